@@ -19,6 +19,7 @@ use crate::{
         Mismatch,
         decision::{Attempt, Decision, Placement, PostFilter, Want},
         reserve::MAX_PREPARATIONS,
+        work::EVENT_WORK,
     },
     machine::Machine,
     pods::Stage,
@@ -72,6 +73,12 @@ impl Machine {
                 break;
             }
             pops = if self.status.unschedulable > refused { 0 } else { pops };
+            if self.judge.work.of_event() >= EVENT_WORK {
+                // The shell comes back at once, and what waits meanwhile has its turn.
+                self.idle_until = Some(now_ms);
+                self.status.events_cut += 1;
+                return;
+            }
         }
         self.look_ahead(now_ms);
     }
@@ -132,6 +139,7 @@ impl Machine {
             Decision::Refuse(diagnosis, PostFilter::Run(objected)) => {
                 self.refuse_beside(now_ms, uid, diagnosis, &objected)
             }
+            Decision::Fail(error) if self.judge.is_held(subject) => self.hold_pod(now_ms, uid, subject, error),
             Decision::Fail(error) => self.fail(now_ms, uid, error),
             Decision::Ask(Want::Offers(subject)) => {
                 self.ask(now_ms, subject);

@@ -147,6 +147,7 @@ impl Machine {
         self.settle(now_ms, uid, None, Stage::Foreign);
         self.end_nomination(now_ms, uid, nominated);
         self.too_large.remove(uid);
+        self.forget_held(uid);
         self.note_member_gone(uid);
         self.forget_unread(uid);
         if let Some(pod) = self.pods.swap_remove(uid) {
@@ -334,6 +335,7 @@ impl Machine {
         self.judge.cache_mut().release_class(class);
         while let Some(gone) = self.judge.cache_mut().take_forgotten() {
             self.judge.states_mut().close_class(gone);
+            self.judge.forget_panics_of(gone);
             self.budgets.forget_class(gone);
             self.forget_class(gone);
         }

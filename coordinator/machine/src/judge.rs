@@ -38,18 +38,22 @@ mod extended;
 mod families;
 pub(crate) mod live;
 pub(crate) mod nominator;
+pub(crate) mod panics;
 pub(crate) mod past;
 pub(crate) mod reserve;
 pub(crate) mod said;
 mod sharing;
 mod stand_in;
 mod suits;
+pub(crate) mod work;
 
 use cache::Cache;
 use class_state::ClassState;
 use class_states::ClassStates;
 use decision::{Attempt, Want};
 use nominator::Nominator;
+use panics::Panics;
+use work::Work;
 
 /// See the module.
 #[derive(Debug)]
@@ -60,6 +64,8 @@ pub(crate) struct Judge {
     states: ClassStates,
     nominator: Nominator,
     counts: Counts,
+    panics: Panics,
+    pub(crate) work: Work,
     /// How many strings of nodes there were when classes were last looked through for those that ask for one.
     known_texts: usize,
     /// Offers that were not what their nodes are, since [`Judge::take_mismatches`].
@@ -90,6 +96,8 @@ pub(crate) struct Counts {
     pub(crate) false_refusals: u64,
     /// Times that what no node has any more was cleared away.
     pub(crate) compacted: u64,
+    /// Panics of plugins that were contained.
+    pub(crate) panics: u64,
 }
 
 /// A worker said of a node what the node is not.
@@ -110,6 +118,8 @@ impl Judge {
             states: ClassStates::default(),
             nominator: Nominator::default(),
             counts: Counts::default(),
+            panics: Panics::default(),
+            work: Work::default(),
             known_texts: 0,
             mismatches: Vec::new(),
             next_verified: 0,
@@ -123,6 +133,7 @@ impl Judge {
             self.cache.reseed(configuration.tie_break_seed);
         }
         self.states.clear();
+        self.forget_panics();
     }
 
     /// The cluster as it is believed to be.
@@ -180,14 +191,16 @@ impl Judge {
 
     /// Has the plugins of a subject made ready, by the facts as they are. `false`: its profile or class is not known, or
     /// the class is too large.
-    pub(crate) fn open(&mut self, (index, class_id): Subject) -> bool {
+    pub(super) fn open_now(&mut self, (index, class_id): Subject) -> bool {
         if self.cache.has_excess(class_id) {
             return false;
         }
         let Some(configuration) = self.configuration.clone() else { return false };
         let Some(profile) = configuration.profiles.get(index) else { return false };
         let Some(class) = self.cache.classes.get(class_id).map(Arc::clone) else { return false };
+        let is_new = self.states.get((index, class_id)).is_none();
         self.states.open((index, class_id), self.registry, profile, &class, &mut self.cache);
+        self.work.add(if is_new { work::PREPARE } else { 0 });
         true
     }
 
@@ -233,18 +246,32 @@ impl Judge {
             return None;
         }
         self.counts.partial += 1;
-        self.states.evaluation_of(subject, &self.cache, &slots, k)
+        self.count_nodes(subject, slots.len());
+        self.contained(subject, |judge| judge.states.evaluation_of(subject, &judge.cache, &slots, k)).flatten()
     }
 
     /// Answers here what a worker owes, as far as that can be put together with what the others answered.
     pub(crate) fn stand_in(&mut self, worker: WorkerId) {
-        self.counts.partial += self.states.stand_in(worker, &self.cache);
+        match panics::contain(|| self.states.stand_in(worker, &self.cache)) {
+            Ok(answered) => self.counts.partial += answered,
+            // No one subject is known to be the cause: the one that is will panic again in its own attempt.
+            Err(_) => self.restore(),
+        }
     }
 
     /// Evaluates a subject here, without any worker.
     pub(crate) fn evaluate_here(&mut self, subject: Subject) {
         self.counts.local += 1;
+        self.count_nodes(subject, self.cache.nodes.len());
         self.states.evaluate_here(subject, &self.cache);
+    }
+
+    /// Counts the evaluation of so many nodes. Of what was evaluated here before only changed nodes are looked at, so that this is
+    /// an upper bound.
+    fn count_nodes(&mut self, subject: Subject, nodes: usize) {
+        let claims = self.cache.classes.get(subject.1).is_some_and(|class| class.devices.is_some());
+        let each = if claims { work::NODE_WITH_CLAIMS } else { 1 };
+        self.work.add(each * nodes as u64);
     }
 
     /// What is known of a subject, what its pods count brought up to the present, and the cluster that pods may be put on

@@ -19,6 +19,7 @@ mod extend;
 mod extending;
 mod gates;
 mod groups;
+mod held;
 pub mod images;
 mod intake;
 mod judge;

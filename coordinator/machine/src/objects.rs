@@ -73,6 +73,13 @@ impl Machine {
             let [add, update, _] = key.labels();
             self.try_owner(now_ms, owner, class, if old.is_some() { update } else { add });
         }
+        let [add, update, delete] = key.labels();
+        let label = match (&old, new) {
+            (None, _) => add,
+            (Some(_), Some(_)) => update,
+            (Some(_), None) => delete,
+        };
+        self.release_held(now_ms, label);
         self.look_at_those_who_wait_for(now_ms, key, new.or(old.as_ref()));
     }
 

@@ -8,7 +8,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use flotilla_framework::{
     class::ClassId,
     map::Set,
-    shard::{Change, Generation, RequestId, Revision},
+    shard::{Change, Command, Generation, RequestId, Revision},
 };
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
@@ -40,6 +40,10 @@ pub(crate) struct Worker {
     pub(crate) classes: Set<ClassId>,
     /// What it has not been told yet.
     pub(crate) outbox: Vec<Change>,
+    /// How many messages it still has to send: one for each command that is answered, and its greeting.
+    due: u64,
+    /// How many messages it sent that were not due.
+    unasked: u32,
 }
 
 /// The workers.
@@ -51,9 +55,39 @@ pub(crate) struct Roster {
 /// How many words there are to come of a worker that gets a configuration and its shard: one for each.
 pub(crate) const ACKNOWLEDGEMENTS: u8 = 2;
 
+/// How many messages a worker may send that were not asked for, before it is given up. A correct worker sends none: each command
+/// has one answer or none. 64 of them take the machine less than 1 ms.
+pub(crate) const MAX_UNASKED: u32 = 64;
+
 // === impl Worker ===
 
 impl Worker {
+    /// It gets a command.
+    pub(crate) fn is_sent(&mut self, command: &Command) {
+        let is_answered = matches!(
+            command,
+            Command::Configure { .. }
+                | Command::Snapshot { last: true, .. }
+                | Command::Evaluate { .. }
+                | Command::DryRun { .. }
+                | Command::Explain { .. }
+        );
+        self.due += u64::from(is_answered);
+    }
+
+    /// It has sent a message. `false`: none was due.
+    pub(crate) fn was_due(&mut self) -> bool {
+        let is_due = self.due > 0;
+        self.due = self.due.saturating_sub(1);
+        self.unasked += u32::from(!is_due);
+        is_due
+    }
+
+    /// Whether it has sent more messages than it may that were not due.
+    pub(crate) const fn repeats_itself(&self) -> bool {
+        self.unasked > MAX_UNASKED
+    }
+
     /// Whether it is asked: it has acknowledged the configuration and its shard, and owes no answer for too long.
     pub(crate) const fn is_ready(&self) -> bool {
         self.owes_since.is_none() && self.late.is_none()
@@ -92,6 +126,8 @@ impl Roster {
             nodes: 0,
             classes,
             outbox,
+            due: 1,
+            unasked: 0,
         };
         self.workers.insert(id, worker);
     }

@@ -31,6 +31,7 @@ use flotilla_planted::planted;
 
 use crate::{
     event::TimeMs,
+    judge::panics,
     machine::Machine,
     pods::{Pod, Stage},
     queue::{
@@ -134,7 +135,10 @@ impl Machine {
         let (Some(class), Some(profile)) = (self.judge.cache().classes.get(class), self.profile(profile)) else {
             return true;
         };
-        self.registry.find(plugin).is_none_or(|plugin| plugin.wakes(event, class, &profile.args))
+        // A hint that panics says nothing: the pod is worth trying.
+        self.registry
+            .find(plugin)
+            .is_none_or(|plugin| panics::contain(|| plugin.wakes(event, class, &profile.args)).unwrap_or(true))
     }
 
     /// Asks the plugins again that keep pods out of the queue and listen to an event.
@@ -270,6 +274,7 @@ impl Machine {
         let longest_ms = self.configuration.as_ref().map_or(TimeMs::MAX, |known| known.pod_max_in_unschedulable_ms);
         self.status.flushed += self.queue.flush(longest_ms, now_ms) as u64;
         self.tally.flush(self.queue.take_flushed(), now_ms);
+        self.flush_held(now_ms, longest_ms);
         for uid in self.gates.asked_before(now_ms.saturating_sub(longest_ms)) {
             self.admit_by(now_ms, &uid, UNSCHEDULABLE_TIMEOUT);
         }
@@ -281,9 +286,16 @@ impl Machine {
         let is_in_force = |name: &str| profile.plugins.pre_enqueue.iter().any(|known| known == name);
         let last = self.gates.of(uid).and_then(|gate| gate.plugin).filter(|name| is_in_force(name));
         let last = last.and_then(|name| self.registry.find(name));
-        let word = last.and_then(|plugin| Some((plugin.name(), plugin.pre_enqueue(&pod.info)?)));
-        word.or_else(|| admission::gate(self.registry, profile, &pod.info))
-            .or_else(|| self.judge.cache().objects.gate(profile, &pod.info))
+        let asked = panics::contain(|| {
+            let word = last.and_then(|plugin| Some((plugin.name(), plugin.pre_enqueue(&pod.info)?)));
+            word.or_else(|| admission::gate(self.registry, profile, &pod.info))
+                .or_else(|| self.judge.cache().objects.gate(profile, &pod.info))
+        });
+        // The first plugin stands for the one that panicked: the pod is asked about again with each of its events.
+        asked.unwrap_or_else(|panic| {
+            let plugin = profile.plugins.pre_enqueue.iter().find_map(|name| self.registry.find(name))?;
+            Some((plugin.name(), format!("PreEnqueue panicked: {panic}; this is a bug of Flotilla or of a plugin")))
+        })
     }
 
     /// Keeps a pod out of the queue: by the word of a plugin, or for want of one that is built.

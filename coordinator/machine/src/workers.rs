@@ -18,7 +18,7 @@ use crate::{
     judge::cache::Node,
     machine::Machine,
     quarantine::{Mark, Offender},
-    roster::ACKNOWLEDGEMENTS,
+    roster::{ACKNOWLEDGEMENTS, MAX_UNASKED},
 };
 
 /// How much longer a worker may take for its whole shard than for an answer, for each node and each class. A node with its
@@ -109,6 +109,10 @@ impl Machine {
     }
 
     pub(crate) fn heard(&mut self, worker: WorkerId, word: FromWorker) {
+        if self.repeats_itself(worker) {
+            return self
+                .give_up(worker, format!("it has sent more than {MAX_UNASKED} messages that were not asked for"));
+        }
         if let Reply::Hello { nonce, .. } = word.reply {
             return self.introduced(worker, nonce);
         }
@@ -148,6 +152,13 @@ impl Machine {
                 }
             }
         }
+    }
+
+    /// Counts a message of a worker. `true`: too many of its messages were not asked for.
+    fn repeats_itself(&mut self, worker: WorkerId) -> bool {
+        let Some(known) = self.roster.workers.get_mut(&worker) else { return false };
+        self.status.answers_unasked += u64::from(!known.was_due());
+        known.repeats_itself()
     }
 
     /// Tells every worker the configuration; until one has acknowledged it nothing is asked of it.
@@ -365,6 +376,7 @@ impl Machine {
         let revision = self.judge.cache().revision();
         if let Some(known) = self.roster.workers.get_mut(&worker) {
             known.told = revision;
+            known.is_sent(&command);
         }
         let word = ToWorker { epoch, revision, command };
         self.actions.push(Action::Send { worker, word });

@@ -291,7 +291,7 @@ fn open<C: Course, P: Performer>(course: C, performer: P) -> (Owner<C, P>, Near)
     });
     let published = shared.started;
     let ending = Ending(Arc::clone(&shared));
-    let batch = Vec::with_capacity(BATCH);
+    let batch = Vec::with_capacity(2 * BATCH);
     let owner = Owner { course, performer, inbox: received, asked, publish, published, stale: false, batch, ending };
     (owner, Near { inbox, questions, status, shared })
 }

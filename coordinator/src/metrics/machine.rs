@@ -116,7 +116,7 @@ fn kinds_ahead(status: &Status) -> MetricFamily {
 
 type Number = (&'static str, &'static str, u64);
 
-fn levels(status: &Status) -> [Number; 25] {
+fn levels(status: &Status) -> [Number; 26] {
     [
         ("flotilla_leading", "1 while this process leads", status.leading),
         ("flotilla_synced", "1 once the view of the cluster is whole", status.synced),
@@ -149,12 +149,17 @@ fn levels(status: &Status) -> [Number; 25] {
         ("flotilla_decision_bytes", "Bytes of the decisions that are kept", status.decision_bytes),
         ("flotilla_resource_bytes", "Bytes of the amounts of extended resources", status.resource_bytes),
         ("flotilla_taint_sets", "Sets of taints that nodes have, or had", status.taint_sets),
+        (
+            "flotilla_event_work_largest",
+            "Largest work of one event, in evaluations of one node",
+            status.event_work_largest,
+        ),
         ("flotilla_revision", "Changes of the cluster so far", status.revision),
         ("flotilla_volume_preparations", "Pods whose volumes are being bound, before they are", status.preparations),
     ]
 }
 
-fn counts(status: &Status) -> [Number; 25] {
+fn counts(status: &Status) -> [Number; 28] {
     [
         ("flotilla_tables_compacted_total", "Times that what no node has any more was cleared away", status.compacted),
         (
@@ -162,6 +167,8 @@ fn counts(status: &Status) -> [Number; 25] {
             "Times that a pod's class was computed again because another object changed",
             status.pods_signed_again,
         ),
+        ("flotilla_events_cut_total", "Events that ended by their work while pods waited", status.events_cut),
+        ("flotilla_plugin_panics_total", "Panics of plugins that were contained", status.plugin_panics),
         ("flotilla_decisions_total", "Decisions, whatever their outcome", status.decisions),
         ("flotilla_placed_total", "Pods that got a node", status.placed),
         ("flotilla_unschedulable_total", "Verdicts that no node will do", status.unschedulable),
@@ -199,6 +206,7 @@ fn counts(status: &Status) -> [Number; 25] {
             "Answers of workers that no worker with its shard can give",
             status.answers_refused,
         ),
+        ("flotilla_answers_unasked_total", "Messages of workers that nothing had asked for", status.answers_unasked),
         ("flotilla_extensions_asked_total", "Pods that extenders were asked about", status.extensions_asked),
         (
             "flotilla_extensions_discarded_total",

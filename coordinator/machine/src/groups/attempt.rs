@@ -36,6 +36,7 @@ use crate::{
         decision::{Attempt, Decision, Placement, Want},
         reserve::MAX_PREPARATIONS,
         said::Question,
+        work::GROUP_WORK,
     },
     machine::Machine,
     pods::Stage,
@@ -229,7 +230,9 @@ impl Machine {
         if unverified.is_empty() {
             return Ok(tried);
         }
-        unverified.into_iter().for_each(|subject| self.judge.evaluate_here(subject));
+        for subject in unverified {
+            self.judge.contained(subject, |judge| judge.evaluate_here(subject));
+        }
         self.try_members(seeker, false)
     }
 
@@ -265,6 +268,13 @@ impl Machine {
             verdicts.push((uid, verdict));
             if let Some(error) = failure {
                 outcome = Outcome::Failed(format!("failed to schedule other pod from a pod group: {error}"));
+                break;
+            }
+            if self.judge.work.of_event() > GROUP_WORK {
+                outcome = Outcome::Failed(format!(
+                    "placing the pod group takes more than the {GROUP_WORK} units of work that one attempt may take; split it, or \
+                     give its pods fewer differences"
+                ));
                 break;
             }
             if let Feasibility::Never(reason) = self.feasibility(object, profile, scheduled, left.len()) {

@@ -32,7 +32,7 @@ use super::tried::{Asks, Outcome, Placed, Room, Seeker, Tried};
 use crate::{
     action::{Action, PodName, Preemption, PreemptorKind, Unreserve, Victim},
     event::TimeMs,
-    judge::cache::Charge,
+    judge::{cache::Charge, work::DRY_RUN},
     machine::Machine,
     pods::{Pod, Stage},
     preempt::MAX_VICTIMS,
@@ -296,10 +296,14 @@ impl Machine {
             return false;
         }
         let nominations = self.judge.nominator().concerning(&placed.uid, priority, self.judge.cache());
-        let Some((state, cache)) = self.judge.with_nodes(placed.subject) else { return false };
-        let mut dry_run = DryRun::new(&state.prepared, &cache.snapshot, &state.matches);
-        let beside = nominations.beside(node);
-        dry_run.refusal(&state.prepared, &mut cache.snapshot, node, beside).is_none()
+        self.judge.work.add(DRY_RUN);
+        let fits = self.judge.contained(placed.subject, |judge| {
+            let Some((state, cache)) = judge.with_nodes(placed.subject) else { return false };
+            let mut dry_run = DryRun::new(&state.prepared, &cache.snapshot, &state.matches);
+            let beside = nominations.beside(node);
+            dry_run.refusal(&state.prepared, &mut cache.snapshot, node, beside).is_none()
+        });
+        fits.unwrap_or(false)
     }
 
     /// Has the victims deleted that are not going already.

@@ -396,6 +396,34 @@ impl Cache {
         self.touch_node(id, What::Reshaped, before);
     }
 
+    /// Puts back what a panic left half done: pods that were on a node of the Snapshot for the time of an evaluation only, or off
+    /// it. What is charged decides.
+    pub(super) fn restore(&mut self) {
+        let torn: Vec<Arc<str>> = self
+            .nodes
+            .iter()
+            .filter(|(name, node)| self.is_torn(name, node))
+            .map(|(name, _)| Arc::clone(name))
+            .collect();
+        for name in torn {
+            let Some((id, info)) = self.nodes.get(&name).map(|node| (node.id, Arc::clone(&node.info))) else {
+                continue;
+            };
+            self.snapshot.remove_node(id);
+            self.place(&name, Before::Node(info));
+        }
+    }
+
+    /// Whether the pods on a node of the Snapshot are not those that are charged to it.
+    fn is_torn(&self, name: &str, node: &Node) -> bool {
+        let Some(slot) = self.snapshot.slot(node.id) else { return true };
+        let tenants = self.snapshot.tenants(slot);
+        let charged = self.residents.get(name);
+        let is_charged =
+            |(class, count): &(ClassId, u32)| charged.and_then(|charged| charged.get(class)) == Some(count);
+        tenants.len() != charged.map_or(0, |charged| charged.len()) || !tenants.iter().all(is_charged)
+    }
+
     /// As [`Self::touch`], of what pods that come and go do not say.
     fn touch_node(&mut self, node: NodeId, what: What, before: Before) {
         self.past.note(self.revision + 1, before);

@@ -31,13 +31,13 @@ const MOST_NOMINATED: usize = 16;
 impl Judge {
     /// Decides on a pod. Changes nothing but what is known of the nodes. What is known of a class is brought up to the
     /// present first; where that says too little, workers have to be asked, or what is missing is evaluated here.
-    pub(crate) fn decide(&mut self, attempt: &Attempt<'_>) -> Decision {
+    pub(super) fn decide_now(&mut self, attempt: &Attempt<'_>) -> Decision {
         let &Attempt { subject, from, is_member, extenders, .. } = attempt;
         if self.cache.nodes.is_empty() {
             let diagnosis = Diagnosis { message: NO_NODES.to_owned(), plugins: Vec::new() };
             return Decision::Refuse(diagnosis, PostFilter::Skip);
         }
-        if !self.open(subject) {
+        if !self.open_now(subject) {
             let excess = self.cache.excess(subject.1);
             return Decision::Fail(excess.unwrap_or_else(|| "its profile or class is unknown".to_owned()));
         }
@@ -137,6 +137,7 @@ impl Judge {
                 return Some(Want::Whole(head));
             }
             self.counts.local += 1;
+            self.count_nodes(head, self.cache.nodes.len());
             self.states.evaluate_whole_here(head, &self.cache);
             if self.states.sort_for(subject, head, &self.cache) {
                 return None;
@@ -144,6 +145,8 @@ impl Judge {
             self.states.wants_own_answers(subject);
         }
         let state = self.states.get_mut(subject)?;
+        let behind = state.own().map_or(0, |own| self.cache.revision().saturating_sub(own.repaired_to));
+        self.work.add(behind);
         if state.repair(&self.cache) {
             return None;
         }
@@ -172,7 +175,7 @@ impl Judge {
         };
         let head = (subject.0, head);
         let is_alone = known.is_none() && is_plain && self.states.get(head).is_none();
-        if head == subject || !self.open(head) || is_alone || !self.states.follows(subject, head, known.is_none()) {
+        if head == subject || !self.open_now(head) || is_alone || !self.states.follows(subject, head, known.is_none()) {
             self.states.wants_own_answers(subject);
             return None;
         }

@@ -13,6 +13,7 @@ use flotilla_framework::{
     plugins::{default_preemption, dynamic_resources},
     preemption::{DryRun, NominatedNode, Outcome, Standing, why_ineligible, words},
     profile::Profile,
+    select::Nominations,
     status::Code,
 };
 use flotilla_planted::planted;
@@ -22,6 +23,7 @@ use crate::{
     action::{Action, Nomination, Unreserve},
     cycle::Progress,
     event::TimeMs,
+    judge::{cache::Cache, class_state::ClassState},
     machine::Machine,
     pods::Stage,
     subject::{Subject, Uid},
@@ -203,35 +205,15 @@ impl Machine {
         own: Option<NodeId>,
         objected: &[NodeId],
     ) -> Result<(Vec<NodeId>, Code), NodeId> {
-        let mut own_code = Code::UnschedulableAndUnresolvable;
         let priority = self.pods.get(uid).map_or(0, |pod| pod.info.priority);
         let nominations = self.judge.nominations(uid, priority);
         let is_from_workers = self.judge.is_from_workers(subject);
-        let known = self.judge.with_nodes(subject).filter(|(known, _)| known.prepared.refusal().is_none());
-        let Some((state, cache)) = known else { return Ok((Vec::new(), own_code)) };
-        let snapshot = &mut cache.snapshot;
-        let mut dry_run = DryRun::new(&state.prepared, snapshot, &state.matches);
-        let slots: Vec<_> = snapshot.live().collect();
-        let mut potential = Vec::new();
-        for slot in slots {
-            let Some(node) = snapshot.id(slot) else { continue };
-            let beside = nominations.beside(node);
-            let refusal = dry_run.refusal(&state.prepared, snapshot, node, beside);
-            let code = match refusal {
-                Some((_, refusal)) => Some(refusal.code),
-                None if is_from_workers && !planted("trusts-refusals") => return Err(node),
-                None => objected.contains(&node).then_some(Code::Unschedulable),
-            };
-            if own == Some(node) {
-                let refusal = dry_run.filters_refuse(&state.prepared, snapshot, node, beside);
-                own_code = refusal.map_or(Code::Unschedulable, |(_, refusal)| refusal.code);
-            }
-            if code == Some(Code::Unschedulable) {
-                potential.push((snapshot.rank(slot), node));
-            }
-        }
-        potential.sort_unstable();
-        Ok((potential.into_iter().map(|(_, node)| node).collect(), own_code))
+        self.judge.work.add(2 * self.judge.cache().nodes.len() as u64);
+        let found = self.judge.contained(subject, |judge| {
+            let known = judge.with_nodes(subject).filter(|(known, _)| known.prepared.refusal().is_none());
+            known.map(|(state, cache)| potential_nodes(state, cache, &nominations, own, objected, is_from_workers))
+        });
+        found.flatten().unwrap_or(Ok((Vec::new(), Code::UnschedulableAndUnresolvable)))
     }
 
     /// The pods on a node. Those that are on their way out by our own hand count as such before the watch says so.
@@ -278,6 +260,41 @@ impl Machine {
             self.unresolvable.remember(subject, pod.info.priority, as_of, message);
         }
     }
+}
+
+/// See [`Machine::potential_nodes`].
+fn potential_nodes(
+    state: &ClassState,
+    cache: &mut Cache,
+    nominations: &Nominations,
+    own: Option<NodeId>,
+    objected: &[NodeId],
+    is_from_workers: bool,
+) -> Result<(Vec<NodeId>, Code), NodeId> {
+    let mut own_code = Code::UnschedulableAndUnresolvable;
+    let snapshot = &mut cache.snapshot;
+    let mut dry_run = DryRun::new(&state.prepared, snapshot, &state.matches);
+    let slots: Vec<_> = snapshot.live().collect();
+    let mut potential = Vec::new();
+    for slot in slots {
+        let Some(node) = snapshot.id(slot) else { continue };
+        let beside = nominations.beside(node);
+        let refusal = dry_run.refusal(&state.prepared, snapshot, node, beside);
+        let code = match refusal {
+            Some((_, refusal)) => Some(refusal.code),
+            None if is_from_workers && !planted("trusts-refusals") => return Err(node),
+            None => objected.contains(&node).then_some(Code::Unschedulable),
+        };
+        if own == Some(node) {
+            let refusal = dry_run.filters_refuse(&state.prepared, snapshot, node, beside);
+            own_code = refusal.map_or(Code::Unschedulable, |(_, refusal)| refusal.code);
+        }
+        if code == Some(Code::Unschedulable) {
+            potential.push((snapshot.rank(slot), node));
+        }
+    }
+    potential.sort_unstable();
+    Ok((potential.into_iter().map(|(_, node)| node).collect(), own_code))
 }
 
 /// How what DynamicResources says ends.

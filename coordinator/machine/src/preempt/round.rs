@@ -20,6 +20,7 @@ use super::{NOW_NS, Round, Verdict};
 use crate::{
     cycle::Progress,
     event::TimeMs,
+    judge::{panics, work::DRY_RUN},
     machine::Machine,
     subject::{Subject, Uid},
 };
@@ -130,7 +131,16 @@ impl Machine {
                 continue;
             };
             let Some((prepared, cache)) = self.judge.with_prepared(round.subject) else { return };
-            let outcome = dry_run.dry_run_whole(prepared, &mut cache.snapshot, &layout);
+            let outcome = panics::contain(|| dry_run.dry_run_whole(prepared, &mut cache.snapshot, &layout));
+            self.judge.work.add(DRY_RUN);
+            let outcome = match outcome {
+                Ok(outcome) => outcome,
+                Err(panic) => {
+                    self.judge.recover(round.subject, &panic);
+                    return round.left.clear();
+                }
+            };
+            let cache = self.judge.cache();
             round.take(&layout, outcome, &cache.snapshot);
         }
     }
@@ -196,7 +206,12 @@ impl Machine {
         let layout = self.layout(node, beside.beside(node), round.priority)?;
         let (state, cache) = self.judge.with_nodes(round.subject)?;
         let mut dry_run = DryRun::new(&state.prepared, &cache.snapshot, &state.matches);
-        let outcome = dry_run.dry_run_whole(&state.prepared, &mut cache.snapshot, &layout);
-        layout.candidate(&outcome, &cache.snapshot)
+        match panics::contain(|| dry_run.dry_run_whole(&state.prepared, &mut cache.snapshot, &layout)) {
+            Ok(outcome) => layout.candidate(&outcome, &cache.snapshot),
+            Err(panic) => {
+                self.judge.recover(round.subject, &panic);
+                None
+            }
+        }
     }
 }

@@ -95,6 +95,14 @@ pub struct Status {
     pub evaluations_partial: u64,
     /// Counter: answers that were not waited for any more.
     pub answers_late: u64,
+    /// Counter: panics of plugins that were contained.
+    pub plugin_panics: u64,
+    /// The largest work of one event so far, in evaluations of one node.
+    pub event_work_largest: u64,
+    /// Counter: events that ended because of their work while pods waited in activeQ.
+    pub events_cut: u64,
+    /// Counter: messages of workers that nothing had asked for.
+    pub answers_unasked: u64,
     /// Counter: evaluations whose counts over domains were not ours, and which were made here instead.
     pub evaluations_refuted: u64,
     /// Counter: decisions for an offer as it came from a worker.

@@ -1,6 +1,7 @@
 //! The machine driven by events, with real replicas as its workers and a small API server of its own.
 
 mod assumed;
+mod bounds;
 mod burst;
 mod byzantine;
 mod census;
@@ -21,6 +22,7 @@ mod nominations;
 mod outlook;
 mod overview;
 mod own_plugins;
+mod panics;
 mod preemption;
 mod queues;
 mod recall;

@@ -1,4 +1,4 @@
-//! What waits for the machine: answers before news.
+//! What waits for the machine: answers before news, and some news in each turn.
 //!
 //! Knows: which events are preferred, when each arrived, and up to when everything has been heard. Must not know: what any
 //! event means to the machine, or threads.
@@ -83,18 +83,18 @@ pub(super) fn open() -> (Senders, Inbox) {
 }
 
 impl Inbox {
-    /// Up to so many events that wait, of which the next is to be taken with [`next`](Self::next). Pending: the thread is woken
-    /// by the next one. Ready with 0: nobody is left to tell anything.
+    /// Up to so many answers that wait and, behind them, up to so many news, so that no flood of answers keeps the news waiting.
+    /// [`answer`](Self::answer) gives the answers that arrive meanwhile. Pending: the thread is woken by the next event. Ready with
+    /// 0: all senders are gone.
     pub(super) fn poll(&mut self, context: &mut Context<'_>, batch: &mut Vec<Told>, most: usize) -> Poll<usize> {
         let answers = self.answers.poll_recv_many(context, batch, most);
-        if let Poll::Ready(count) = answers
-            && count > 0
-        {
-            return Poll::Ready(count);
-        }
-        match self.news.poll_recv_many(context, batch, most) {
-            Poll::Ready(0) if answers.is_pending() => Poll::Pending,
-            polled => polled,
+        let news = self.news.poll_recv_many(context, batch, most);
+        match (answers, news) {
+            (Poll::Ready(answers), Poll::Ready(news)) => Poll::Ready(answers + news),
+            (Poll::Ready(count), Poll::Pending) | (Poll::Pending, Poll::Ready(count)) if count > 0 => {
+                Poll::Ready(count)
+            }
+            _ => Poll::Pending,
         }
     }
 
@@ -112,5 +112,31 @@ impl Inbox {
         };
         self.heard_ms = self.heard_ms.max(heard_ms);
         self.heard_ms
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::task::Waker;
+
+    use flotilla_machine::event::WorkerId;
+
+    use super::*;
+
+    fn told(event: Event) -> Told {
+        Told { event, arrived_ms: 0, applied: None }
+    }
+
+    #[test]
+    fn a_flood_of_answers_does_not_keep_the_news_waiting() {
+        let (senders, mut inbox) = open();
+        for number in 0..1_000 {
+            senders.answers.try_send(told(Event::WorkerLost { worker: WorkerId(number) })).expect("there is room");
+        }
+        senders.news.try_send(told(Event::Synced)).expect("there is room");
+        let mut batch = Vec::new();
+        let polled = inbox.poll(&mut Context::from_waker(Waker::noop()), &mut batch, 100);
+        assert_eq!(polled, Poll::Ready(101));
+        assert_eq!(batch.last().map(|told| &told.event), Some(&Event::Synced));
     }
 }

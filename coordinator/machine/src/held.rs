@@ -1,0 +1,84 @@
+//! Pods that are held because their attempt failed in a way that the next one would repeat: a plugin panicked, or did all the work that
+//! an attempt may do.
+//!
+//! Such a pod waits outside the queue, with a condition and an event that say why. It is tried again when it changes, when an object
+//! that its plugins read changes, when the configuration changes, and after `podMaxInUnschedulablePodsDuration`, as a last resort.
+//!
+//! Knows: when a pod is held and released. Must not know: why ([`crate::judge`]).
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use crate::{
+    cycle::Progress,
+    event::TimeMs,
+    machine::Machine,
+    pods::Stage,
+    queue::incoming::UNSCHEDULABLE_TIMEOUT,
+    subject::{Subject, Uid},
+};
+
+/// The pods that are held, each with the version of the facts that its plugins read, and since when.
+#[derive(Debug, Default)]
+pub(crate) struct Held {
+    pods: BTreeMap<Uid, (u64, TimeMs)>,
+}
+
+impl Machine {
+    /// Holds a pod whose attempt failed.
+    pub(crate) fn hold_pod(&mut self, now_ms: TimeMs, uid: &Uid, subject: Subject, error: String) -> Progress {
+        self.status.decisions += 1;
+        self.count_attempt(now_ms, uid, None);
+        let Some(pod) = self.pods.get_mut(uid) else { return Progress::Decided };
+        pod.attempts += 1;
+        pod.attempt_from = None;
+        pod.trial.flushed = false;
+        let facts = self.facts_of(subject);
+        self.held.pods.insert(Arc::clone(uid), (facts, now_ms));
+        self.leave_untried(now_ms, uid, subject.0, error);
+        Progress::Decided
+    }
+
+    /// Tries the pods again whose plugins would read something else by now.
+    pub(crate) fn release_held(&mut self, now_ms: TimeMs, label: &'static str) {
+        if self.held.pods.is_empty() {
+            return;
+        }
+        let is_news = |(uid, (facts, _)): &(&Uid, &(u64, TimeMs))| {
+            self.pods.get(*uid).is_none_or(|pod| match pod.stage {
+                Stage::Gated(profile) => self.facts_of((profile, pod.class)) != *facts,
+                _ => true,
+            })
+        };
+        let released: Vec<Uid> = self.held.pods.iter().filter(is_news).map(|(uid, _)| Arc::clone(uid)).collect();
+        self.release(now_ms, released, label);
+    }
+
+    /// Tries the pods again that were held for longer than this.
+    pub(crate) fn flush_held(&mut self, now_ms: TimeMs, longest_ms: TimeMs) {
+        let is_due = |(_, (_, since_ms)): &(&Uid, &(u64, TimeMs))| now_ms.saturating_sub(*since_ms) > longest_ms;
+        let due: Vec<Uid> = self.held.pods.iter().filter(is_due).map(|(uid, _)| Arc::clone(uid)).collect();
+        if !due.is_empty() {
+            self.judge.forget_panics();
+            self.release(now_ms, due, UNSCHEDULABLE_TIMEOUT);
+        }
+    }
+
+    /// A pod is gone.
+    pub(crate) fn forget_held(&mut self, uid: &Uid) {
+        self.held.pods.remove(uid);
+    }
+
+    fn release(&mut self, now_ms: TimeMs, uids: Vec<Uid>, label: &'static str) {
+        for uid in uids {
+            self.held.pods.remove(&uid);
+            if self.pods.get(&uid).is_some_and(|pod| matches!(pod.stage, Stage::Gated(_))) {
+                self.admit_by(now_ms, &uid, label);
+            }
+        }
+    }
+
+    fn facts_of(&self, subject: Subject) -> u64 {
+        let cache = self.judge.cache();
+        cache.classes.get(subject.1).map_or(0, |class| cache.facts_version(class))
+    }
+}

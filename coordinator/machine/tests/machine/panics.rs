@@ -1,0 +1,211 @@
+//! A plugin that panics for one pod: that pod is held and reported, the others are placed, and nothing half done is left.
+
+use std::sync::Arc;
+
+use flotilla_framework::{
+    class::Class,
+    extension::{ClusterEvent, Filter, NodeFilter, NodeScore, Plugin, PodField, PreFilter, Preparation, Score},
+    profile::{Args, Profile, WeightedPlugin},
+    registry::Registry,
+    snapshot::{Slot, Snapshot},
+    status::{Refusal, Verdict},
+    testing::{self, node, pod, pod_group},
+};
+use flotilla_machine::{
+    action::Reason,
+    event::{Configuration, Event},
+};
+
+use crate::world::World;
+
+/// Where the plugin panics for pods whose name begins with `bad`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum At {
+    PreFilter,
+    Filter,
+    Score,
+    /// On a node without pods; it refuses others, so that a dry run of preemption comes to panic.
+    DryRun,
+    /// It refuses all nodes.
+    Hint,
+}
+
+struct Faulty(At);
+
+struct Prepared {
+    at: At,
+    is_bad: bool,
+}
+
+fn is_bad(class: &Class) -> bool {
+    class.field(&PodField::Name).is_some_and(|name| name.starts_with("bad"))
+}
+
+impl Plugin for Faulty {
+    fn name(&self) -> &'static str {
+        "Faulty"
+    }
+
+    fn pod_fields(&self, _: &Args) -> Vec<PodField> {
+        vec![PodField::Name]
+    }
+
+    fn pre_filter(&self, preparation: &mut Preparation<'_>) -> PreFilter {
+        assert!(self.0 != At::PreFilter || !is_bad(preparation.class), "PreFilter of a bad pod");
+        PreFilter::Continue
+    }
+
+    fn filter(&self, preparation: &mut Preparation<'_>) -> Option<Filter> {
+        Some(Filter::Node(Box::new(Prepared { at: self.0, is_bad: is_bad(preparation.class) })))
+    }
+
+    fn score(&self, preparation: &mut Preparation<'_>) -> Option<Score> {
+        Some(Score::Node(Box::new(Prepared { at: self.0, is_bad: is_bad(preparation.class) })))
+    }
+
+    fn events(&self) -> &'static [&'static str] {
+        &["AssignedPodDelete"]
+    }
+
+    fn wakes(&self, _: ClusterEvent<'_>, class: &Class, _: &Args) -> bool {
+        assert!(self.0 != At::Hint || !is_bad(class), "the hint for a bad pod");
+        true
+    }
+}
+
+impl NodeFilter for Prepared {
+    fn filter(&self, nodes: &Snapshot, slot: Slot) -> Verdict {
+        match self.at {
+            At::Filter => assert!(!self.is_bad, "Filter of a bad pod"),
+            At::DryRun if self.is_bad => {
+                assert!(!nodes.tenants(slot).is_empty(), "Filter of a bad pod on a node without pods");
+                return Err(Refusal::unschedulable(0));
+            }
+            At::Hint if self.is_bad => return Err(Refusal::unschedulable(0)),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn reasons(&self, _: u64) -> Vec<String> {
+        vec!["node(s) were refused".to_owned()]
+    }
+}
+
+impl NodeScore for Prepared {
+    fn score(&self, _: &Snapshot, _: Slot) -> i64 {
+        assert!(self.at != At::Score || !self.is_bad, "Score of a bad pod");
+        0
+    }
+}
+
+fn registry(at: At) -> Registry {
+    Registry::built_in().with([Box::new(Faulty(at)) as Box<dyn Plugin>]).expect("a name of its own")
+}
+
+fn profile() -> Profile {
+    let mut profile = testing::profile();
+    profile.plugins.pre_filter.push("Faulty".to_owned());
+    profile.plugins.filter.push("Faulty".to_owned());
+    profile.plugins.score.push(WeightedPlugin { name: "Faulty".to_owned(), weight: 1 });
+    profile.plugins.post_filter = vec!["DefaultPreemption".to_owned()];
+    profile
+}
+
+/// A world without workers and with two nodes, on each of which a pod of low priority stands.
+fn world(at: At) -> World {
+    let mut world = World::with_plugins(registry(at), profile());
+    let stock: Vec<_> = world.workers.keys().copied().collect();
+    stock.into_iter().for_each(|id| world.kill(id));
+    for index in 0..2 {
+        world.node(node(&format!("node-{index}")).build());
+        world.pod(pod(&format!("low-{index}")).priority(-10).on(&format!("node-{index}")).build());
+    }
+    world.settle();
+    world
+}
+
+fn assert_sound(world: &World) {
+    assert_eq!(world.machine.audit(), [], "nothing half done is left");
+}
+
+#[test]
+fn a_pod_for_which_a_plugin_panics_is_held_and_the_others_are_placed() {
+    for at in [At::PreFilter, At::Filter, At::Score, At::DryRun] {
+        let mut world = world(at);
+        world.pod(pod("bad-1").build());
+        world.pod(pod("good-1").build());
+        world.advance(60_000);
+        assert_sound(&world);
+        assert!(world.place_of("good-1").is_some(), "{at:?}");
+        assert_eq!(world.place_of("bad-1"), None, "{at:?}");
+        let reports: Vec<_> = world.reports.iter().filter(|report| &*report.name == "bad-1").collect();
+        let last = reports.last().expect("its owner is informed");
+        assert_eq!(last.reason, Reason::SchedulerError, "{at:?}");
+        assert!(last.message.contains("a plugin panicked: "), "{at:?}: {}", last.message);
+        let panics = world.machine.status().plugin_panics;
+        assert!(panics > 0, "{at:?}");
+        // Time alone does not have it tried again.
+        world.advance(120_000);
+        assert_eq!(world.machine.status().plugin_panics, panics, "{at:?}");
+        world.pod(pod("good-2").build());
+        world.settle();
+        assert!(world.place_of("good-2").is_some(), "{at:?}");
+        assert_eq!(world.evicted, [], "{at:?}");
+        assert_sound(&world);
+    }
+}
+
+#[test]
+fn a_pod_that_is_held_is_tried_again_when_it_changes_and_when_the_configuration_does() {
+    let mut world = world(At::Filter);
+    world.pod(pod("bad-1").build());
+    world.settle();
+    let panics = |world: &World| world.machine.status().plugin_panics;
+    let first = panics(&world);
+    world.pod(pod("bad-1").label("changed", "yes").tolerate("gpu", "Exists", "", "NoSchedule").build());
+    world.settle();
+    assert_eq!(panics(&world), first + 1, "it is another class");
+    let mut without = profile();
+    without.plugins.filter.retain(|name| name != "Faulty");
+    world.tell(Event::Configured(Arc::new(Configuration::new(3, vec![without]))));
+    world.settle();
+    assert!(world.place_of("bad-1").is_some(), "the plugin is not asked any more");
+    assert_sound(&world);
+}
+
+#[test]
+fn a_hint_that_panics_has_the_pod_tried_again() {
+    let mut world = world(At::Hint);
+    world.pod(pod("bad-1").build());
+    world.settle();
+    let tried = |world: &World| world.machine.status().unschedulable;
+    let before = tried(&world);
+    let uid =
+        world.api.values().find(|pod| &*pod.name == "low-0").map(|pod| Arc::clone(&pod.uid)).expect("it is there");
+    world.tell(Event::PodDeleted { uid });
+    world.advance(20_000);
+    assert!(tried(&world) > before);
+    assert_sound(&world);
+}
+
+#[test]
+fn a_pod_group_fails_for_a_member_for_which_a_plugin_panics_and_gives_back_what_it_assumed() {
+    let mut world = world(At::Filter);
+    let mut gangs = profile();
+    gangs.plugins.pre_enqueue.push("GangScheduling".to_owned());
+    gangs.plugins.permit.push("GangScheduling".to_owned());
+    let configuration = Configuration { generic_workload: true, ..Configuration::new(2, vec![gangs]) };
+    world.tell(Event::Configured(Arc::new(configuration)));
+    world.tell(Event::PodGroupApplied(Arc::new(pod_group("g", Some(2)))));
+    world.pod(pod("good-a").request("cpu", "3").group("g").build());
+    world.pod(pod("bad-b").request("cpu", "3").group("g").build());
+    world.advance(30_000);
+    assert_sound(&world);
+    assert_eq!((world.place_of("good-a"), world.place_of("bad-b")), (None, None));
+    world.pod(pod("good-c").request("cpu", "3").build());
+    world.pod(pod("good-d").request("cpu", "3").build());
+    world.settle();
+    assert!(world.place_of("good-c").is_some() && world.place_of("good-d").is_some(), "both nodes are free");
+    assert_sound(&world);
+}

@@ -25,7 +25,7 @@ use crate::{
     event::{PreparationId, TimeMs},
     machine::Machine,
     pods::{Pod, Stage},
-    preparations::{Phase, Preparation, Preparations, Step},
+    preparations::{Late, Phase, Preparation, Preparations, Step},
     subject::{PodName, ProfileIndex, Uid},
 };
 
@@ -96,8 +96,9 @@ impl Machine {
         versions: Vec<Arc<str>>,
         failure: Option<String>,
     ) {
-        // Of a preparation that was given up meanwhile the watches will tell what came of it.
-        let Some(mut preparation) = self.preparations.remove_if(uid, id) else { return };
+        let Some(mut preparation) = self.preparations.remove_if(uid, id) else {
+            return self.written_late(now_ms, id, versions);
+        };
         let Phase::Writing(targets) = std::mem::replace(&mut preparation.phase, Phase::Waiting(now_ms)) else { return };
         let unwritten = targets.get(versions.len()).map(|&(place, _)| place);
         for ((place, key), version) in targets.into_iter().zip(versions) {
@@ -144,9 +145,25 @@ impl Machine {
         }
     }
 
-    /// Gives up what is reserved for a pod and not written. What is written stays assumed until the watches bring it.
+    /// The answer to the writes of a preparation that was given up meanwhile: only what was not written is free by now.
+    fn written_late(&mut self, now_ms: TimeMs, id: PreparationId, versions: Vec<Arc<str>>) {
+        let Some(Late { uid, mut steps, targets }) = self.preparations.late.remove(&id) else { return };
+        for ((place, key), version) in targets.into_iter().zip(versions) {
+            steps[place].written.insert(key, version);
+        }
+        steps.iter().rev().for_each(|step| self.take_back_step(now_ms, &uid, step));
+    }
+
+    /// Gives up what is reserved for a pod and not written. What is written stays assumed until the watches bring it. What is being
+    /// written stays reserved until the API server has answered: it may be the pod's own by then, and no other pod may get it.
     pub(crate) fn unreserve(&mut self, now_ms: TimeMs, uid: &Uid) {
-        let preparing = self.preparations.remove(uid).map(|preparation| preparation.steps);
+        let preparing = match self.preparations.remove(uid) {
+            Some(Preparation { id, steps, phase: Phase::Writing(targets), .. }) if self.leading.is_some() => {
+                self.preparations.late.insert(id, Late { uid: Arc::clone(uid), steps, targets });
+                return;
+            }
+            preparing => preparing.map(|preparation| preparation.steps),
+        };
         for step in preparing.or_else(|| self.preparations.binding.remove(uid)).into_iter().flatten().rev() {
             self.take_back_step(now_ms, uid, &step);
         }
@@ -181,6 +198,9 @@ impl Machine {
 
     /// Gives up all preparations: the next leader finds in the API what was written of them.
     pub(crate) fn unreserve_all(&mut self, now_ms: TimeMs) {
+        for Late { uid, steps, .. } in std::mem::take(&mut self.preparations.late).into_values() {
+            steps.iter().rev().for_each(|step| self.take_back_step(now_ms, &uid, step));
+        }
         for uid in self.preparations.uids() {
             self.give_back(now_ms, &uid);
             self.admit(now_ms, &uid);

@@ -42,6 +42,15 @@ pub(crate) struct Step {
     pub(crate) timeout_ms: Option<TimeMs>,
 }
 
+/// A preparation whose pod was given up before the answer to its writes.
+#[derive(Debug)]
+pub(crate) struct Late {
+    pub(crate) uid: Uid,
+    pub(crate) steps: Vec<Step>,
+    /// As in [`Phase::Writing`].
+    pub(crate) targets: Vec<(usize, ObjectKey)>,
+}
+
 #[derive(Debug)]
 pub(crate) enum Phase {
     /// The answer to the writes is not there yet. These are what was to be written, in order, and for which step.
@@ -56,6 +65,9 @@ pub(crate) struct Preparations {
     pub(crate) by_pod: BTreeMap<Uid, Preparation>,
     /// What is reserved for pods whose bind is under way. As many pods as binds at most.
     pub(crate) binding: BTreeMap<Uid, Vec<Step>>,
+    /// What is reserved for pods that were given up while it was being written: as many as writes under way at most, since each
+    /// ends with its answer.
+    pub(crate) late: BTreeMap<PreparationId, Late>,
     /// How often the PreBind of a plugin has failed, by its name.
     pub(crate) failures: BTreeMap<&'static str, u64>,
     pub(crate) deadlines: BTreeSet<(TimeMs, Uid)>,

@@ -42,8 +42,10 @@ fn ui(args: &UiArgs, registry: Registry) -> Result<(), Failure> {
             true => router.merge(live::router(args).await?),
             false => router,
         };
-        let router = site::guarded(router, port);
-        crate::output::print(|out| writeln!(out, "http://127.0.0.1:{port}/"))
+        let token = site::token()?;
+        let path = site::path(&token);
+        let router = site::guarded(router, port, token);
+        crate::output::print(|out| writeln!(out, "http://127.0.0.1:{port}{path}"))
             .map_err(|failure| anyhow!("{failure}"))?;
         tell(&["open it in a browser; Ctrl-C ends it".to_owned()]);
         axum::serve(listener, router).await.context("cannot serve the page")

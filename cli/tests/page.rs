@@ -591,9 +591,20 @@ impl Server {
         Self { process, url: url.trim().to_owned() }
     }
 
-    /// The answer to a request with these lines.
+    /// The host and the port, and the path under which the server answers.
+    fn address(&self) -> (&str, &str) {
+        let address = self.url.trim_start_matches("http://");
+        address.split_at(address.find('/').expect("a path"))
+    }
+
+    /// The answer to a request with these lines, whose path is put under that of the server.
     fn ask(&self, request: &str) -> String {
-        let address = self.url.trim_start_matches("http://").trim_end_matches('/');
+        self.ask_outside(&request.replacen(" /", &format!(" {}", self.address().1), 1))
+    }
+
+    /// The answer to a request with these lines.
+    fn ask_outside(&self, request: &str) -> String {
+        let (address, _) = self.address();
         let mut stream = TcpStream::connect(address).expect("the server listens");
         let request = request.replace("HERE", address);
         stream.write_all(format!("{request}\r\nConnection: close\r\n\r\n").as_bytes()).expect("it reads");
@@ -611,9 +622,15 @@ impl Drop for Server {
 }
 
 #[test]
-fn the_server_answers_this_machine_only_and_judges_any_pod() {
+fn the_server_answers_under_the_printed_address_only_and_judges_any_pod() {
     let server = Server::start(&["-f", "examples/shop"]);
     assert!(server.url.starts_with("http://127.0.0.1:"), "{}", server.url);
+    // Another user of this machine knows the port at most.
+    for path in ["/", "/account/1/0", "/live", "/00000000000000000000000000000000/", "/favicon.ico"] {
+        let answer = server.ask_outside(&format!("GET {path} HTTP/1.1\r\nHost: HERE"));
+        assert!(answer.starts_with("HTTP/1.1 403"), "{path}: {answer}");
+        assert!(answer.contains("open the whole address that flotilla ui has printed"), "{path}: {answer}");
+    }
     let page = server.ask("GET / HTTP/1.1\r\nHost: HERE");
     assert!(
         page.starts_with("HTTP/1.1 200") && page.contains("connect-src 'self'"),

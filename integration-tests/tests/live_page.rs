@@ -117,9 +117,15 @@ struct Server {
 }
 
 impl Server {
-    /// The status and the body of an answer.
+    /// The status and the body of an answer to a request, whose path is put under that of the server.
     fn ask(&self, request: &str) -> anyhow::Result<(u16, String)> {
-        let address = self.url.trim_start_matches("http://").trim_end_matches('/');
+        let path = &self.url[self.url.rfind(':').context("a port")?..];
+        let path = &path[path.find('/').context("a path")?..];
+        self.ask_outside(&request.replacen(" /", &format!(" {path}"), 1))
+    }
+
+    fn ask_outside(&self, request: &str) -> anyhow::Result<(u16, String)> {
+        let (address, _) = self.url.trim_start_matches("http://").split_once('/').context("a path")?;
         let mut stream = TcpStream::connect(address)?;
         let request = request.replace("HERE", address);
         stream.write_all(format!("{request}\r\nConnection: close\r\n\r\n").as_bytes())?;
@@ -240,6 +246,11 @@ async fn answers(server: &Server, name: &str, workers: usize) -> anyhow::Result<
     ] {
         let (status, body) = server.ask(request)?;
         assert!(status == expected && body.contains(words), "{request}: {status}: {body}");
+    }
+    // Another user of this machine knows the port at most.
+    for path in ["/", "/live", "/live/pods/default/huge", "/00000000000000000000000000000000/live"] {
+        let (status, body) = server.ask_outside(&format!("GET {path} HTTP/1.1\r\nHost: HERE"))?;
+        assert!(status == 403 && body.contains("open the whole address"), "{path}: {status}: {body}");
     }
     // The credentials of the kubeconfig stay where they are.
     let (_, page) = server.get("/")?;

@@ -42,7 +42,8 @@ The page:
   The same as `flotilla simulate -o html` writes into a file, or with changes `flotilla whatif -o html`. Here every pod can be
   judged against every node when it is opened, those that were placed too; a file has the accounts of the pods that stay
   pending, as far as they fit in. Under Ask new pods, changed pods and changed nodes are judged by the page itself, as a file does it.
-  Only browsers on this machine are answered.
+  The server listens on 127.0.0.1 and answers under the printed address only. The address contains a random token, so that other
+  users of this machine cannot read the page. Keep it to yourself.
 
 A live cluster:
   Loading the page again reads the cluster anew. The second view asks the coordinator once a second, as `flotilla top` does, while

@@ -13,6 +13,7 @@ use axum::{
     response::{IntoResponse, Response},
     routing::get,
 };
+use ring::rand::{SecureRandom as _, SystemRandom};
 use serde::Serialize;
 
 use super::content::{Content, Source};
@@ -24,6 +25,9 @@ const HEADERS: [(HeaderName, &str); 4] = [
     (header::REFERRER_POLICY, "no-referrer"),
     (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
 ];
+
+/// Bytes of a token. 2^128 tokens are too many to try.
+const TOKEN_BYTES: usize = 16;
 
 /// What is served.
 struct Site {
@@ -44,15 +48,40 @@ pub(super) fn router(source: Source, content: Content) -> Router {
     Router::new().route("/", get(page)).route("/account/{made_ms}/{pod}", get(account)).with_state(site)
 }
 
-/// Lets through what a page of the server at this port asks for. A page from elsewhere whose name was made to mean this machine has
-/// another host, and a request that another site makes says so.
-pub(super) fn guarded(router: Router, port: u16) -> Router {
-    let hosts = Arc::new([format!("127.0.0.1:{port}"), format!("localhost:{port}")]);
-    router.layer(middleware::from_fn_with_state(hosts, guard))
+/// Which requests are answered.
+struct Door {
+    /// The values of `Host` that name this server.
+    hosts: [String; 2],
+    /// The first part of the path of each request.
+    token: String,
 }
 
-async fn guard(State(hosts): State<Arc<[String; 2]>>, request: Request, next: Next) -> Response {
-    let mut response = match refusal(request.headers(), &*hosts) {
+/// A random token, in hexadecimal.
+///
+/// # Errors
+/// The operating system has no random numbers.
+pub(super) fn token() -> anyhow::Result<String> {
+    let mut bytes = [0; TOKEN_BYTES];
+    SystemRandom::new().fill(&mut bytes).map_err(|_| anyhow!("the operating system has no random numbers"))?;
+    Ok(bytes.iter().fold(String::new(), |text, byte| format!("{text}{byte:02x}")))
+}
+
+/// The path of the page.
+pub(super) fn path(token: &str) -> String {
+    format!("/{token}/")
+}
+
+/// Serves the routes under the token, at this port. Any user of this machine can connect to the port, and the server answers with the
+/// rights of the user who starts it; only that user knows the token. A page from elsewhere whose name resolves to this machine has
+/// another host, and a request that another site makes has a header that says so.
+pub(super) fn guarded(router: Router, port: u16, token: String) -> Router {
+    let router = Router::new().nest(&path(&token), router);
+    let door = Door { hosts: [format!("127.0.0.1:{port}"), format!("localhost:{port}")], token };
+    router.layer(middleware::from_fn_with_state(Arc::new(door), guard))
+}
+
+async fn guard(State(door): State<Arc<Door>>, request: Request, next: Next) -> Response {
+    let mut response = match door.refusal(request.headers(), request.uri().path()) {
         Some(reason) => (StatusCode::FORBIDDEN, reason).into_response(),
         None => next.run(request).await,
     };
@@ -62,17 +91,30 @@ async fn guard(State(hosts): State<Arc<[String; 2]>>, request: Request, next: Ne
     response
 }
 
-/// Why a request is not answered, if it is not.
-fn refusal(headers: &HeaderMap, hosts: &[String]) -> Option<&'static str> {
-    let host = headers.get(header::HOST).map(HeaderValue::as_bytes);
-    if !hosts.iter().any(|known| host == Some(known.as_bytes())) {
-        return Some(
-            "this server answers to 127.0.0.1 and localhost only; open the address that flotilla ui has printed\n",
-        );
+impl Door {
+    /// Why a request is not answered, if it is not.
+    fn refusal(&self, headers: &HeaderMap, path: &str) -> Option<&'static str> {
+        let host = headers.get(header::HOST).map(HeaderValue::as_bytes);
+        if !self.hosts.iter().any(|known| host == Some(known.as_bytes())) {
+            return Some(
+                "this server answers to 127.0.0.1 and localhost only; open the address that flotilla ui has printed\n",
+            );
+        }
+        let from = headers.get("sec-fetch-site").map(HeaderValue::as_bytes);
+        if !matches!(from, None | Some(b"same-origin" | b"none")) {
+            return Some("this server answers no other site; open the address that flotilla ui has printed\n");
+        }
+        let begins = path.strip_prefix('/').and_then(|path| path.split_once('/')).map(|(begins, _)| begins);
+        (!begins.is_some_and(|begins| is_equal(begins, &self.token))).then_some(
+            "the path does not begin with the token of this server; open the whole address that flotilla ui has printed\n",
+        )
     }
-    let from = headers.get("sec-fetch-site").map(HeaderValue::as_bytes);
-    let is_own = matches!(from, None | Some(b"same-origin" | b"none"));
-    (!is_own).then_some("this server answers no other site; open the address that flotilla ui has printed\n")
+}
+
+/// Whether two texts are equal, in a time that does not depend on where they differ.
+fn is_equal(one: &str, other: &str) -> bool {
+    let differences = one.bytes().zip(other.bytes()).fold(0, |all, (one, other)| all | (one ^ other));
+    one.len() == other.len() && differences == 0
 }
 
 /// The page; of a live cluster it is made anew whenever it is loaded again.
@@ -135,23 +177,34 @@ mod tests {
 
     #[test]
     fn only_a_browser_that_was_given_the_address_is_answered() {
-        let hosts = ["127.0.0.1:4000".to_owned(), "localhost:4000".to_owned()];
+        let token = token().expect("random numbers");
+        assert_eq!(token.len(), 32);
+        assert_ne!(token, super::token().expect("random numbers"));
+        let door = Door { hosts: ["127.0.0.1:4000".to_owned(), "localhost:4000".to_owned()], token: token.clone() };
+        let own = path(&token);
         let cases = [
-            (Some("127.0.0.1:4000"), None, true),
-            (Some("localhost:4000"), Some("none"), true),
-            (Some("localhost:4000"), Some("same-origin"), true),
-            (Some("localhost:4000"), Some("cross-site"), false),
-            (Some("localhost:4000"), Some("same-site"), false),
-            (Some("localhost"), None, false),
-            (Some("127.0.0.1:4001"), None, false),
-            (Some("evil.example:4000"), Some("same-origin"), false),
-            (None, None, false),
+            (Some("127.0.0.1:4000"), None, own.clone(), true),
+            (Some("localhost:4000"), Some("none"), own.clone(), true),
+            (Some("localhost:4000"), Some("same-origin"), own.clone(), true),
+            (Some("localhost:4000"), Some("cross-site"), own.clone(), false),
+            (Some("localhost:4000"), Some("same-site"), own.clone(), false),
+            (Some("localhost"), None, own.clone(), false),
+            (Some("127.0.0.1:4001"), None, own.clone(), false),
+            (Some("evil.example:4000"), Some("same-origin"), own.clone(), false),
+            (None, None, own.clone(), false),
+            (Some("127.0.0.1:4000"), None, format!("{own}live/pods/default/web"), true),
+            (Some("127.0.0.1:4000"), None, "/".to_owned(), false),
+            (Some("127.0.0.1:4000"), None, "/live".to_owned(), false),
+            (Some("127.0.0.1:4000"), None, "//live".to_owned(), false),
+            (Some("127.0.0.1:4000"), None, format!("/{}/", &token[1..]), false),
+            (Some("127.0.0.1:4000"), None, format!("/{token}0/"), false),
+            (Some("127.0.0.1:4000"), None, format!("/{}/live", "0".repeat(32)), false),
         ];
-        for (host, site, is_answered) in cases {
+        for (host, site, path, is_answered) in cases {
             let mut headers = HeaderMap::new();
             host.map(|host| headers.insert(header::HOST, HeaderValue::from_static(host)));
             site.map(|site| headers.insert("sec-fetch-site", HeaderValue::from_static(site)));
-            assert_eq!(refusal(&headers, &hosts).is_none(), is_answered, "{host:?} {site:?}");
+            assert_eq!(door.refusal(&headers, &path).is_none(), is_answered, "{host:?} {site:?} {path}");
         }
     }
 }

@@ -267,6 +267,34 @@ fn a_refused_write_gives_the_devices_back() {
     assert!(again.contains("running PreBind plugin \"DynamicResources\": the API server is away"), "{again}");
 }
 
+#[test]
+fn devices_that_are_being_written_for_a_pod_that_goes_stay_reserved_until_the_api_server_has_answered() {
+    for is_written in [true, false] {
+        let mut world = world(1, &[("n1", 1)]);
+        world.store_device(claim("p", Some("p"), 1).into());
+        let pod = pod_with("p", ClaimSource::Generated("p".into()));
+        let uid = Arc::clone(&pod.uid);
+        world.tell(Event::PodApplied(Arc::new(pod)));
+        while world.pre_binds.is_empty() {
+            let ids: Vec<_> = world.workers.keys().copied().collect();
+            assert!(ids.into_iter().any(|id| world.run_worker(id)), "stuck");
+        }
+        let writing = world.pre_binds.pop_front().expect("the writes of the pod");
+        world.tell(Event::PodDeleted { uid });
+        claiming(&mut world, "other", 1);
+        world.settle();
+        assert_eq!(world.place_of("other"), None, "the device may be another claim's by now");
+        let (versions, failure) = match is_written {
+            true => world.write_claims(&writing),
+            false => (Vec::new(), Some("the API server is away".to_owned())),
+        };
+        world.tell(Event::Written { uid: writing.uid, id: writing.id, versions, failure });
+        world.advance(20_000);
+        assert_eq!(world.place_of("other").is_some(), !is_written, "{:?}", world.message_of("other"));
+        assert_eq!(world.allocated(), 1);
+    }
+}
+
 /// A pod that asks for GPUs as an extended resource.
 fn asking(name: &str, resource: &str, count: i64) -> PodInfo {
     let builder = testing::pod(name).request(resource, &count.to_string());

@@ -8,9 +8,9 @@ use flotilla_planted::{planted, scaled, spend};
 
 /// The work of one attempt, in units of some 10 ns: no more than about a second.
 ///
-/// What attempts need: a node with 8 devices and 4 selectors takes some 200 units, 5,000 of them a million. A selector that reads
-/// what differs from device to device, such as a UUID, is evaluated for each, at 600 units: 24 million for 40,000 devices. A search
-/// that tries 100 devices a step takes a million steps.
+/// What attempts need: six of a node's devices by two selectors take 1,400 units, 5,000 such nodes 7 million. A selector that reads
+/// what differs from device to device, such as a UUID, is evaluated for each, at 300 to 600 units: up to 24 million for 40,000
+/// devices. A search that tries 100 devices a step takes a million steps.
 /// What ends here: a step looks at 128 devices with 64 selectors each (8,000 units) and comes to nothing 12,500 times; 2,500
 /// evaluations of 10,000 rounds of a comprehension; 100 MB of compiled patterns; 2.5 MB of selectors to be read.
 pub const MAX_WORK: u64 = 100_000_000;

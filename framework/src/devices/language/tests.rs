@@ -57,6 +57,7 @@ fn errors_are_upstreams() {
             Ok(verdict) => verdict.to_string(),
             Err(SelectorError::Compile(error)) => format!("compile: {error}"),
             Err(SelectorError::Runtime(error)) => format!("runtime: {error}"),
+            Err(SelectorError::Exhausted) => "exhausted".to_owned(),
         }
     };
     assert_eq!(say("device.attributes['gpu.example.com'].none == 1"), "runtime: no such key: none");

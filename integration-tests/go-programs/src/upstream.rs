@@ -173,7 +173,7 @@ fn alias(text: &str) -> Result<&str> {
 /// A line with the import path of a copied package in place of the original.
 fn imported(line: &str) -> String {
     let copied = |folder: &&str| line.contains(&format!("{THEIRS}{folder}"));
-    if FOLDERS.iter().any(|folder| copied(folder)) { line.replace(THEIRS, OURS) } else { line.to_owned() }
+    if FOLDERS.iter().any(copied) { line.replace(THEIRS, OURS) } else { line.to_owned() }
 }
 
 #[cfg(test)]

@@ -27,7 +27,7 @@ mod tests {
         assert_eq!(caught(|| 7).expect("no panic"), 7);
         let number = 3;
         for (error, message) in [(caught(|| panic!("as asked")), "as asked"), (caught(|| panic!("{number}")), "3")] {
-            let error: DecodeError = error.map(|()| ()).expect_err("a panic");
+            let error: DecodeError = error.expect_err("a panic");
             assert!(error.to_string().ends_with(message), "{error}");
         }
     }

@@ -658,7 +658,7 @@ fn a_node_that_is_too_large_is_refused_by_field_size_and_limit() {
         json!({"metadata": {"name": "n", "labels": keys(1_024)}, "status": {"allocatable": keys(256)}}),
     )
     .expect("a node");
-    assert!(super::node(&largest).is_ok());
+    assert!(node(&largest).is_ok());
 }
 
 #[test]

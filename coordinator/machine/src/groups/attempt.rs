@@ -244,6 +244,7 @@ impl Machine {
     pub(super) fn try_members(&mut self, seeker: &Seeker<'_>, for_room: bool) -> Result<Tried, Asks> {
         let Seeker { object, profile, members, mut scheduled, from } = *seeker;
         let key = (Arc::clone(&object.namespace), Arc::clone(&object.name));
+        self.judge.nominator_mut().try_together(members);
         let mut left = members.iter().cloned();
         let (mut verdicts, mut placed) = (Vec::new(), Vec::new());
         let (mut outcome, mut asks) = (Outcome::Met, None);
@@ -283,6 +284,7 @@ impl Machine {
             }
         }
         placed.iter_mut().rev().for_each(|placed| self.revert(placed));
+        self.judge.nominator_mut().try_together(&[]);
         if let Some(asks) = asks {
             return Err(asks);
         }

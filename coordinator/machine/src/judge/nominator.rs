@@ -33,6 +33,8 @@ pub(crate) struct Nominator {
     pods: BTreeMap<Uid, Nominated>,
     /// By node, in the order of their UIDs.
     nodes: BTreeMap<Arc<str>, BTreeSet<Uid>>,
+    /// The members of a group that is being tried: what they are nominated to keeps no node free for one another.
+    tried: BTreeSet<Uid>,
     /// Counts changes.
     version: u64,
 }
@@ -111,13 +113,23 @@ impl Nominator {
         known.map(|other| other.class.0).collect()
     }
 
+    /// The members of a group are tried from now on, or of none any more.
+    ///
+    /// Source: `PriorityQueue.nominatedPodToInfo`, which finds a pod in the queue and gives one without a spec for the members of a
+    /// group that was popped.
+    pub(crate) fn try_together(&mut self, members: &[Uid]) {
+        self.version += 1;
+        self.tried = members.iter().cloned().collect();
+    }
+
     /// The nominations that concern a pod of a priority.
     pub(crate) fn concerning(&self, uid: &Uid, priority: i32, cache: &Cache) -> Nominations {
         let id = |node: &Arc<str>| cache.nodes.get(node).map(|node| node.id);
         let mut nominations =
             Nominations { own: self.pods.get(uid).and_then(|nominated| id(&nominated.node)), ..Nominations::default() };
         for (node, pods) in &self.nodes {
-            let others = pods.iter().filter(|other| *other != uid).filter_map(|other| self.pods.get(other));
+            let counts = |other: &&Uid| *other != uid && !self.tried.contains(*other);
+            let others = pods.iter().filter(counts).filter_map(|other| self.pods.get(other));
             let classes: Vec<ClassId> =
                 others.filter(|other| other.priority >= priority).map(|other| other.class.0).collect();
             if let Some(id) = id(node).filter(|_| !classes.is_empty()) {

@@ -625,3 +625,13 @@ fn testing_budget() -> flotilla_framework::preemption::Budget {
         disrupted: Vec::new(),
     }
 }
+
+#[test]
+fn the_nomination_of_a_member_keeps_no_node_free_from_the_others_of_its_group() {
+    let mut world = world(1, 1);
+    world.pod(member("a", "3").build());
+    world.pod(member("b", "3").nominated("n0").build());
+    world.settle();
+    gang(&mut world, 1);
+    assert_eq!(placed(&world), ["a"]);
+}

@@ -121,7 +121,7 @@ fn a_search_over_all_nodes_ends_where_the_work_does() {
     let nested = format!("{rounds}.all(a, {rounds}.all(b, {UUID} || a == b))");
     let pattern =
         |at: usize| format!("device.driver.matches('\\\\pL{{3}}{at}|' + {})", UUID.replace(".startsWith('GPU-')", ""));
-    let hostile: [(&str, Vec<(i64, Vec<String>)>); 4] = [
+    let hostile = [
         ("steps", vec![(4, trivial("x", 32)), (2, trivial("y", 32)), (1, Vec::new()), never]),
         ("comprehensions", vec![(8, (0..32).map(|at| format!("{nested} && {at} >= 0")).collect())]),
         ("patterns", vec![(1, (0..32).map(pattern).collect())]),

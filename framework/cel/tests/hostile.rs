@@ -26,7 +26,7 @@ fn nested(repeated: &str, depth: usize, then: &str) -> String {
     let mut made = String::new();
     let mut inner = repeated.to_owned();
     for level in 0..depth {
-        write!(made, "cel.bind(x{level}, dyn([{}]), ", vec![inner.as_str(); 10].join(", ")).expect("a string");
+        write!(made, "cel.bind(x{level}, dyn([{}]), ", [inner.as_str(); 10].join(", ")).expect("a string");
         inner = format!("x{level}");
     }
     write!(made, "{}{}", then.replace('$', &inner), ")".repeat(depth)).expect("a string");
@@ -128,8 +128,9 @@ fn a_macro_does_not_double_without_end() {
 #[test]
 fn lists_with_nan_are_sorted_whatever_their_length() {
     for length in 1..400_usize {
-        let number =
-            |at: usize| if at * 7 % 5 == 0 { "0.0 / 0.0".to_owned() } else { format!("{}.0", at * 7_919 % 1_000) };
+        let number = |at: usize| {
+            if (at * 7).is_multiple_of(5) { "0.0 / 0.0".to_owned() } else { format!("{}.0", at * 7_919 % 1_000) }
+        };
         let list = (0..length).map(number).collect::<Vec<_>>().join(", ");
         for sorted in ["sort()", "sortBy(x, -x)"] {
             let evaluation = evaluate(&format!("[{list}].{sorted}.size() == {length}"), u64::MAX);

@@ -17,6 +17,8 @@ use flotilla_placements::{Case, Difference, Outcome, differences, outcomes, shru
 
 use crate::{fleet, oracle};
 
+pub mod groups;
+
 /// With how many workers Flotilla is asked; its answers must be the same.
 pub const WORKERS: [u16; 3] = [1, 2, 7];
 

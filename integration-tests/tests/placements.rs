@@ -6,6 +6,7 @@
 //! With `FLOTILLA_RECORD=1` the record is written instead of checked.
 
 use std::{
+    collections::BTreeMap,
     env, fs,
     path::{Path, PathBuf},
     time::Instant,
@@ -15,7 +16,7 @@ use flotilla_integration_tests::{
     oracle,
     placements::{self, Run},
 };
-use flotilla_placements::{FEATURES, differences, outcomes};
+use flotilla_placements::{FEATURES, differences, of_groups, outcomes};
 
 /// The seed where none is given: a failure can be run again as it is.
 const SEED: i64 = 1_000_000;
@@ -55,6 +56,37 @@ fn fresh_clusters_get_the_same_placements() {
         mismatches.len(),
         reports.join("\n\n"),
         others.join(", ")
+    );
+}
+
+/// How many clusters with a pod group are placed by both. Each takes a process of Flotilla, some 50 ms.
+const GROUPS: u32 = 500;
+/// With how many workers groups are placed.
+const WORKERS: u16 = 2;
+
+#[test]
+fn fresh_groups_are_placed_as_kube_schedulers_own_cycle_may_place_them() {
+    let run = Run {
+        seed: variable("FLOTILLA_SEED", SEED),
+        count: variable("FLOTILLA_GROUPS", GROUPS),
+        features: env::var("FLOTILLA_FEATURES").map_or_else(|_| of_groups(), |some| format!("{some},groups")),
+    };
+    let Run { seed, count, features } = &run;
+    println!("{count} clusters with a group from seed {seed} with {features}");
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    placements::make(&run, folder.path()).unwrap_or_else(|error| panic!("{error:#}"));
+    let comparisons = placements::groups::compare(folder.path(), WORKERS).unwrap_or_else(|error| panic!("{error:#}"));
+    let mut counts: BTreeMap<(String, String), u32> = BTreeMap::new();
+    for comparison in &comparisons {
+        *counts.entry((comparison.outcome.clone(), comparison.result.clone())).or_default() += 1;
+    }
+    println!("{counts:?}");
+    let wrong: Vec<_> = comparisons.iter().filter(|one| one.is_wrong()).collect();
+    assert!(
+        wrong.is_empty(),
+        "{} of {count} groups differ: {:#?}",
+        wrong.len(),
+        &wrong[..wrong.len().min(MOST_SHRUNK)]
     );
 }
 

@@ -3,6 +3,8 @@ package main
 // This file knows pod groups: some of the pending pods are one group, and the other pods take no part.
 
 import (
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 )
@@ -12,6 +14,10 @@ const (
 	mostMembers  = 8
 	leastMembers = 2
 )
+
+// important are classes of a priority above 0. Of other groups no member is nominated: while a group is tried, upstream's
+// nominator has its members as pods without a spec and of priority 0, and counts them one to a node.
+var important = []string{"high", "urgent", "system-cluster-critical"}
 
 // group makes one group of pending pods: they share a namespace, a scheduler, a priority and a preemption policy, as
 // kube-scheduler demands. All other pending pods wait behind a gate, so that only their nominations count.
@@ -37,6 +43,9 @@ func (w *world) group() {
 		pod.Spec.SchedulerName = corev1.DefaultSchedulerName
 		pod.Spec.PriorityClassName = first.Spec.PriorityClassName
 		pod.Spec.SchedulingGates = nil
+		if !slices.Contains(important, first.Spec.PriorityClassName) {
+			pod.Status.NominatedNodeName = ""
+		}
 		w.members = append(w.members, pod)
 	}
 	group := add(w, "scheduling.k8s.io/v1beta1", "PodGroup", &schedulingv1beta1.PodGroup{

@@ -12,6 +12,6 @@ mod shrink;
 
 pub use case::Case;
 pub use difference::{Difference, differences};
-pub use features::FEATURES;
+pub use features::{FEATURES, of_groups};
 pub use outcome::{Outcome, outcomes};
 pub use shrink::shrunk;

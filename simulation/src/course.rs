@@ -123,6 +123,7 @@ pub struct Outcome {
 /// When the operating system gives nothing to make a runtime of.
 #[must_use]
 pub fn run(plan: &Plan) -> Outcome {
+    flotilla_planted::scale_bounds();
     let runtime =
         Builder::new_current_thread().enable_time().start_paused(true).build().expect("a runtime without I/O");
     plant(plan.defect);

@@ -107,11 +107,21 @@ pub const fn scaled(bound: u64) -> u64 {
     bound
 }
 
-/// A bound for simulations, which is smaller.
+/// Whether bounds are those of simulations.
+#[cfg(feature = "planted")]
+static SCALED: std::sync::atomic::AtomicBool = std::sync::atomic::AtomicBool::new(false);
+
+/// From now on [`scaled`] bounds are those of simulations, in the whole process.
+#[cfg(feature = "planted")]
+pub fn scale_bounds() {
+    SCALED.store(true, std::sync::atomic::Ordering::Relaxed);
+}
+
+/// A bound, which is smaller in simulations.
 #[cfg(feature = "planted")]
 #[must_use]
-pub const fn scaled(bound: u64) -> u64 {
-    bound / SCALE
+pub fn scaled(bound: u64) -> u64 {
+    if SCALED.load(std::sync::atomic::Ordering::Relaxed) { bound / SCALE } else { bound }
 }
 
 /// Nothing is counted.

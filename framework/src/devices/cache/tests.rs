@@ -331,7 +331,10 @@ fn a_claim_behind_the_32nd_is_never_taken_for_another() {
     let of = |count: usize| {
         let owner = Owner { name: "a".into(), uid: "uid-a".into() };
         let devices = PodDevices { owner, claims: (0..count).map(named).collect(), ..PodDevices::default() };
-        pod("a").class(|class| class.devices = Some(Arc::new(devices))).build()
+        // More claims than a pod may have are cut as it is built.
+        let mut pod = pod("a").build();
+        Arc::make_mut(&mut pod.class).devices = Some(Arc::new(devices));
+        pod
     };
     let freed = |count: usize, place: usize| {
         let writes = cache.post_filter(&of(count), 1 << place.min(LAST_MARK))?.0;

@@ -132,6 +132,11 @@ pub trait NodeFilter: Send + Sync {
         false
     }
 
+    /// The work since it was made ready beyond that of an ordinary filter, in units of some 10 ns.
+    fn work(&self) -> u64 {
+        0
+    }
+
     /// About how many bytes it has found out about nodes.
     fn bytes(&self) -> usize {
         0

@@ -6,6 +6,7 @@
 pub mod admission;
 mod beside;
 pub mod class;
+pub mod contain;
 pub mod declared;
 pub mod devices;
 pub mod diagnosis;

@@ -8,6 +8,7 @@ use indexmap::IndexMap;
 
 use crate::{
     class::{Class, ClassId},
+    contain::contain,
     evaluate::{Columns, Scratch},
     explain::shard::{self, Page},
     extension::Facts,
@@ -145,7 +146,8 @@ impl Replica {
                 None
             }
             Command::Evaluate { request, generation, profile, class, facts, k, trace: _ } => {
-                Some(match self.evaluate((generation, &profile, class), facts, k as usize, laps) {
+                let subject = (generation, &profile, class);
+                Some(match self.contained(|replica| replica.evaluate(subject, facts, k as usize, laps)) {
                     Ok(evaluation) => Reply::Evaluated { request, evaluation },
                     Err(why) => Reply::Unable { request, why },
                 })
@@ -157,7 +159,8 @@ impl Replica {
                 })
             }
             Command::Explain { request, generation, profile, class, facts, after, limit, trace: _ } => {
-                Some(match self.explain((generation, &profile, class), facts, after, limit as usize) {
+                let subject = (generation, &profile, class);
+                Some(match self.contained(|replica| replica.explain(subject, facts, after, limit as usize)) {
                     Ok(page) => Reply::Explained { request, page },
                     Err(why) => Reply::Unable { request, why },
                 })
@@ -247,6 +250,18 @@ impl Replica {
             self.stats.unknown += u64::from(!known);
         }
         self.forget_outdated(known_texts);
+    }
+
+    /// Runs plugins that only read the nodes. All that is computed of them is dropped if a plugin panics, as it may be incomplete.
+    ///
+    /// A panic of a dry run is not contained: it changes the nodes, and the stream ends with the replica.
+    fn contained<T>(&mut self, work: impl FnOnce(&mut Self) -> Result<T, Unable>) -> Result<T, Unable> {
+        contain(|| work(self)).unwrap_or_else(|_| {
+            self.warm.clear();
+            self.spare.clear();
+            self.scratch = Scratch::default();
+            Err(Unable::Panicked)
+        })
     }
 
     fn evaluate(

@@ -268,4 +268,7 @@ pub enum Unable {
     /// So many nodes do not fit in an answer; fewer may.
     #[error("the account of so many nodes is larger than an answer may be")]
     TooLarge,
+    /// A plugin panicked.
+    #[error("a plugin panicked")]
+    Panicked,
 }

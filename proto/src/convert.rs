@@ -367,6 +367,7 @@ const fn reason(why: Unable) -> pb::UnableReason {
         Unable::Class => pb::UnableReason::Class,
         Unable::TooManyStrata => pb::UnableReason::TooManyStrata,
         Unable::TooLarge => pb::UnableReason::TooLarge,
+        Unable::Panicked => pb::UnableReason::Panicked,
     }
 }
 
@@ -377,7 +378,8 @@ fn why(unable: &pb::Unable) -> Result<Unable, DecodeError> {
         Ok(pb::UnableReason::Class) => Ok(Unable::Class),
         Ok(pb::UnableReason::TooManyStrata) => Ok(Unable::TooManyStrata),
         Ok(pb::UnableReason::TooLarge) => Ok(Unable::TooLarge),
+        Ok(pb::UnableReason::Panicked) => Ok(Unable::Panicked),
         Ok(pb::UnableReason::Unspecified) => Err(DecodeError::new("reason", Problem::Missing)),
-        Err(_) => Err(DecodeError::range("reason", unable.reason, pb::UnableReason::TooLarge as i32)),
+        Err(_) => Err(DecodeError::range("reason", unable.reason, pb::UnableReason::Panicked as i32)),
     }
 }

@@ -19,7 +19,6 @@ use crate::{
         Mismatch,
         decision::{Attempt, Decision, Placement, PostFilter, Want},
         reserve::MAX_PREPARATIONS,
-        work::EVENT_WORK,
     },
     machine::Machine,
     pods::Stage,
@@ -73,7 +72,7 @@ impl Machine {
                 break;
             }
             pops = if self.status.unschedulable > refused { 0 } else { pops };
-            if self.judge.work.of_event() >= EVENT_WORK {
+            if self.judge.states().work.is_enough() {
                 // The shell comes back at once, and what waits meanwhile has its turn.
                 self.idle_until = Some(now_ms);
                 self.status.events_cut += 1;

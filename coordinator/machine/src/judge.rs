@@ -10,6 +10,7 @@
 use std::sync::Arc;
 
 use flotilla_framework::{
+    contain::contain,
     evaluation::{Evaluation, Unsound},
     node::NodeId,
     prepared::Prepared,
@@ -53,7 +54,6 @@ use class_states::ClassStates;
 use decision::{Attempt, Want};
 use nominator::Nominator;
 use panics::Panics;
-use work::Work;
 
 /// See the module.
 #[derive(Debug)]
@@ -65,7 +65,6 @@ pub(crate) struct Judge {
     nominator: Nominator,
     counts: Counts,
     panics: Panics,
-    pub(crate) work: Work,
     /// How many strings of nodes there were when classes were last looked through for those that ask for one.
     known_texts: usize,
     /// Offers that were not what their nodes are, since [`Judge::take_mismatches`].
@@ -119,7 +118,6 @@ impl Judge {
             nominator: Nominator::default(),
             counts: Counts::default(),
             panics: Panics::default(),
-            work: Work::default(),
             known_texts: 0,
             mismatches: Vec::new(),
             next_verified: 0,
@@ -200,7 +198,7 @@ impl Judge {
         let Some(class) = self.cache.classes.get(class_id).map(Arc::clone) else { return false };
         let is_new = self.states.get((index, class_id)).is_none();
         self.states.open((index, class_id), self.registry, profile, &class, &mut self.cache);
-        self.work.add(if is_new { work::PREPARE } else { 0 });
+        self.states.work.add(if is_new { work::PREPARE } else { 0 });
         true
     }
 
@@ -246,13 +244,12 @@ impl Judge {
             return None;
         }
         self.counts.partial += 1;
-        self.count_nodes(subject, slots.len());
         self.contained(subject, |judge| judge.states.evaluation_of(subject, &judge.cache, &slots, k)).flatten()
     }
 
     /// Answers here what a worker owes, as far as that can be put together with what the others answered.
     pub(crate) fn stand_in(&mut self, worker: WorkerId) {
-        match panics::contain(|| self.states.stand_in(worker, &self.cache)) {
+        match contain(|| self.states.stand_in(worker, &self.cache)) {
             Ok(answered) => self.counts.partial += answered,
             // No one subject is known to be the cause: the one that is will panic again in its own attempt.
             Err(_) => self.restore(),
@@ -262,16 +259,13 @@ impl Judge {
     /// Evaluates a subject here, without any worker.
     pub(crate) fn evaluate_here(&mut self, subject: Subject) {
         self.counts.local += 1;
-        self.count_nodes(subject, self.cache.nodes.len());
         self.states.evaluate_here(subject, &self.cache);
     }
 
-    /// Counts the evaluation of so many nodes. Of what was evaluated here before only changed nodes are looked at, so that this is
-    /// an upper bound.
-    fn count_nodes(&mut self, subject: Subject, nodes: usize) {
-        let claims = self.cache.classes.get(subject.1).is_some_and(|class| class.devices.is_some());
-        let each = if claims { work::NODE_WITH_CLAIMS } else { 1 };
-        self.work.add(each * nodes as u64);
+    /// Counts a dry run on one node.
+    pub(crate) fn count_dry_run(&mut self, subject: Subject) {
+        self.states.work.add(work::DRY_RUN);
+        self.states.count_devices(subject);
     }
 
     /// What is known of a subject, what its pods count brought up to the present, and the cluster that pods may be put on

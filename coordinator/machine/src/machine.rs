@@ -188,7 +188,7 @@ impl Machine {
     pub fn take_in(&mut self, now_ms: TimeMs, event: Event) -> Option<&'static str> {
         flotilla_planted::begin_event();
         self.tally.begin(now_ms);
-        self.judge.work.begin();
+        self.judge.states_mut().work.begin();
         let label = self.label_before(&event);
         self.pops = self.pops_for(&event);
         self.dispatch(now_ms, event);
@@ -323,7 +323,7 @@ impl Machine {
             taint_sets: self.judge.cache().snapshot.taint_sets() as u64,
             compacted: self.judge.counts().compacted,
             plugin_panics: counts.panics,
-            event_work_largest: self.judge.work.most(),
+            event_work_largest: self.judge.states().work.most(),
             revision: self.judge.cache().revision(),
             evaluations_local: counts.local,
             evaluations_partial: counts.partial,
@@ -336,11 +336,11 @@ impl Machine {
         }
     }
 
-    /// The largest work of one event so far, in units of the evaluation of one node, some 0.3 us. An event does not exceed
-    /// 500,000 units by more than one attempt.
+    /// The largest work of one event so far, in units of some 10 ns. An event does not exceed 15,000,000 units by more than one
+    /// attempt.
     #[must_use]
     pub const fn largest_work(&self) -> u64 {
-        self.judge.work.most()
+        self.judge.states().work.most()
     }
 
     /// The place of the profile that a pod asks for.

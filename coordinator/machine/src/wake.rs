@@ -24,6 +24,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use flotilla_framework::{
     admission,
     class::{ClassId, PodInfo},
+    contain::contain,
     extension::ClusterEvent,
     plugins::{default_preemption, wakers},
 };
@@ -31,7 +32,6 @@ use flotilla_planted::planted;
 
 use crate::{
     event::TimeMs,
-    judge::panics,
     machine::Machine,
     pods::{Pod, Stage},
     queue::{
@@ -138,7 +138,7 @@ impl Machine {
         // A hint that panics says nothing: the pod is worth trying.
         self.registry
             .find(plugin)
-            .is_none_or(|plugin| panics::contain(|| plugin.wakes(event, class, &profile.args)).unwrap_or(true))
+            .is_none_or(|plugin| contain(|| plugin.wakes(event, class, &profile.args)).unwrap_or(true))
     }
 
     /// Asks the plugins again that keep pods out of the queue and listen to an event.
@@ -286,7 +286,7 @@ impl Machine {
         let is_in_force = |name: &str| profile.plugins.pre_enqueue.iter().any(|known| known == name);
         let last = self.gates.of(uid).and_then(|gate| gate.plugin).filter(|name| is_in_force(name));
         let last = last.and_then(|name| self.registry.find(name));
-        let asked = panics::contain(|| {
+        let asked = contain(|| {
             let word = last.and_then(|plugin| Some((plugin.name(), plugin.pre_enqueue(&pod.info)?)));
             word.or_else(|| admission::gate(self.registry, profile, &pod.info))
                 .or_else(|| self.judge.cache().objects.gate(profile, &pod.info))

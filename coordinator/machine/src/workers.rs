@@ -144,6 +144,10 @@ impl Machine {
                 known.has_answered(request);
                 self.judge.states_mut().give_up_strata(worker, request);
             }
+            Reply::Unable { request, why: Unable::Panicked } => {
+                known.has_answered(request);
+                self.judge.panicked_on(worker, request);
+            }
             Reply::Unable { request, why } => {
                 known.has_answered(request);
                 self.cannot_dry_run(worker, request, &why.to_string());

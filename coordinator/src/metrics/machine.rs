@@ -151,7 +151,7 @@ fn levels(status: &Status) -> [Number; 26] {
         ("flotilla_taint_sets", "Sets of taints that nodes have, or had", status.taint_sets),
         (
             "flotilla_event_work_largest",
-            "Largest work of one event, in evaluations of one node",
+            "Largest work of one event, in units of some 10 ns",
             status.event_work_largest,
         ),
         ("flotilla_revision", "Changes of the cluster so far", status.revision),

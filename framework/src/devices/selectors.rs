@@ -7,12 +7,7 @@
 #[cfg(test)]
 mod tests;
 
-use std::{
-    any::Any,
-    fmt,
-    panic::{AssertUnwindSafe, catch_unwind},
-    sync::Arc,
-};
+use std::{fmt, sync::Arc};
 
 use indexmap::{IndexMap, map::Entry};
 
@@ -21,6 +16,7 @@ use super::{
     model::slice::{Attribute, Device},
     work::{self, Exhausted, Work},
 };
+use crate::contain::contain;
 
 /// The language that selectors are written in: CEL.
 pub trait Language: fmt::Debug + Send + Sync {
@@ -273,12 +269,7 @@ impl Verdicts {
 /// a panic ends the process it does so here too.
 fn contained<T>(call: impl FnOnce() -> T) -> Result<T, String> {
     // What a selector leaves behind of a panic is a lock that is taken over, and patterns that are whole or not there.
-    catch_unwind(AssertUnwindSafe(call)).map_err(|panic| format!("internal error: {}", told(&*panic)))
-}
-
-fn told(panic: &(dyn Any + Send)) -> &str {
-    let text = panic.downcast_ref::<String>().map(String::as_str);
-    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("panic")
+    contain(call).map_err(|panic| format!("internal error: {panic}"))
 }
 
 impl Known {

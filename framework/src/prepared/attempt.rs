@@ -18,6 +18,12 @@ impl Prepared {
         self.node_filters().any(NodeFilter::is_exhausted)
     }
 
+    /// The work of its filters since they were made ready, beyond that of ordinary ones, in units of some 10 ns.
+    #[must_use]
+    pub fn work(&self) -> u64 {
+        self.node_filters().map(NodeFilter::work).sum()
+    }
+
     /// About how many bytes its filters have found out about nodes.
     #[must_use]
     pub fn bytes(&self) -> usize {

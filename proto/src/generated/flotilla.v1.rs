@@ -1557,6 +1557,8 @@ pub enum UnableReason {
     TooManyStrata = 4,
     /// The account of so many nodes does not fit in a message; fewer may.
     TooLarge = 5,
+    /// A plugin panicked; the worker's log has the message.
+    Panicked = 6,
 }
 impl UnableReason {
     /// String value of the enum field names used in the ProtoBuf definition.
@@ -1571,6 +1573,7 @@ impl UnableReason {
             Self::Class => "UNABLE_REASON_CLASS",
             Self::TooManyStrata => "UNABLE_REASON_TOO_MANY_STRATA",
             Self::TooLarge => "UNABLE_REASON_TOO_LARGE",
+            Self::Panicked => "UNABLE_REASON_PANICKED",
         }
     }
     /// Creates an enum from field names used in the ProtoBuf definition.
@@ -1582,6 +1585,7 @@ impl UnableReason {
             "UNABLE_REASON_CLASS" => Some(Self::Class),
             "UNABLE_REASON_TOO_MANY_STRATA" => Some(Self::TooManyStrata),
             "UNABLE_REASON_TOO_LARGE" => Some(Self::TooLarge),
+            "UNABLE_REASON_PANICKED" => Some(Self::Panicked),
             _ => None,
         }
     }

@@ -281,10 +281,10 @@ impl Places {
         })
     }
 
-    /// Whether other pods say where a pod may be.
+    /// Whether more than the requests of a pod decides where it fits once victims are gone: other pods, or devices.
     #[must_use]
     pub fn minds_others(&self, key: &str) -> bool {
-        self.pods.get(key).is_some_and(|pod| !pod.is_plain)
+        self.pods.get(key).is_some_and(|pod| !pod.is_plain || !pod.devices.is_empty())
     }
 
     /// Whether a pod that waits is nominated to a node that it may not fit: by its own affinity, spread or devices, or by the

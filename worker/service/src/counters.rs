@@ -35,7 +35,7 @@ pub struct Counts {
     pub refused: u64,
     /// Messages that could not be read; each ended its stream.
     pub unreadable: u64,
-    /// Evaluations that panicked; each ended its stream.
+    /// Evaluations and dry runs that panicked.
     pub panicked: u64,
     /// Messages taken in.
     pub words: u64,
@@ -84,7 +84,7 @@ impl Default for Counters {
                 "Streams too many, or of an older leader, that were refused",
             ),
             unreadable: make.counter("flotilla_worker_messages_unreadable_total", "Messages that could not be read"),
-            panicked: make.counter("flotilla_worker_panics_total", "Evaluations that panicked"),
+            panicked: make.counter("flotilla_worker_panics_total", "Evaluations and dry runs that panicked"),
             words: make.counter("flotilla_worker_messages_received_total", "Messages taken in"),
             words_waited: make
                 .counter("flotilla_worker_messages_waited_total", "Messages that found their channel full and waited"),

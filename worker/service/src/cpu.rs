@@ -6,15 +6,14 @@
 //! Knows: threads, batches, what to do when an evaluation panics. Must not know: streams, sessions, epochs.
 
 use std::{
-    any::Any,
     io,
-    panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
     thread,
     time::Instant,
 };
 
 use flotilla_framework::{
+    contain::contain,
     profile::Profile,
     registry::Registry,
     replica::Replica,
@@ -56,10 +55,10 @@ pub(crate) fn start(
     thread::Builder::new().name("replica".to_owned()).spawn(move || {
         let output = Output { answers, counters, spans };
         // The replica is dropped by the panic, so nothing half-changed is ever seen.
-        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| work(replica, words, &output))) {
+        if let Err(panic) = contain(|| work(replica, words, &output)) {
             output.counters.panicked.add();
-            tracing::error!(panic = message(panic.as_ref()), "an evaluation panicked; its stream ends");
-            output.send(Err(Status::internal("the evaluation panicked")));
+            tracing::error!(panic, "a dry run panicked; its stream ends");
+            output.send(Err(Status::internal("a dry run panicked")));
         }
     })?;
     Ok(sender)
@@ -112,6 +111,9 @@ fn obey(
     let traced = Begun::of(&word, spans);
     let begun = Instant::now();
     let answer = replica.apply_timed(word, &mut stopwatch);
+    if let Some(FromWorker { reply: Reply::Unable { why: Unable::Panicked, .. }, .. }) = answer {
+        counters.panicked.add();
+    }
     if is_evaluation {
         counters.evaluated(begun.elapsed());
     }
@@ -172,9 +174,4 @@ impl Output {
             let _ = self.answers.blocking_send(answer);
         }
     }
-}
-
-fn message(panic: &(dyn Any + Send)) -> &str {
-    let text = panic.downcast_ref::<String>().map(String::as_str);
-    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message")
 }

@@ -415,19 +415,27 @@ impl Plugin for Broken {
 }
 
 #[tokio::test]
-async fn a_panic_ends_its_stream_and_nothing_else() {
+async fn after_a_panic_of_a_plugin_the_worker_says_so_and_answers_on() {
     let worker = Worker::start_with(ServeOptions::new(Transport::InsecurePlaintext, Registry::of(&[&Broken]))).await;
     let names = vec!["Broken".to_owned()];
     let plugins = Plugins { pre_filter: names.clone(), filter: names, ..Plugins::default() };
-    let profiles = vec![Profile { plugins, ..profile() }];
-    for round in 1..=2 {
-        let mut leader = worker.attach().await;
-        for word in [configure(3, profiles.clone()), snapshot(3), register(3), evaluate(3, 1, 1)] {
-            leader.say(&word).await;
-        }
-        assert_eq!(aborted(&leader.end().await), (Code::Internal, "the evaluation panicked"));
-        assert_eq!(worker.counters.read().panicked, round);
+    let broken = Profile { plugins, scheduler_name: "broken".into(), ..profile() };
+    let mut leader = worker.attach().await;
+    for word in [configure(3, vec![profile(), broken]), snapshot(3), register(3)] {
+        leader.say(&word).await;
     }
+    for _ in 0..2 {
+        assert!(matches!(leader.hear().await.reply, Reply::Applied { .. }));
+    }
+    let mut asked = evaluate(3, 1, 7);
+    if let Command::Evaluate { profile, .. } = &mut asked.command {
+        *profile = "broken".into();
+    }
+    leader.say(&asked).await;
+    assert_eq!(leader.hear().await.reply, Reply::Unable { request: 7, why: Unable::Panicked });
+    assert_eq!(worker.counters.read().panicked, 1);
+    leader.say(&evaluate(3, 1, 8)).await;
+    assert!(matches!(leader.hear().await.reply, Reply::Evaluated { request: 8, .. }));
 }
 
 #[tokio::test]

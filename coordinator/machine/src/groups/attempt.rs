@@ -271,7 +271,7 @@ impl Machine {
                 outcome = Outcome::Failed(format!("failed to schedule other pod from a pod group: {error}"));
                 break;
             }
-            if self.judge.work.of_event() > GROUP_WORK {
+            if self.judge.states().work.of_event() > GROUP_WORK {
                 outcome = Outcome::Failed(format!(
                     "placing the pod group takes more than the {GROUP_WORK} units of work that one attempt may take; split it, or \
                      give its pods fewer differences"

@@ -32,7 +32,7 @@ use super::tried::{Asks, Outcome, Placed, Room, Seeker, Tried};
 use crate::{
     action::{Action, PodName, Preemption, PreemptorKind, Unreserve, Victim},
     event::TimeMs,
-    judge::{cache::Charge, work::DRY_RUN},
+    judge::cache::Charge,
     machine::Machine,
     pods::{Pod, Stage},
     preempt::MAX_VICTIMS,
@@ -296,7 +296,7 @@ impl Machine {
             return false;
         }
         let nominations = self.judge.nominator().concerning(&placed.uid, priority, self.judge.cache());
-        self.judge.work.add(DRY_RUN);
+        self.judge.count_dry_run(placed.subject);
         let fits = self.judge.contained(placed.subject, |judge| {
             let Some((state, cache)) = judge.with_nodes(placed.subject) else { return false };
             let mut dry_run = DryRun::new(&state.prepared, &cache.snapshot, &state.matches);

@@ -49,6 +49,8 @@ pub(crate) struct ClassState {
     pub(super) bytes: usize,
     /// About how many bytes its filters have found out about nodes.
     pub(super) kept: usize,
+    /// How much of the work of its filters is counted.
+    pub(super) counted: u64,
 }
 
 // === impl ClassState ===

@@ -25,6 +25,7 @@ use super::{
     class_state::ClassState,
     families::{Families, FamilyState, MAX_ROWS},
     live::Live,
+    work::{NODE, Work},
 };
 use crate::{event::WorkerId, subject::Subject, trace::Over};
 
@@ -55,6 +56,8 @@ pub(crate) struct ClassStates {
     /// What the facts of all take, and the strings that no node has.
     bytes: usize,
     clock: u64,
+    /// The work of the present event.
+    pub(crate) work: Work,
     /// Evaluations that have ended since that was told last, if they are traced.
     pub(crate) over: Vec<Over>,
 }
@@ -125,6 +128,7 @@ impl ClassStates {
                 can_be_told,
                 bytes,
                 kept: 0,
+                counted: 0,
             }
         });
         state.facts_version = version;
@@ -341,7 +345,18 @@ impl ClassStates {
     ) -> Option<Evaluation> {
         let Self { all, scratch, .. } = self;
         let state = all.get(&subject)?;
-        Some(Columns::answer_of(&state.prepared, &cache.snapshot, slots, (k as usize).max(1), scratch))
+        self.work.add(NODE * slots.len() as u64);
+        let evaluation = Columns::answer_of(&state.prepared, &cache.snapshot, slots, (k as usize).max(1), scratch);
+        self.count_devices(subject);
+        Some(evaluation)
+    }
+
+    /// Counts what the filters of a subject did beyond the ordinary since this was counted last.
+    pub(super) fn count_devices(&mut self, subject: Subject) {
+        let Some(state) = self.all.get_mut(&subject) else { return };
+        let done = state.prepared.work();
+        self.work.add_counted(done.saturating_sub(state.counted));
+        state.counted = done;
     }
 
     /// What all nodes together say of a subject.
@@ -349,7 +364,8 @@ impl ClassStates {
         let state = self.all.get_mut(&subject)?;
         let is_new = state.columns.is_none();
         let columns = state.columns.get_or_insert_default();
-        columns.refresh(&state.prepared, &cache.snapshot, &mut self.scratch);
+        let evaluated = columns.refresh(&state.prepared, &cache.snapshot, &mut self.scratch);
+        self.work.add(NODE * evaluated as u64);
         // What the filters have found out about devices.
         self.bytes -= state.kept;
         state.kept = state.prepared.bytes();

@@ -21,6 +21,7 @@ use super::{
     decision::{Attempt, Basis, Decision, Placement, PostFilter, Want},
     past::Unknowable,
     said::Step,
+    work::NODE,
 };
 use crate::subject::{Subject, Uid};
 
@@ -137,16 +138,16 @@ impl Judge {
                 return Some(Want::Whole(head));
             }
             self.counts.local += 1;
-            self.count_nodes(head, self.cache.nodes.len());
             self.states.evaluate_whole_here(head, &self.cache);
             if self.states.sort_for(subject, head, &self.cache) {
                 return None;
             }
             self.states.wants_own_answers(subject);
         }
+        let own = self.states.get(subject)?.own();
+        let behind = own.map_or(0, |own| self.cache.revision().saturating_sub(own.repaired_to));
+        self.states.work.add(NODE * behind);
         let state = self.states.get_mut(subject)?;
-        let behind = state.own().map_or(0, |own| self.cache.revision().saturating_sub(own.repaired_to));
-        self.work.add(behind);
         if state.repair(&self.cache) {
             return None;
         }

@@ -7,15 +7,10 @@
 //!
 //! Source: kube-scheduler has no such thing; a panic of a plugin ends its process.
 
-use std::{
-    any::Any,
-    panic::{self, AssertUnwindSafe},
-};
-
-use flotilla_framework::map::Map;
+use flotilla_framework::{contain::contain, map::Map, shard::RequestId};
 
 use super::{Judge, decision::Attempt, decision::Decision};
-use crate::subject::Subject;
+use crate::{event::WorkerId, subject::Subject};
 
 /// How many subjects are remembered. With more than these, all are forgotten: each of them may panic once again. At some 300
 /// bytes each they take 300 KiB.
@@ -34,19 +29,6 @@ struct Panicked {
     message: String,
 }
 
-/// Runs code of plugins. `Err`: it panicked, and this is the message.
-///
-/// What it changed may be half done: the caller drops it or calls [`Judge::recover`].
-pub(crate) fn contain<T>(work: impl FnOnce() -> T) -> Result<T, String> {
-    panic::catch_unwind(AssertUnwindSafe(work)).map_err(|payload| message_of(&*payload))
-}
-
-fn message_of(payload: &(dyn Any + Send)) -> String {
-    let text = payload.downcast_ref::<&str>().copied();
-    let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
-    text.unwrap_or("no message").to_owned()
-}
-
 // === impl Judge ===
 
 impl Judge {
@@ -55,8 +37,10 @@ impl Judge {
         if let Some(error) = self.panic_of(attempt.subject) {
             return Decision::Fail(error);
         }
-        self.work.add(super::work::DECISION);
-        match contain(|| self.decide_now(attempt)) {
+        self.states.work.add(super::work::DECISION);
+        let decided = contain(|| self.decide_now(attempt));
+        self.states.count_devices(attempt.subject);
+        match decided {
             Ok(decision) => decision,
             Err(panic) => Decision::Fail(self.recover(attempt.subject, &panic)),
         }
@@ -69,7 +53,19 @@ impl Judge {
 
     /// Runs code of plugins on behalf of a subject. `None`: it panicked, the subject is remembered, and the state is restored.
     pub(crate) fn contained<T>(&mut self, subject: Subject, work: impl FnOnce(&mut Self) -> T) -> Option<T> {
-        contain(|| work(self)).map_err(|panic| self.recover(subject, &panic)).ok()
+        let done = contain(|| work(self));
+        self.states.count_devices(subject);
+        done.map_err(|panic| self.recover(subject, &panic)).ok()
+    }
+
+    /// A worker answers that a plugin panicked there: the attempts of that subject fail, as they would here.
+    pub(crate) fn panicked_on(&mut self, worker: WorkerId, request: RequestId) {
+        if !self.states.owes(worker, request) {
+            return;
+        }
+        if let Some(subject) = self.states.subject_of(request) {
+            self.recover(subject, "on a worker, whose log has the message");
+        }
     }
 
     /// The error of a subject of which an evaluation panicked, while the plugins would read the same.
@@ -106,7 +102,7 @@ impl Judge {
     /// Restores what a panic may have left half done.
     pub(super) fn restore(&mut self) {
         self.counts.panics += 1;
-        self.work.add(super::work::PANIC);
+        self.states.work.add(super::work::PANIC);
         self.states.clear();
         self.cache.restore();
     }

@@ -13,8 +13,12 @@ use crate::subject::{Subject, Uid};
 
 impl Judge {
     /// Whether a node is feasible for a pod, beside the pods that are nominated to it. What a class counts over the whole cluster
-    /// is looked at only where the node is feasible by itself.
+    /// is looked at only where the node is feasible by itself. `false` also if a plugin panics.
     pub(crate) fn suits(&mut self, uid: &Uid, subject: Subject, priority: i32, name: &str) -> bool {
+        self.contained(subject, |judge| judge.suits_now(uid, subject, priority, name)).unwrap_or(false)
+    }
+
+    fn suits_now(&mut self, uid: &Uid, subject: Subject, priority: i32, name: &str) -> bool {
         let Some(node) = self.cache.nodes.get(name).map(|node| node.id) else { return false };
         let Some(slot) = self.cache.snapshot.slot(node).filter(|_| self.open(subject)) else { return false };
         let beside = self.nominator.beside(uid, priority, name);

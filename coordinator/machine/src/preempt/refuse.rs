@@ -23,7 +23,7 @@ use crate::{
     action::{Action, Nomination, Unreserve},
     cycle::Progress,
     event::TimeMs,
-    judge::{cache::Cache, class_state::ClassState},
+    judge::{cache::Cache, class_state::ClassState, work::POTENTIAL_NODE},
     machine::Machine,
     pods::Stage,
     subject::{Subject, Uid},
@@ -208,7 +208,8 @@ impl Machine {
         let priority = self.pods.get(uid).map_or(0, |pod| pod.info.priority);
         let nominations = self.judge.nominations(uid, priority);
         let is_from_workers = self.judge.is_from_workers(subject);
-        self.judge.work.add(2 * self.judge.cache().nodes.len() as u64);
+        let nodes = self.judge.cache().nodes.len() as u64;
+        self.judge.states_mut().work.add(POTENTIAL_NODE * nodes);
         let found = self.judge.contained(subject, |judge| {
             let known = judge.with_nodes(subject).filter(|(known, _)| known.prepared.refusal().is_none());
             known.map(|(state, cache)| potential_nodes(state, cache, &nominations, own, objected, is_from_workers))

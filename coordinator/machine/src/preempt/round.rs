@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use flotilla_framework::{
     class::ClassId,
+    contain::contain,
     diagnosis::Diagnosis,
     node::NodeId,
     preemption::{Candidate, DryRun, Layout, Outcome, Shortlist, Standing, lay_out, pick_one, words},
@@ -20,7 +21,6 @@ use super::{NOW_NS, Round, Verdict};
 use crate::{
     cycle::Progress,
     event::TimeMs,
-    judge::{panics, work::DRY_RUN},
     machine::Machine,
     subject::{Subject, Uid},
 };
@@ -131,8 +131,8 @@ impl Machine {
                 continue;
             };
             let Some((prepared, cache)) = self.judge.with_prepared(round.subject) else { return };
-            let outcome = panics::contain(|| dry_run.dry_run_whole(prepared, &mut cache.snapshot, &layout));
-            self.judge.work.add(DRY_RUN);
+            let outcome = contain(|| dry_run.dry_run_whole(prepared, &mut cache.snapshot, &layout));
+            self.judge.count_dry_run(round.subject);
             let outcome = match outcome {
                 Ok(outcome) => outcome,
                 Err(panic) => {
@@ -206,7 +206,7 @@ impl Machine {
         let layout = self.layout(node, beside.beside(node), round.priority)?;
         let (state, cache) = self.judge.with_nodes(round.subject)?;
         let mut dry_run = DryRun::new(&state.prepared, &cache.snapshot, &state.matches);
-        match panics::contain(|| dry_run.dry_run_whole(&state.prepared, &mut cache.snapshot, &layout)) {
+        match contain(|| dry_run.dry_run_whole(&state.prepared, &mut cache.snapshot, &layout)) {
             Ok(outcome) => layout.candidate(&outcome, &cache.snapshot),
             Err(panic) => {
                 self.judge.recover(round.subject, &panic);

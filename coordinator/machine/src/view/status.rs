@@ -97,7 +97,7 @@ pub struct Status {
     pub answers_late: u64,
     /// Counter: panics of plugins that were contained.
     pub plugin_panics: u64,
-    /// The largest work of one event so far, in evaluations of one node.
+    /// The largest work of one event so far, in units of some 10 ns.
     pub event_work_largest: u64,
     /// Counter: events that ended because of their work while pods waited in activeQ.
     pub events_cut: u64,

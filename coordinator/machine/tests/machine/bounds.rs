@@ -10,8 +10,8 @@ use flotilla_machine::event::Event;
 
 use crate::world::World;
 
-/// 500,000 units and the last decision of an event.
-const BOUND: u64 = 500_000 + 1_000;
+/// 15,000,000 units and the last decision of an event.
+const BOUND: u64 = 15_000_000 + 30_000;
 
 #[test]
 fn a_new_leader_without_workers_decides_on_a_thousand_classes_in_events_of_bounded_work() {

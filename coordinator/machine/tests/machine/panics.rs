@@ -112,11 +112,15 @@ fn profile() -> Profile {
     profile
 }
 
-/// A world without workers and with two nodes, on each of which a pod of low priority stands.
+/// A world without workers and with two nodes, each with a pod of low priority.
 fn world(at: At) -> World {
     let mut world = World::with_plugins(registry(at), profile());
     let stock: Vec<_> = world.workers.keys().copied().collect();
     stock.into_iter().for_each(|id| world.kill(id));
+    with_nodes(world)
+}
+
+fn with_nodes(mut world: World) -> World {
     for index in 0..2 {
         world.node(node(&format!("node-{index}")).build());
         world.pod(pod(&format!("low-{index}")).priority(-10).on(&format!("node-{index}")).build());
@@ -207,5 +211,39 @@ fn a_pod_group_fails_for_a_member_for_which_a_plugin_panics_and_gives_back_what_
     world.pod(pod("good-d").request("cpu", "3").build());
     world.settle();
     assert!(world.place_of("good-c").is_some() && world.place_of("good-d").is_some(), "both nodes are free");
+    assert_sound(&world);
+}
+
+#[test]
+fn a_plugin_that_panics_on_a_worker_fails_its_pod_and_the_worker_stays() {
+    for at in [At::PreFilter, At::Filter, At::Score] {
+        let mut world = with_nodes(World::with_plugins(registry(at), profile()));
+        let workers = world.workers.len();
+        assert!(workers > 0, "there are workers to ask");
+        world.pod(pod("bad-1").build());
+        world.pod(pod("good-1").build());
+        world.advance(60_000);
+        assert_sound(&world);
+        assert!(world.place_of("good-1").is_some(), "{at:?}");
+        assert_eq!(world.place_of("bad-1"), None, "{at:?}");
+        assert_eq!(world.machine.status().plugin_panics, 1, "{at:?}: the pod is held");
+        assert_eq!((world.workers.len(), &world.dropped[..]), (workers, &[][..]), "{at:?}");
+    }
+}
+
+#[test]
+fn a_pod_takes_a_node_although_a_plugin_panics_for_a_pod_in_backoff_that_may_go_first() {
+    let mut world = world(At::DryRun);
+    world.pod(pod("bad-1").priority(1_000).never_preempts().build());
+    world.settle();
+    let uid =
+        world.api.values().find(|pod| &*pod.name == "low-0").map(|pod| Arc::clone(&pod.uid)).expect("it is there");
+    let now_ms = world.now_ms;
+    world.machine.apply(now_ms, Event::PodDeleted { uid });
+    world.pod(pod("good-1").build());
+    assert!(world.machine.status().ahead_asked > 0, "the pod in backoff is asked about the node");
+    assert_eq!(world.machine.status().plugin_panics, 1);
+    world.settle();
+    assert!(world.place_of("good-1").is_some());
     assert_sound(&world);
 }

@@ -73,6 +73,8 @@ struct Kept {
     errors: Vec<String>,
     /// What has told what nodes lack, which no decision uses, counted apart.
     explained: Work,
+    /// The work of all attempts before this one, in the units of [`Work`].
+    done: u64,
     /// The error of the node on which the work of an attempt was not enough.
     exhausted: Option<Refusal>,
 }
@@ -99,6 +101,7 @@ impl Search {
             scratch: Scratch::default(),
             errors: Vec::new(),
             explained: Work::default(),
+            done: 0,
             exhausted: None,
         };
         Self { claims: Arc::clone(claims), allocated, may_want, kept: Mutex::new(kept), none: NodeDevices::default() }
@@ -227,8 +230,14 @@ impl NodeFilter for Search {
 
     fn begin(&self) {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.verdicts.replace_work(Work::default());
-        kept.explained = Work::default();
+        let attempt = kept.verdicts.replace_work(Work::default());
+        let explained = std::mem::take(&mut kept.explained);
+        kept.done = kept.done.saturating_add(attempt.done()).saturating_add(explained.done());
+    }
+
+    fn work(&self) -> u64 {
+        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.done.saturating_add(kept.verdicts.work().done())
     }
 
     fn is_exhausted(&self) -> bool {

@@ -53,7 +53,7 @@ pub(crate) fn task(task: Task) -> Result<()> {
         Task::Upstream(upstream) => steps::after_programs(vec![steps::upstream(upstream)]),
         Task::Image { arguments } => steps::on_musl(vec![steps::image(arguments)]),
         Task::Dist { arguments } => steps::on_musl(vec![steps::dist(arguments)]),
-        Task::Sim { arguments } => vec![steps::sim(arguments)],
+        Task::Sim { arguments } => steps::sim(arguments),
         Task::Perf { arguments } => vec![steps::perf(arguments)],
         Task::PageEngine => vec![steps::page_engine()],
         Task::Bench => steps::bench(),

@@ -160,19 +160,14 @@ pub(crate) fn integration() -> Vec<Step> {
             work: Work::GoPrograms,
         },
         // The Go programs are there, so that both cores are free for it.
+        simulation_built(),
         Step::new(
-            "the simulation, built",
-            340,
-            "compiles what a coordinator consists of at full speed",
-            "cargo build --quiet --profile sim -p flotilla-simulation",
-        ),
-        Step::new(
-            "simulation of 20,000 clusters",
-            160,
+            "simulation of 10,000 clusters",
+            150,
             "looks for what goes wrong once in thousands of runs",
-            SIMULATION,
+            &simulation(),
         )
-        .with_words(["--seeds", "20000"].map(str::to_owned)),
+        .with_words(["--seeds", "10000"].map(str::to_owned)),
         Step {
             name: "integration tests",
             why: "starts a control plane for each test, and waits for leads to run out",
@@ -256,12 +251,26 @@ pub(crate) fn dist(arguments: Vec<String>) -> Step {
 }
 
 /// Runs of the simulation, as many as are asked for.
-pub(crate) fn sim(arguments: Vec<String>) -> Step {
-    let why = "simulates whole coordinators; the first time it compiles everything at full speed";
-    Step::new("simulation", 300, why, SIMULATION).with_words(arguments)
+pub(crate) fn sim(arguments: Vec<String>) -> Vec<Step> {
+    let run = Step::new("simulation", 60, "simulates whole coordinators", &simulation()).with_words(arguments);
+    on_musl(vec![simulation_built(), run])
 }
 
-const SIMULATION: &str = "cargo run --quiet --profile sim -p flotilla-simulation --";
+/// Its dependencies are those of the image's programs, with the same profile and for the same target.
+fn simulation_built() -> Step {
+    let why = "compiles what a coordinator consists of at full speed, with planted defects";
+    Step::new(
+        "the simulation, built",
+        240,
+        why,
+        "cargo run --quiet --all-features --bin flotilla-image -- --simulation",
+    )
+}
+
+fn simulation() -> String {
+    let folder = std::env::var("CARGO_TARGET_DIR").unwrap_or_else(|_| "target".to_owned());
+    format!("{folder}/{}-unknown-linux-musl/dist/flotilla-simulation", std::env::consts::ARCH)
+}
 
 /// The benchmark builds what it starts by itself.
 pub(crate) fn perf(arguments: Vec<String>) -> Step {

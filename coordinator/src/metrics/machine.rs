@@ -149,11 +149,7 @@ fn levels(status: &Status) -> [Number; 26] {
         ("flotilla_decision_bytes", "Bytes of the decisions that are kept", status.decision_bytes),
         ("flotilla_resource_bytes", "Bytes of the amounts of extended resources", status.resource_bytes),
         ("flotilla_taint_sets", "Sets of taints that nodes have, or had", status.taint_sets),
-        (
-            "flotilla_event_work_largest",
-            "Largest work of one event, in units of some 10 ns",
-            status.event_work_largest,
-        ),
+        ("flotilla_event_work_largest", "Largest work of one event, in units of some 10 ns", status.event_work_largest),
         ("flotilla_revision", "Changes of the cluster so far", status.revision),
         ("flotilla_volume_preparations", "Pods whose volumes are being bound, before they are", status.preparations),
     ]

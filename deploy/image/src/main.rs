@@ -38,6 +38,9 @@ struct Args {
     /// Only build the programs, and print the folder that they are in
     #[arg(long, conflicts_with_all = ["only", "folder", "output"])]
     programs: bool,
+    /// Only build the simulation that `cargo xtask sim` runs, and print its file
+    #[arg(long, conflicts_with_all = ["only", "folder", "output", "programs"])]
+    simulation: bool,
     /// Also lay the files of the image out in this folder, for builders that want them so
     #[arg(long, value_name = "FOLDER")]
     folder: Option<PathBuf>,
@@ -54,9 +57,10 @@ fn main() -> ExitCode {
 }
 
 fn run(args: &Args) -> Result<()> {
-    if args.programs {
+    if args.programs || args.simulation {
+        let build = if args.programs { program::build } else { program::build_simulation };
         for &architecture in &args.arch {
-            println!("{}", program::build(architecture, &args.profile)?.display());
+            println!("{}", build(architecture, &args.profile)?.display());
         }
         return Ok(());
     }

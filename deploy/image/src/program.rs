@@ -93,6 +93,23 @@ const FEATURES: &str = "flotilla/cluster,flotilla/wasm,flotilla-coordinator/wasm
 /// # Errors
 /// Where a compiler is missing, or fails.
 pub fn build(architecture: Architecture, profile: &str) -> Result<PathBuf> {
+    let packages = PROGRAMS.iter().flat_map(|(package, _)| ["--package", package]);
+    compile(architecture, profile, ["--features", FEATURES].into_iter().chain(packages))
+}
+
+/// Builds the simulation of whole coordinators, which shares most of its dependencies with the programs. Gives its file.
+///
+/// # Errors
+/// Where a compiler is missing, or fails.
+pub fn build_simulation(architecture: Architecture, profile: &str) -> Result<PathBuf> {
+    Ok(compile(architecture, profile, ["--package", "flotilla-simulation"])?.join("flotilla-simulation"))
+}
+
+fn compile<'a>(
+    architecture: Architecture,
+    profile: &str,
+    selected: impl IntoIterator<Item = &'a str>,
+) -> Result<PathBuf> {
     let target = architecture.target();
     let compilers = architecture.compilers();
     let compiler = compilers.iter().find(|name| is_there(name)).with_context(|| {
@@ -104,15 +121,12 @@ pub fn build(architecture: Architecture, profile: &str) -> Result<PathBuf> {
     })?;
     let variable = target.replace('-', "_");
     let mut cargo = Command::new("cargo");
-    cargo.args(["build", "--profile", profile, "--target", target, "--bins", "--features", FEATURES]);
+    cargo.args(["build", "--profile", profile, "--target", target, "--bins"]).args(selected);
     // In every profile: debug information would be most of the image.
     cargo.args(["--config", &format!("profile.{profile}.debug=false")]);
     // Names of functions would be a third of it. A program whose package has settings of its own in the profile is not
     // stripped of them by the profile's `strip`.
     cargo.args(["--config", &format!("target.{target}.rustflags=[\"-Cstrip=symbols\"]")]);
-    for (package, _) in PROGRAMS {
-        cargo.args(["--package", package]);
-    }
     let status = cargo
         .env(format!("CC_{variable}"), compiler)
         .env(format!("CFLAGS_{variable}"), C_FLAGS)

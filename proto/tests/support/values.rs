@@ -532,7 +532,14 @@ fn page() -> impl Strategy<Value = Page> {
 }
 
 fn reply() -> impl Strategy<Value = Reply> {
-    let reasons = vec![Unable::Generation, Unable::Profile, Unable::Class, Unable::TooManyStrata, Unable::TooLarge, Unable::Panicked];
+    let reasons = vec![
+        Unable::Generation,
+        Unable::Profile,
+        Unable::Class,
+        Unable::TooManyStrata,
+        Unable::TooLarge,
+        Unable::Panicked,
+    ];
     prop_oneof![
         (text(), any::<u64>(), vec(text(), 0..3)).prop_map(|(version, nonce, plugins)| Reply::Hello {
             version,

@@ -5,12 +5,7 @@
 //!
 //! Knows: threads, batches, what to do when an evaluation panics. Must not know: streams, sessions, epochs.
 
-use std::{
-    io,
-    sync::Arc,
-    thread,
-    time::Instant,
-};
+use std::{io, sync::Arc, thread, time::Instant};
 
 use flotilla_framework::{
     contain::contain,

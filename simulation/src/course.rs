@@ -4,7 +4,6 @@
 
 use std::time::Duration;
 
-use flotilla_framework::registry::Registry;
 use flotilla_machine::outlook::PodName;
 use flotilla_planted::{plant, take_most};
 use flotilla_runtime::surroundings;
@@ -19,7 +18,7 @@ use crate::{
     check::{Checker, Line, Violation},
     cluster::Cluster,
     coordinator::{Coordinator, Setup},
-    namesakes, panics,
+    faulty, namesakes, panics,
     plan::{Deed, Plan},
     seed::Seed,
     workers::Workers,
@@ -178,7 +177,7 @@ impl<'a> Course<'a> {
             keeps_events: false,
             ..Options::default()
         };
-        let registry = Registry::built_in();
+        let registry = faulty::registry();
         let api = Api::new(seed.fork("api"), options);
         let workers = Workers::new(seed.fork("workers"), plan.workers, registry);
         let profile = profile(plan);

@@ -104,13 +104,15 @@ pub enum Hostile {
     Ports,
     /// Pods whose bindings a webhook turns away.
     Denied,
+    /// Pods for which a plugin panics.
+    Plugin,
     /// Workers that repeat what they say.
     Chatter,
 }
 
 impl Hostile {
     /// All of them.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 15] = [
         Self::Precision,
         Self::Unordered,
         Self::Loops,
@@ -124,6 +126,8 @@ impl Hostile {
         Self::Selectors,
         Self::Ports,
         Self::Denied,
+        Self::Plugin,
+        Self::Chatter,
     ];
 }
 

@@ -162,7 +162,7 @@ impl Machine {
     fn repeats_itself(&mut self, worker: WorkerId) -> bool {
         let Some(known) = self.roster.workers.get_mut(&worker) else { return false };
         self.status.answers_unasked += u64::from(!known.was_due());
-        known.repeats_itself()
+        known.repeats_itself() && !planted("listens-without-end")
     }
 
     /// Tells every worker the configuration; until one has acknowledged it nothing is asked of it.

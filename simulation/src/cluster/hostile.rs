@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 use super::{Cluster, NAMESPACE, OURS, THEIRS, key, now};
 use crate::{
     api::{Kind, faults::DENIED},
+    faulty,
     plan::Hostile,
     world::devices::{DRIVER, MODELS},
 };
@@ -54,7 +55,18 @@ impl Cluster {
             Hostile::Selectors => self.selectors(),
             Hostile::Ports => self.ports(),
             Hostile::Denied => self.denied(),
+            Hostile::Plugin => self.for_faulty_plugin(),
             Hostile::Chatter => {}
+        }
+    }
+
+    /// Pods for which a plugin panics, and which no node suits.
+    fn for_faulty_plugin(&mut self) {
+        for point in faulty::POINTS {
+            let mut pod = bare(&self.name("hostile"), OURS);
+            pod["metadata"]["labels"][faulty::LABEL] = json!(point);
+            pod["spec"]["nodeSelector"] = json!({ "zone": "nowhere" });
+            self.create(Kind::Pod, pod);
         }
     }
 

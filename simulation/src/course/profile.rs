@@ -7,7 +7,10 @@ use flotilla_framework::{
     testing,
 };
 
-use crate::plan::Plan;
+use crate::{
+    faulty,
+    plan::{Hostile, Plan},
+};
 
 /// The plugins that read claims and volumes.
 const STORAGE: [&str; 4] = ["NodeVolumeLimits", "VolumeBinding", "VolumeRestrictions", "VolumeZone"];
@@ -31,6 +34,9 @@ pub(super) fn profile(plan: &Plan) -> Profile {
     }
     if plan.with_devices {
         allocate_devices(&mut profile.plugins);
+    }
+    if plan.hostile == Some(Hostile::Plugin) {
+        faulty::enable(&mut profile.plugins);
     }
     if !plan.spreads {
         let spread = &mut profile.args.pod_topology_spread;

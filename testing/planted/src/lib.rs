@@ -32,6 +32,8 @@ pub const DEFECTS: &[(&str, &str)] = &[
     ("keeps-nominations", "L1: a nomination never ends"),
     ("keeps-what-a-list-lacks", "L1: an object that a new list lacks stays in the view"),
     ("lets-lower-priorities-first", "P4: a pod takes a node that one of higher priority in backoff waits for"),
+    ("lets-panics-through", "L1: a panic of a plugin ends the process, and the next leader's (H1)"),
+    ("listens-without-end", "W2: a worker that repeats itself is not given up (H10)"),
     ("loses-errors", "L1: an attempt that failed is not repeated"),
     ("makes-results-of-any-size", "W1: an evaluation of a selector makes values without a bound (H3)"),
     ("never-forgets", "L1: the charge of a pod whose bind failed stays"),
@@ -57,6 +59,7 @@ pub const DEFECTS: &[(&str, &str)] = &[
     ("wakes-nobody-for-deleted-rules", "L1: a deleted DeviceTaintRule wakes no pod (H7)"),
     ("wakes-nobody-for-new-nodes", "L1: a new node wakes no pod"),
     ("wakes-nobody-for-pods-that-go", "L1: a pod that leaves its node wakes no other"),
+    ("works-without-end", "W1: an event goes on for as long as pods wait (H6)"),
 ];
 
 #[cfg(feature = "planted")]

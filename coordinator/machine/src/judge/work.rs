@@ -4,7 +4,7 @@
 //! once: without a bound its first event takes longer than its Lease lasts. One unit is some 10 ns, as in
 //! [`flotilla_framework::devices`], whose work counts too.
 
-use flotilla_planted::{scaled, spend};
+use flotilla_planted::{planted, scaled, spend};
 
 /// After so many units no other pod is decided within the event: 15,000,000 * 10 ns = 150 ms. The next tick, which is due at once,
 /// continues at the head of the queue. The last decision may exceed this by its own work, which is a second if it searches for devices
@@ -57,7 +57,7 @@ impl Work {
 
     /// Whether no other pod is to be decided within this event.
     pub(crate) fn is_enough(&self) -> bool {
-        self.event >= scaled(EVENT_WORK)
+        self.event >= scaled(EVENT_WORK) && !planted("works-without-end")
     }
 
     /// The units of this event.

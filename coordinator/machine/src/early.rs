@@ -19,12 +19,11 @@
 
 use std::sync::Arc;
 
-use flotilla_planted::{METERED, planted};
+use flotilla_planted::planted;
 
 use crate::{
     event::{Event, TimeMs},
     machine::Machine,
-    pods::{Pod, Stage},
     queue::{Early, Place, SubQueue},
     subject::{Subject, Uid},
 };
@@ -90,37 +89,6 @@ impl Machine {
     /// Whether a pod or a group leaves these nodes to one of backoffQ that comes before it in the order of activeQ and that
     /// fits on one of them: that one is tried next.
     pub(crate) fn gives_way(&mut self, now_ms: TimeMs, uid: &Uid, nodes: &[Arc<str>]) -> bool {
-        let gives_way = self.pops_ahead(now_ms, uid, nodes);
-        if METERED && !gives_way {
-            self.assert_none_ahead(uid, nodes);
-        }
-        gives_way
-    }
-
-    /// In simulations: no pod in backoffQ that comes before this one fits on one of its nodes. Goes through all pods instead of the queue.
-    fn assert_none_ahead(&mut self, uid: &Uid, nodes: &[Arc<str>]) {
-        let Some(SubQueue::Active(place)) = self.queue.sub_queue(uid) else { return };
-        let waits = |(uid, pod): &(&Uid, &Pod)| {
-            matches!(pod.stage, Stage::Queued(_))
-                && pod.errors == 0
-                && pod.info.priority > place.priority
-                && matches!(self.queue.sub_queue(uid), Some(SubQueue::Backoff(_)))
-        };
-        let waiting = self.pods.iter().filter(waits).filter_map(|(uid, pod)| {
-            let Stage::Queued(profile) = pod.stage else { return None };
-            Some((Arc::clone(uid), (profile, pod.class), pod.info.priority))
-        });
-        let waiting: Vec<(Uid, Subject, i32)> = waiting.take(MAX_KINDS + 1).collect();
-        if waiting.len() > MAX_KINDS {
-            return;
-        }
-        for (ahead, subject, priority) in waiting {
-            let node = nodes.iter().find(|node| self.judge.suits(&ahead, subject, priority, node));
-            assert!(node.is_none(), "P4: {uid} takes {nodes:?}, where {ahead} of priority {priority} in backoffQ fits");
-        }
-    }
-
-    fn pops_ahead(&mut self, now_ms: TimeMs, uid: &Uid, nodes: &[Arc<str>]) -> bool {
         let Some(SubQueue::Active(place)) = self.queue.sub_queue(uid) else { return false };
         if planted("lets-lower-priorities-first") {
             return false;

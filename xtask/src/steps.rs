@@ -129,8 +129,8 @@ pub(crate) fn unit(root: &Path) -> Vec<Step> {
         Step::new(
             "simulation of whole coordinators",
             60,
-            "lets 200 clusters live through a minute of faults each",
-            "cargo run --quiet --all-features --bin flotilla-simulation -- --seeds 200",
+            "lets 600 clusters live through a minute of faults each",
+            "cargo run --quiet --all-features --bin flotilla-simulation -- --seeds 600",
         ),
         Step::new(
             "examples in the documentation",
@@ -159,15 +159,6 @@ pub(crate) fn integration() -> Vec<Step> {
             measured: crate::go_programs::expected(),
             work: Work::GoPrograms,
         },
-        // The Go programs are there, so that both cores are free for it.
-        simulation_built(),
-        Step::new(
-            "simulation of 10,000 clusters",
-            150,
-            "looks for what goes wrong once in thousands of runs",
-            &simulation(),
-        )
-        .with_words(["--seeds", "10000"].map(str::to_owned)),
         Step {
             name: "integration tests",
             why: "starts a control plane for each test, and waits for leads to run out",

@@ -21,7 +21,7 @@ use flotilla_go_programs::{
 
 pub use flotilla_go_programs::Reaper;
 pub use own::{ORACLES, load, oracle, prometheus_operator};
-pub use upstream::upstream;
+pub use upstream::{upstream, upstream_quick};
 
 const HELM: Module = Module {
     place: "integration-tests/helm/go.mod",
@@ -64,7 +64,7 @@ const CONTAINERD_PROGRAMS: &[Program] = &[
 /// Where a `go.mod` does not name a version that it should.
 pub fn all() -> Result<Vec<Programs>> {
     let [kubelet, containerd] = node()?;
-    Ok(vec![control_plane(&target())?, jaeger(&target())?, helm()?, e2e()?, upstream()?, kubelet, containerd])
+    Ok(vec![control_plane(&target())?, jaeger(&target())?, helm()?, e2e()?, upstream_quick()?, kubelet, containerd])
 }
 
 /// Helm, kept beside the programs of the control plane.

@@ -24,6 +24,13 @@ const FLOTILLA: &str = include_str!("../../upstream/util/flotilla.go");
 /// The changes below, so that another change is another build.
 const THIS_FILE: &str = include_str!("upstream.rs");
 
+/// Those that `cargo xtask test --all` runs.
+const QUICK: &[Program] = &[
+    Program::new("preemption-misc.test", "./scheduler/preemption/misc", 120),
+    Program::new("preemption-nominatednodename.test", "./scheduler/preemption/nominatednodename", 10),
+    Program::new("podgroup.test", "./scheduler/podgroup", 10),
+];
+
 const PROGRAMS: &[Program] = &[
     Program::new("filters.test", "./scheduler/filters", 120),
     Program::new("scoring.test", "./scheduler/scoring", 10),
@@ -102,6 +109,14 @@ pub fn upstream() -> Result<Programs> {
         prepare: Some(prepare),
         folder,
     })
+}
+
+/// As [`upstream`], those alone that `cargo xtask test --all` runs.
+///
+/// # Errors
+/// As [`upstream`].
+pub fn upstream_quick() -> Result<Programs> {
+    Ok(Programs { list: QUICK, ..upstream()? })
 }
 
 /// Copies the packages into the module and changes them.

@@ -416,7 +416,8 @@ impl Plugin for Broken {
 
 #[tokio::test]
 async fn after_a_panic_of_a_plugin_the_worker_says_so_and_answers_on() {
-    let worker = Worker::start_with(ServeOptions::new(Transport::InsecurePlaintext, Registry::of(&[&Broken]))).await;
+    let registry = Registry::built_in().with([Box::new(Broken) as Box<dyn Plugin>]).expect("a name of its own");
+    let worker = Worker::start_with(ServeOptions::new(Transport::InsecurePlaintext, registry)).await;
     let names = vec!["Broken".to_owned()];
     let plugins = Plugins { pre_filter: names.clone(), filter: names, ..Plugins::default() };
     let broken = Profile { plugins, scheduler_name: "broken".into(), ..profile() };

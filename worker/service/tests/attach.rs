@@ -428,14 +428,14 @@ async fn after_a_panic_of_a_plugin_the_worker_says_so_and_answers_on() {
     for _ in 0..2 {
         assert!(matches!(leader.hear().await.reply, Reply::Applied { .. }));
     }
-    let mut asked = evaluate(3, 1, 7);
+    let mut asked = evaluate(3, 7, 1);
     if let Command::Evaluate { profile, .. } = &mut asked.command {
         *profile = "broken".into();
     }
     leader.say(&asked).await;
     assert_eq!(leader.hear().await.reply, Reply::Unable { request: 7, why: Unable::Panicked });
     assert_eq!(worker.counters.read().panicked, 1);
-    leader.say(&evaluate(3, 1, 8)).await;
+    leader.say(&evaluate(3, 8, 1)).await;
     assert!(matches!(leader.hear().await.reply, Reply::Evaluated { request: 8, .. }));
 }
 

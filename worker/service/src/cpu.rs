@@ -52,8 +52,8 @@ pub(crate) fn start(
         // The replica is dropped by the panic, so nothing half-changed is ever seen.
         if let Err(panic) = contain(|| work(replica, words, &output)) {
             output.counters.panicked.add();
-            tracing::error!(panic, "a dry run panicked; its stream ends");
-            output.send(Err(Status::internal("a dry run panicked")));
+            tracing::error!(panic, "the thread of a stream panicked; the stream ends");
+            output.send(Err(Status::internal("the worker panicked")));
         }
     })?;
     Ok(sender)

@@ -2,8 +2,8 @@
 //!
 //! `devices/cases.jsonl` holds the cases of upstream's own table of tests (`structured/internal/allocatortesting` of
 //! `k8s.io/dynamic-resource-allocation`), and cases on which an earlier Flotilla differed. `devices/answers.jsonl` holds what the
-//! allocator of kube-scheduler says of them; `integration-tests/tests/oracle.rs` compares it with what it says today, and
-//! `integration-tests/tests/allocations.rs` compares on fresh cases.
+//! allocator of kube-scheduler says of them; `integration-tests/tests/integration/oracle.rs` compares it with what it says today, and
+//! `integration-tests/tests/integration/allocations.rs` compares on fresh cases.
 //!
 //! Knows: where cases and answers are. Must not know: how devices are found.
 

@@ -28,8 +28,8 @@ use crate::certificates;
 /// How long a pod may take to land, or a process to get ready: far beyond what it takes, even beside a build.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A binary of Flotilla's: from the folder that `FLOTILLA_BIN_DIR` names, else as the image holds it, built now if it is
-/// missing or old.
+/// A program of Flotilla's: from the folder that `FLOTILLA_BIN_DIR` names, else with the settings of the tests, built now if it is missing
+/// or old.
 ///
 /// # Errors
 /// Where the build fails.
@@ -44,7 +44,7 @@ fn build() -> anyhow::Result<PathBuf> {
     if let Some(folder) = env::var_os("FLOTILLA_BIN_DIR") {
         return Ok(PathBuf::from(folder));
     }
-    flotilla_test_programs::image()
+    flotilla_test_programs::programs()
 }
 
 /// Flotilla beside a control plane.

@@ -172,7 +172,7 @@ pub fn report(mismatch: &Mismatch, folder: &Path) -> anyhow::Result<String> {
         text,
         "record it as a case, under a name that says what it shows:\n  cp {from}/{name}.yaml \
          cli/tests/placements/cases/WHAT-IT-SHOWS.yaml  # and {name}.config.yaml, where it is there\n  \
-         FLOTILLA_RECORD=1 cargo test -p flotilla-integration-tests --test placements recorded"
+         FLOTILLA_RECORD=1 cargo test -p flotilla-integration-tests --test integration placements::recorded"
     )?;
     Ok(text)
 }

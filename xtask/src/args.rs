@@ -39,6 +39,9 @@ pub(crate) enum Task {
     Integration,
     /// Build the Go programs that the tests start, those that are missing
     GoPrograms,
+    /// Build the programs that the last integration tests start
+    #[command(hide = true)]
+    LastPrograms,
     /// Compare placements on fresh clusters, allocations of devices and selectors with kube-scheduler's; needs Go
     ///
     /// A cluster that differs is made small and left in target/mismatches. An allocation that differs is made small and printed.

@@ -3,6 +3,7 @@
 //! Knows: that a person asks and is answered. Must not know: what any check checks.
 
 mod args;
+mod background;
 mod fingerprint;
 mod go_programs;
 mod progress;

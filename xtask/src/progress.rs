@@ -71,6 +71,26 @@ pub(crate) fn heading(
     )
 }
 
+/// The cost of a step.
+#[derive(Debug, Clone)]
+pub(crate) struct Cost {
+    pub(crate) name: &'static str,
+    pub(crate) wall: Duration,
+    /// Of all its processes, and of background builds that ended during the step.
+    pub(crate) cpu: Option<Duration>,
+}
+
+/// A line for each step, with its wall time and CPU time.
+pub(crate) fn table(costs: &[Cost]) -> String {
+    let width = costs.iter().map(|cost| cost.name.len()).max().unwrap_or_default();
+    let line = |cost: &Cost| {
+        let cpu = cost.cpu.map_or_else(|| "unknown".to_owned(), words);
+        format!("xtask: {:width$}  {:>12}  {cpu:>12}\n", cost.name, words(cost.wall))
+    };
+    let head = format!("xtask: {:width$}  {:>12}  {:>12}\n", "step", "wall", "CPU");
+    std::iter::once(head).chain(costs.iter().map(line)).collect()
+}
+
 /// A duration as one says it: `40 s`, `2 min 5 s`, `1 h 3 min`.
 pub(crate) fn words(duration: Duration) -> String {
     match duration.as_secs() {
@@ -154,6 +174,22 @@ impl Drop for Ticker {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_table_of_steps_has_a_line_for_each_with_its_times() {
+        let cost = |name, wall, cpu: Option<u64>| Cost {
+            name,
+            wall: Duration::from_secs(wall),
+            cpu: cpu.map(Duration::from_secs),
+        };
+        let said = table(&[cost("format", 5, Some(4)), cost("unit tests", 125, None)]);
+        let expected = [
+            "xtask: step                wall           CPU",
+            "xtask: format               5 s           4 s",
+            "xtask: unit tests     2 min 5 s       unknown",
+        ];
+        assert_eq!(said.lines().collect::<Vec<_>>(), expected);
+    }
 
     const fn seconds(seconds: u64) -> Duration {
         Duration::from_secs(seconds)

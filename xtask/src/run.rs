@@ -3,8 +3,9 @@
 //! Knows: what each task is made of, and how a step is run. Must not know: what a step checks.
 
 use std::{
+    cell::RefCell,
+    fs,
     path::{Path, PathBuf},
-    process::Command,
     time::{Duration, Instant},
 };
 
@@ -12,9 +13,9 @@ use anyhow::{Context as _, Result, bail};
 
 use crate::{
     args::Task,
-    fingerprint,
-    go_programs::{self, Background},
-    progress::{Estimate, Ticker, heading, shortened, words},
+    background::{self, Background},
+    fingerprint, go_programs,
+    progress::{Cost, Estimate, Ticker, heading, shortened, table, words},
     record::Record,
     side_by_side,
     steps::{self, Step, Work},
@@ -27,6 +28,7 @@ use crate::{
 pub(crate) fn task(task: Task) -> Result<()> {
     let steps = match task {
         Task::GoPrograms => return go_programs::build(),
+        Task::LastPrograms => steps::last_programs(),
         Task::Test { all: false, fresh } => {
             let steps = [steps::check(), steps::unit(root())].concat();
             // An interrupted run of all tests keeps the integration tests that have passed.
@@ -83,16 +85,21 @@ struct Course {
     /// Whether what has passed is skipped.
     resume: bool,
     begun: Instant,
+    /// Of the steps that were run.
+    costs: RefCell<Vec<Cost>>,
 }
 
 impl Course {
     fn new(steps: Vec<Step>, resume: bool) -> Self {
         let record = Record::open(&folder(), fingerprint::now(root()));
-        Self { steps, record, resume, begun: Instant::now() }
+        Self { steps, record, resume, begun: Instant::now(), costs: RefCell::default() }
     }
 
     fn run(&self) -> Result<()> {
         let mut go = self.start_go_programs()?;
+        // It ends with this run. Its failure is that of the tests that need the programs: they build what is missing.
+        let _last =
+            self.needs_last_programs().then(|| Background::start(background::LAST_PROGRAMS, &folder())).transpose()?;
         for (index, step) in self.steps.iter().enumerate() {
             if let Some(go) = &mut go {
                 go.has_ended()?;
@@ -103,14 +110,17 @@ impl Course {
                 continue;
             }
             self.tell(index, go.as_ref());
-            let begun = Instant::now();
+            let (begun, cpu) = (Instant::now(), cpu_of_children());
             self.record.begins(step.name)?;
             self.run_one(step, go.as_mut())?;
+            let cpu = cpu_of_children().zip(cpu).map(|(after, before)| after.saturating_sub(before));
+            self.costs.borrow_mut().push(Cost { name: step.name, wall: begun.elapsed(), cpu });
             eprintln!("xtask: {}: passed in {}", step.name, words(begun.elapsed()));
             if !matches!(step.work, Work::GoPrograms) {
                 self.record.passes(step.name, begun.elapsed(), fingerprint::now(root()).as_deref())?;
             }
         }
+        eprint!("{}", table(&self.costs.borrow()));
         eprintln!("xtask: all passed in {}", words(self.begun.elapsed()));
         Ok(())
     }
@@ -118,7 +128,11 @@ impl Course {
     /// Starts to build what later steps need, if any of these is left.
     fn start_go_programs(&self) -> Result<Option<Background>> {
         let needed = self.steps.iter().any(|step| step.needs_go() && !self.is_done(step));
-        needed.then(|| Background::start(&folder())).transpose()
+        needed.then(|| Background::start(background::GO_PROGRAMS, &folder())).transpose()
+    }
+
+    fn needs_last_programs(&self) -> bool {
+        self.steps.iter().any(|step| matches!(step.work, Work::SideBySide) && !self.is_done(step))
     }
 
     fn is_done(&self, step: &Step) -> bool {
@@ -137,7 +151,7 @@ impl Course {
         let what = match &step.work {
             Work::Command { words, .. } => shortened(&words.join(" ")),
             Work::GoPrograms => "waits for the build in the background".to_owned(),
-            Work::SideBySide => "cargo test --workspace --test ..., three at a time".to_owned(),
+            Work::SideBySide => "cargo test --workspace --test integration -- ..., three modules at a time".to_owned(),
         };
         let count = self.steps.len();
         let times = (self.begun.elapsed(), self.remaining(index, go.map(Background::elapsed).unwrap_or_default()));
@@ -180,10 +194,9 @@ impl Course {
 fn command(name: &str, words: &[String], variables: &[(&'static str, String)]) -> Result<()> {
     let (program, arguments) = words.split_first().context("a step without a command")?;
     let ticker = Ticker::talking(name.to_owned());
-    let status = Command::new(program)
+    let status = flotilla_test_programs::command(program.as_ref())
         .args(arguments)
         .envs(variables.iter().map(|(name, value)| (name, value)))
-        .current_dir(root())
         .status()
         .with_context(|| format!("{program} cannot be started; is it installed and on the PATH?"))?;
     drop(ticker);
@@ -191,6 +204,17 @@ fn command(name: &str, words: &[String], variables: &[(&'static str, String)]) -
         bail!("{name} failed ({status}); run it alone with: {}", words.join(" "));
     }
     Ok(())
+}
+
+/// The CPU time of all child processes that have ended, and of theirs. `None` where there is no `/proc`.
+fn cpu_of_children() -> Option<Duration> {
+    /// The length of the unit of `/proc/PID/stat` in milliseconds: USER_HZ is 100 on all architectures of Linux that Rust runs on.
+    const TICK_MS: u64 = 10;
+    let text = fs::read_to_string("/proc/self/stat").ok()?;
+    // The name of the program is in parentheses and may contain spaces; cutime and cstime are the 14th and 15th field after it.
+    let fields: Vec<&str> = text.rsplit_once(')')?.1.split_ascii_whitespace().collect();
+    let ticks = |index: usize| fields.get(index)?.parse::<u64>().ok();
+    Some(Duration::from_millis((ticks(13)? + ticks(14)?) * TICK_MS))
 }
 
 /// Where the record and the logs are kept.

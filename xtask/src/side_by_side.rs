@@ -7,7 +7,6 @@ use std::{
     fs::{self, File},
     io::Write as _,
     path::Path,
-    process::Command,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicUsize, Ordering},
@@ -22,8 +21,7 @@ use crate::{
     fingerprint,
     progress::{Ticker, clear, side_by_side, words},
     record::Record,
-    run::root,
-    steps::{FIRST, SIDE_BY_SIDE},
+    steps::{FIRST, SIDE_BY_SIDE, one_module},
 };
 
 /// With two, half of the time of two cores is left idle; with more, tests wait for the cores rather than for clocks.
@@ -105,10 +103,10 @@ impl Course<'_> {
         let path = self.logs.join(format!("{test}.log"));
         let log = File::create(&path).with_context(|| format!("cannot write {}", path.display()))?;
         locked(&self.under_way).insert(test);
-        let [program, arguments @ ..] = &command(test);
-        let status = Command::new(program)
+        let words = command(test);
+        let (program, arguments) = words.split_first().context("a test without a command")?;
+        let status = flotilla_test_programs::command(program.as_ref())
             .args(arguments)
-            .current_dir(root())
             .stdout(log.try_clone()?)
             .stderr(log)
             .status()
@@ -142,10 +140,8 @@ fn recorded(test: &str) -> String {
     format!("integration test {test}")
 }
 
-/// What runs one of them.
-fn command(test: &str) -> [&str; 8] {
-    // All of the workspace is selected, as when it was built: with other features every dependency would be built again.
-    ["cargo", "test", "--workspace", "--all-features", "--test", test, "--", "--test-threads=1"]
+fn command(test: &str) -> Vec<String> {
+    one_module(&format!("{test}::")).split(' ').map(str::to_owned).collect()
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -107,14 +107,35 @@ pub(crate) fn on_musl(steps: Vec<Step>) -> Vec<Step> {
     standard_library("standard library for musl", &target).into_iter().chain(steps).collect()
 }
 
-/// Tests that start the programs of the image, after the build of those. A test would build them itself, but with its control plane
+/// Tests that start Flotilla's programs, after the build of those. A test would build them itself, but with its control plane
 /// running: etcd compacts its history every five minutes, and a build may take longer than that.
 pub(crate) fn after_programs(steps: Vec<Step>) -> Vec<Step> {
-    let programs = "cargo run --all-features --bin flotilla-image -- --programs";
-    on_musl([vec![Step::new("the programs of the image", 600, BUILDS_PROGRAMS, programs)], steps].concat())
+    let programs = "cargo build --workspace --all-features --bins";
+    let why = "links the programs that the tests start, and the first time compiles every dependency";
+    [vec![Step::new("programs", 60, why, programs)], steps].concat()
 }
 
-/// The tests that need neither Go nor a control plane: all but those of `integration-tests/tests`.
+/// What the last integration tests need. Each has its own form of every crate, so that the build takes long: `cargo xtask test --all`
+/// runs it in the background from the start.
+pub(crate) fn last_programs() -> Vec<Step> {
+    let image = "cargo run --all-features --bin flotilla-image -- --programs";
+    let example = "cargo test --locked --features cluster --no-run --manifest-path examples/plugin/Cargo.toml \
+                   --target-dir target/own-plugins";
+    let no_debug = ("CARGO_PROFILE_DEV_DEBUG", "0".to_owned());
+    on_musl(vec![
+        Step::new(
+            "the README's first command",
+            300,
+            "compiles Flotilla for release",
+            "cargo build --release -p flotilla",
+        ),
+        Step::new("the example plugin", 210, "compiles Flotilla with a plugin", example)
+            .with_variables([Some(no_debug)]),
+        Step::new("the programs of the image", 600, BUILDS_PROGRAMS, image),
+    ])
+}
+
+/// The tests that need neither Go nor a control plane: all but `integration-tests`.
 pub(crate) fn unit(root: &Path) -> Vec<Step> {
     let chosen = || rust_tests(root).into_iter().flat_map(|test| ["--test".to_owned(), test]);
     let built = "compiles every crate with its tests, and the first time every dependency";
@@ -143,16 +164,14 @@ pub(crate) fn unit(root: &Path) -> Vec<Step> {
 
 /// The tests against a real control plane, and what they start.
 pub(crate) fn integration() -> Vec<Step> {
-    let tests = FIRST.iter().chain(SIDE_BY_SIDE).flat_map(|test| ["--test".to_owned(), (*test).to_owned()]);
     let mut steps = after_programs(Vec::new());
     steps.extend([
         Step::new(
             "integration tests, built",
-            90,
-            "links a program for each test",
-            "cargo test --workspace --all-features --no-run",
-        )
-        .with_words(tests),
+            60,
+            "compiles and links one program",
+            "cargo test --workspace --all-features --no-run --test integration",
+        ),
         Step {
             name: "the Go programs",
             why: "compiles Kubernetes from source; it began with the first step",
@@ -171,23 +190,29 @@ pub(crate) fn integration() -> Vec<Step> {
 
 const BUILDS_PROGRAMS: &str = "compiles the programs and what they depend on for release, with musl";
 
+/// Runs the integration tests whose names contain this, in one process and one after the other.
+pub(crate) fn one_module(filter: &str) -> String {
+    // Other packages or features would compile every dependency again.
+    format!("cargo test --workspace --all-features --test integration -- {filter} --test-threads=1")
+}
+
 /// The last one: it needs root.
 pub(crate) fn real_node() -> Step {
     let why = "runs Flotilla's image under a kubelet; passes at once where root or runc is missing";
-    Step::new("real node", 240, why, "cargo test --workspace --all-features --test real_node -- --test-threads=1")
+    Step::new("real node", 240, why, &one_module("real_node::"))
 }
 
 /// The tests of the integration tests that compare on fresh cases, told on what.
 pub(crate) fn differential(Differential { of, seed, count, features }: Differential) -> Vec<Step> {
     let steps = [
-        (Compared::Clusters, "clusters", 300, "placements fresh"),
-        (Compared::Allocations, "allocations", 60, "allocations"),
-        (Compared::Selectors, "selectors", 60, "selectors fresh"),
+        (Compared::Clusters, "clusters", 300, "placements::fresh"),
+        (Compared::Allocations, "allocations", 60, "allocations::"),
+        (Compared::Selectors, "selectors", 60, "selectors::fresh"),
     ];
     let only = of.or_else(|| features.as_ref().map(|_| Compared::Clusters));
     let chosen = steps.into_iter().filter(|(what, ..)| only.is_none_or(|only| only == *what));
     let made = chosen.map(|(_, name, seconds, test)| {
-        let command = format!("cargo test --workspace --all-features --test {test} -- --nocapture");
+        let command = format!("{} --nocapture", one_module(test));
         Step::new(name, seconds, "asks kube-scheduler and Flotilla about each case", &command).with_variables([
             seed.map(|seed| ("FLOTILLA_SEED", seed.to_string())),
             count.map(|count| ("FLOTILLA_CASES", count.to_string())),
@@ -199,21 +224,26 @@ pub(crate) fn differential(Differential { of, seed, count, features }: Different
 
 /// The test of the integration tests that makes faults, told for how long and which.
 pub(crate) fn chaos(Chaos { minutes, seed }: Chaos) -> Step {
-    let command = "cargo test --workspace --all-features --test chaos faults -- --nocapture";
+    let command = format!("{} --nocapture", one_module("chaos::"));
     let of_the_time = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
     // What comes before the first fault, and the quiet after the last.
     let seconds = 60 * minutes + 60;
-    Step::new("chaos", seconds, "makes faults for as long as it is told, and then waits for all pods that fit", command)
-        .with_variables([
-            Some(("FLOTILLA_MINUTES", minutes.to_string())),
-            Some(("FLOTILLA_SEED", seed.unwrap_or_else(of_the_time).to_string())),
-        ])
+    Step::new(
+        "chaos",
+        seconds,
+        "makes faults for as long as it is told, and then waits for all pods that fit",
+        &command,
+    )
+    .with_variables([
+        Some(("FLOTILLA_MINUTES", minutes.to_string())),
+        Some(("FLOTILLA_SEED", seed.unwrap_or_else(of_the_time).to_string())),
+    ])
 }
 
 /// The test of the integration tests that runs all specs, told what was chosen.
 pub(crate) fn e2e(E2e { focus, scheduler, gates, record }: E2e) -> Step {
-    let command = "cargo test --workspace --all-features --test e2e every_spec -- --ignored --nocapture";
-    Step::new("e2e", 1800, "runs each spec with each scheduler", command).with_variables([
+    let command = format!("{} --ignored --nocapture", one_module("e2e::every_spec"));
+    Step::new("e2e", 1800, "runs each spec with each scheduler", &command).with_variables([
         focus.map(|focus| ("FLOTILLA_E2E_FOCUS", focus)),
         gates.map(|gates| ("FLOTILLA_E2E_GATES", gates)),
         record.then(|| ("FLOTILLA_RECORD", "1".to_owned())),
@@ -223,9 +253,8 @@ pub(crate) fn e2e(E2e { focus, scheduler, gates, record }: E2e) -> Step {
 
 /// The test of the integration tests that runs all packages of Kubernetes' integration tests, with the chosen ones.
 pub(crate) fn upstream(Upstream { package, run, workers }: Upstream) -> Step {
-    let command =
-        "cargo test --workspace --all-features --test upstream_scheduler every_package -- --ignored --nocapture";
-    Step::new("upstream", 600, "runs Kubernetes' integration tests of the scheduler", command).with_variables([
+    let command = format!("{} --ignored --nocapture", one_module("upstream_scheduler::every_package"));
+    Step::new("upstream", 600, "runs Kubernetes' integration tests of the scheduler", &command).with_variables([
         Some(("FLOTILLA_UPSTREAM_PACKAGES", package.join(","))),
         run.map(|run| ("FLOTILLA_UPSTREAM_RUN", run)),
         Some(("FLOTILLA_UPSTREAM_WORKERS", workers.to_string())),
@@ -293,15 +322,15 @@ pub(crate) fn bench() -> Vec<Step> {
 }
 
 /// What the other tests start beside Flotilla, and what takes both cores by itself: one after the other, before the others.
-pub(crate) const FIRST: &[&str] = &["first_command", "programs", "placements"];
+pub(crate) const FIRST: &[&str] = &["programs", "placements"];
 
-/// These mostly wait: three at a time. Those that take longest come first, so that no side is idle at the end.
+/// These mostly wait: three at a time. Those that take longest come first, so that no side is idle at the end. The last ones need
+/// [`last_programs`].
 pub(crate) const SIDE_BY_SIDE: &[&str] = &[
     "chaos",
     "e2e",
     "upstream_scheduler",
     "takeover",
-    "own_plugins",
     "wasm_plugins",
     "restarts",
     "rights",
@@ -330,7 +359,6 @@ pub(crate) const SIDE_BY_SIDE: &[&str] = &[
     "metrics",
     "conditions",
     "perf",
-    "release",
     "status",
     "preflight",
     "oracle",
@@ -338,9 +366,12 @@ pub(crate) const SIDE_BY_SIDE: &[&str] = &[
     "allocations",
     "docs",
     "tidy",
+    "first_command",
+    "own_plugins",
+    "release",
 ];
 
-/// The names of the tests in the folders `tests` of all crates but that of the integration tests.
+/// The names of the tests in the folders `tests` of all crates except `integration-tests`.
 fn rust_tests(root: &Path) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     let mut folders = vec![root.to_owned()];
@@ -381,12 +412,23 @@ mod tests {
 
     #[test]
     fn every_integration_test_is_run_once_by_the_full_test() {
-        let mut there = tests_of(&root().join("integration-tests"));
-        there.retain(|name| name != "real_node");
+        let files = entries(&root().join("integration-tests/tests/integration"));
+        let modules = files.iter().filter(|path| path.extension().is_some_and(|extension| extension == "rs"));
+        let mut there: Vec<String> = modules.filter_map(|path| name(&path.with_extension(""))).collect();
+        there.retain(|name| name != "main" && name != "real_node");
         let mut run: Vec<&str> = FIRST.iter().chain(SIDE_BY_SIDE).copied().collect();
         there.sort();
         run.sort_unstable();
         assert_eq!(run, there);
+    }
+
+    #[test]
+    fn the_filter_of_a_module_selects_no_test_of_another_module() {
+        let all: Vec<&str> = FIRST.iter().chain(SIDE_BY_SIDE).copied().collect();
+        for one in &all {
+            let others = all.iter().filter(|other| *other != one);
+            assert_eq!(others.filter(|other| other.ends_with(one)).collect::<Vec<_>>(), [] as [&&str; 0], "{one}");
+        }
     }
 
     #[test]
@@ -407,7 +449,7 @@ mod tests {
 
     #[test]
     fn every_step_has_a_name_of_its_own() {
-        let steps = [check(), unit(root()), integration(), vec![real_node()]].concat();
+        let steps = [check(), unit(root()), integration(), last_programs(), vec![real_node()]].concat();
         let names: BTreeSet<&str> = steps.iter().map(|step| step.name).collect();
         assert_eq!(names.len(), steps.len());
     }

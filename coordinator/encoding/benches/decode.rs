@@ -1,6 +1,6 @@
 //! What one frame of a watch costs, from its bytes to what scheduling reads of the object, in either encoding.
 //!
-//! Knows: a pod and a node as an API server wrote them (`integration-tests/tests/encodings.rs` records them). Must not know:
+//! Knows: a pod and a node as an API server wrote them (`integration-tests/tests/integration/encodings.rs` records them). Must not know:
 //! connections, or what becomes of the object.
 //!
 //! `cargo bench -p flotilla-encoding`

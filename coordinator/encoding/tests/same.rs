@@ -1,6 +1,6 @@
 //! JSON and protobuf tell scheduling the same of an object.
 //!
-//! `recorded` has an object of each kind as an API server wrote it in both encodings; `integration-tests/tests/encodings.rs`
+//! `recorded` has an object of each kind as an API server wrote it in both encodings; `integration-tests/tests/integration/encodings.rs`
 //! writes them anew with `FLOTILLA_RECORD=1`. That test has many more objects, and needs an API server.
 
 #![allow(missing_docs)]

@@ -2,7 +2,7 @@
 //!
 //! `devices.json` holds devices by name, `cases.jsonl` the questions, `answers.jsonl` what `integration-tests/oracle/cel` said.
 //! Costs that differ from run to run, because upstream goes through maps in no order, are not recorded. To record anew:
-//! `FLOTILLA_RECORD=1 cargo test -p flotilla-integration-tests --test selectors`.
+//! `FLOTILLA_RECORD=1 cargo test -p flotilla-integration-tests --test integration selectors::`.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,4 @@
-//! The programs that the tests start: those in Go, and where each is kept below `target`; Flotilla's own, as its image
-//! holds them.
+//! The programs that the tests start, in Go and Flotilla's own, and where each is below `target`.
 //!
 //! Knows: the Go modules beside this crate, and what builds the image. Must not know: what a program is started for.
 //!
@@ -10,6 +9,7 @@ mod upstream;
 
 use std::{
     env,
+    ffi::OsStr,
     path::{Path, PathBuf},
     process::{Command, Stdio},
 };
@@ -112,19 +112,51 @@ pub fn node() -> Result<[Programs; 2]> {
     ])
 }
 
-/// Builds Flotilla's own programs as its image holds them, where they are missing or old, and gives their folder.
+/// Builds Flotilla's programs with the features and settings of the tests, where they are missing or old, and returns their folder.
+///
+/// # Errors
+/// Where the build fails; its messages are on the standard error.
+pub fn programs() -> Result<PathBuf> {
+    run(&["build", "--quiet", "--workspace", "--all-features", "--bins"])?;
+    let target = env::var_os("CARGO_TARGET_DIR").map_or_else(target, |folder| repository().join(folder));
+    Ok(target.join("debug"))
+}
+
+/// Builds the programs of Flotilla's image, where they are missing or old, and returns their folder.
 ///
 /// # Errors
 /// Where the build fails; its messages are on the standard error.
 pub fn image() -> Result<PathBuf> {
-    let output = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
-        .args(["run", "--quiet", "--all-features", "--bin", "flotilla-image", "--", "--programs"])
-        .current_dir(repository())
-        .stderr(Stdio::inherit())
-        .output()
-        .context("cargo cannot be started")?;
+    let said = run(&["run", "--quiet", "--all-features", "--bin", "flotilla-image", "--", "--programs"])?;
+    Ok(PathBuf::from(said.trim_end()))
+}
+
+/// A command at the top of the checkout, without the variables that cargo sets for the package that runs it: build scripts such as ring's read
+/// them, and would compile most of the dependencies again.
+#[must_use]
+pub fn command(program: &OsStr) -> Command {
+    const OF_A_PACKAGE: [&str; 5] = ["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_CRATE_", "CARGO_BIN_", "CARGO_PRIMARY_"];
+    let mut command = Command::new(program);
+    for (name, _) in env::vars_os() {
+        if OF_A_PACKAGE.iter().any(|prefix| name.to_string_lossy().starts_with(prefix)) {
+            command.env_remove(name);
+        }
+    }
+    command.current_dir(repository());
+    command
+}
+
+/// The cargo that runs the tests, at the top of the checkout.
+#[must_use]
+pub fn cargo() -> Command {
+    command(&env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+}
+
+/// Runs cargo at the top of the checkout, and returns its standard output.
+fn run(words: &[&str]) -> Result<String> {
+    let output = cargo().args(words).stderr(Stdio::inherit()).output().context("cargo cannot be started")?;
     ensure!(output.status.success(), "Flotilla's programs do not build ({}); see the messages above", output.status);
-    Ok(PathBuf::from(String::from_utf8_lossy(&output.stdout).trim_end()))
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
 /// What is told of a build as a line for people; `None` where it is of no interest.

@@ -51,13 +51,11 @@ pub(super) fn build() -> anyhow::Result<Images> {
 }
 
 fn archive(arguments: &[&str], output: &Path) -> anyhow::Result<()> {
-    let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let status = Command::new(cargo)
+    let status = flotilla_test_programs::cargo()
         .args(["run", "--quiet", "--all-features", "--bin", "flotilla-image", "--"])
         .args(arguments)
         .arg("--output")
         .arg(output)
-        .current_dir(repository()?)
         .status()
         .context("cargo cannot be started")?;
     ensure!(status.success(), "the image {} was not built; the messages are above", output.display());

@@ -1,22 +1,18 @@
 //! The benchmark on a small cluster: what it says of each scheduler, and what it leaves behind.
 
-use std::{
-    env, fs,
-    path::{Path, PathBuf},
-    process::{Command, Output},
-};
+use std::{fs, path::PathBuf, process::Output};
 
+use flotilla_integration_tests::fleet::binary;
+use flotilla_test_programs::cargo;
 use serde_json::Value;
 
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
-}
-
 fn perf(arguments: &[&str]) -> Output {
-    let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let mut command = Command::new(cargo);
+    let mut command = cargo();
     command.args(["run", "--quiet", "--all-features", "--bin", "flotilla-perf", "--"]).args(arguments);
-    command.current_dir(root()).output().expect("cargo can be started")
+    // The rates of the tests' programs say nothing; these programs are built already.
+    let coordinator = binary("flotilla-coordinator").expect("it builds");
+    command.env("FLOTILLA_BIN_DIR", coordinator.parent().expect("a folder"));
+    command.output().expect("cargo can be started")
 }
 
 /// How many requests of a kind a run of the report has.

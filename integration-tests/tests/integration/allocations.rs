@@ -5,13 +5,11 @@
 //!
 //! Knows: who gives the answers. Must not know: how devices are found.
 
-#[path = "allocations/compare.rs"]
 mod compare;
-#[path = "allocations/generate.rs"]
 mod generate;
-#[path = "../../framework/tests/devices/language.rs"]
+#[path = "../../../framework/tests/devices/language.rs"]
 mod language;
-#[path = "../../framework/tests/devices/read.rs"]
+#[path = "../../../framework/tests/devices/read.rs"]
 mod read;
 
 use std::{env, fs, sync::Arc};

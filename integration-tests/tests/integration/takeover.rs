@@ -23,9 +23,7 @@ use kube::{
 };
 use serde_json::json;
 
-#[path = "takeover/objects.rs"]
 mod objects;
-#[path = "takeover/scene.rs"]
 mod scene;
 
 use objects::{HOST, LOCAL, MADE, ZONE, image};

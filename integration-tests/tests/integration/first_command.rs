@@ -1,10 +1,11 @@
 //! The README's first command, as it is typed: a build from source without features, and a placement.
 
 use std::{
-    env,
     path::{Path, PathBuf},
-    process::{Command, Output},
+    process::Output,
 };
+
+use flotilla_test_programs::cargo;
 
 /// Before the words of `flotilla`.
 const RUN: &str = "cargo run --release -p flotilla -- ";
@@ -15,10 +16,8 @@ fn root() -> PathBuf {
 
 /// Runs a line of the README; with other words where these are given.
 fn typed(words: &str) -> Output {
-    let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let line = format!("{RUN}{words}");
-    let output = Command::new(cargo).args(line.split(' ').skip(1)).current_dir(root()).output();
-    output.expect("cargo can be started")
+    cargo().args(line.split(' ').skip(1)).output().expect("cargo can be started")
 }
 
 #[test]

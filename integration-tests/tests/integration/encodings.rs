@@ -18,7 +18,6 @@ use http_body_util::BodyExt as _;
 use kube::{Client, client::Body};
 use serde_json::{Value, json};
 
-#[path = "encodings/objects.rs"]
 mod objects;
 
 use objects::{busy, objects};

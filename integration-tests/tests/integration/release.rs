@@ -1,10 +1,12 @@
 //! The files of a release, as `cargo xtask dist` makes them: unpacked, checked and run.
 
 use std::{
-    env, fs,
+    fs,
     path::{Path, PathBuf},
     process::{Command, Output},
 };
+
+use flotilla_test_programs::cargo;
 
 fn run(command: &mut Command) -> Output {
     let output = command.output().expect("it starts");
@@ -14,9 +16,8 @@ fn run(command: &mut Command) -> Output {
 
 /// Makes the files, as a person does.
 fn dist(output: &Path) {
-    let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let words = ["run", "--quiet", "--all-features", "--bin", "flotilla-dist", "--", "--output"];
-    run(Command::new(cargo).args(words).arg(output).current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("..")));
+    run(cargo().args(words).arg(output));
 }
 
 #[test]

@@ -21,7 +21,7 @@ use flotilla_integration_tests::{
 };
 use serde_json::{Value, json};
 
-#[path = "../../cli/tests/page/browser.rs"]
+#[path = "../../../cli/tests/page/browser.rs"]
 mod browser;
 
 use browser::Browser;

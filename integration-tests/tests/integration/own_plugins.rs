@@ -1,12 +1,13 @@
 //! Plugins that are compiled in: `examples/plugin` is built as a user builds it, and places pods by its rules.
 //!
-//! Its build has a target folder for itself, so that no other test waits for it.
+//! Its build has a target folder for itself, so that no other test waits for it. All commands build the feature `cluster`, so that each
+//! crate is compiled once.
 
 use std::{
     collections::BTreeMap,
-    env, fs,
+    fs,
     path::{Path, PathBuf},
-    process::{Command, Output},
+    process::Output,
 };
 
 use flotilla_integration_tests::tutorial::{commands, section, typed};
@@ -17,9 +18,10 @@ fn example() -> PathBuf {
 
 /// `cargo` in the folder of the example, without what only a debugger reads.
 fn cargo(words: &[&str]) -> Output {
-    let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let mut command = Command::new(cargo);
+    // Other tests have deadlines.
+    let mut command = flotilla_test_programs::command("nice".as_ref());
     command
+        .args(["-n", "19", "cargo"])
         .args(words)
         .current_dir(example())
         .env("CARGO_TARGET_DIR", target().join("own-plugins"))
@@ -34,7 +36,7 @@ fn target() -> PathBuf {
 
 /// `my-flotilla` with these words.
 fn my_flotilla(words: &[&str]) -> Output {
-    cargo(&[&["run", "--quiet", "--locked", "--bin", "my-flotilla", "--"], words].concat())
+    cargo(&[&["run", "--quiet", "--locked", "--features", "cluster", "--bin", "my-flotilla", "--"], words].concat())
 }
 
 fn said(output: &Output) -> String {
@@ -43,7 +45,7 @@ fn said(output: &Output) -> String {
 
 #[test]
 fn the_tests_of_the_example_pass() {
-    let output = cargo(&["test", "--locked"]);
+    let output = cargo(&["test", "--locked", "--features", "cluster"]);
     let passed = "a_node_of_a_team_takes_its_pods_alone ... ok";
     assert!(output.status.success() && said(&output).contains(passed), "{}", said(&output));
 }
@@ -108,12 +110,18 @@ fn the_tutorial_ends_with_a_pod_beside_an_api_server() -> anyhow::Result<()> {
         commands(tutorial).into_iter().take_while(|line| !line.starts_with("docker ")).collect();
     let (place, typed_in) = commands.split_first().expect("commands");
     assert_eq!(place, "cd examples/plugin");
-    // What is written by the way is not for the repository.
+    // The files of the tutorial stay out of the repository.
     let folder = tempfile::tempdir()?;
-    let written: Vec<String> = typed_in
-        .iter()
-        .map(|line| line.replace("up.txt", &folder.path().join("up.txt").display().to_string()))
-        .collect();
+    let file = folder.path().join("up.txt").display().to_string();
+    let with_feature = |line: &str| {
+        let commands = ["cargo test", "cargo run"];
+        let command = commands.iter().find(|command| line.starts_with(*command) && !line.contains("--features"));
+        command.map_or_else(
+            || line.to_owned(),
+            |command| line.replacen(command, &format!("{command} --features cluster"), 1),
+        )
+    };
+    let written: Vec<String> = typed_in.iter().map(|line| with_feature(line).replace("up.txt", &file)).collect();
     let (state, built, target) = (folder.path().join("state"), target().join("own-plugins"), target());
     let variables = [
         ("FLOTILLA_STATE_DIR", &*state),

@@ -36,7 +36,7 @@ async fn the_manifests_run_on_a_real_node() -> anyhow::Result<()> {
         return Ok(());
     }
     let outfit = Outfit::build()?;
-    let log = room::enter(&outfit, "in_a_room", ALL).await?;
+    let log = room::enter(&outfit, "real_node::in_a_room", ALL).await?;
     // The first is on the line that the harness has begun.
     for words in log.lines().filter_map(|line| Some(&line[line.find("real node: ")?..])) {
         say(words);

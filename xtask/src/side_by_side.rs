@@ -21,6 +21,7 @@ use crate::{
     fingerprint,
     progress::{Ticker, clear, side_by_side, words},
     record::Record,
+    run::root,
     steps::{FIRST, SIDE_BY_SIDE, one_module},
 };
 
@@ -103,8 +104,8 @@ impl Course<'_> {
         let path = self.logs.join(format!("{test}.log"));
         let log = File::create(&path).with_context(|| format!("cannot write {}", path.display()))?;
         locked(&self.under_way).insert(test);
-        let words = command(test);
-        let (program, arguments) = words.split_first().context("a test without a command")?;
+        let command = command(test);
+        let (program, arguments) = command.split_first().context("a test without a command")?;
         let status = flotilla_test_programs::command(program.as_ref())
             .args(arguments)
             .stdout(log.try_clone()?)

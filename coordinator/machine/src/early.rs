@@ -19,11 +19,12 @@
 
 use std::sync::Arc;
 
-use flotilla_planted::planted;
+use flotilla_planted::{METERED, planted};
 
 use crate::{
     event::{Event, TimeMs},
     machine::Machine,
+    pods::Stage,
     queue::{Early, Place, SubQueue},
     subject::{Subject, Uid},
 };
@@ -89,6 +90,42 @@ impl Machine {
     /// Whether a pod or a group leaves these nodes to one of backoffQ that comes before it in the order of activeQ and that
     /// fits on one of them: that one is tried next.
     pub(crate) fn gives_way(&mut self, now_ms: TimeMs, uid: &Uid, nodes: &[Arc<str>]) -> bool {
+        let gives_way = self.pops_ahead(now_ms, uid, nodes);
+        if METERED && !gives_way {
+            self.assert_none_ahead(uid, nodes);
+        }
+        gives_way
+    }
+
+    /// In simulations: no pod of a higher priority in backoffQ fits on one of these nodes. Looks at all pods instead of the queue.
+    fn assert_none_ahead(&mut self, uid: &Uid, nodes: &[Arc<str>]) {
+        let Some(SubQueue::Active(place)) = self.queue.sub_queue(uid) else { return };
+        if !self.queue.pops_from_backoff() {
+            return;
+        }
+        let mut waiting: Vec<(Uid, Subject, i32)> = Vec::new();
+        for (uid, pod) in &self.pods {
+            let Stage::Queued(profile) = pod.stage else { continue };
+            let is_ahead = pod.errors == 0
+                && pod.info.priority > place.priority
+                && matches!(self.queue.sub_queue(uid), Some(SubQueue::Backoff(_)))
+                // The pod was evaluated beside those that are nominated to its node, so that it takes nothing from them.
+                && pod.nominated_node().is_none_or(|node| !nodes.contains(node));
+            if is_ahead && self.gate(profile, uid).is_none() {
+                waiting.push((Arc::clone(uid), (profile, pod.class), pod.info.priority));
+            }
+        }
+        // Not all are asked: MAX_KINDS.
+        if waiting.len() > MAX_KINDS {
+            return;
+        }
+        for (ahead, subject, priority) in waiting {
+            let node = nodes.iter().find(|node| self.judge.suits(&ahead, subject, priority, node));
+            assert!(node.is_none(), "P4: {uid} takes {nodes:?}, where {ahead} of priority {priority} in backoffQ fits");
+        }
+    }
+
+    fn pops_ahead(&mut self, now_ms: TimeMs, uid: &Uid, nodes: &[Arc<str>]) -> bool {
         let Some(SubQueue::Active(place)) = self.queue.sub_queue(uid) else { return false };
         if planted("lets-lower-priorities-first") {
             return false;

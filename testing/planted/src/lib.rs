@@ -62,6 +62,9 @@ pub const DEFECTS: &[(&str, &str)] = &[
     ("works-without-end", "W1: an event goes on for as long as pods wait (H6)"),
 ];
 
+/// Whether work is counted and checks are made that cost too much elsewhere.
+pub const METERED: bool = cfg!(feature = "planted");
+
 #[cfg(feature = "planted")]
 mod on {
     use std::cell::Cell;

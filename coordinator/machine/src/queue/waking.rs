@@ -220,6 +220,11 @@ impl Queue {
         }
     }
 
+    /// Whether pods of backoffQ may be taken before their backoff has expired: the gate `SchedulerPopFromBackoffQ`.
+    pub(crate) const fn pops_from_backoff(&self) -> bool {
+        self.backoff.pace.pops
+    }
+
     /// The pods of backoffQ that may be taken before their time, in the order of activeQ; of a group, the first.
     pub(crate) fn early(&self) -> impl Iterator<Item = Early<'_>> {
         self.backoff.in_order().filter_map(|(_, ticket)| {

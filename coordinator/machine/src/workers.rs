@@ -122,9 +122,8 @@ impl Machine {
         let Some(known) = self.roster.workers.get_mut(&worker) else { return };
         known.said = word.revision;
         match word.reply {
-            Reply::Hello { nonce, .. } => self.introduced(worker, nonce),
-            // The machine does not ask for accounts.
-            Reply::Explained { .. } => {}
+            // A Hello was handled above, and the machine asks for no explanations.
+            Reply::Hello { .. } | Reply::Explained { .. } => {}
             Reply::Applied { generation, .. } => self.acknowledged(worker, generation),
             Reply::Evaluated { request, evaluation } => {
                 known.has_answered(request);

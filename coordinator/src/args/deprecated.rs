@@ -24,7 +24,7 @@ pub struct Deprecated {
     #[arg(default_missing_value = "true", value_parser = parse_bool)]
     pub contention_profiling: Option<bool>,
 
-    /// clientConnection.contentType. JSON is what is spoken either way
+    /// clientConnection.contentType. It has no effect: the coordinator uses Protobuf, and JSON where the API server offers only JSON
     #[arg(long, value_name = "TYPE")]
     pub kube_api_content_type: Option<String>,
 

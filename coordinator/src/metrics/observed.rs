@@ -40,7 +40,6 @@ pub struct Scheduled {
     after_flush: IntCounter,
     points: HistogramVec,
     plugins: HistogramVec,
-    permit: HistogramVec,
     preemption_victims: Histogram,
     preemption_runs: IntCounterVec,
     preemption_duration: HistogramVec,
@@ -162,7 +161,6 @@ impl Default for Scheduled {
                 PLUGIN,
                 &["plugin", "extension_point", "status"],
             ),
-            permit: make.histograms(names::PERMIT_WAIT_DURATION, ATTEMPT, &["result"]),
             preemption_victims: make.histogram(names::PREEMPTION_VICTIMS, (1.0, 2.0, 7)),
             preemption_runs: make.counters(names::PREEMPTION_GOROUTINES_EXECUTION_TOTAL, &["result"]),
             preemption_duration: make.histograms(names::PREEMPTION_GOROUTINES_DURATION, (0.01, 2.0, 20), &["result"]),
@@ -268,11 +266,6 @@ impl Scheduled {
                 self.point(point.name(), "Success", profile, own.map(|lap| lap.took).sum());
             }
         }
-    }
-
-    /// A pod waited on Permit; `result` is the name of the code that the wait ended with, such as `Success`.
-    pub fn waited_on_permit(&self, result: &str, took: Duration) {
-        self.permit.with_label_values(&[result]).observe(took.as_secs_f64());
     }
 
     /// A pod has waited for its devices to get ready, or could not wait any longer. As upstream, the wait is observed for each

@@ -18,10 +18,6 @@ use crate::{
 /// The cost at which upstream gives an evaluation up. Source: resource.k8s.io/v1 CELSelectorExpressionMaxCost.
 pub const MAX_COST: u64 = 1_000_000;
 
-/// What upstream adds to errors about a key that is not there.
-const HINT: &str = ". consider using CEL optional chaining (.? followed by orValue()) or guarding the check with has() for \
-                    optional fields";
-
 /// Why an expression cannot be used: upstream's text, of which only the words on syntax errors differ.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
@@ -31,13 +27,6 @@ pub struct CompileError(String);
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct RuntimeError(String);
-
-impl RuntimeError {
-    /// The text with upstream's advice, where it has one.
-    pub fn with_hint(&self) -> String {
-        if self.0.contains("no such key:") { format!("{}{HINT}", self.0) } else { self.0.clone() }
-    }
-}
 
 /// A selector that compiled.
 #[derive(Debug)]

@@ -61,11 +61,6 @@ impl Reach {
         reach
     }
 
-    /// Whether the verdict can depend on the driver's name.
-    pub fn reaches_driver(&self) -> bool {
-        self.driver
-    }
-
     /// Whether the verdict can depend on an attribute.
     pub fn reaches_attribute(&self, domain: &str, id: &str) -> bool {
         self.attributes.has(&domain.into(), &id.into())

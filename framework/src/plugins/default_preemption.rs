@@ -30,9 +30,3 @@ impl Plugin for DefaultPreemption {
 pub fn is_on(profile: &Profile) -> bool {
     profile.plugins.post_filter.iter().any(|name| name == NAME)
 }
-
-/// Whether pods of a profile stay out of the queue while their victims are being evicted: it has the plugin at PreEnqueue.
-#[must_use]
-pub fn holds_back(profile: &Profile) -> bool {
-    profile.plugins.pre_enqueue.iter().any(|name| name == NAME)
-}

@@ -39,8 +39,6 @@ pub(super) const PLUGIN_EXECUTION_DURATION: Name = (
     "scheduler_plugin_execution_duration_seconds",
     "[BETA] Duration for running a plugin at a specific extension point.",
 );
-pub(super) const PERMIT_WAIT_DURATION: Name =
-    ("scheduler_permit_wait_duration_seconds", "[BETA] Duration of waiting on permit.");
 pub(super) const PREEMPTION_VICTIMS: Name = (
     "scheduler_preemption_victims",
     "[STABLE] Number of selected preemption victims for preemption initiated by a single pod",

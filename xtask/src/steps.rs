@@ -119,9 +119,6 @@ pub(crate) fn after_programs(steps: Vec<Step>) -> Vec<Step> {
 /// runs it in the background from the start.
 pub(crate) fn last_programs() -> Vec<Step> {
     let image = "cargo run --all-features --bin flotilla-image -- --programs";
-    let example = "cargo test --locked --features cluster --no-run --manifest-path examples/plugin/Cargo.toml \
-                   --target-dir target/own-plugins";
-    let no_debug = ("CARGO_PROFILE_DEV_DEBUG", "0".to_owned());
     on_musl(vec![
         Step::new(
             "the README's first command",
@@ -129,8 +126,6 @@ pub(crate) fn last_programs() -> Vec<Step> {
             "compiles Flotilla for release",
             "cargo build --release -p flotilla",
         ),
-        Step::new("the example plugin", 210, "compiles Flotilla with a plugin", example)
-            .with_variables([Some(no_debug)]),
         Step::new("the programs of the image", 600, BUILDS_PROGRAMS, image),
     ])
 }
@@ -332,6 +327,7 @@ pub(crate) const SIDE_BY_SIDE: &[&str] = &[
     "upstream_scheduler",
     "takeover",
     "wasm_plugins",
+    "own_plugins",
     "restarts",
     "rights",
     "transport",
@@ -367,7 +363,6 @@ pub(crate) const SIDE_BY_SIDE: &[&str] = &[
     "docs",
     "tidy",
     "first_command",
-    "own_plugins",
     "release",
 ];
 

@@ -131,7 +131,9 @@ impl Go<'_> {
             Kind::Tests => &["test", "-c", "-vet=off"],
         };
         let to = to.to_string_lossy();
-        let others = ["-mod=readonly", "-trimpath", "-ldflags", linker_flags, "-o", &to, package];
+        // Debug information is a tenth of the compiler's time, and the linker leaves it out anyway.
+        let no_debug = "-gcflags=all=-dwarf=false";
+        let others = ["-mod=readonly", "-trimpath", no_debug, "-ldflags", linker_flags, "-o", &to, package];
         self.run(&[verb, &others].concat(), downloading).map(drop)
     }
 
@@ -184,6 +186,8 @@ impl Go<'_> {
         command.args(arguments).current_dir(self.module).env("GOTMPDIR", self.temporary);
         // Without cgo nothing needs a C compiler, and the programs do not depend on the libc of the machine.
         command.env("CGO_ENABLED", "0").env("GOWORK", "off").env("GO111MODULE", "on");
+        // A package takes the compiler some hundred MB; collecting garbage less often saves a twentieth of its time.
+        command.env("GOGC", "400");
         // They are to run here, whatever else is built here.
         command.env_remove("GOFLAGS").env_remove("GOOS").env_remove("GOARCH");
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());

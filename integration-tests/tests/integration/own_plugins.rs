@@ -1,53 +1,29 @@
-//! Plugins that are compiled in: `examples/plugin` is built as a user builds it, and places pods by its rules.
-//!
-//! Its build has a target folder for itself, so that no other test waits for it. All commands build the feature `cluster`, so that each
-//! crate is compiled once.
+//! Plugins that are compiled in: the programs of `examples/plugin` place pods by its rules. Its unit tests run with those of all crates.
 
 use std::{
     collections::BTreeMap,
     fs,
     path::{Path, PathBuf},
-    process::Output,
+    process::{Command, Output},
 };
 
-use flotilla_integration_tests::tutorial::{commands, section, typed};
+use flotilla_integration_tests::{
+    fleet::binary,
+    tutorial::{commands, section, typed},
+};
 
 fn example() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/plugin")
 }
 
-/// `cargo` in the folder of the example, without what only a debugger reads.
-fn cargo(words: &[&str]) -> Output {
-    // Other tests have deadlines.
-    let mut command = flotilla_test_programs::command("nice".as_ref());
-    command
-        .args(["-n", "19", "cargo"])
-        .args(words)
-        .current_dir(example())
-        .env("CARGO_TARGET_DIR", target().join("own-plugins"))
-        .env("CARGO_PROFILE_DEV_DEBUG", "0");
-    command.output().expect("cargo can be started")
-}
-
-/// The folder that tests keep what they have built in.
-fn target() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../target")
-}
-
-/// `my-flotilla` with these words.
+/// `my-flotilla` with these arguments, in the folder of the example.
 fn my_flotilla(words: &[&str]) -> Output {
-    cargo(&[&["run", "--quiet", "--locked", "--features", "cluster", "--bin", "my-flotilla", "--"], words].concat())
+    let program = binary("my-flotilla").expect("it builds");
+    Command::new(program).args(words).current_dir(example()).output().expect("it starts")
 }
 
 fn said(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
-}
-
-#[test]
-fn the_tests_of_the_example_pass() {
-    let output = cargo(&["test", "--locked", "--features", "cluster"]);
-    let passed = "a_node_of_a_team_takes_its_pods_alone ... ok";
-    assert!(output.status.success() && said(&output).contains(passed), "{}", said(&output));
 }
 
 /// The node of each pod, and why the last one has none.
@@ -105,7 +81,7 @@ fn arguments_that_a_plugin_refuses_are_told_with_their_place() {
 fn the_tutorial_ends_with_a_pod_beside_an_api_server() -> anyhow::Result<()> {
     let page = fs::read_to_string(example().join("../../docs/plugins.md"))?;
     let tutorial = section(&page, "## From nothing to a pod that your rule has placed")?;
-    // An image is built and pushed in the last step, which needs a registry.
+    // The last step builds and pushes an image, which needs a registry.
     let commands: Vec<String> =
         commands(tutorial).into_iter().take_while(|line| !line.starts_with("docker ")).collect();
     let (place, typed_in) = commands.split_first().expect("commands");
@@ -113,25 +89,22 @@ fn the_tutorial_ends_with_a_pod_beside_an_api_server() -> anyhow::Result<()> {
     // The files of the tutorial stay out of the repository.
     let folder = tempfile::tempdir()?;
     let file = folder.path().join("up.txt").display().to_string();
-    let with_feature = |line: &str| {
-        let commands = ["cargo test", "cargo run"];
-        let command = commands.iter().find(|command| line.starts_with(*command) && !line.contains("--features"));
-        command.map_or_else(
-            || line.to_owned(),
-            |command| line.replacen(command, &format!("{command} --features cluster"), 1),
-        )
-    };
-    let written: Vec<String> = typed_in.iter().map(|line| with_feature(line).replace("up.txt", &file)).collect();
-    let (state, built, target) = (folder.path().join("state"), target().join("own-plugins"), target());
-    let variables = [
-        ("FLOTILLA_STATE_DIR", &*state),
-        ("FLOTILLA_CACHE_DIR", &*target),
-        ("CARGO_TARGET_DIR", &*built),
-        ("CARGO_PROFILE_DEV_DEBUG", Path::new("0")),
-    ];
-    let down = "cargo run --quiet --features cluster --bin my-flotilla -- down";
-    let said = typed(&example(), &built, &variables, &written, down)?;
+    let written: Vec<String> =
+        typed_in.iter().filter(|line| *line != "cargo test").map(|line| built(line).replace("up.txt", &file)).collect();
+    assert!(written.iter().filter(|line| line.starts_with("my-flotilla ")).count() > 2, "{written:?}");
+    let (state, program) = (folder.path().join("state"), binary("my-flotilla")?);
+    let cache = example().join("../../target");
+    let variables = [("FLOTILLA_STATE_DIR", &*state), ("FLOTILLA_CACHE_DIR", &*cache)];
+    let programs = program.parent().expect("a folder");
+    let said = typed(&example(), programs, &variables, &written, "my-flotilla down")?;
     let node = |pod: &str, node: &str| said.lines().any(|line| line.starts_with(pod) && line.contains(node));
     assert!(node("web-2 ", "node-2") && node("red-7 ", "node-7"), "{said}");
     Ok(())
+}
+
+/// A command without the build: the program is built with the features of the workspace, so that no crate is compiled twice.
+fn built(line: &str) -> String {
+    let runs = ["cargo run --features cluster --bin my-flotilla -- ", "cargo run --bin my-flotilla -- "];
+    let words = runs.iter().find_map(|run| line.strip_prefix(run));
+    words.map_or_else(|| line.to_owned(), |words| format!("my-flotilla {words}"))
 }

@@ -8,9 +8,7 @@
 use std::env;
 
 use flotilla_integration_tests::upstream::{self, Package, Request, Verdict, table};
-
-/// Packages that take a minute or two and cover what unit tests reach least: preemption and groups over a real API server.
-const QUICK: [&str; 3] = ["scheduler/preemption/misc", "scheduler/preemption/nominatednodename", "scheduler/podgroup"];
+use flotilla_test_programs::upstream_quick;
 
 fn check(request: &Request) -> anyhow::Result<()> {
     let packages = upstream::run(request)?;
@@ -26,7 +24,9 @@ fn check(request: &Request) -> anyhow::Result<()> {
 
 #[test]
 fn the_quick_packages_pass_with_flotilla() -> anyhow::Result<()> {
-    check(&Request { packages: QUICK.map(str::to_owned).to_vec(), run: None, workers: 0 })
+    let programs = upstream_quick()?.list.iter();
+    let packages = programs.map(|program| program.package().trim_start_matches("./").to_owned()).collect();
+    check(&Request { packages, run: None, workers: 0 })
 }
 
 fn variable(name: &str) -> Option<String> {

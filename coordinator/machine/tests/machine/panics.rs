@@ -133,6 +133,10 @@ fn assert_sound(world: &World) {
     assert_eq!(world.machine.audit(), [], "nothing half done is left");
 }
 
+fn uid_of(world: &World, name: &str) -> Arc<str> {
+    world.api.values().find(|pod| &*pod.name == name).map(|pod| Arc::clone(&pod.uid)).expect("it is there")
+}
+
 #[test]
 fn a_pod_for_which_a_plugin_panics_is_held_and_the_others_are_placed() {
     for at in [At::PreFilter, At::Filter, At::Score, At::DryRun] {
@@ -185,8 +189,7 @@ fn a_hint_that_panics_has_the_pod_tried_again() {
     world.settle();
     let tried = |world: &World| world.machine.status().unschedulable;
     let before = tried(&world);
-    let uid =
-        world.api.values().find(|pod| &*pod.name == "low-0").map(|pod| Arc::clone(&pod.uid)).expect("it is there");
+    let uid = uid_of(&world, "low-0");
     world.tell(Event::PodDeleted { uid });
     world.advance(20_000);
     assert!(tried(&world) > before);
@@ -236,8 +239,7 @@ fn a_pod_takes_a_node_although_a_plugin_panics_for_a_pod_in_backoff_that_may_go_
     let mut world = world(At::DryRun);
     world.pod(pod("bad-1").priority(1_000).never_preempts().build());
     world.settle();
-    let uid =
-        world.api.values().find(|pod| &*pod.name == "low-0").map(|pod| Arc::clone(&pod.uid)).expect("it is there");
+    let uid = uid_of(&world, "low-0");
     let now_ms = world.now_ms;
     world.machine.apply(now_ms, Event::PodDeleted { uid });
     world.pod(pod("good-1").build());

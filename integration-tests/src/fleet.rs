@@ -1,6 +1,6 @@
 //! Coordinators and workers as processes, and what there is to ask of them.
 //!
-//! Knows: the command lines and endpoints that the README describes. Must not know: how they work inside.
+//! Knows: the command lines and endpoints that the documentation describes. Must not know: how they work inside.
 
 use std::{
     collections::BTreeMap,

@@ -1,4 +1,4 @@
-//! `flotilla up` and `flotilla down`, typed as the README says, and what they print taken at its word.
+//! `flotilla up` and `flotilla down`, typed as docs/getting-started/try-locally.md says, and what they print taken at its word.
 
 use std::{
     collections::BTreeSet,

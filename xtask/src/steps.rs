@@ -13,6 +13,8 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
+use flotilla_test_programs::NO_LTO;
+
 use crate::args::{Chaos, Compared, Differential, E2e, Upstream};
 
 /// One step.
@@ -119,6 +121,7 @@ pub(crate) fn after_programs(steps: Vec<Step>) -> Vec<Step> {
 /// runs it in the background from the start.
 pub(crate) fn last_programs() -> Vec<Step> {
     let image = "cargo run --all-features --bin flotilla-image -- --programs";
+    let no_lto = (NO_LTO.0, NO_LTO.1.to_owned());
     on_musl(vec![
         Step::new(
             "the README's first command",
@@ -126,7 +129,7 @@ pub(crate) fn last_programs() -> Vec<Step> {
             "compiles Flotilla for release",
             "cargo build --release -p flotilla",
         ),
-        Step::new("the programs of the image", 600, BUILDS_PROGRAMS, image),
+        Step::new("the programs of the image", 500, BUILDS_PROGRAMS, image).with_variables([Some(no_lto)]),
     ])
 }
 

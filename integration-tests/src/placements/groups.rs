@@ -65,7 +65,9 @@ impl Comparison {
             Some(one["node"].as_str().unwrap_or_default().to_owned())
         };
         let found = self.found.as_array();
-        found.is_some_and(|found| found.iter().all(|one| node(&self.placements, &one["pod"]) == node(&self.found, &one["pod"])))
+        found.is_some_and(|found| {
+            found.iter().all(|one| node(&self.placements, &one["pod"]) == node(&self.found, &one["pod"]))
+        })
     }
 }
 

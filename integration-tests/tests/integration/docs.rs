@@ -201,7 +201,11 @@ fn prose(text: &str) -> String {
 /// The documents, for users and for those who change the code.
 fn documents() -> Vec<PathBuf> {
     let folders = ["docs", "deploy", "integration-tests"].map(|folder| files(&root().join(folder), "md"));
-    folders.concat().into_iter().chain(["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md"].map(|file| root().join(file))).collect()
+    folders
+        .concat()
+        .into_iter()
+        .chain(["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md"].map(|file| root().join(file)))
+        .collect()
 }
 
 #[test]

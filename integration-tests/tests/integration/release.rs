@@ -6,7 +6,7 @@ use std::{
     process::{Command, Output},
 };
 
-use flotilla_test_programs::cargo;
+use flotilla_test_programs::{NO_LTO, cargo};
 
 fn run(command: &mut Command) -> Output {
     let output = command.output().expect("it starts");
@@ -17,7 +17,8 @@ fn run(command: &mut Command) -> Output {
 /// Makes the files, as a person does.
 fn dist(output: &Path) {
     let words = ["run", "--quiet", "--all-features", "--bin", "flotilla-dist", "--", "--output"];
-    run(cargo().args(words).arg(output));
+    let (name, value) = NO_LTO;
+    run(cargo().env(name, value).args(words).arg(output));
 }
 
 #[test]

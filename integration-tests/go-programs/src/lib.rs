@@ -126,7 +126,7 @@ pub fn programs() -> Result<PathBuf> {
     Ok(target.join("debug"))
 }
 
-/// Has `flotilla-image` and `flotilla-dist` build without link-time optimization, which takes a quarter of the time: a variable and its value.
+/// Has `flotilla-image` and `flotilla-dist` build without link-time optimization, which runs again for each program: a variable and its value.
 pub const NO_LTO: (&str, &str) = ("CARGO_PROFILE_DIST_LTO", "off");
 
 /// Builds the programs of Flotilla's image, where they are missing or old, and returns their folder.

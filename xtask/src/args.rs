@@ -38,7 +38,11 @@ pub(crate) enum Task {
     /// Only the tests against a real control plane
     Integration,
     /// Build the Go programs that the tests start, those that are missing
-    GoPrograms,
+    GoPrograms {
+        /// Only the programs that most tests start, or only those of one test each
+        #[arg(long, value_enum, hide = true)]
+        part: Option<Part>,
+    },
     /// Build the programs that the last integration tests start
     #[command(hide = true)]
     LastPrograms,
@@ -101,6 +105,13 @@ pub(crate) enum Task {
     PageEngine,
     /// The criterion benchmarks, and the named workloads of `flotilla simulate`
     Bench,
+}
+
+/// A part of the Go programs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Part {
+    Common,
+    Special,
 }
 
 #[derive(Debug, Clone, Arguments)]

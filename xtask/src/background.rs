@@ -26,18 +26,19 @@ const TAIL_LINES: usize = 20;
 pub(crate) struct Build {
     /// What is built.
     pub(crate) what: &'static str,
-    /// The subcommand of `cargo xtask` that builds it.
-    pub(crate) task: &'static str,
+    /// The subcommand of `cargo xtask` that builds it, and its arguments.
+    pub(crate) task: &'static [&'static str],
     /// Its niceness.
     niceness: u8,
 }
 
 /// The integration tests need these first.
-pub(crate) const GO_PROGRAMS: Build = Build { what: "the Go programs", task: "go-programs", niceness: 10 };
+pub(crate) const GO_PROGRAMS: Build =
+    Build { what: "the Go programs", task: &["go-programs", "--part", "common"], niceness: 10 };
 
 /// The last integration tests need these. The niceness is the highest: integration tests with deadlines run in parallel.
 pub(crate) const LAST_PROGRAMS: Build =
-    Build { what: "the programs of the last tests", task: "last-programs", niceness: 19 };
+    Build { what: "the programs of the last tests", task: &["last-programs"], niceness: 19 };
 
 /// A build that runs. It ends with this process.
 #[derive(Debug)]
@@ -55,14 +56,14 @@ impl Background {
     /// # Errors
     /// Where the folder is not writable, or `nice` is missing.
     pub(crate) fn start(build: Build, folder: &Path) -> Result<Self> {
-        let log = folder.join(format!("{}.log", build.task));
+        let log = folder.join(format!("{}.log", build.task.first().unwrap_or(&"build")));
         fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
         let file = File::create(&log).with_context(|| format!("cannot write {}", log.display()))?;
         let reaper = Reaper::start()?;
         let child = Command::new("nice")
             .args(["-n", &build.niceness.to_string()])
             .arg(env::current_exe().context("cannot find the program of xtask")?)
-            .arg(build.task)
+            .args(build.task)
             .stdin(Stdio::null())
             .stdout(file.try_clone()?)
             .stderr(file)
@@ -109,9 +110,10 @@ impl Background {
         let text = fs::read_to_string(&self.log).unwrap_or_default();
         let Build { what, task, .. } = self.build;
         bail!(
-            "building {what} failed ({status}); the end of {}:\n{}\nbuild them alone with: cargo xtask {task}",
+            "building {what} failed ({status}); the end of {}:\n{}\nbuild them alone with: cargo xtask {}",
             self.log.display(),
-            tail(&text, TAIL_LINES)
+            tail(&text, TAIL_LINES),
+            task.join(" ")
         )
     }
 }

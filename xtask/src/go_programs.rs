@@ -3,16 +3,24 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use flotilla_test_programs::{ORACLES, all, line, load, oracle, prometheus_operator};
+use flotilla_test_programs::{ORACLES, Programs, common, line, load, oracle, prometheus_operator, special};
+
+use crate::args::Part;
 
 /// The oracles and the client of the benchmark, when the control plane is built.
 const ORACLES_EXPECTED: Duration = Duration::from_secs(15);
 
-/// Builds all that is missing, here and now.
-pub(crate) fn build() -> Result<()> {
-    for programs in all()? {
-        programs.build(&mut |event| line(&event).into_iter().for_each(|line| eprintln!("go: {line}")))?;
+/// Builds the missing programs, or those of one part.
+pub(crate) fn build(part: Option<Part>) -> Result<()> {
+    if part != Some(Part::Special) {
+        build_common()?;
     }
+    let special = if part == Some(Part::Common) { Vec::new() } else { special()? };
+    special.iter().try_for_each(build_one)
+}
+
+fn build_common() -> Result<()> {
+    common()?.iter().try_for_each(build_one)?;
     for name in ORACLES {
         eprintln!("go: building the oracle {name}");
         oracle(name)?;
@@ -23,13 +31,17 @@ pub(crate) fn build() -> Result<()> {
     prometheus_operator().map(drop)
 }
 
-/// Whether there is a Go that will do.
-pub(crate) fn check() -> Result<()> {
-    all()?.first().map_or(Ok(()), |programs| programs.check_go())
+fn build_one(programs: &Programs) -> Result<()> {
+    programs.build(&mut |event| line(&event).into_iter().for_each(|line| eprintln!("go: {line}")))
 }
 
-/// How long the build is expected to take on two cores that do nothing else.
+/// Whether there is a Go that will do.
+pub(crate) fn check() -> Result<()> {
+    common()?.first().map_or(Ok(()), |programs| programs.check_go())
+}
+
+/// How long the build of the common programs is expected to take on two cores that do nothing else.
 pub(crate) fn expected() -> Duration {
-    let missing = all().unwrap_or_default().iter().map(|programs| programs.first_build()).sum::<Duration>();
+    let missing = common().unwrap_or_default().iter().map(|programs| programs.first_build()).sum::<Duration>();
     missing + ORACLES_EXPECTED
 }

@@ -27,7 +27,7 @@ use crate::{
 /// Where a step fails; with what to do.
 pub(crate) fn task(task: Task) -> Result<()> {
     let steps = match task {
-        Task::GoPrograms => return go_programs::build(),
+        Task::GoPrograms { part } => return go_programs::build(part),
         Task::LastPrograms => steps::last_programs(),
         Task::Test { all: false, fresh } => {
             let steps = [steps::check(), steps::unit(root())].concat();
@@ -97,9 +97,6 @@ impl Course {
 
     fn run(&self) -> Result<()> {
         let mut go = self.start_go_programs()?;
-        // It ends with this run. Its failure is that of the tests that need the programs: they build what is missing.
-        let _last =
-            self.needs_last_programs().then(|| Background::start(background::LAST_PROGRAMS, &folder())).transpose()?;
         for (index, step) in self.steps.iter().enumerate() {
             if let Some(go) = &mut go {
                 go.has_ended()?;
@@ -129,10 +126,6 @@ impl Course {
     fn start_go_programs(&self) -> Result<Option<Background>> {
         let needed = self.steps.iter().any(|step| step.needs_go() && !self.is_done(step));
         needed.then(|| Background::start(background::GO_PROGRAMS, &folder())).transpose()
-    }
-
-    fn needs_last_programs(&self) -> bool {
-        self.steps.iter().any(|step| matches!(step.work, Work::SideBySide) && !self.is_done(step))
     }
 
     fn is_done(&self, step: &Step) -> bool {
@@ -186,7 +179,11 @@ impl Course {
         match &step.work {
             Work::Command { words, variables } => command(step.name, words, variables),
             Work::GoPrograms => go.map_or(Ok(()), Background::wait),
-            Work::SideBySide => side_by_side::run(&self.record, self.resume, &folder().join("integration-tests")),
+            Work::SideBySide => {
+                // Its failure is that of the tests that need the programs: they build what is missing.
+                let _builds = Background::start(background::LAST_PROGRAMS, &folder())?;
+                side_by_side::run(&self.record, self.resume, &folder().join("integration-tests"))
+            }
         }
     }
 }

@@ -117,12 +117,19 @@ pub(crate) fn after_programs(steps: Vec<Step>) -> Vec<Step> {
     [vec![Step::new("programs", 60, why, programs)], steps].concat()
 }
 
-/// What the last integration tests need. Each has its own form of every crate, so that the build takes long: `cargo xtask test --all`
-/// runs it in the background from the start.
+/// What the last integration tests need. Each has its own form of every crate, so that the build takes long: it runs in the
+/// background while the other integration tests wait for leases and servers.
 pub(crate) fn last_programs() -> Vec<Step> {
     let image = "cargo run --all-features --bin flotilla-image -- --programs";
     let no_lto = (NO_LTO.0, NO_LTO.1.to_owned());
+    let this = std::env::current_exe().map_or_else(|_| "cargo xtask".to_owned(), |path| path.display().to_string());
     on_musl(vec![
+        Step::new(
+            "the Go programs of one test each",
+            380,
+            "compiles Kubernetes' own tests",
+            &format!("{this} go-programs --part special"),
+        ),
         Step::new(
             "the README's first command",
             300,
@@ -326,8 +333,6 @@ pub(crate) const FIRST: &[&str] = &["programs", "placements"];
 /// [`last_programs`].
 pub(crate) const SIDE_BY_SIDE: &[&str] = &[
     "chaos",
-    "e2e",
-    "upstream_scheduler",
     "takeover",
     "wasm_plugins",
     "own_plugins",
@@ -349,6 +354,8 @@ pub(crate) const SIDE_BY_SIDE: &[&str] = &[
     "extenders",
     "tracing",
     "jaeger",
+    "e2e",
+    "upstream_scheduler",
     "encodings",
     "chart",
     "neighbours",

@@ -16,10 +16,10 @@ use std::{
 
 use anyhow::{Context as _, Result, ensure};
 use flotilla_go_programs::{
-    Event, Kind, Module, Program, Programs, about, control_plane, jaeger, kubernetes_version, linker_flags,
+    Event, Kind, Module, Program, about, control_plane, jaeger, kubernetes_version, linker_flags,
 };
 
-pub use flotilla_go_programs::Reaper;
+pub use flotilla_go_programs::{Programs, Reaper};
 pub use own::{ORACLES, load, oracle, prometheus_operator};
 pub use upstream::{upstream, upstream_quick};
 
@@ -58,17 +58,25 @@ const CONTAINERD_PROGRAMS: &[Program] = &[
     Program::new("bridge", "github.com/containernetworking/plugins/plugins/main/bridge", 5),
 ];
 
-/// The programs in build order: each compiles most of the packages that the next ones share. The kubelet and containerd are among them
-/// only where runc is installed, as the test of a real node is skipped elsewhere.
+/// The programs that most integration tests start, in build order: each compiles most of the packages that the next ones share.
 ///
 /// # Errors
 /// Where a `go.mod` does not name a version that it should.
-pub fn all() -> Result<Vec<Programs>> {
-    let mut all = vec![control_plane(&target())?, jaeger(&target())?, helm()?, e2e()?, upstream_quick()?];
+pub fn common() -> Result<Vec<Programs>> {
+    Ok(vec![control_plane(&target())?, jaeger(&target())?, helm()?])
+}
+
+/// The programs of one test each, in build order. The kubelet and containerd are among them only where runc is installed, as the test of a real
+/// node is skipped elsewhere.
+///
+/// # Errors
+/// Where a `go.mod` does not name a version that it should.
+pub fn special() -> Result<Vec<Programs>> {
+    let mut special = vec![e2e()?, upstream_quick()?];
     if Command::new("runc").arg("--version").output().is_ok_and(|output| output.status.success()) {
-        all.extend(node()?);
+        special.extend(node()?);
     }
-    Ok(all)
+    Ok(special)
 }
 
 /// Helm, kept beside the programs of the control plane.
@@ -205,7 +213,8 @@ mod tests {
 
     #[test]
     fn each_module_builds_in_a_folder_of_its_own() {
-        let mut folders: Vec<PathBuf> = all().expect("versions").into_iter().map(|programs| programs.folder).collect();
+        let all = [common().expect("versions"), special().expect("versions")].concat();
+        let mut folders: Vec<PathBuf> = all.into_iter().map(|programs| programs.folder).collect();
         let count = folders.len();
         folders.sort();
         folders.dedup();

@@ -4,7 +4,7 @@
 //! Knows: which programs there are. Must not know: what they are used for.
 
 use flotilla_control_plane::{ControlPlane, Jaeger, Lines, Options};
-use flotilla_integration_tests::{e2e, fleet, helm};
+use flotilla_integration_tests::{fleet, helm};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_control_plane_with_its_scheduler_and_jaeger_starts() -> anyhow::Result<()> {
@@ -15,13 +15,12 @@ async fn a_control_plane_with_its_scheduler_and_jaeger_starts() -> anyhow::Resul
 }
 
 #[test]
-fn flotilla_and_helm_answer_and_the_specs_of_kubernetes_are_built() -> anyhow::Result<()> {
+fn flotilla_and_helm_answer() -> anyhow::Result<()> {
     for program in ["flotilla", "flotilla-coordinator", "flotilla-worker"] {
         let answer = std::process::Command::new(fleet::binary(program)?).arg("--version").output()?;
         assert!(String::from_utf8_lossy(&answer.stdout).starts_with(program), "{program}: {answer:?}");
     }
     let answer = helm::helm(&["version", "--short"])?;
     assert!(String::from_utf8_lossy(&answer.stdout).starts_with("v4."), "helm: {answer:?}");
-    assert!(e2e::build()?.is_file());
     Ok(())
 }

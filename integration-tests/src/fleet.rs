@@ -40,6 +40,20 @@ pub fn binary(name: &str) -> anyhow::Result<PathBuf> {
     Ok(folder.join(name))
 }
 
+/// The program `flotilla` with optimizations and without commands that need a cluster: from the folder that `FLOTILLA_BIN_DIR` names, else as the
+/// README's first command builds it.
+///
+/// # Errors
+/// Where the build fails.
+pub fn optimized() -> anyhow::Result<PathBuf> {
+    static BUILT: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+    let build = || match env::var_os("FLOTILLA_BIN_DIR") {
+        Some(folder) => Ok(PathBuf::from(folder).join("flotilla")),
+        None => flotilla_test_programs::released().map_err(|error| format!("{error:#}")),
+    };
+    BUILT.get_or_init(build).clone().map_err(|error| anyhow::anyhow!("{error}"))
+}
+
 fn build() -> anyhow::Result<PathBuf> {
     if let Some(folder) = env::var_os("FLOTILLA_BIN_DIR") {
         return Ok(PathBuf::from(folder));

@@ -57,7 +57,7 @@ pub fn asked_of_kube_scheduler(folder: &Path) -> anyhow::Result<BTreeMap<String,
 /// # Errors
 /// Where it does not run.
 pub fn asked_of_flotilla(folder: &Path, workers: u16) -> anyhow::Result<BTreeMap<String, Outcome>> {
-    let program = fleet::binary("flotilla")?;
+    let program = fleet::optimized()?;
     let output = Command::new(&program)
         .args(["explain", "--workers", &workers.to_string(), "--cases"])
         .arg(folder)
@@ -117,7 +117,7 @@ type Outcomes = BTreeMap<String, Outcome>;
 /// Both sides at the same time: one of them mostly waits.
 fn both(folder: &Path) -> anyhow::Result<(Outcomes, Vec<(u16, Outcomes)>)> {
     // The oracle is built, and Flotilla too, before either runs.
-    fleet::binary("flotilla")?;
+    fleet::optimized()?;
     thread::scope(|scope| {
         let expected = scope.spawn(|| asked_of_kube_scheduler(folder));
         let found: anyhow::Result<Vec<_>> =

@@ -125,16 +125,16 @@ pub(crate) fn last_programs() -> Vec<Step> {
     let this = std::env::current_exe().map_or_else(|_| "cargo xtask".to_owned(), |path| path.display().to_string());
     on_musl(vec![
         Step::new(
-            "the Go programs of one test each",
-            380,
-            "compiles Kubernetes' own tests",
-            &format!("{this} go-programs --part special"),
-        ),
-        Step::new(
             "the README's first command",
             300,
             "compiles Flotilla for release",
             "cargo build --release -p flotilla",
+        ),
+        Step::new(
+            "the Go programs of one test each",
+            380,
+            "compiles Kubernetes' own tests",
+            &format!("{this} go-programs --part special"),
         ),
         Step::new("the programs of the image", 500, BUILDS_PROGRAMS, image).with_variables([Some(no_lto)]),
     ])
@@ -326,8 +326,8 @@ pub(crate) fn bench() -> Vec<Step> {
     ]
 }
 
-/// What the other tests start beside Flotilla, and what takes both cores by itself: one after the other, before the others.
-pub(crate) const FIRST: &[&str] = &["programs", "placements"];
+/// These run one after the other before the others: what they build or start, the others need.
+pub(crate) const FIRST: &[&str] = &["programs"];
 
 /// These mostly wait: three at a time. Those that take longest come first, so that no side is idle at the end. The last ones need
 /// [`last_programs`].
@@ -354,6 +354,7 @@ pub(crate) const SIDE_BY_SIDE: &[&str] = &[
     "extenders",
     "tracing",
     "jaeger",
+    "placements",
     "e2e",
     "upstream_scheduler",
     "encodings",

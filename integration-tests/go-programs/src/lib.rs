@@ -130,8 +130,21 @@ pub fn node() -> Result<[Programs; 2]> {
 /// Where the build fails; its messages are on the standard error.
 pub fn programs() -> Result<PathBuf> {
     run(&["build", "--quiet", "--workspace", "--all-features", "--bins"])?;
-    let target = env::var_os("CARGO_TARGET_DIR").map_or_else(target, |folder| repository().join(folder));
-    Ok(target.join("debug"))
+    Ok(cargo_target().join("debug"))
+}
+
+/// Builds the program `flotilla` as the README's first command does, where it is missing or old, and returns its path. It is optimized, and has
+/// no command that needs a cluster.
+///
+/// # Errors
+/// Where the build fails; its messages are on the standard error.
+pub fn released() -> Result<PathBuf> {
+    run(&["build", "--quiet", "--release", "-p", "flotilla"])?;
+    Ok(cargo_target().join("release/flotilla"))
+}
+
+fn cargo_target() -> PathBuf {
+    env::var_os("CARGO_TARGET_DIR").map_or_else(target, |folder| repository().join(folder))
 }
 
 /// Has `flotilla-image` and `flotilla-dist` build without link-time optimization, which runs again for each program: a variable and its value.

@@ -106,7 +106,7 @@ pub fn compare(folder: &Path, workers: u16) -> anyhow::Result<Vec<Comparison>> {
 }
 
 fn placed(folder: &Path, name: &str, workers: u16) -> anyhow::Result<Value> {
-    let program = fleet::binary("flotilla")?;
+    let program = fleet::optimized()?;
     let output = Command::new(&program)
         .args(["simulate", "--feature-gates", "GenericWorkload=true", "-o", "json"])
         .args(["--workers", &workers.to_string(), "-f"])

@@ -39,10 +39,6 @@ pub struct Comparison {
     /// What Flotilla does.
     #[serde(skip)]
     pub placements: Value,
-    /// Whether the cluster has device classes. Then written claims wake the members that were refused, and their messages are those of a
-    /// later attempt, in which the placed members count.
-    #[serde(skip)]
-    pub has_devices: bool,
 }
 
 // === impl Comparison ===
@@ -53,21 +49,7 @@ impl Comparison {
     pub fn is_wrong(&self) -> bool {
         let placements = self.placements.as_array().into_iter().flatten();
         let mut messages = placements.filter_map(|placed| placed["message"].as_str());
-        let is_known = messages.any(|message| message.ends_with(SHARED_CLAIM));
-        let is_retried = self.has_devices && self.outcome == "placed" && self.nodes_agree();
-        !matches!(&*self.result, "agrees" | "unknown") && !is_known && !is_retried
-    }
-
-    /// Whether each pod of the group has the node that kube-scheduler gives it, or none as there.
-    fn nodes_agree(&self) -> bool {
-        let node = |of: &Value, pod: &Value| {
-            let one = of.as_array()?.iter().find(|placed| placed["pod"] == *pod)?;
-            Some(one["node"].as_str().unwrap_or_default().to_owned())
-        };
-        let found = self.found.as_array();
-        found.is_some_and(|found| {
-            found.iter().all(|one| node(&self.placements, &one["pod"]) == node(&self.found, &one["pod"]))
-        })
+        !matches!(&*self.result, "agrees" | "unknown") && !messages.any(|message| message.ends_with(SHARED_CLAIM))
     }
 }
 
@@ -96,10 +78,7 @@ pub fn compare(folder: &Path, workers: u16) -> anyhow::Result<Vec<Comparison>> {
     let mut comparisons = Vec::new();
     for (line, placements) in oracle::ask("decide", &arguments)?.lines().zip(placements) {
         let comparison: Comparison = serde_json::from_str(line).with_context(|| format!("{line:?} is not JSON"))?;
-        let file = folder.join(format!("{}.yaml", comparison.case));
-        let text = fs::read_to_string(&file).with_context(|| format!("reading {}", file.display()))?;
-        let has_devices = text.contains("kind: DeviceClass");
-        comparisons.push(Comparison { placements, has_devices, ..comparison });
+        comparisons.push(Comparison { placements, ..comparison });
     }
     ensure!(comparisons.len() == names.len(), "{} cases, {} comparisons", names.len(), comparisons.len());
     Ok(comparisons)

@@ -13,8 +13,6 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use flotilla_test_programs::NO_LTO;
-
 use crate::args::{Chaos, Compared, Differential, E2e, Upstream};
 
 /// One step.
@@ -120,8 +118,7 @@ pub(crate) fn after_programs(steps: Vec<Step>) -> Vec<Step> {
 /// What the last integration tests need. Each has its own form of every crate, so that the build takes long: it runs in the
 /// background while the other integration tests wait for leases and servers.
 pub(crate) fn last_programs() -> Vec<Step> {
-    let image = "cargo run --all-features --bin flotilla-image -- --programs";
-    let no_lto = (NO_LTO.0, NO_LTO.1.to_owned());
+    let image = "cargo run --all-features --bin flotilla-image -- --programs --profile dev";
     let this = std::env::current_exe().map_or_else(|_| "cargo xtask".to_owned(), |path| path.display().to_string());
     on_musl(vec![
         Step::new(
@@ -136,7 +133,7 @@ pub(crate) fn last_programs() -> Vec<Step> {
             "compiles Kubernetes' own tests",
             &format!("{this} go-programs --part special"),
         ),
-        Step::new("the programs of the image", 500, BUILDS_PROGRAMS, image).with_variables([Some(no_lto)]),
+        Step::new("the programs of the image", 500, BUILDS_PROGRAMS, image),
     ])
 }
 

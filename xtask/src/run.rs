@@ -12,7 +12,7 @@ use std::{
 use anyhow::{Context as _, Result, bail};
 
 use crate::{
-    args::Task,
+    args::{Part, Task},
     background::{self, Background},
     fingerprint, go_programs,
     progress::{Cost, Estimate, Ticker, heading, shortened, table, words},
@@ -28,7 +28,11 @@ use crate::{
 pub(crate) fn task(task: Task) -> Result<()> {
     let steps = match task {
         Task::GoPrograms { part } => return go_programs::build(part),
-        Task::LastPrograms => steps::last_programs(),
+        Task::LastPrograms => {
+            Course::new(vec![steps::first_command()], false).run()?;
+            go_programs::build(Some(Part::Special))?;
+            steps::static_programs()
+        }
         Task::Test { all: false, fresh } => {
             let steps = [steps::check(), steps::unit(root())].concat();
             // An interrupted run of all tests keeps the integration tests that have passed.
@@ -49,7 +53,7 @@ pub(crate) fn task(task: Task) -> Result<()> {
         Task::Check => steps::check(),
         Task::Unit => steps::unit(root()),
         Task::RealNode => vec![steps::real_node()],
-        Task::Differential(differential) => steps::after_programs(steps::differential(differential)),
+        Task::Differential(differential) => steps::differential(differential),
         Task::Chaos(chaos) => steps::after_programs(vec![steps::chaos(chaos)]),
         Task::E2e(e2e) => steps::after_programs(vec![steps::e2e(e2e)]),
         Task::Upstream(upstream) => steps::after_programs(vec![steps::upstream(upstream)]),

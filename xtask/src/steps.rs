@@ -115,26 +115,17 @@ pub(crate) fn after_programs(steps: Vec<Step>) -> Vec<Step> {
     [vec![Step::new("programs", 60, why, programs)], steps].concat()
 }
 
-/// What the last integration tests need. Each has its own form of every crate, so that the build takes long: it runs in the
-/// background while the other integration tests wait for leases and servers.
-pub(crate) fn last_programs() -> Vec<Step> {
-    let image = "cargo run --all-features --bin flotilla-image -- --programs --profile dev";
-    let this = std::env::current_exe().map_or_else(|_| "cargo xtask".to_owned(), |path| path.display().to_string());
-    on_musl(vec![
-        Step::new(
-            "the README's first command",
-            300,
-            "compiles Flotilla for release",
-            "cargo build --release -p flotilla",
-        ),
-        Step::new(
-            "the Go programs of one test each",
-            380,
-            "compiles Kubernetes' own tests",
-            &format!("{this} go-programs --part special"),
-        ),
-        Step::new("the programs of the image", 500, BUILDS_PROGRAMS, image),
-    ])
+/// The README's first command: `first_command` times it, and `placements` asks its program.
+pub(crate) fn first_command() -> Step {
+    let why = "compiles Flotilla for release";
+    Step::new("the README's first command", 300, why, "cargo build --release -p flotilla")
+}
+
+/// What the test of a release packs: static programs, of a profile that compiles in half the time.
+pub(crate) fn static_programs() -> Vec<Step> {
+    let why = "compiles the programs and what they depend on with musl";
+    let programs = "cargo run --all-features --bin flotilla-image -- --programs --profile dev";
+    on_musl(vec![Step::new("static programs", 330, why, programs)])
 }
 
 /// The tests that need neither Go nor a control plane: all but `integration-tests`.
@@ -212,7 +203,9 @@ pub(crate) fn differential(Differential { of, seed, count, features }: Different
         (Compared::Selectors, "selectors", 60, "selectors::fresh"),
     ];
     let only = of.or_else(|| features.as_ref().map(|_| Compared::Clusters));
-    let chosen = steps.into_iter().filter(|(what, ..)| only.is_none_or(|only| only == *what));
+    let is_chosen = |what| only.is_none_or(|only| only == what);
+    let first = is_chosen(Compared::Clusters).then(first_command);
+    let chosen = steps.into_iter().filter(|(what, ..)| is_chosen(*what));
     let made = chosen.map(|(_, name, seconds, test)| {
         let command = format!("{} --nocapture", one_module(test));
         Step::new(name, seconds, "asks kube-scheduler and Flotilla about each case", &command).with_variables([
@@ -221,7 +214,7 @@ pub(crate) fn differential(Differential { of, seed, count, features }: Different
             features.clone().map(|features| ("FLOTILLA_FEATURES", features)),
         ])
     });
-    made.collect()
+    first.into_iter().chain(made).collect()
 }
 
 /// The test of the integration tests that makes faults, told for how long and which.
@@ -326,8 +319,8 @@ pub(crate) fn bench() -> Vec<Step> {
 /// These run one after the other before the others: what they build or start, the others need.
 pub(crate) const FIRST: &[&str] = &["programs"];
 
-/// These mostly wait: three at a time. Those that take longest come first, so that no side is idle at the end. The last ones need
-/// [`last_programs`].
+/// These mostly wait: three at a time. Those that take longest come first, so that no side is idle at the end. From `placements` on
+/// there are tests that need what is built in the background.
 pub(crate) const SIDE_BY_SIDE: &[&str] = &[
     "chaos",
     "takeover",
@@ -351,9 +344,6 @@ pub(crate) const SIDE_BY_SIDE: &[&str] = &[
     "extenders",
     "tracing",
     "jaeger",
-    "placements",
-    "e2e",
-    "upstream_scheduler",
     "encodings",
     "chart",
     "neighbours",
@@ -363,6 +353,9 @@ pub(crate) const SIDE_BY_SIDE: &[&str] = &[
     "metrics",
     "conditions",
     "perf",
+    "placements",
+    "e2e",
+    "upstream_scheduler",
     "status",
     "preflight",
     "oracle",
@@ -452,7 +445,8 @@ mod tests {
 
     #[test]
     fn every_step_has_a_name_of_its_own() {
-        let steps = [check(), unit(root()), integration(), last_programs(), vec![real_node()]].concat();
+        let steps =
+            [check(), unit(root()), integration(), static_programs(), vec![first_command(), real_node()]].concat();
         let names: BTreeSet<&str> = steps.iter().map(|step| step.name).collect();
         assert_eq!(names.len(), steps.len());
     }

@@ -147,9 +147,6 @@ fn cargo_target() -> PathBuf {
     env::var_os("CARGO_TARGET_DIR").map_or_else(target, |folder| repository().join(folder))
 }
 
-/// Has `flotilla-image` and `flotilla-dist` build without link-time optimization, which runs again for each program: a variable and its value.
-pub const NO_LTO: (&str, &str) = ("CARGO_PROFILE_DIST_LTO", "off");
-
 /// Builds the programs of Flotilla's image, where they are missing or old, and returns their folder.
 ///
 /// # Errors

@@ -51,9 +51,7 @@ pub(super) fn build() -> anyhow::Result<Images> {
 }
 
 fn archive(arguments: &[&str], output: &Path) -> anyhow::Result<()> {
-    let (name, value) = flotilla_test_programs::NO_LTO;
     let status = flotilla_test_programs::cargo()
-        .env(name, value)
         .args(["run", "--quiet", "--all-features", "--bin", "flotilla-image", "--"])
         .args(arguments)
         .arg("--output")

@@ -50,6 +50,12 @@ impl Reservation {
     pub fn objects(&self) -> Vec<ObjectKey> {
         self.plan.objects()
     }
+
+    /// The objects that other pods of the group may have allocated too, see [`Plan::allocates`].
+    #[must_use]
+    pub fn allocates(&self) -> Vec<ObjectKey> {
+        self.plan.allocates()
+    }
 }
 
 // === impl Objects ===
@@ -209,6 +215,12 @@ impl Objects {
         kept.map(|kept| kept.cache.reserve(&*reservation.plan)).unwrap_or_default()
     }
 
+    /// Reserve for the length of an attempt at a group, see [`ObjectCache::reserve_tentatively`].
+    pub fn reserve_tentatively(&mut self, reservation: &Reservation) -> BTreeSet<Arc<str>> {
+        let kept = self.0.get_mut(reservation.place);
+        kept.map(|kept| kept.cache.reserve_tentatively(&*reservation.plan)).unwrap_or_default()
+    }
+
     /// Unreserve, but for what was written. Those of one pod in reverse order. Gives what follows from it.
     pub fn unreserve(&mut self, reservation: &Reservation, written: &Written) -> Undone {
         let kept = self.0.get_mut(reservation.place);
@@ -221,6 +233,20 @@ impl Objects {
         let kept = self.0.get(reservation.place)?;
         let runs = profile.plugins.pre_bind.iter().any(|name| name == kept.plugin);
         runs.then(|| (kept.cache.writes(&*reservation.plan), kept.cache.timeout_ms(&profile.args)))
+    }
+
+    /// Whether the API shows an object with the allocation of a reservation, see [`ObjectCache::is_allocated`].
+    ///
+    /// # Errors
+    /// The allocation is another one, or is gone.
+    pub fn is_allocated(
+        &self,
+        reservation: &Reservation,
+        key: &ObjectKey,
+        written: Option<&Arc<str>>,
+    ) -> Result<bool, String> {
+        let kept = self.0.get(reservation.place);
+        kept.map_or(Ok(true), |kept| kept.cache.is_allocated(&*reservation.plan, key, written))
     }
 
     /// Whether all is there that PreBind waits for. `node` is `None` where it is gone.

@@ -51,7 +51,9 @@ impl Claims {
         match patch {
             ClaimPatch::SetFinalizers(finalizers) => claim.finalizers.clone_from(finalizers),
             ClaimPatch::SetStatus { allocation, reserved_for } => {
-                claim.reserved_for.clone_from(reserved_for);
+                // Two pods that share the claim may have been decided on the same version of it.
+                let others = claim.reserved_for.iter().filter(|known| !reserved_for.contains(known)).cloned();
+                claim.reserved_for = others.chain(reserved_for.iter().cloned()).collect();
                 if allocation.is_some() {
                     claim.allocation.clone_from(allocation);
                 }

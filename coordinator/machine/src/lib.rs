@@ -34,6 +34,7 @@ mod preparations;
 mod quarantine;
 pub mod queue;
 mod roster;
+mod sharers;
 mod sign;
 mod subject;
 mod unread;

@@ -37,7 +37,7 @@ impl Machine {
         if reservations.is_empty() || planted("binds-before-volumes") {
             return self.bind(binding);
         }
-        let (steps, targets, writes) = self.steps(profile, reservations);
+        let (steps, writes) = self.steps(profile, reservations);
         if steps.iter().all(|step| step.timeout_ms.is_none()) {
             self.preparations.binding.insert(Arc::clone(&binding.uid), steps);
             return self.bind(binding);
@@ -47,32 +47,38 @@ impl Machine {
             pod.stage = Stage::Preparing(profile);
             pod.announced = true;
         }
+        let mut allocated = steps.iter().flat_map(|step| step.reservation.allocates());
+        let phase = match allocated.any(|key| self.preparations.is_writing(&key)) {
+            true => Phase::Held(writes, Written::new()),
+            false => self.write(id, &binding, writes),
+        };
+        self.preparations.insert(&uid, Preparation { id, binding, steps, phase });
+    }
+
+    /// Has the writes of a pod carried out, each for one of its steps.
+    pub(crate) fn write(&mut self, id: PreparationId, binding: &Binding, writes: Vec<(usize, Write)>) -> Phase {
+        let targets = writes.iter().map(|(place, write)| (*place, write.object.clone())).collect();
         self.actions.push(Action::PreBind(PreBind {
             id,
-            uid: Arc::clone(&uid),
+            uid: Arc::clone(&binding.uid),
             namespace: Arc::clone(&binding.namespace),
             name: Arc::clone(&binding.name),
             node: Arc::clone(&binding.node),
-            writes,
+            writes: writes.into_iter().map(|(_, write)| write).collect(),
         }));
-        self.preparations.insert(&uid, Preparation { id, binding, steps, phase: Phase::Writing(targets) });
+        Phase::Writing(targets)
     }
 
-    /// What PreBind has to write, and of which object for which step that is; then all is reserved.
-    fn steps(
-        &mut self,
-        profile: ProfileIndex,
-        reservations: Vec<Reservation>,
-    ) -> (Vec<Step>, Vec<(usize, ObjectKey)>, Vec<Write>) {
-        let (mut targets, mut all) = (Vec::new(), Vec::new());
+    /// The steps of a pod, and what PreBind has to write for which of them; then all is reserved.
+    fn steps(&mut self, profile: ProfileIndex, reservations: Vec<Reservation>) -> (Vec<Step>, Vec<(usize, Write)>) {
+        let mut all = Vec::new();
         let mut timeouts = Vec::with_capacity(reservations.len());
         for (place, reservation) in reservations.iter().enumerate() {
             let profile = self.profile(profile);
             let objects = &self.judge.cache().objects;
             let pre_bind = profile.and_then(|profile| objects.pre_bind(reservation, profile));
             let (writes, timeout_ms) = pre_bind.map_or((Vec::new(), None), |(writes, ms)| (writes, Some(ms)));
-            targets.extend(writes.iter().map(|write| (place, write.object.clone())));
-            all.extend(writes);
+            all.extend(writes.into_iter().map(|write| (place, write)));
             timeouts.push(timeout_ms);
         }
         if !planted("reserves-nothing") {
@@ -84,7 +90,7 @@ impl Machine {
             doubted: BTreeSet::new(),
             timeout_ms,
         };
-        (reservations.into_iter().zip(timeouts).map(step).collect(), targets, all)
+        (reservations.into_iter().zip(timeouts).map(step).collect(), all)
     }
 
     /// The API server has answered.
@@ -101,8 +107,8 @@ impl Machine {
         };
         let Phase::Writing(targets) = std::mem::replace(&mut preparation.phase, Phase::Waiting(now_ms)) else { return };
         let unwritten = targets.get(versions.len()).map(|&(place, _)| place);
-        for ((place, key), version) in targets.into_iter().zip(versions) {
-            preparation.steps[place].written.insert(key, version);
+        for ((place, key), version) in targets.iter().zip(&versions) {
+            preparation.steps[*place].written.insert(key.clone(), Arc::clone(version));
         }
         let failed =
             unwritten.map_or_else(|| preparation.plugin(), |place| preparation.steps[place].reservation.plugin);
@@ -114,6 +120,7 @@ impl Machine {
             }
             Some(failure) => self.abandon(now_ms, uid, failed, &failure),
         }
+        self.look_at_held(now_ms, &targets, &versions);
     }
 
     /// An object has changed or is gone; `object` is as it is now, or was last.
@@ -148,10 +155,11 @@ impl Machine {
     /// The answer to the writes of a preparation that was given up meanwhile: only what was not written is free by now.
     fn written_late(&mut self, now_ms: TimeMs, id: PreparationId, versions: Vec<Arc<str>>) {
         let Some(Late { uid, mut steps, targets }) = self.preparations.late.remove(&id) else { return };
-        for ((place, key), version) in targets.into_iter().zip(versions) {
-            steps[place].written.insert(key, version);
+        for ((place, key), version) in targets.iter().zip(&versions) {
+            steps[*place].written.insert(key.clone(), Arc::clone(version));
         }
         steps.iter().rev().for_each(|step| self.take_back_step(now_ms, &uid, step));
+        self.look_at_held(now_ms, &targets, &versions);
     }
 
     /// Gives up what is reserved for a pod and not written. What is written stays assumed until the watches bring it. What is being
@@ -215,7 +223,7 @@ impl Machine {
         steps.flatten().for_each(|step| step.written.clear());
         for uid in self.preparations.uids() {
             let Some(known) = self.preparations.by_pod.get(&uid) else { continue };
-            if let Phase::Waiting(_) = known.phase {
+            if let Phase::Waiting(_) | Phase::Held(..) = known.phase {
                 let plugin = known.plugin();
                 self.abandon(now_ms, &uid, plugin, WENT_BACK);
             }
@@ -252,7 +260,9 @@ impl Machine {
     /// Whether what a pod waits for is there by now.
     fn look_at(&mut self, now_ms: TimeMs, uid: &Uid) {
         let Some(preparation) = self.preparations.by_pod.get(uid) else { return };
-        let Preparation { binding, steps, phase: Phase::Waiting(_), .. } = preparation else { return };
+        let Preparation { binding, steps, phase: Phase::Waiting(_), .. } = preparation else {
+            return self.try_to_write(now_ms, uid);
+        };
         let cache = self.judge.cache();
         let node = cache.nodes.get(&binding.node).map(|node| &*node.info);
         let mut bound = Vec::new();
@@ -330,7 +340,7 @@ impl Machine {
     }
 
     /// The PreBind of a plugin has failed: the pod gives back its place and is tried again.
-    fn abandon(&mut self, now_ms: TimeMs, uid: &Uid, plugin: &'static str, error: &str) {
+    pub(crate) fn abandon(&mut self, now_ms: TimeMs, uid: &Uid, plugin: &'static str, error: &str) {
         *self.preparations.failures.entry(plugin).or_insert(0) += 1;
         self.fail_pre_bind(now_ms, uid, plugin, error);
     }

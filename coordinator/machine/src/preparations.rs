@@ -9,7 +9,7 @@ use std::{
 };
 
 use flotilla_framework::{
-    extension::objects::{Object, ObjectKey, Written},
+    extension::objects::{Object, ObjectKey, Write, Written},
     objects::Reservation,
 };
 
@@ -53,6 +53,9 @@ pub(crate) struct Late {
 
 #[derive(Debug)]
 pub(crate) enum Phase {
+    /// Another pod of the group writes an object that this one allocates too. These are its own writes, each with its step, and the
+    /// versions with which others have written such objects.
+    Held(Vec<(usize, Write)>, Written),
     /// The answer to the writes is not there yet. These are what was to be written, in order, and for which step.
     Writing(Vec<(usize, ObjectKey)>),
     /// What there is to write is written since then.
@@ -160,6 +163,21 @@ impl Preparations {
             self.deadlines.remove(&(until_ms, Arc::clone(uid)));
         }
         Some(preparation)
+    }
+
+    /// The pods that wait until another one has written an object.
+    pub(crate) fn held_for(&self, key: &ObjectKey) -> Vec<Uid> {
+        let is_held = |uid: &&Uid| matches!(self.by_pod.get(*uid), Some(Preparation { phase: Phase::Held(..), .. }));
+        self.by_object.get(key).into_iter().flatten().filter(is_held).cloned().collect()
+    }
+
+    /// Whether a write to an object is under way, of which a pod in PreBind needs the outcome.
+    pub(crate) fn is_writing(&self, key: &ObjectKey) -> bool {
+        let Some(uids) = self.by_object.get(key) else { return false };
+        let writes = |targets: &[(usize, ObjectKey)]| targets.iter().any(|(_, target)| target == key);
+        let mut known = uids.iter().filter_map(|uid| self.by_pod.get(uid));
+        known.any(|known| matches!(&known.phase, Phase::Writing(targets) if writes(targets)))
+            || self.late.values().any(|late| writes(&late.targets))
     }
 
     /// The pods for which a change of an object may be what they wait for. An object that was made for another one is

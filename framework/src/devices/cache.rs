@@ -55,6 +55,18 @@ impl DeviceCache {
         Changes { old: old.map(Object::Device), nodes, shares, freed, ..Changes::default() }
     }
 
+    fn assume(&mut self, plan: &dyn Plan, is_tentative: bool) -> BTreeSet<Arc<str>> {
+        let Some(plan) = plan.of::<DevicePlan>() else { return BTreeSet::new() };
+        let mut nodes = BTreeSet::new();
+        for claim in &plan.claims {
+            let Some(allocation) = &claim.allocation else { continue };
+            let name = (Arc::clone(&claim.namespace), Arc::clone(&claim.name));
+            nodes.extend(self.store.assume(&claim.uid, name, allocation, is_tentative));
+        }
+        self.version += 1;
+        nodes
+    }
+
     /// What PreFilter makes of the claims of a pod or of its class.
     #[must_use]
     pub fn facts(&self, devices: &PodDevices, namespace: &Arc<str>) -> Option<DeviceFacts> {
@@ -154,22 +166,19 @@ impl ObjectCache for DeviceCache {
     }
 
     fn reserve(&mut self, plan: &dyn Plan) -> BTreeSet<Arc<str>> {
-        let Some(plan) = plan.of::<DevicePlan>() else { return BTreeSet::new() };
-        let mut nodes = BTreeSet::new();
-        for claim in &plan.claims {
-            let Some(allocation) = &claim.allocation else { continue };
-            let name = (Arc::clone(&claim.namespace), Arc::clone(&claim.name));
-            nodes.extend(self.store.assume(&claim.uid, name, allocation));
-        }
-        self.version += 1;
-        nodes
+        self.assume(plan, false)
+    }
+
+    fn reserve_tentatively(&mut self, plan: &dyn Plan) -> BTreeSet<Arc<str>> {
+        self.assume(plan, true)
     }
 
     fn unreserve(&mut self, plan: &dyn Plan, written: &Written) -> Undone {
         let Some(plan) = plan.of::<DevicePlan>() else { return Undone::default() };
         let mut nodes = BTreeSet::new();
-        for claim in plan.claims.iter().filter(|claim| claim.allocation.is_some()) {
-            nodes.extend(self.store.restore(&claim.uid, written.get(&claim.key())));
+        for claim in &plan.claims {
+            let Some(allocation) = &claim.allocation else { continue };
+            nodes.extend(self.store.restore(&claim.uid, allocation, written.get(&claim.key())));
         }
         self.version += 1;
         Undone { writes: self.store.writes_back(plan, written), nodes }
@@ -177,6 +186,10 @@ impl ObjectCache for DeviceCache {
 
     fn writes(&self, plan: &dyn Plan) -> Vec<Write> {
         plan.of().map(|plan| self.store.writes(plan)).unwrap_or_default()
+    }
+
+    fn is_allocated(&self, plan: &dyn Plan, key: &ObjectKey, written: Option<&Arc<str>>) -> Result<bool, String> {
+        plan.of().map_or(Ok(true), |plan| self.store.is_allocated(plan, key, written))
     }
 
     fn is_bound(&self, plan: &dyn Plan, written: &Written, _node: Option<&NodeInfo>) -> Result<bool, String> {
@@ -216,7 +229,7 @@ impl ObjectCache for DeviceCache {
         };
         let claim = known.find(|(place, claim)| {
             let is_free = claim.reserved_for.iter().all(|consumer| consumer.uid == pod.uid);
-            is_marked(*place) && is_free && claim.reserved_for.len() <= 1
+            is_marked(*place) && is_free && claim.reserved_for.len() <= 1 && claim.allocation.is_some()
         });
         let Some((_, claim)) = claim else {
             // What an attempt before has left would be in the way for ever.

@@ -86,6 +86,11 @@ impl Planned {
         DeviceKey::claim(Arc::clone(&self.namespace), Arc::clone(&self.name)).into()
     }
 
+    /// Whether the plan allocates the claim, which is there already.
+    fn is_allocated_here(&self) -> bool {
+        self.allocation.is_some() && self.special.is_none()
+    }
+
     /// What has to be written so that the claim is there for a pod. What each write says of the claim comes from the answer to the
     /// one before.
     fn made(&self, special: &Special, pod: &Owner) -> [Write; 4] {
@@ -111,6 +116,10 @@ impl Planned {
 impl Plan for DevicePlan {
     fn objects(&self) -> Vec<ObjectKey> {
         self.claims.iter().map(Planned::key).collect()
+    }
+
+    fn allocates(&self) -> Vec<ObjectKey> {
+        self.claims.iter().filter(|claim| claim.is_allocated_here()).map(Planned::key).collect()
     }
 }
 
@@ -141,8 +150,8 @@ impl Store {
         }
         let made = special.as_ref().map(|special| &special.claim);
         let known: Vec<&Arc<DeviceClaim>> = known.into_iter().chain(made).collect();
-        let unallocated: Vec<&DeviceClaim> =
-            known.iter().filter(|claim| claim.allocation.is_none()).map(|claim| &***claim).collect();
+        let is_free = |claim: &&&Arc<DeviceClaim>| claim.allocation.is_none() && self.tentative(&claim.uid).is_none();
+        let unallocated: Vec<&DeviceClaim> = known.iter().filter(is_free).map(|claim| &***claim).collect();
         if let Some(claim) = unallocated.iter().find(|claim| self.pending(&claim.uid).is_some()) {
             return Err(format!("resource claim {} is in the process of being allocated", claim.label()));
         }
@@ -155,7 +164,10 @@ impl Store {
             namespace: Arc::clone(&claim.namespace),
             name: Arc::clone(&claim.name),
             uid: Arc::clone(&claim.uid),
-            allocation: if claim.allocation.is_none() { found.next().map(Arc::new) } else { None },
+            allocation: match claim.allocation {
+                Some(_) => None,
+                None => self.tentative(&claim.uid).cloned().or_else(|| found.next().map(Arc::new)),
+            },
             special: None,
         });
         let mut claims: Vec<Planned> = claims.collect();
@@ -225,8 +237,10 @@ impl Store {
             let Some(claim) = self.claim(&(Arc::clone(&planned.namespace), Arc::clone(&planned.name))) else {
                 continue;
             };
+            // Another pod of the group may have written it.
+            let allocation = planned.allocation.clone().filter(|_| claim.allocation.is_none());
             let is_reserved = claim.is_reserved_for(&plan.pod.uid);
-            if is_reserved && planned.allocation.is_none() {
+            if is_reserved && allocation.is_none() {
                 continue;
             }
             let mut write = |patch| {
@@ -237,7 +251,7 @@ impl Store {
                     patch: patch_of(patch),
                 });
             };
-            if planned.allocation.is_some() && !claim.finalizers.iter().any(|known| &**known == FINALIZER) {
+            if allocation.is_some() && !claim.finalizers.iter().any(|known| &**known == FINALIZER) {
                 let finalizers = claim.finalizers.iter().cloned().chain([FINALIZER.into()]);
                 write(ClaimPatch::SetFinalizers(finalizers.collect()));
             }
@@ -245,7 +259,7 @@ impl Store {
             if !is_reserved {
                 reserved_for.push(consumer(&plan.pod));
             }
-            write(ClaimPatch::SetStatus { allocation: planned.allocation.clone(), reserved_for });
+            write(ClaimPatch::SetStatus { allocation, reserved_for });
         }
         writes
     }
@@ -271,6 +285,33 @@ impl Store {
             }
         }
         writes
+    }
+
+    /// Whether the API shows the allocation of a claim that the plan allocates, which another pod of the group may have written with
+    /// this version.
+    ///
+    /// # Errors
+    /// The claim is gone, is allocated otherwise, or not any more; in upstream's words.
+    pub(super) fn is_allocated(
+        &self,
+        plan: &DevicePlan,
+        key: &ObjectKey,
+        written: Option<&Arc<str>>,
+    ) -> Result<bool, String> {
+        let Some(planned) = plan.claims.iter().find(|planned| planned.key() == *key) else { return Ok(true) };
+        let Planned { namespace, name, uid, allocation, .. } = planned;
+        let known = self.claim(&(Arc::clone(namespace), Arc::clone(name))).filter(|claim| claim.uid == *uid);
+        let Some(claim) = known else { return Err(format!("could not find ResourceClaim \"{namespace}/{name}\"")) };
+        let is_past = |written: &Arc<str>| number(&claim.resource_version) >= number(written);
+        match (&claim.allocation, allocation) {
+            (Some(shown), Some(ours)) if shown.results != ours.results => {
+                Err(format!("claim {} got allocated elsewhere in the meantime", claim.label()))
+            }
+            (None, _) if written.is_some_and(is_past) => {
+                Err(format!("claim {} got deallocated elsewhere in the meantime", claim.label()))
+            }
+            (shown, _) => Ok(shown.is_some()),
+        }
     }
 
     /// All devices of the claims, where one of them has to get ready.

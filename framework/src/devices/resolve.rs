@@ -11,6 +11,7 @@ use super::{
     claimed::{ClaimSource, PodClaim, PodDevices},
     facts::{ClaimFact, Claims, DeviceFacts, nameless},
     model::{
+        allocation::Allocation,
         claim::DeviceClaim,
         class::DeviceClass,
         request::{ClaimSpec, Request, RequestKind},
@@ -154,6 +155,10 @@ impl Store {
                         claims.push(fact);
                         continue;
                     }
+                    if let Some(allocation) = self.tentative(&claim.uid) {
+                        claims.push(fact_of(&claim.spec, allocation, false));
+                        continue;
+                    }
                     if self.pending(&claim.uid).is_some() {
                         let label = claim.label();
                         return Err(refuse(format!("resource claim {label} is in the process of being allocated")));
@@ -213,11 +218,16 @@ fn allocated(claim: &DeviceClaim, times: BindingTimes) -> Option<ClaimFact> {
         Readiness::Waiting => is_late(claim, timeout_s, now_s),
         Readiness::Failed(_) => true,
     });
+    Some(fact_of(&claim.spec, allocation, has_failed))
+}
+
+/// What there is to say of a claim with this allocation.
+fn fact_of(spec: &ClaimSpec, allocation: &Allocation, has_failed: bool) -> ClaimFact {
     let is_taken = |label: &str| allocation.results.iter().any(|result| *result.request == *label);
-    let scores = claim.spec.requests.iter().flat_map(|request| {
+    let scores = spec.requests.iter().flat_map(|request| {
         let asks = if let RequestKind::FirstAvailable(asks) = &request.kind { asks.as_slice() } else { &[] };
         let taken = (0..).zip(asks).filter(|(_, ask)| is_taken(&format!("{}/{}", request.name, ask.name)));
         taken.map(|(place, _): (i64, _)| MAX_ALTERNATIVES - place).collect::<Vec<_>>()
     });
-    Some(ClaimFact::Allocated { nodes: allocation.node_selector.clone(), has_failed, score: scores.sum() })
+    ClaimFact::Allocated { nodes: allocation.node_selector.clone(), has_failed, score: scores.sum() }
 }

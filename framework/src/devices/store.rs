@@ -55,8 +55,12 @@ pub(super) struct Store {
 pub(super) struct Pending {
     pub(super) name: ClaimName,
     pub(super) allocation: Arc<Allocation>,
-    /// It is written with this version: the claim is as the API says from there on. `None`: a pod is on its way with it.
+    /// It is written with this version. Once no pod is on its way with it, the claim is as the API says from there on.
     written: Option<Arc<str>>,
+    /// How many pods are on their way with it: several only of one group.
+    holders: u32,
+    /// It lasts for an attempt at a group, whose later members may share it.
+    is_tentative: bool,
 }
 
 /// What a change comes to.
@@ -86,9 +90,16 @@ impl Store {
         })
     }
 
-    /// What a pod on its way has allocated to the claim of a UID.
+    /// What a pod on its way has allocated to the claim of a UID, where no other pod may share it.
     pub(super) fn pending(&self, uid: &str) -> Option<&Pending> {
-        self.pending.get(uid)
+        self.pending.get(uid).filter(|pending| !pending.is_tentative)
+    }
+
+    /// What an earlier member of the group that is tried now has allocated to the claim of a UID.
+    ///
+    /// Source: `pendingAllocations`.
+    pub(super) fn tentative(&self, uid: &str) -> Option<&Arc<Allocation>> {
+        self.pending.get(uid).filter(|pending| pending.is_tentative).map(|pending| &pending.allocation)
     }
 
     /// An object, a claim with what is assumed of it.
@@ -243,28 +254,48 @@ impl Store {
         self.views.that_reach(results.iter())
     }
 
-    /// A pod is on its way with an allocation of a claim.
+    /// A pod is on its way with an allocation of a claim, which pods of its group may share.
+    ///
+    /// Source: `SignalClaimPendingAllocation`.
     pub(super) fn assume(
         &mut self,
         uid: &Arc<str>,
         name: ClaimName,
         allocation: &Arc<Allocation>,
+        is_tentative: bool,
     ) -> BTreeSet<Arc<str>> {
-        let pending = Pending { name, allocation: Arc::clone(allocation), written: None };
+        if let Some(pending) = self.pending.get_mut(uid).filter(|pending| pending.is_held(allocation)) {
+            pending.holders += 1;
+            return BTreeSet::new();
+        }
+        let pending = Pending { name, allocation: Arc::clone(allocation), written: None, holders: 1, is_tentative };
         let mut nodes = self.release(uid);
         self.pending.insert(Arc::clone(uid), pending);
         nodes.extend(self.count(&allocation.results, true));
         nodes
     }
 
-    /// A pod is not on its way any more with what it allocated to a claim. What is written of it stays until the API says
-    /// what has become of it.
-    pub(super) fn restore(&mut self, uid: &Arc<str>, written: Option<&Arc<str>>) -> BTreeSet<Arc<str>> {
-        let Some(pending) = self.pending.get_mut(uid) else { return BTreeSet::new() };
-        pending.written = written.cloned();
+    /// A pod is not on its way any more with what it allocated to a claim. The last of the pods that share it takes it back, but
+    /// what is written of it stays until the API says what has become of it.
+    ///
+    /// Source: `MaybeRemoveClaimPendingAllocation`.
+    pub(super) fn restore(
+        &mut self,
+        uid: &Arc<str>,
+        allocation: &Arc<Allocation>,
+        written: Option<&Arc<str>>,
+    ) -> BTreeSet<Arc<str>> {
+        let pending = self.pending.get_mut(uid).filter(|pending| pending.is_held(allocation));
+        let Some(pending) = pending else { return BTreeSet::new() };
+        pending.holders -= 1;
+        let versions = pending.written.iter().chain(written);
+        pending.written = versions.max_by_key(|version| number(version)).cloned();
+        if pending.holders > 0 {
+            return BTreeSet::new();
+        }
         let claim = self.claims.get(&pending.name);
         let is_over = match claim {
-            _ if written.is_none() => true,
+            _ if pending.written.is_none() => true,
             Some(claim) if claim.uid == *uid || special_uid(claim).as_ref() == Some(uid) => pending.is_over(claim),
             // It was made for the pod, and the watch has not come so far.
             None if special::is_pending_uid(uid) => false,
@@ -372,10 +403,15 @@ impl Pending {
         DeviceClaim { namespace, name, uid: Arc::clone(uid), allocation, ..DeviceClaim::default() }.into()
     }
 
+    /// Whether pods are on their way with this very allocation.
+    fn is_held(&self, allocation: &Arc<Allocation>) -> bool {
+        self.holders > 0 && Arc::ptr_eq(&self.allocation, allocation)
+    }
+
     /// Whether the API says itself by now what is allocated to the claim.
     fn is_over(&self, claim: &DeviceClaim) -> bool {
-        claim.allocation.is_some()
-            || self.written.as_ref().is_some_and(|written| number(&claim.resource_version) >= number(written))
+        let is_shown = |written: &Arc<str>| number(&claim.resource_version) >= number(written);
+        claim.allocation.is_some() || self.holders == 0 && self.written.as_ref().is_some_and(is_shown)
     }
 }
 

@@ -76,6 +76,12 @@ pub trait Plan: Any + Debug + Send + Sync {
     /// The objects that it is about. While PreBind waits, [`ObjectCache::is_bound`] is asked again when one of them
     /// changes.
     fn objects(&self) -> Vec<ObjectKey>;
+
+    /// The objects that several pods of one group may allocate together: the PreBind of one pod writes the allocation, that of the
+    /// others waits for it.
+    fn allocates(&self) -> Vec<ObjectKey> {
+        Vec::new()
+    }
 }
 
 /// A write to an object of the API. It is refused where the object is not the one, or has not the version, that was
@@ -229,12 +235,26 @@ pub trait ObjectCache: Debug + Send + Sync {
     /// [`complete`](Self::complete) may complete in another way now.
     fn reserve(&mut self, plan: &dyn Plan) -> BTreeSet<Arc<str>>;
 
+    /// Reserve for the length of an attempt at a group: as [`Self::reserve`], but later members of the group may share the plan.
+    fn reserve_tentatively(&mut self, plan: &dyn Plan) -> BTreeSet<Arc<str>> {
+        self.reserve(plan)
+    }
+
     /// Unreserve: a plan counts no more, but for what was `written`: that stays assumed until the watches bring it.
     fn unreserve(&mut self, plan: &dyn Plan, written: &Written) -> Undone;
 
     /// PreBind: what of a plan the API has to be told, in order, each on the version that it has now. What it has already,
     /// from an attempt or a leader before, is left out.
     fn writes(&self, plan: &dyn Plan) -> Vec<Write>;
+
+    /// PreBind: whether the API shows one of [`Plan::allocates`] with the plan's allocation. `written` is the version with which
+    /// another pod wrote it.
+    ///
+    /// # Errors
+    /// The allocation is another one, or is gone: the pod has to be scheduled again.
+    fn is_allocated(&self, _plan: &dyn Plan, _key: &ObjectKey, _written: Option<&Arc<str>>) -> Result<bool, String> {
+        Ok(true)
+    }
 
     /// PreBind: whether all is there that a plan waits for, by what the API says; what is assumed does not count. `node` is
     /// `None` where it is gone.

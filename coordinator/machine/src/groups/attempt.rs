@@ -330,7 +330,7 @@ impl Machine {
     /// A member has a place for as long as its group is tried.
     fn place_for_now(&mut self, uid: &Uid, subject: Subject, placement: Placement) -> Placed {
         self.charge_quietly(&placement.charge);
-        self.judge.reserve(&placement.reservations);
+        self.judge.reserve_tentatively(&placement.reservations);
         let nominated = self.judge.nominator_mut().withhold(uid);
         Placed { uid: Arc::clone(uid), subject, placement, nominated }
     }

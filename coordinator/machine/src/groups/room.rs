@@ -277,7 +277,7 @@ impl Machine {
                 break;
             }
             self.charge_quietly(&placed.placement.charge);
-            self.judge.reserve(&placed.placement.reservations);
+            self.judge.reserve_tentatively(&placed.placement.reservations);
             assumed.push(&placed.placement);
         }
         for placement in assumed.into_iter().rev() {

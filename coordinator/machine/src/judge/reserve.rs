@@ -51,6 +51,14 @@ impl Judge {
         }
     }
 
+    /// Assumes what was planned for a pod for the length of an attempt at its group.
+    pub(crate) fn reserve_tentatively(&mut self, reservations: &[Reservation]) {
+        for reservation in reservations {
+            let nodes = self.cache.objects.reserve_tentatively(reservation);
+            nodes.iter().for_each(|node| self.refresh_devices(node));
+        }
+    }
+
     /// Takes back what was assumed for a pod of which nothing is written.
     pub(crate) fn unreserve(&mut self, reservations: &[Reservation]) {
         let none = Written::new();

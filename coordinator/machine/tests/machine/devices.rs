@@ -396,8 +396,8 @@ fn a_claim_for_extended_resources_that_is_left_from_an_attempt_goes_first() {
     assert_eq!((world.place_of("p"), world.allocated()), (Some("n1"), 1));
 }
 
-#[test]
-fn a_group_that_finds_no_place_gives_back_the_claims_that_keep_its_pods_from_nodes() {
+/// A world with pod groups, whose nodes have a GPU each.
+fn with_groups(nodes: &[&str]) -> World {
     let mut world = World::with_profiles(vec![profile()]);
     let mut groups = groups::configuration(2);
     let mut profile = profile();
@@ -409,10 +409,89 @@ fn a_group_that_finds_no_place_gives_back_the_claims_that_keep_its_pods_from_nod
     world.tell(Event::Configured(Arc::new(groups)));
     world.join("worker-0");
     world.store_device(DeviceClass { name: "gpu".into(), ..DeviceClass::default() }.into());
-    for name in ["n1", "n2"] {
+    for &name in nodes {
         world.store_device(slice(name, 1).into());
         world.node(node(name).build());
     }
+    world
+}
+
+/// The members of a gang of three, which name one claim that is not allocated yet.
+fn gang_with_one_claim(world: &mut World) {
+    world.store_device(claim("shared", None, 1).into());
+    world.tell(Event::PodGroupApplied(Arc::new(testing::pod_group("g", Some(3)))));
+    for name in ["a", "b", "c"] {
+        let pod = pod_with(name, ClaimSource::Named("shared".into()));
+        world.pod(PodInfo { scheduling_group: Some("g".into()), ..pod });
+    }
+}
+
+#[test]
+fn the_pods_of_a_group_share_a_claim_that_its_first_pod_allocates() {
+    let mut world = with_groups(&["n1", "n2"]);
+    gang_with_one_claim(&mut world);
+    world.settle();
+    let places: Vec<Option<&str>> = ["a", "b", "c"].iter().map(|name| world.place_of(name)).collect();
+    assert!(places[0].is_some() && places.iter().all(|place| *place == places[0]), "{places:?}");
+    assert_eq!((world.allocated(), world.device_claim("shared").reserved_for.len()), (1, 3));
+    assert_eq!(world.reports, [], "no pod was refused");
+}
+
+/// The pods of a gang that share a claim are decided, and the first of them writes.
+fn first_writes(world: &mut World) -> PreBind {
+    gang_with_one_claim(world);
+    while world.pre_binds.is_empty() {
+        let ids: Vec<_> = world.workers.keys().copied().collect();
+        assert!(ids.into_iter().any(|id| world.run_worker(id)), "stuck");
+    }
+    let first = world.pre_binds.pop_front().expect("the writes of the first pod");
+    assert!(world.pre_binds.is_empty(), "the other pods wait for it: {:?}", world.pre_binds);
+    first
+}
+
+#[test]
+fn another_pod_of_the_group_allocates_the_shared_claim_if_the_first_one_cannot() {
+    for is_deleted in [false, true] {
+        let mut world = with_groups(&["n1", "n2"]);
+        let first = first_writes(&mut world);
+        let (uid, id) = (first.uid, first.id);
+        if is_deleted {
+            world.tell(Event::PodDeleted { uid: Arc::clone(&uid) });
+            assert!(world.pre_binds.is_empty(), "the write may still be carried out");
+        }
+        let failure = Some("the API server is away".to_owned());
+        world.tell(Event::Written { uid, id, versions: Vec::new(), failure });
+        let [second] = world.pre_binds.make_contiguous() else { panic!("{:?}", world.pre_binds) };
+        assert!(matches!(
+            &second.writes[1].patch,
+            Patch::Claim(ClaimPatch::SetStatus { allocation: Some(_), reserved_for }) if reserved_for.len() == 1
+        ));
+        claiming(&mut world, "other", 1);
+        world.advance(120_000);
+        let bound = ["a", "b", "c"].iter().filter(|name| world.place_of(name).is_some()).count();
+        assert_eq!(bound, if is_deleted { 2 } else { 3 });
+        assert_eq!((world.allocated(), world.device_claim("shared").reserved_for.len()), (2, bound));
+    }
+}
+
+#[test]
+fn a_pod_whose_shared_claim_was_deallocated_again_never_allocates_it_by_its_old_decision() {
+    let mut world = with_groups(&["n1"]);
+    let first = first_writes(&mut world);
+    let (versions, failure) = world.write_claims(&first);
+    let free = DeviceClaim { allocation: None, reserved_for: Vec::new(), ..world.device_claim("shared").clone() };
+    world.store_device(free.into());
+    world.tell(Event::Written { uid: first.uid, id: first.id, versions, failure });
+    let stale = world.pre_binds.iter().flat_map(|pre_bind| &pre_bind.writes);
+    let stale = stale.filter(|write| !matches!(&write.patch, Patch::Claim(ClaimPatch::RemoveReservation(_))));
+    assert_eq!(stale.count(), 0, "the devices may be another claim's by now");
+    let message = world.message_of("b").unwrap_or_default();
+    assert!(message.contains("claim default/shared got deallocated elsewhere in the meantime"), "{message}");
+}
+
+#[test]
+fn a_group_that_finds_no_place_gives_back_the_claims_that_keep_its_pods_from_nodes() {
+    let mut world = with_groups(&["n1", "n2"]);
     let gone = DeviceName { driver: "gpu.example.com".into(), pool: "n3".into(), device: "gpu-0".into() };
     let only = Requirement { key: "metadata.name".into(), operator: "In".into(), values: vec!["n3".into()] };
     let allocation = Allocation {

@@ -6,6 +6,7 @@ use crate::{
     devices::{
         claimed::{ClaimSource, PodClaim},
         extended::Asking,
+        facts::ClaimFact,
         model::{
             claim::{Consumer, Controller, DeviceClaim, FINALIZER},
             class::DeviceClass,
@@ -111,6 +112,39 @@ fn what_is_reserved_is_taken_until_it_is_given_back() {
     assert!(writes.is_empty(), "nothing was written: {writes:?}");
     assert_eq!(nodes.len(), 1);
     assert_eq!(completed(&mut cache, "n"), before);
+}
+
+/// Whether other members of a group may share a claim depends on the attempt being under way, and the last one takes it back.
+#[test]
+fn members_of_a_group_share_what_the_first_of_them_allocates() {
+    let mut cache = cluster();
+    let before = completed(&mut cache, "n");
+    let of = |name: &str| with(name, ClaimSource::Named("c".into()));
+    let plan = |cache: &DeviceCache, name: &str| cache.plan(&of(name), &before, &profile());
+    let first = plan(&cache, "a").expect("it fits").expect("there is a claim");
+    cache.reserve_tentatively(&*first);
+    let taken = completed(&mut cache, "n");
+    let class = of("b").class;
+    let facts = cache.facts(class.devices.as_ref().expect("claims"), &class.namespace);
+    let Some(DeviceFacts::Claims(claims)) = facts else { panic!("{facts:?}") };
+    assert!(matches!(&claims.claims[..], [ClaimFact::Allocated { nodes: Some(_), has_failed: false, .. }]));
+    let second = plan(&cache, "b").expect("it shares the claim").expect("there is a claim");
+    cache.reserve_tentatively(&*second);
+    assert_eq!(completed(&mut cache, "n"), taken, "the device counts once");
+    cache.unreserve(&*second, &Written::new());
+    assert_eq!(completed(&mut cache, "n"), taken, "the first member has it");
+    cache.unreserve(&*first, &Written::new());
+    assert_eq!(completed(&mut cache, "n"), before);
+
+    cache.reserve(&*first);
+    assert!(plan(&cache, "b").is_err(), "no pod outside the attempt shares it");
+    cache.reserve(&*second);
+    let key: ObjectKey = DeviceKey::claim("default".into(), "c".into()).into();
+    cache.unreserve(&*first, &Written::from([(key, "7".into())]));
+    cache.apply(&Object::Device(DeviceClaim { resource_version: "8".into(), ..claim("c", "a") }.into()));
+    assert_eq!(completed(&mut cache, "n"), taken, "the second pod is still on its way with it");
+    cache.unreserve(&*second, &Written::new());
+    assert_eq!(completed(&mut cache, "n"), before, "version 8 is newer than any write");
 }
 
 #[test]

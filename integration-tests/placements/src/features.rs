@@ -29,11 +29,10 @@ pub const FEATURES: &[&str] = &[
 
 /// The features of a run that compares how pod groups are placed: `groups` and all others but these.
 ///
-/// Configurations and gates are about which pods are tried. Where there are claims, `flotilla simulate` tries pods again, and reports
-/// the last attempt, which kube-scheduler's one cycle does not have.
+/// Configurations and gates are about which pods are tried.
 #[must_use]
 pub fn of_groups() -> String {
-    const APART: [&str; 4] = ["configuration", "gates", "claims", "extended"];
+    const APART: [&str; 2] = ["configuration", "gates"];
     let others = FEATURES.iter().filter(|feature| !APART.contains(feature));
     others.copied().chain(["groups"]).collect::<Vec<_>>().join(",")
 }

@@ -53,7 +53,7 @@ fn profile() -> Profile {
 }
 
 /// A node with GPUs.
-fn slice(node: &str, gpus: usize) -> Slice {
+pub(crate) fn slice(node: &str, gpus: usize) -> Slice {
     let nodes = Nodes { name: Some(node.into()), ..Nodes::default() };
     let devices = (0..gpus).map(|at| Device { name: format!("gpu-{at}").into(), ..Device::default() }).collect();
     let (name, driver, pool) = (format!("{node}-gpus").into(), "gpu.example.com".into(), node.into());
@@ -61,7 +61,7 @@ fn slice(node: &str, gpus: usize) -> Slice {
 }
 
 /// A claim that was made for a pod, or for nobody.
-fn claim(name: &str, pod: Option<&str>, count: i64) -> DeviceClaim {
+pub(crate) fn claim(name: &str, pod: Option<&str>, count: i64) -> DeviceClaim {
     let ask = Ask { class: "gpu".into(), mode: AllocationMode::Count(count), ..Ask::default() };
     let request = Request { name: "gpus".into(), kind: RequestKind::Exactly(ask) };
     DeviceClaim {
@@ -78,7 +78,7 @@ fn claim(name: &str, pod: Option<&str>, count: i64) -> DeviceClaim {
     }
 }
 
-fn pod_with(name: &str, source: ClaimSource) -> PodInfo {
+pub(crate) fn pod_with(name: &str, source: ClaimSource) -> PodInfo {
     let uid = testing::pod(name).build().uid;
     let owner = Owner { name: name.into(), uid };
     let claims = vec![PodClaim { entry: "gpus".into(), source }];
@@ -170,8 +170,22 @@ impl World {
         (versions.into_iter().map(|(_, version)| version).collect(), None)
     }
 
+    /// Pods that gave their claims up take their reservations back.
+    pub(crate) fn apply_unreserves(&mut self) {
+        for write in std::mem::take(&mut self.unreserves).into_iter().flat_map(|unreserve| unreserve.writes) {
+            let (ObjectKey::Device(key), Patch::Claim(ClaimPatch::RemoveReservation(uid))) = (&write.object, &write.patch)
+            else {
+                continue;
+            };
+            let Some(DeviceObject::Claim(known)) = self.devices.get(key).cloned() else { continue };
+            let mut claim = DeviceClaim::clone(&known);
+            claim.reserved_for.retain(|consumer| consumer.uid != *uid);
+            self.store_device(claim.into());
+        }
+    }
+
     /// No device is allocated to two claims.
-    fn allocated(&self) -> usize {
+    pub(crate) fn allocated(&self) -> usize {
         let claims = self.devices.values().filter_map(|object| match object {
             DeviceObject::Claim(claim) => claim.allocation.as_ref(),
             _ => None,
@@ -397,7 +411,7 @@ fn a_claim_for_extended_resources_that_is_left_from_an_attempt_goes_first() {
 }
 
 /// A world with pod groups, whose nodes have a GPU each.
-fn with_groups(nodes: &[&str]) -> World {
+pub(crate) fn with_groups(nodes: &[&str]) -> World {
     let mut world = World::with_profiles(vec![profile()]);
     let mut groups = groups::configuration(2);
     let mut profile = profile();

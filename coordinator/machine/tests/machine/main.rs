@@ -5,6 +5,7 @@ mod bounds;
 mod burst;
 mod byzantine;
 mod census;
+mod claim_simulation;
 mod comparison;
 mod course;
 mod devices;

@@ -132,7 +132,8 @@ fn placed(folder: &Path, name: &str, workers: u16) -> anyhow::Result<Value> {
 /// A pod whose PreBind failed was decided on: kube-scheduler's cycle ends with the decision, so its node is compared.
 fn decided(placed: &mut Value) {
     let node = placed["message"].as_str().and_then(|message| {
-        let (_, rest) = message.strip_prefix("running PreBind plugin ")?.split_once("node affinity doesn't match node \"")?;
+        let (_, rest) =
+            message.strip_prefix("running PreBind plugin ")?.split_once("node affinity doesn't match node \"")?;
         Some(rest.split_once('"')?.0.to_owned())
     });
     if let Some(node) = node {

@@ -8,13 +8,14 @@ use std::{
 };
 
 use anyhow::Context as _;
-use flotilla_control_plane::{ControlPlane, NodeBuilder, Options, pod, wait_until};
+use flotilla_control_plane::{Component, ControlPlane, NodeBuilder, Options, pod, wait_until};
 use flotilla_integration_tests::fleet::{
     Fleet, PATIENCE, node_of, pods, profile, wait_for_event, wait_until_refused, wait_until_running,
 };
 use k8s_openapi::api::{
-    core::v1::Pod,
+    core::v1::{Pod, PodSchedulingGroup},
     resource::v1::{DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice},
+    scheduling::v1beta1::PodGroup,
 };
 use kube::{
     Api, Resource, ResourceExt as _,
@@ -305,19 +306,20 @@ async fn coordinators_that_are_killed_between_writes_lose_no_device_and_give_non
     Ok(())
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn pods_that_share_a_claim_go_where_it_is_and_conflicts_keep_none_from_it() -> anyhow::Result<()> {
-    let cluster = cluster(Options::default(), 3, 2).await?;
-    let fleet = Fleet::start(&cluster, "flotilla", 2).await?;
-    create(&claims(&cluster), json!({ "metadata": { "name": "shared" }, "spec": asks(&[exactly("gpu", GPU)]) }))
-        .await?;
-    let sharing: Result<Vec<Pod>, _> =
-        (0..8).map(|index| with_claim(&format!("shares-{index}"), "flotilla", "shared")).collect();
+/// Eight pods name one claim, which others write to all the while. With `group`, they are a gang.
+async fn assert_pods_can_share(cluster: &ControlPlane, claim: &str, group: Option<&str>) -> anyhow::Result<()> {
+    create(&claims(cluster), json!({ "metadata": { "name": claim }, "spec": asks(&[exactly("gpu", GPU)]) })).await?;
+    let sharing = (0..8).map(|index| {
+        let mut pod = with_claim(&format!("{claim}-{index}"), "flotilla", claim)?;
+        let group = group.map(|group| PodSchedulingGroup { pod_group_name: Some(group.to_owned()) });
+        pod.spec.get_or_insert_default().scheduling_group = group;
+        Ok(pod)
+    });
+    let sharing: anyhow::Result<Vec<Pod>> = sharing.collect();
     let touching = async {
-        // Others write to the claim all the while.
         for turn in 0..50 {
             let patch = json!({ "metadata": { "labels": { "turn": turn.to_string() } } });
-            claims(&cluster).patch("shared", &PatchParams::default(), &Patch::Merge(patch)).await?;
+            claims(cluster).patch(claim, &PatchParams::default(), &Patch::Merge(patch)).await?;
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
         anyhow::Ok(())
@@ -325,13 +327,29 @@ async fn pods_that_share_a_claim_go_where_it_is_and_conflicts_keep_none_from_it(
     let (created, touched) = tokio::join!(cluster.create_pods(sharing?), touching);
     created?;
     touched?;
-    let landed = wait_until_running(&cluster, "shares-", 8).await?;
+    let landed = wait_until_running(cluster, &format!("{claim}-"), 8).await?;
     let nodes: BTreeSet<_> = landed.iter().map(node_of).collect();
     assert_eq!(nodes.len(), 1, "{nodes:?}");
     for pod in &landed {
-        assert_has_its_claims(&cluster, pod).await?;
+        assert_has_its_claims(cluster, pod).await?;
     }
-    assert_eq!(pods(&cluster).await?.len(), 8);
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pods_that_share_a_claim_go_where_it_is_and_conflicts_keep_none_from_it() -> anyhow::Result<()> {
+    const GATE: &str = "--feature-gates=GenericWorkload=true";
+    let serves = vec![GATE.to_owned(), "--runtime-config=scheduling.k8s.io/v1beta1=true".to_owned()];
+    let options = Options { extra_args: BTreeMap::from([(Component::ApiServer, serves)]), ..Options::default() };
+    let cluster = cluster(options, 3, 2).await?;
+    let fleet = Fleet::new(&cluster).with_args([GATE.to_owned()]).up("flotilla", 2).await?;
+    assert_pods_can_share(&cluster, "single", None).await?;
+    let gang = json!({ "schedulingPolicy": { "gang": { "minCount": 8 } } });
+    let groups: Api<PodGroup> = Api::namespaced(cluster.client(), "default");
+    create(&groups, json!({ "metadata": { "name": "gang" }, "spec": gang })).await?;
+    assert_pods_can_share(&cluster, "gang", Some("gang")).await?;
+    assert_no_device_is_taken_twice(&cluster).await?;
+    assert_eq!(pods(&cluster).await?.len(), 16);
     // Writes that failed leave pods without their claims.
     println!("{:?} writes were looked up", fleet.metric("coordinator", "flotilla_claim_writes_looked_up_total").await?);
     Ok(())

@@ -173,7 +173,8 @@ impl World {
     /// Pods that gave their claims up take their reservations back.
     pub(crate) fn apply_unreserves(&mut self) {
         for write in std::mem::take(&mut self.unreserves).into_iter().flat_map(|unreserve| unreserve.writes) {
-            let (ObjectKey::Device(key), Patch::Claim(ClaimPatch::RemoveReservation(uid))) = (&write.object, &write.patch)
+            let (ObjectKey::Device(key), Patch::Claim(ClaimPatch::RemoveReservation(uid))) =
+                (&write.object, &write.patch)
             else {
                 continue;
             };

@@ -60,7 +60,9 @@ impl Judge {
             let is_current = known.view.is_untouched() || known.revision >= from;
             if let Some(error) = known.view.error(known.prepared) {
                 let by_workers = known.source.is_some();
-                if is_current && !by_workers {
+                // Which nodes failed when the answers came is not known, so nominations may have cured any of them.
+                let is_sure = known.view.is_untouched() || !known.view.is_laid_over();
+                if is_current && is_sure && !by_workers {
                     return Decision::Fail(error);
                 }
                 self.doubt_error(subject, is_current);
@@ -110,9 +112,11 @@ impl Judge {
         if !is_current {
             return self.states.forget_view(subject);
         }
+        let known = self.states.known(subject);
+        let by_workers = known.is_some_and(|known| known.source.is_some() && !known.view.is_laid_over());
         self.evaluate_here(subject);
         let is_true = self.states.known(subject).is_none_or(|own| own.view.error(own.prepared).is_some());
-        self.counts.false_refusals += u64::from(!is_true);
+        self.counts.false_refusals += u64::from(by_workers && !is_true);
     }
 
     /// Why no node will do. `None`: that was the word of workers and is not so.

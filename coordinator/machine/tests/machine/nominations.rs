@@ -1,8 +1,9 @@
 //! Pods that are nominated to a node: what is kept free for them, from whom, and until when.
 
 use flotilla_framework::{
-    class::PodInfo,
+    class::{Class, PodInfo},
     testing::{self, PodBuilder, node, pod},
+    volumes::objects::{BindingMode, CsiNode, StorageObject},
 };
 use flotilla_machine::{
     action::Nomination,
@@ -356,5 +357,46 @@ fn a_nomination_stays_where_a_pod_is_refused_before_dynamic_resources_was_asked(
         assert_eq!(world.whole_message_of("p"), Some(&*format!("{refused}{advice}")), "{case}");
         let report = world.reports.iter().find(|report| &*report.name == "p").expect("a report");
         assert_eq!(report.nomination, nomination, "{case}");
+    }
+}
+
+/// NodeVolumeLimits fails where it cannot count the volumes of a pod on the node, of a nominated one too.
+#[test]
+fn a_filter_that_fails_because_of_a_nominated_pod_fails_the_attempt_and_one_that_is_not_reached_does_not() {
+    let error = |pod: &str| {
+        format!(
+            "running \"NodeVolumeLimits\" filter plugin: PVC default/{pod}-scratch was not created for pod default/{pod} (pod is \
+             not owner)"
+        )
+    };
+    let cases = [
+        ("the nominated pod cannot be counted", "first", "1", None, Some(error("first"))),
+        ("a pod on the node cannot be counted", "standing", "1", None, Some(error("standing"))),
+        ("NodeResourcesFit refuses the node before", "standing", "4", Some("m"), None),
+    ];
+    for (case, uncountable, cpus, place, message) in cases {
+        let mut world = World::with_workers(2, storage::profile());
+        world.store(storage::class("made", BindingMode::WaitForFirstConsumer));
+        let drivers = vec![("example.com/disk".into(), Some(5))];
+        world.store(StorageObject::CsiNode(CsiNode { name: "n".into(), drivers, migrated_plugins: Vec::new() }));
+        world.store_claim(storage::claim(&format!("{uncountable}-scratch"), "made"));
+        world.store_claim(storage::claim("data", "made"));
+        for name in ["m", "n"] {
+            world.node(node(name).build());
+        }
+        let volumes = |name: &str| {
+            let pod = storage::ephemeral_pod(name, "scratch");
+            let volumes = pod.class.volumes.clone().filter(|_| name == uncountable);
+            move |class: &mut Class| class.volumes = volumes
+        };
+        world.pod(asks("standing", "100m", 0).class(volumes("standing")).on("n").build());
+        let first = asks("first", cpus, 10).class(volumes("first")).nominated("n").gate("wait");
+        world.pod(first.build());
+        world.settle();
+        world.pod(storage::with_claims(asks("p", "100m", 0), &["data"]).build());
+        world.settle();
+        world.run_volume_controller();
+        world.settle();
+        assert_eq!((world.place_of("p"), world.message_of("p")), (place, message.as_deref()), "{case}");
     }
 }

@@ -3,7 +3,7 @@
 //! Knows: which pods are still to be decided on. Must not know: who decides, or how the answer is printed.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, hash_map::Entry},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicUsize, Ordering},
@@ -24,6 +24,8 @@ pub(crate) struct Placement {
     pub(crate) node: Option<Arc<str>>,
     /// Why there is none.
     pub(crate) message: String,
+    /// The message of the first attempt, where later attempts followed.
+    pub(crate) first_message: Option<String>,
 }
 
 /// A pod that made room for another one.
@@ -70,8 +72,8 @@ struct Shared {
 #[derive(Default)]
 struct Book {
     undecided: HashMap<Arc<str>, Arc<PodInfo>>,
-    /// What was last said of pods on which the last word is not spoken.
-    reports: HashMap<Arc<str>, String>,
+    /// Of pods that may be tried again: the message of the first attempt, and of the last one where there were several.
+    reports: HashMap<Arc<str>, (String, Option<String>)>,
     outcome: Outcome,
     began: Option<Instant>,
     last: Option<Instant>,
@@ -105,7 +107,10 @@ impl Ledger {
     /// A pod stays pending.
     pub(super) fn reported(&self, report: Report, now: Instant) {
         if self.shared.tries_again {
-            self.book().reports.insert(report.uid, report.message);
+            match self.book().reports.entry(report.uid) {
+                Entry::Vacant(entry) => _ = entry.insert((report.message, None)),
+                Entry::Occupied(mut entry) => entry.get_mut().1 = Some(report.message),
+            }
             return;
         }
         self.decide(&report.uid, None, report.message, now);
@@ -157,9 +162,11 @@ impl Ledger {
         self.book().undecided.insert(Arc::clone(&pod.uid), Arc::clone(pod));
     }
 
-    /// What was last said of a pod.
+    /// The message of a pod's last attempt.
     pub(super) fn report(&self, uid: &str) -> Option<String> {
-        self.book().reports.get(uid).cloned()
+        let book = self.book();
+        let (first, last) = book.reports.get(uid)?;
+        Some(last.as_ref().unwrap_or(first).clone())
     }
 
     /// The results, with the pods that are not decided on.
@@ -177,7 +184,9 @@ impl Ledger {
         let since = book.last.replace(now).unwrap_or(now);
         book.outcome.took = now.saturating_duration_since(began);
         book.outcome.latencies.push(now.saturating_duration_since(since));
-        book.outcome.placements.push(Placement { pod: Arc::clone(&pod), node, message });
+        let reports = book.reports.remove(uid);
+        let first_message = reports.filter(|(_, last)| node.is_some() || last.is_some()).map(|(first, _)| first);
+        book.outcome.placements.push(Placement { pod: Arc::clone(&pod), node, message, first_message });
         self.shared.decided.fetch_add(1, Ordering::Relaxed);
         if book.undecided.is_empty() {
             self.shared.finished.cancel();

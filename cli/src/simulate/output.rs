@@ -39,12 +39,16 @@ pub(super) struct Answer<'a> {
 
 /// Where one pod went.
 #[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
 struct Row<'a> {
     pod: String,
     /// Empty for a pod that stays pending.
     node: &'a str,
     #[serde(skip_serializing_if = "str::is_empty")]
     message: &'a str,
+    /// The message of the first attempt, where later attempts followed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    first_message: Option<&'a str>,
 }
 
 /// The answer in numbers.
@@ -164,7 +168,8 @@ fn usage_cells(usage: &Usage) -> [Cell; 4] {
 impl<'a> Row<'a> {
     fn new(placement: &'a Placement) -> Self {
         let node = placement.node.as_deref().unwrap_or_default();
-        Self { pod: placement.pod.key(), node, message: &placement.message }
+        let first_message = placement.first_message.as_deref();
+        Self { pod: placement.pod.key(), node, message: &placement.message, first_message }
     }
 
     fn cells(&self) -> [Cell; 3] {

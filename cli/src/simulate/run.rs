@@ -145,7 +145,7 @@ fn split_gated(cluster: &Cluster, settings: &Settings) -> (Vec<Placement>, Vec<A
             Some((_, message)) => message,
             None => format!("waiting for scheduling gates: [{}]", pod.gates.join(" ")),
         };
-        Placement { pod, node: None, message }
+        Placement { pod, node: None, message, first_message: None }
     });
     (gated.collect(), waiting)
 }

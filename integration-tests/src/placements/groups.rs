@@ -16,6 +16,9 @@ use serde_json::Value;
 
 use crate::{fleet, oracle};
 
+/// How the message of a pod begins whose PreBind failed.
+const PRE_BIND: &str = "running PreBind plugin ";
+
 /// The comparison of one case.
 #[derive(Debug, Deserialize)]
 pub struct Comparison {
@@ -36,32 +39,18 @@ pub struct Comparison {
     /// What Flotilla does.
     #[serde(skip)]
     pub placements: Value,
-    /// Whether the cluster has device classes. Then claims that are written wake the members that were refused, and Flotilla reports
-    /// their later attempt, where kube-scheduler's one cycle has the first.
-    #[serde(skip)]
-    pub has_devices: bool,
 }
 
 // === impl Comparison ===
 
 impl Comparison {
-    /// Whether kube-scheduler gives another answer, or none. Of members that were tried again, only the nodes are compared.
+    /// Whether kube-scheduler gives another answer, or none. A pod whose PreBind failed was decided on, and for which node is not
+    /// always known.
     #[must_use]
     pub fn is_wrong(&self) -> bool {
-        let is_retried = self.has_devices && self.outcome == "placed" && self.nodes_agree();
-        !matches!(&*self.result, "agrees" | "unknown") && !is_retried
-    }
-
-    /// Whether each pod of the group has the node that kube-scheduler gives it, or none as there.
-    fn nodes_agree(&self) -> bool {
-        let node = |of: &Value, pod: &Value| {
-            let one = of.as_array()?.iter().find(|placed| placed["pod"] == *pod)?;
-            Some(one["node"].as_str().unwrap_or_default().to_owned())
-        };
-        let found = self.found.as_array();
-        found.is_some_and(|found| {
-            found.iter().all(|one| node(&self.placements, &one["pod"]) == node(&self.found, &one["pod"]))
-        })
+        let placements = self.placements.as_array().into_iter().flatten();
+        let mut messages = placements.filter_map(|placed| placed["message"].as_str());
+        !matches!(&*self.result, "agrees" | "unknown") && !messages.any(|message| message.starts_with(PRE_BIND))
     }
 }
 
@@ -89,10 +78,7 @@ pub fn compare(folder: &Path, workers: u16) -> anyhow::Result<Vec<Comparison>> {
     let mut comparisons = Vec::new();
     for (line, placements) in oracle::ask("decide", &arguments)?.lines().zip(placements) {
         let comparison: Comparison = serde_json::from_str(line).with_context(|| format!("{line:?} is not JSON"))?;
-        let file = folder.join(format!("{}.yaml", comparison.case));
-        let text = fs::read_to_string(&file).with_context(|| format!("reading {}", file.display()))?;
-        let has_devices = text.contains("kind: DeviceClass");
-        comparisons.push(Comparison { placements, has_devices, ..comparison });
+        comparisons.push(Comparison { placements, ..comparison });
     }
     ensure!(comparisons.len() == names.len(), "{} cases, {} comparisons", names.len(), comparisons.len());
     Ok(comparisons)
@@ -129,11 +115,15 @@ fn placed(folder: &Path, name: &str, workers: u16) -> anyhow::Result<Value> {
     Ok(placements)
 }
 
-/// A pod whose PreBind failed was decided on: kube-scheduler's cycle ends with the decision, so its node is compared.
+/// What the first attempt decided on a pod, as kube-scheduler's one cycle has it. Claims that are written wake the pods that were
+/// refused. A pod whose PreBind failed was decided on.
 fn decided(placed: &mut Value) {
+    if let Some(first) = placed["firstMessage"].as_str().map(str::to_owned) {
+        placed["node"] = "".into();
+        placed["message"] = first.into();
+    }
     let node = placed["message"].as_str().and_then(|message| {
-        let (_, rest) =
-            message.strip_prefix("running PreBind plugin ")?.split_once("node affinity doesn't match node \"")?;
+        let (_, rest) = message.strip_prefix(PRE_BIND)?.split_once("node affinity doesn't match node \"")?;
         Some(rest.split_once('"')?.0.to_owned())
     });
     if let Some(node) = node {

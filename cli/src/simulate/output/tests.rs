@@ -32,10 +32,12 @@ fn outcome(pods: usize) -> Outcome {
         pod: pod(&format!("p{index}"), "250m"),
         node: Some("n1".into()),
         message: String::new(),
+        first_message: None,
     };
     let mut placements: Vec<Placement> = (1..pods).map(placed).collect();
     let message = "0/1 nodes are available: 1 Insufficient cpu.".to_owned();
-    placements.push(Placement { pod: pod("large", "100"), node: None, message });
+    let first_message = Some("0/1 nodes are available: 1 Too many pods.".to_owned());
+    placements.push(Placement { pod: pod("large", "100"), node: None, message, first_message });
     let took = Duration::from_millis(10);
     let latencies = (1..=pods as u64).map(Duration::from_micros).collect();
     Outcome { decisions: placements.len(), placements, took, latencies, evicted: Vec::new() }
@@ -53,7 +55,10 @@ fn expected() -> Value {
         "placements": [
             {"pod": "ns/p1", "node": "n1"},
             {"pod": "ns/p2", "node": "n1"},
-            {"pod": "ns/large", "node": "", "message": "0/1 nodes are available: 1 Insufficient cpu."},
+            {
+                "pod": "ns/large", "node": "", "message": "0/1 nodes are available: 1 Insufficient cpu.",
+                "firstMessage": "0/1 nodes are available: 1 Too many pods.",
+            },
         ],
         "summary": {
             "nodes": 1,

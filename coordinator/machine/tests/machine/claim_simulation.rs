@@ -44,7 +44,7 @@ fn any_answer(world: &mut World, seed: &mut Seed) {
     let some = PreBind { writes: pre_bind.writes[..kept].to_vec(), ..pre_bind };
     let (versions, mut failure) = world.write_claims(&some);
     if kept < pre_bind.writes.len() {
-        failure = failure.or(Some("refused".to_owned()));
+        failure = failure.or_else(|| Some("refused".to_owned()));
     }
     world.tell(Event::Written { uid: some.uid, id: some.id, versions, failure });
 }

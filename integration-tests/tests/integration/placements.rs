@@ -59,8 +59,8 @@ fn fresh_clusters_get_the_same_placements() {
     );
 }
 
-/// How many clusters with a pod group are placed by both. Each takes a process of Flotilla, some 50 ms.
-const GROUPS: u32 = 500;
+/// How many clusters with a pod group are placed by both. Each takes a process of Flotilla and the oracle some 120 ms on two cores.
+const GROUPS: u32 = 2_000;
 /// With how many workers groups are placed.
 const WORKERS: u16 = 2;
 

@@ -12,6 +12,7 @@
 
 mod attempt;
 mod heard;
+pub(crate) mod held;
 mod members;
 mod outcome;
 mod room;
@@ -41,6 +42,8 @@ pub(crate) struct Groups {
     pub(crate) entities: BTreeMap<Uid, GroupKey>,
     /// Groups to be looked at again before the next decision.
     pub(crate) changed: BTreeSet<GroupKey>,
+    /// The groups that are held, and some that no longer are.
+    pub(crate) held: BTreeSet<GroupKey>,
     pub(crate) sequence: u64,
 }
 
@@ -76,6 +79,8 @@ pub(crate) struct Group {
     pub(crate) asked: BTreeSet<Subject>,
     /// What extenders said in that attempt.
     pub(crate) heard: Heard,
+    /// Why it is held, see [`held`].
+    pub(crate) held: Option<held::Hold>,
     /// The condition that was last reported: its status, reason and message, and the generation that it is about.
     pub(crate) told: Option<(bool, &'static str, String, i64)>,
 }
@@ -99,6 +104,7 @@ impl Group {
             attempt_ms: None,
             asked: BTreeSet::new(),
             heard: Heard::default(),
+            held: None,
             told: None,
         }
     }
@@ -157,9 +163,14 @@ impl Groups {
         }
     }
 
-    /// What was asked for the attempts under way does not count any more.
+    /// What was asked for the attempts under way does not count any more, and no group is held.
     pub(crate) fn forget_attempts(&mut self) {
-        self.known.values_mut().for_each(Group::forget_attempt);
+        for (key, group) in &mut self.known {
+            group.forget_attempt();
+            if group.held.take().is_some() {
+                self.changed.insert(key.clone());
+            }
+        }
     }
 
     /// Whether a pod waits with its group.

@@ -77,7 +77,8 @@ impl Machine {
         }
     }
 
-    fn facts_of(&self, subject: Subject) -> u64 {
+    /// The version of the facts that the plugins of a subject read.
+    pub(crate) fn facts_of(&self, subject: Subject) -> u64 {
         let cache = self.judge.cache();
         cache.classes.get(subject.1).map_or(0, |class| cache.facts_version(class))
     }

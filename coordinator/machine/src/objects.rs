@@ -80,6 +80,7 @@ impl Machine {
             (Some(_), None) => delete,
         };
         self.release_held(now_ms, label);
+        self.review_held_groups(now_ms);
         self.look_at_those_who_wait_for(now_ms, key, new.or(old.as_ref()));
     }
 

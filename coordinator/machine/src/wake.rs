@@ -275,6 +275,7 @@ impl Machine {
         self.status.flushed += self.queue.flush(longest_ms, now_ms) as u64;
         self.tally.flush(self.queue.take_flushed(), now_ms);
         self.flush_held(now_ms, longest_ms);
+        self.flush_held_groups(now_ms, longest_ms);
         for uid in self.gates.asked_before(now_ms.saturating_sub(longest_ms)) {
             self.admit_by(now_ms, &uid, UNSCHEDULABLE_TIMEOUT);
         }

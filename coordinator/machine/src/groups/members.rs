@@ -168,6 +168,9 @@ impl Machine {
             let gate = gate.or_else(|| self.judge.cache().objects.gate(profile, info));
             return Some(gate.unwrap_or_default());
         }
+        if let Some(hold) = &group.held {
+            return Some((pod_group::PLUGIN, hold.message.clone()));
+        }
         let first = group.waiting.keys().next()?;
         let message = object.gate(&profile(first)?.plugins, group.members.len())?;
         Some((pod_group::PLUGIN, message.to_owned()))
@@ -187,6 +190,7 @@ impl Machine {
     }
 
     pub(super) fn review_group(&mut self, now_ms: TimeMs, key: &GroupKey) {
+        self.review_hold(key);
         let is_gated = self.group_gate(key).is_some();
         let Some(group) = self.groups.known.get_mut(key) else { return };
         let entity = Arc::clone(&group.entity);

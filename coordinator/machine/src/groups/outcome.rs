@@ -58,7 +58,12 @@ impl Machine {
                     Verdict::Placed | Verdict::Refused(_) => (uid, error.clone()),
                 });
                 let members = members.chain(untried.into_iter().map(|uid| (uid, error.clone()))).collect();
+                let fails_for_good = self.fails_for_good(key);
                 self.fail_members(now_ms, key, object, members, &error);
+                if fails_for_good {
+                    self.hold_group(now_ms, key, error);
+                    self.review_groups(now_ms);
+                }
             }
         }
     }

@@ -196,17 +196,58 @@ fn a_hint_that_panics_has_the_pod_tried_again() {
     assert_sound(&world);
 }
 
-#[test]
-fn a_pod_group_fails_for_a_member_for_which_a_plugin_panics_and_gives_back_what_it_assumed() {
-    let mut world = world(At::Filter);
+/// With pod groups, and the plugin where it is wanted.
+fn gangs(generation: u64, has_plugin: bool) -> Event {
     let mut gangs = profile();
     gangs.plugins.pre_enqueue.push("GangScheduling".to_owned());
     gangs.plugins.permit.push("GangScheduling".to_owned());
-    let configuration = Configuration { generic_workload: true, ..Configuration::new(2, vec![gangs]) };
-    world.tell(Event::Configured(Arc::new(configuration)));
+    gangs.plugins.filter.retain(|name| has_plugin || name != "Faulty");
+    Event::Configured(Arc::new(Configuration { generic_workload: true, ..Configuration::new(generation, vec![gangs]) }))
+}
+
+/// A gang of two pods, for one of which the filter panics.
+fn bad_gang() -> World {
+    let mut world = world(At::Filter);
+    world.tell(gangs(2, true));
     world.tell(Event::PodGroupApplied(Arc::new(pod_group("g", Some(2)))));
     world.pod(pod("good-a").request("cpu", "3").group("g").build());
     world.pod(pod("bad-b").request("cpu", "3").group("g").build());
+    world
+}
+
+#[test]
+fn a_pod_group_that_fails_in_a_way_that_the_next_attempt_would_repeat_is_held_as_a_pod_is() {
+    let mut world = bad_gang();
+    world.settle();
+    let attempts = |world: &World| world.machine.status().decisions;
+    let first = attempts(&world);
+    world.advance(100_000);
+    assert_eq!(attempts(&world), first, "it is held");
+    world.pod(
+        pod("bad-b")
+            .request("cpu", "3")
+            .label("changed", "yes")
+            .tolerate("gpu", "Exists", "", "NoSchedule")
+            .group("g")
+            .build(),
+    );
+    world.advance(100_000);
+    let second = attempts(&world);
+    assert_eq!(second, first + 2, "it is tried once more with the changed pod");
+    world.advance(320_000);
+    assert!(attempts(&world) > second, "it is tried again after five minutes");
+    world.tell(gangs(3, false));
+    world.advance(60_000);
+    assert!(
+        world.place_of("good-a").is_some() && world.place_of("bad-b").is_some(),
+        "the plugin is not asked any more"
+    );
+    assert_sound(&world);
+}
+
+#[test]
+fn a_pod_group_fails_for_a_member_for_which_a_plugin_panics_and_gives_back_what_it_assumed() {
+    let mut world = bad_gang();
     world.advance(30_000);
     assert_sound(&world);
     assert_eq!((world.place_of("good-a"), world.place_of("bad-b")), (None, None));

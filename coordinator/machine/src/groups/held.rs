@@ -1,0 +1,87 @@
+//! Pod groups that are held because their attempt failed in a way that the next one would repeat: a plugin panicked for a member, or
+//! the attempt took all the work that it may take.
+//!
+//! Such a group has no turn. It is tried again when its object, its members, or an object that the plugins read for them changes, when the
+//! configuration changes, and after `podMaxInUnschedulablePodsDuration`, as pods are ([`crate::held`]).
+
+use super::{Group, GroupKey, Groups};
+use crate::{event::TimeMs, judge::work::GROUP_WORK, machine::Machine, pods::Stage, subject::Subject, subject::Uid};
+
+/// Why a group is held, and what its attempt read. Some 100 bytes for each member.
+#[derive(Debug)]
+pub(crate) struct Hold {
+    since_ms: TimeMs,
+    pub(super) message: String,
+    read: Read,
+}
+
+/// The generation of the group's object, and each waiting member with its profile, its class and the version of the facts of that class.
+type Read = (Option<i64>, Vec<(Uid, Subject, u64)>);
+
+impl Machine {
+    /// Whether another attempt at a group would fail as the one in this event did.
+    pub(super) fn fails_for_good(&self, key: &GroupKey) -> bool {
+        let waiting = self.groups.known.get(key).into_iter().flat_map(|group| group.waiting.keys());
+        let mut subjects = waiting.filter_map(|uid| self.subject_of_member(uid));
+        self.judge.states().work.of_event() > GROUP_WORK || subjects.any(|subject| self.judge.is_held(subject))
+    }
+
+    pub(super) fn hold_group(&mut self, now_ms: TimeMs, key: &GroupKey, message: String) {
+        let Some(read) = self.groups.known.get(key).map(|group| self.read_by(group)) else { return };
+        if let Some(group) = self.groups.known.get_mut(key) {
+            group.held = Some(Hold { since_ms: now_ms, message, read });
+            self.groups.changed.insert(key.clone());
+            self.groups.held.insert(key.clone());
+        }
+    }
+
+    /// Ends the hold of a group whose next attempt would read something else.
+    pub(super) fn review_hold(&mut self, key: &GroupKey) {
+        let Some(group) = self.groups.known.get(key) else { return };
+        let is_over = group.held.as_ref().is_some_and(|hold| hold.read != self.read_by(group));
+        if let Some(group) = self.groups.known.get_mut(key).filter(|_| is_over) {
+            group.held = None;
+        }
+    }
+
+    /// Objects have changed: groups are tried again whose next attempt would read something else.
+    pub(crate) fn review_held_groups(&mut self, now_ms: TimeMs) {
+        let Groups { known, changed, held, .. } = &mut self.groups;
+        if held.is_empty() {
+            return;
+        }
+        held.retain(|key| known.get(key).is_some_and(|group| group.held.is_some()));
+        changed.extend(held.iter().cloned());
+        self.review_groups(now_ms);
+    }
+
+    /// Tries the groups again that were held for longer than this.
+    pub(crate) fn flush_held_groups(&mut self, now_ms: TimeMs, longest_ms: TimeMs) {
+        let Groups { known, changed, held, .. } = &mut self.groups;
+        for key in &*held {
+            let hold = known
+                .get_mut(key)
+                .and_then(|group| group.held.take_if(|hold| now_ms.saturating_sub(hold.since_ms) > longest_ms));
+            if hold.is_some() {
+                changed.insert(key.clone());
+            }
+        }
+        self.review_groups(now_ms);
+    }
+
+    fn read_by(&self, group: &Group) -> Read {
+        let member = |uid: &Uid| {
+            let subject = self.subject_of_member(uid)?;
+            Some((uid.clone(), subject, self.facts_of(subject)))
+        };
+        (group.object.as_ref().map(|object| object.generation), group.waiting.keys().filter_map(member).collect())
+    }
+
+    fn subject_of_member(&self, uid: &Uid) -> Option<Subject> {
+        let pod = self.pods.get(uid)?;
+        match pod.stage {
+            Stage::Member(profile) => Some((profile, pod.class)),
+            _ => None,
+        }
+    }
+}

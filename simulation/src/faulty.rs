@@ -1,13 +1,14 @@
 //! A plugin with a bug: it panics for pods with a certain label.
 //!
-//! Each pod whose label says so has the plugin panic at that extension point. Such a pod fits nowhere, so that it must only wait.
+//! Each pod whose label says so has the plugin panic at that extension point. Such a pod fits nowhere, so that it must only wait. One for
+//! which Score panics is bound where a single node is feasible, because then no node is scored.
 
 use std::sync::OnceLock;
 
 use flotilla_framework::{
     class::Class,
-    extension::{ClusterEvent, Filter, NodeFilter, Plugin, PodField, PreFilter, Preparation},
-    profile::{Args, Plugins},
+    extension::{ClusterEvent, Filter, NodeFilter, NodeScore, Plugin, PodField, PreFilter, Preparation, Score},
+    profile::{Args, Plugins, WeightedPlugin},
     registry::Registry,
     snapshot::{Slot, Snapshot},
     status::{Refusal, Verdict},
@@ -16,12 +17,14 @@ use flotilla_framework::{
 /// The label that says where the plugin panics.
 pub const LABEL: &str = "panics-at";
 /// The extension points at which it panics: values of [`LABEL`].
-pub const POINTS: [&str; 3] = ["PreFilter", "Filter", "QueueingHint"];
+pub const POINTS: [&str; 4] = ["PreFilter", "Filter", "Score", "QueueingHint"];
 /// What its panics say.
 pub const MESSAGE: &str = "as the plan says";
 const NAME: &str = "Faulty";
 
 struct Faulty;
+
+struct Panics;
 
 struct Prepared {
     panics: bool,
@@ -42,6 +45,7 @@ pub fn registry() -> Registry {
 pub fn enable(plugins: &mut Plugins) {
     plugins.pre_filter.insert(0, NAME.to_owned());
     plugins.filter.insert(0, NAME.to_owned());
+    plugins.score.insert(0, WeightedPlugin { name: NAME.to_owned(), weight: 1 });
 }
 
 fn panics_at(class: &Class, point: &str) -> bool {
@@ -67,6 +71,10 @@ impl Plugin for Faulty {
         Some(Filter::Node(Box::new(Prepared { panics: is_at("Filter"), refuses: is_at("QueueingHint") })))
     }
 
+    fn score(&self, preparation: &mut Preparation<'_>) -> Option<Score> {
+        panics_at(preparation.class, "Score").then(|| Score::Node(Box::new(Panics)))
+    }
+
     fn events(&self) -> &'static [&'static str] {
         &["AssignedPodDelete"]
     }
@@ -74,6 +82,12 @@ impl Plugin for Faulty {
     fn wakes(&self, _: ClusterEvent<'_>, class: &Class, _: &Args) -> bool {
         assert!(!panics_at(class, "QueueingHint"), "{MESSAGE}");
         true
+    }
+}
+
+impl NodeScore for Panics {
+    fn score(&self, _: &Snapshot, _: Slot) -> i64 {
+        panic!("{MESSAGE}")
     }
 }
 

@@ -22,7 +22,7 @@ use crate::{
     node::NodeId,
     prepared::{Order, Prepared, RESTRICTION},
     snapshot::Snapshot,
-    status::Refusal,
+    status::{Code, Refusal},
 };
 
 // === impl View ===
@@ -129,6 +129,28 @@ impl View {
     #[must_use]
     pub fn is_laid_over(&self) -> bool {
         !self.changed.is_empty() || self.blamed != 0
+    }
+
+    /// The error for which an attempt fails now, whatever the other nodes are: a filter could not tell of some node. It may
+    /// be cured already where it was among the answers and something changed since ([`Self::is_untouched`]).
+    #[must_use]
+    pub fn error(&self, prepared: &Prepared) -> Option<String> {
+        let is_error = |(_, refusal): &(Order, Refusal)| refusal.code == Code::Error;
+        // With nominated pods, another filter may refuse a node before the one that fails, and a filter may fail because of them.
+        let changed = |node: &NodeId| self.changed.contains_key(node);
+        let eased = |group: &Refused| {
+            let before = Some((group.order, group.refusal));
+            let is_eased =
+                |(node, changed): &(&NodeId, &Changed)| changed.before == before && !self.failing.contains_key(node);
+            self.changed.iter().filter(is_eased).count()
+        };
+        let among = self.refused.iter().filter(|group| group.refusal.code == Code::Error);
+        let among = among.filter(|group| group.count as usize > eased(group));
+        let among = among.map(|group| (group.order, group.refusal));
+        let failing = self.failing.iter().filter(|(node, _)| !changed(node)).map(|(_, failed)| *failed);
+        let beside = self.changed.values().map(|changed| changed.after).filter(is_error);
+        let (order, refusal) = among.chain(failing).chain(beside).min()?;
+        Some(prepared.reasons(order, refusal.detail).join(", "))
     }
 
     /// As [`Self::refused`], with what nominations change.

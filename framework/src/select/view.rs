@@ -52,7 +52,7 @@ pub struct View {
     stale: Vec<NodeId>,
     pub(super) refused: Vec<Refused>,
     /// The nodes that were judged anew and of which it cannot be told whether they will do.
-    failing: BTreeMap<NodeId, (Order, Refusal)>,
+    pub(super) failing: BTreeMap<NodeId, (Order, Refusal)>,
     covered: u32,
     /// How many nodes were judged anew, and how many pods moved counts.
     changes: usize,
@@ -167,28 +167,6 @@ impl View {
     #[must_use]
     pub fn refused(&self) -> &[Refused] {
         &self.refused
-    }
-
-    /// The error for which an attempt fails now, whatever the other nodes are: a filter could not tell of some node. It may
-    /// be cured already where it was among the answers and something changed since ([`Self::is_untouched`]).
-    #[must_use]
-    pub fn error(&self, prepared: &Prepared) -> Option<String> {
-        let is_error = |(_, refusal): &(Order, Refusal)| refusal.code == Code::Error;
-        // With nominated pods, another filter may refuse a node before the one that fails, and a filter may fail because of them.
-        let changed = |node: &NodeId| self.changed.contains_key(node);
-        let eased = |group: &Refused| {
-            let before = Some((group.order, group.refusal));
-            let is_eased =
-                |(node, changed): &(&NodeId, &Changed)| changed.before == before && !self.failing.contains_key(node);
-            self.changed.iter().filter(is_eased).count()
-        };
-        let among = self.refused.iter().filter(|group| group.refusal.code == Code::Error);
-        let among = among.filter(|group| group.count as usize > eased(group));
-        let among = among.map(|group| (group.order, group.refusal));
-        let failing = self.failing.iter().filter(|(node, _)| !changed(node)).map(|(_, failed)| *failed);
-        let beside = self.changed.values().map(|changed| changed.after).filter(is_error);
-        let (order, refusal) = among.chain(failing).chain(beside).min()?;
-        Some(prepared.reasons(order, refusal.detail).join(", "))
     }
 
     /// Takes over what a node looks like now, into a view of the class's own answers. `None`: it is gone. A node whose labels

@@ -19,6 +19,9 @@ use crate::{fleet, oracle};
 /// How the message of a pod begins whose PreBind failed.
 const PRE_BIND: &str = "running PreBind plugin ";
 
+/// How many cases a process of the oracle compares. It keeps some 3 MB for each, as kube-scheduler's informers end with the process.
+const MOST_AT_ONCE: usize = 400;
+
 /// The comparison of one case.
 #[derive(Debug, Deserialize)]
 pub struct Comparison {
@@ -66,7 +69,12 @@ struct Told<'a> {
 /// Where one of them does not run.
 pub fn compare(folder: &Path, workers: u16) -> anyhow::Result<Vec<Comparison>> {
     let names = Case::names(folder)?;
-    let placements = all_placed(folder, &names, workers)?;
+    let parts = names.chunks(MOST_AT_ONCE).map(|names| compare_some(folder, names, workers));
+    Ok(parts.collect::<anyhow::Result<Vec<_>>>()?.into_iter().flatten().collect())
+}
+
+fn compare_some(folder: &Path, names: &[String], workers: u16) -> anyhow::Result<Vec<Comparison>> {
+    let placements = all_placed(folder, names, workers)?;
     let mut lines = String::new();
     for (case, placements) in names.iter().zip(&placements) {
         lines.push_str(&serde_json::to_string(&Told { case, placements })?);

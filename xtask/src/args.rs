@@ -123,7 +123,7 @@ pub(crate) struct Differential {
     /// The seed of the first case; the others follow. The same seed gives the same cases
     #[arg(long, value_name = "S", allow_negative_numbers = true)]
     pub(crate) seed: Option<i64>,
-    /// How many cases; without it 2,000 clusters, 2,000 allocations and 20,000 selectors
+    /// How many cases; without it 1,500 clusters, 2,000 allocations and 20,000 selectors
     #[arg(long, value_name = "N")]
     pub(crate) count: Option<u32>,
     /// What is in them: features of integration-tests/oracle/generate, by commas. Without it, all that Flotilla is to agree

@@ -20,7 +20,7 @@ use flotilla_placements::{FEATURES, differences, of_groups, outcomes};
 
 /// The seed where none is given: a failure can be run again as it is.
 const SEED: i64 = 1_000_000;
-const CASES: u32 = 2_000;
+const CASES: u32 = 1_500;
 /// Of so many mismatches the smallest form is looked for; the others are named.
 const MOST_SHRUNK: usize = 3;
 

@@ -131,8 +131,8 @@ impl View {
         !self.changed.is_empty() || self.blamed != 0
     }
 
-    /// The error for which an attempt fails now, whatever the other nodes are: a filter could not tell of some node. It may
-    /// be cured already where it was among the answers and something changed since ([`Self::is_untouched`]).
+    /// The error of a filter on any node, for which an attempt fails even if other nodes are feasible. If the cluster has changed
+    /// since the shards answered, the error of an answer may be out of date ([`Self::is_untouched`]).
     #[must_use]
     pub fn error(&self, prepared: &Prepared) -> Option<String> {
         let is_error = |(_, refusal): &(Order, Refusal)| refusal.code == Code::Error;

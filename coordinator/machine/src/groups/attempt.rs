@@ -151,7 +151,7 @@ impl Machine {
         self.tally.count_group(GroupAttempt { profile, result, room, members, waited_ms });
     }
 
-    fn member_profile(&self, uid: &Uid) -> Option<ProfileIndex> {
+    pub(super) fn member_profile(&self, uid: &Uid) -> Option<ProfileIndex> {
         match self.pods.get(uid)?.stage {
             Stage::Member(profile) => Some(profile),
             _ => None,
@@ -223,8 +223,7 @@ impl Machine {
             return Ok(tried);
         }
         let refused = tried.verdicts.iter().filter(|(_, verdict)| matches!(verdict, Verdict::Refused(_)));
-        let of = |uid: &Uid| Some((self.member_profile(uid)?, self.pods.get(uid)?.class));
-        let subjects: BTreeSet<Subject> = refused.filter_map(|(uid, _)| of(uid)).collect();
+        let subjects: BTreeSet<Subject> = refused.filter_map(|(uid, _)| self.subject_of_member(uid)).collect();
         let unverified: Vec<Subject> =
             subjects.into_iter().filter(|subject| self.judge.is_said_by_workers(*subject)).collect();
         if unverified.is_empty() {

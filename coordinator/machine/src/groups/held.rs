@@ -5,7 +5,7 @@
 //! configuration changes, and after `podMaxInUnschedulablePodsDuration`, as pods are ([`crate::held`]).
 
 use super::{Group, GroupKey, Groups};
-use crate::{event::TimeMs, judge::work::GROUP_WORK, machine::Machine, pods::Stage, subject::Subject, subject::Uid};
+use crate::{event::TimeMs, judge::work::GROUP_WORK, machine::Machine, subject::Subject, subject::Uid};
 
 /// Why a group is held, and what its attempt read. Some 100 bytes for each member.
 #[derive(Debug)]
@@ -58,15 +58,20 @@ impl Machine {
     /// Tries the groups again that were held for longer than this.
     pub(crate) fn flush_held_groups(&mut self, now_ms: TimeMs, longest_ms: TimeMs) {
         let Groups { known, changed, held, .. } = &mut self.groups;
-        for key in &*held {
-            let hold = known
-                .get_mut(key)
-                .and_then(|group| group.held.take_if(|hold| now_ms.saturating_sub(hold.since_ms) > longest_ms));
-            if hold.is_some() {
+        let is_due = |hold: &mut Hold| now_ms.saturating_sub(hold.since_ms) > longest_ms;
+        let mut is_any_due = false;
+        held.retain(|key| {
+            let Some(group) = known.get_mut(key) else { return false };
+            if group.held.take_if(is_due).is_some() {
                 changed.insert(key.clone());
+                is_any_due = true;
             }
+            group.held.is_some()
+        });
+        if is_any_due {
+            self.judge.forget_panics();
+            self.review_groups(now_ms);
         }
-        self.review_groups(now_ms);
     }
 
     fn read_by(&self, group: &Group) -> Read {
@@ -77,11 +82,7 @@ impl Machine {
         (group.object.as_ref().map(|object| object.generation), group.waiting.keys().filter_map(member).collect())
     }
 
-    fn subject_of_member(&self, uid: &Uid) -> Option<Subject> {
-        let pod = self.pods.get(uid)?;
-        match pod.stage {
-            Stage::Member(profile) => Some((profile, pod.class)),
-            _ => None,
-        }
+    pub(super) fn subject_of_member(&self, uid: &Uid) -> Option<Subject> {
+        Some((self.member_profile(uid)?, self.pods.get(uid)?.class))
     }
 }

@@ -234,8 +234,10 @@ fn a_pod_group_that_fails_in_a_way_that_the_next_attempt_would_repeat_is_held_as
     world.advance(100_000);
     let second = attempts(&world);
     assert_eq!(second, first + 2, "it is tried once more with the changed pod");
+    let panics = world.machine.status().plugin_panics;
     world.advance(320_000);
     assert!(attempts(&world) > second, "it is tried again after five minutes");
+    assert!(world.machine.status().plugin_panics > panics, "the plugin is asked again");
     world.tell(gangs(3, false));
     world.advance(60_000);
     assert!(

@@ -1,19 +1,19 @@
 //! A deserializer of JSON values that notes which fields are not read, and where something does not fit.
 //!
 //! It is one layer, because every type of the API is compiled for it: with the crates that note paths and ignored fields
-//! around serde_json's own deserializer, they take ten times as long to compile.
+//! around serde_json's own deserializer, they take ten times as long to compile. For the same reason functions that need no
+//! type are apart, and an error gets its place from the map or list that holds the value.
 
 use std::{cell::RefCell, fmt};
 
 use serde::{
     de::{
-        self, DeserializeSeed, Deserializer, EnumAccess, Error as _, Expected, IntoDeserializer as _, MapAccess,
-        SeqAccess, Unexpected, Visitor,
-        value::{StringDeserializer, UnitDeserializer},
+        self, DeserializeSeed, Deserializer, EnumAccess, Error as _, Expected, MapAccess, SeqAccess, Unexpected, Visitor,
+        value::{StrDeserializer, StringDeserializer, UnitDeserializer},
     },
     forward_to_deserialize_any,
 };
-use serde_json::{Map, Number, Value};
+use serde_json::{Number, Value};
 
 use crate::path::{Path, Step};
 
@@ -97,7 +97,25 @@ pub(crate) fn decode<T: de::DeserializeOwned>(value: Value) -> Result<(T, Vec<Pa
     decoded.map(|decoded| (decoded, unknown.into_inner())).map_err(|error| Trail::Root.place(error))
 }
 
-impl Noting<'_> {
+impl<'a> Noting<'a> {
+    fn elements(self, expected: &dyn Expected) -> Result<Elements<'a>, Error> {
+        match self.value {
+            Value::Array(values) => {
+                Ok(Elements { values: values.into_iter().enumerate(), trail: self.trail, unknown: self.unknown })
+            }
+            _ => Err(self.mismatch(expected)),
+        }
+    }
+
+    fn fields(self, expected: &dyn Expected) -> Result<Fields<'a>, Error> {
+        match self.value {
+            Value::Object(fields) => {
+                Ok(Fields { fields: fields.into_iter(), next: None, trail: self.trail, unknown: self.unknown })
+            }
+            _ => Err(self.mismatch(expected)),
+        }
+    }
+
     #[cold]
     fn mismatch(&self, expected: &dyn Expected) -> Error {
         let found = match &self.value {
@@ -129,7 +147,7 @@ macro_rules! numbers {
     ($($method:ident)*) => {$(
         fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
             match &self.value {
-                Value::Number(number) => visit_number(number, visitor).map_err(|error| self.trail.place(error)),
+                Value::Number(number) => visit_number(number, visitor),
                 _ => Err(self.mismatch(&visitor)),
             }
         }
@@ -168,7 +186,7 @@ impl<'de> Deserializer<'de> for Noting<'_> {
 
     fn deserialize_string<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
         match self.value {
-            Value::String(text) => visitor.visit_string(text).map_err(|error| self.trail.place(error)),
+            Value::String(text) => visitor.visit_string(text),
             _ => Err(self.mismatch(&visitor)),
         }
     }
@@ -185,24 +203,13 @@ impl<'de> Deserializer<'de> for Noting<'_> {
     }
 
     fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
-        match self.value {
-            Value::Array(values) => {
-                let elements =
-                    Elements { values: values.into_iter().enumerate(), trail: self.trail, unknown: self.unknown };
-                visitor.visit_seq(elements).map_err(|error| self.trail.place(error))
-            }
-            _ => Err(self.mismatch(&visitor)),
-        }
+        let elements = self.elements(&visitor)?;
+        visitor.visit_seq(elements)
     }
 
     fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
-        match self.value {
-            Value::Object(fields) => {
-                let fields = Fields::new(fields, self.trail, self.unknown);
-                visitor.visit_map(fields).map_err(|error| self.trail.place(error))
-            }
-            _ => Err(self.mismatch(&visitor)),
-        }
+        let fields = self.fields(&visitor)?;
+        visitor.visit_map(fields)
     }
 
     fn deserialize_struct<V: Visitor<'de>>(
@@ -221,7 +228,7 @@ impl<'de> Deserializer<'de> for Noting<'_> {
         visitor: V,
     ) -> Result<V::Value, Error> {
         match self.value {
-            Value::String(variant) => visitor.visit_enum(Variant(variant)).map_err(|error| self.trail.place(error)),
+            Value::String(variant) => visitor.visit_enum(Variant(variant)),
             _ => Err(self.mismatch(&visitor)),
         }
     }
@@ -248,7 +255,10 @@ impl<'de> SeqAccess<'de> for Elements<'_> {
     fn next_element_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<Option<S::Value>, Error> {
         let Some((index, value)) = self.values.next() else { return Ok(None) };
         let trail = Trail::Index(self.trail, index);
-        seed.deserialize(Noting { value, trail: &trail, unknown: self.unknown }).map(Some)
+        match seed.deserialize(Noting { value, trail: &trail, unknown: self.unknown }) {
+            Ok(element) => Ok(Some(element)),
+            Err(error) => Err(trail.place(error)),
+        }
     }
 
     fn size_hint(&self) -> Option<usize> {
@@ -263,9 +273,14 @@ struct Fields<'a> {
     unknown: &'a RefCell<Vec<Path>>,
 }
 
-impl<'a> Fields<'a> {
-    fn new(fields: Map<String, Value>, trail: &'a Trail<'a>, unknown: &'a RefCell<Vec<Path>>) -> Self {
-        Self { fields: fields.into_iter(), next: None, trail, unknown }
+impl Fields<'_> {
+    fn advance(&mut self) -> Option<&str> {
+        self.next = self.fields.next();
+        self.next.as_ref().map(|(key, _)| key.as_str())
+    }
+
+    fn take(&mut self) -> Result<(String, Value), Error> {
+        self.next.take().ok_or_else(|| Error::custom("a value without a key"))
     }
 }
 
@@ -273,16 +288,20 @@ impl<'de> MapAccess<'de> for Fields<'_> {
     type Error = Error;
 
     fn next_key_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<Option<S::Value>, Error> {
-        let Some((key, value)) = self.fields.next() else { return Ok(None) };
-        let known: StringDeserializer<Error> = key.clone().into_deserializer();
-        self.next = Some((key, value));
-        seed.deserialize(known).map(Some)
+        let Some(key) = self.advance() else { return Ok(None) };
+        match seed.deserialize(StrDeserializer::new(key)) {
+            Ok(known) => Ok(Some(known)),
+            Err(error) => Err(error),
+        }
     }
 
     fn next_value_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<S::Value, Error> {
-        let Some((key, value)) = self.next.take() else { return Err(Error::custom("a value without a key")) };
+        let (key, value) = self.take()?;
         let trail = Trail::Key(self.trail, &key);
-        seed.deserialize(Noting { value, trail: &trail, unknown: self.unknown }).map_err(|error| trail.place(error))
+        match seed.deserialize(Noting { value, trail: &trail, unknown: self.unknown }) {
+            Ok(field) => Ok(field),
+            Err(error) => Err(trail.place(error)),
+        }
     }
 
     fn size_hint(&self) -> Option<usize> {
@@ -298,7 +317,7 @@ impl<'de> EnumAccess<'de> for Variant {
     type Variant = Unit;
 
     fn variant_seed<S: DeserializeSeed<'de>>(self, seed: S) -> Result<(S::Value, Unit), Error> {
-        let name: StringDeserializer<Error> = self.0.into_deserializer();
+        let name: StringDeserializer<Error> = StringDeserializer::new(self.0);
         seed.deserialize(name).map(|variant| (variant, Unit))
     }
 }

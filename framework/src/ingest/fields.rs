@@ -4,7 +4,10 @@
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
-use k8s_openapi::{api::core::v1 as api, apimachinery::pkg::api::resource::Quantity as ApiQuantity};
+use k8s_openapi::{
+    api::core::v1 as api,
+    apimachinery::pkg::{api::resource::Quantity as ApiQuantity, apis::meta::v1::ObjectMeta},
+};
 use thiserror::Error;
 
 use crate::{
@@ -35,7 +38,7 @@ pub enum IngestError {
     /// Something without which the object has no identity.
     #[error("{0} is missing")]
     Missing(&'static str),
-    /// Something of which there is too much to schedule with ([`excess::objects`]).
+    /// Something of which there is too much to schedule with ([`crate::excess::objects`]).
     #[error("{0}")]
     TooLarge(String),
 }
@@ -58,23 +61,53 @@ pub(super) fn within<T>(object: T, excess: Option<String>) -> Result<T, IngestEr
 /// A list of resources by name.
 pub(super) type ResourceList = BTreeMap<String, ApiQuantity>;
 
+/// An amount, exact.
+///
+/// # Errors
+/// It does not parse or is negative; the path is written out only then.
+pub(super) fn quantity(amount: &ApiQuantity, path: impl Fn() -> String) -> Result<Quantity, IngestError> {
+    let quantity = Quantity::parse(&amount.0).map_err(|source| IngestError::Quantity { path: path(), source })?;
+    match quantity.is_negative() {
+        true => Err(IngestError::Negative { path: path(), value: amount.0.clone() }),
+        false => Ok(quantity),
+    }
+}
+
 /// The amounts of a list, exact.
 ///
 /// # Errors
-/// The first amount that does not parse or is negative, with its path, which is not written out for any other.
+/// The first amount that does not parse or is negative.
 pub(super) fn quantities(
     list: Option<&ResourceList>,
     path: impl fmt::Display,
 ) -> Result<BTreeMap<String, Quantity>, IngestError> {
-    let parse = |(name, text): (&String, &ApiQuantity)| {
-        let path = || format!("{path}[{name}]");
-        let quantity = Quantity::parse(&text.0).map_err(|source| IngestError::Quantity { path: path(), source })?;
-        if quantity.is_negative() {
-            return Err(IngestError::Negative { path: path(), value: text.0.clone() });
-        }
-        Ok((name.clone(), quantity))
-    };
-    list.into_iter().flatten().map(parse).collect()
+    let read =
+        |(name, amount): (&String, &ApiQuantity)| Ok((name.clone(), quantity(amount, || format!("{path}[{name}]"))?));
+    list.into_iter().flatten().map(read).collect()
+}
+
+/// `metadata.name`.
+///
+/// # Errors
+/// It is missing or empty.
+pub(super) fn name(metadata: &ObjectMeta) -> Result<Arc<str>, IngestError> {
+    present(metadata.name.as_deref(), "metadata.name")
+}
+
+/// `metadata.namespace`.
+///
+/// # Errors
+/// It is missing or empty.
+pub(super) fn namespace(metadata: &ObjectMeta) -> Result<Arc<str>, IngestError> {
+    present(metadata.namespace.as_deref(), "metadata.namespace")
+}
+
+/// A field without which an object has no identity.
+///
+/// # Errors
+/// It is missing or empty.
+pub(super) fn present(value: Option<&str>, field: &'static str) -> Result<Arc<str>, IngestError> {
+    value.filter(|value| !value.is_empty()).map(text).ok_or(IngestError::Missing(field))
 }
 
 pub(super) fn resources(list: &BTreeMap<String, Quantity>) -> Resources {

@@ -4,6 +4,8 @@
 //! Knows: the fields of a pod that scheduling reads. Must not know: the Kubernetes objects they come from (that is
 //! [`crate::ingest`]) or any plugin.
 
+mod term;
+
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -11,6 +13,8 @@ use crate::{
     declared::DeclaredFeatures, devices::claimed::PodDevices, extension::PodField, labels::LabelSelector,
     resources::Resources, trace::Parent, volumes::mounts::PodVolumes,
 };
+
+pub use term::{NodeTerm, Requirement};
 
 /// The number that the owner of the cluster state gave to a [`Class`]; never used twice within one epoch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -173,26 +177,6 @@ impl PodAffinity {
         let required = self.required.iter().chain(&self.required_anti);
         required.chain(self.preferred.iter().chain(&self.preferred_anti).map(|(_, term)| term))
     }
-}
-
-/// One term of a node affinity: all its requirements must hold.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct NodeTerm {
-    /// Requirements on labels.
-    pub expressions: Vec<Requirement>,
-    /// Requirements on fields; the only field is `metadata.name`.
-    pub fields: Vec<Requirement>,
-}
-
-/// One requirement of a term.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Requirement {
-    /// Label key or field name.
-    pub key: Arc<str>,
-    /// The operator as written (`In`, `NotIn`, `Exists`, `DoesNotExist`, `Gt`, `Lt`); an unknown one matches nothing.
-    pub operator: Arc<str>,
-    /// The values.
-    pub values: Vec<Arc<str>>,
 }
 
 /// A toleration.

@@ -7,40 +7,39 @@
 //!
 //! Knows: the shapes. Must not know: any plugin, shards, or who asks.
 
+mod counted;
+mod event;
 mod facts;
 mod fallible;
 mod kind;
 pub mod labels;
+mod lack;
 pub mod objects;
 mod pod_field;
 mod point;
 
-pub use facts::{DefaultSelector, Facts};
-pub use fallible::{FallibleScore, Normalizer};
-pub use kind::Kind;
-use objects::ObjectCache;
-pub use pod_field::{PodField, UnknownPodField, pod_fields};
-pub use point::Point;
-use serde::{Deserialize, Serialize};
-
-use std::sync::Arc;
-
-use indexmap::{IndexMap, IndexSet};
-use smallvec::SmallVec;
+use indexmap::IndexSet;
 
 use crate::{
     class::{Class, PodInfo, Taint},
-    devices::objects::DeviceObject,
     domains::Sums,
-    explain::lack::{Lack, Place},
     interest::Interest,
-    node::NodeInfo,
     profile::{Args, ArgsError, NoArgs, read_args},
     snapshot::{Slot, Snapshot},
     status::{Refusal, Verdict},
     symbols::{Lookup, Symbol},
-    volumes::objects::StorageObject,
 };
+
+pub use crate::registry::pod_fields;
+pub use counted::{Amounts, Domain, Tally, Term};
+pub use event::ClusterEvent;
+pub use facts::{DefaultSelector, Facts};
+pub use fallible::{FallibleScore, Normalizer};
+pub use kind::Kind;
+pub use lack::{Lack, Place};
+use objects::ObjectCache;
+pub use pod_field::{PodField, UnknownPodField};
+pub use point::Point;
 
 /// The highest score after normalising; upstream's `MaxNodeScore`.
 pub const MAX_NODE_SCORE: i64 = 100;
@@ -196,58 +195,6 @@ pub trait NodeScore: Send + Sync {
     }
 }
 
-/// The topology domain of a node for one key; `None` where the node lacks the label.
-pub type Domain = Option<Arc<str>>;
-
-/// Sums over the domains of one plugin, term by term: the part that shards add up.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(from = "Vec<((u16, Arc<str>), i64)>", into = "Vec<((u16, Arc<str>), i64)>")]
-pub struct Tally(pub IndexMap<(u16, Arc<str>), i64>);
-
-impl From<Vec<((u16, Arc<str>), i64)>> for Tally {
-    fn from(counts: Vec<((u16, Arc<str>), i64)>) -> Self {
-        Self(counts.into_iter().collect())
-    }
-}
-
-impl From<Tally> for Vec<((u16, Arc<str>), i64)> {
-    fn from(tally: Tally) -> Self {
-        tally.0.into_iter().collect()
-    }
-}
-
-impl Tally {
-    /// Adds to the count of a domain under a term.
-    pub fn add(&mut self, term: u16, domain: &Arc<str>, count: i64) {
-        let sum = self.0.entry((term, Arc::clone(domain))).or_insert(0);
-        *sum = sum.saturating_add(count);
-    }
-}
-
-/// Something that is counted over the domains of one label.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Term {
-    /// The label, as a number of the snapshot's table.
-    pub key: Symbol,
-    /// Nodes without the label are one domain, together with those whose value is empty. Otherwise they are in none.
-    pub lacking_is_empty: bool,
-    /// A domain is known as soon as a node of it counts, also where nothing is counted.
-    pub knows_empty: bool,
-    /// The score has to tell the domains apart, not only their counts.
-    pub distinguishes: bool,
-}
-
-impl Term {
-    /// A term over a label, of which only domains are known where something is counted.
-    #[must_use]
-    pub const fn over(key: Symbol) -> Self {
-        Self { key, lacking_is_empty: false, knows_empty: false, distinguishes: false }
-    }
-}
-
-/// What one pod adds to each term, terms that it adds nothing to left out.
-pub type Amounts = SmallVec<[(u16, i64); 4]>;
-
 /// What filters and scores over domains share: what is counted, where, and what each pod adds. Everything is linear: a
 /// domain's count is the sum over its nodes that count, of what the pods on them add.
 pub trait Domains: Send + Sync {
@@ -331,69 +278,6 @@ pub struct Extremes {
 /// Maps a raw score into 0..=100 once the feasible nodes are known. Every plugin of kube-scheduler that normalises
 /// needs no more of them than their extremes.
 pub type Normalize = fn(raw: i64, extremes: Extremes) -> i64;
-
-/// Something that happened in the cluster and may make room for a pod that was refused.
-#[derive(Debug, Clone, Copy)]
-pub enum ClusterEvent<'a> {
-    /// A node appeared.
-    NodeAdded(&'a NodeInfo),
-    /// A node changed.
-    NodeUpdated {
-        /// Before.
-        old: &'a NodeInfo,
-        /// After.
-        new: &'a NodeInfo,
-    },
-    /// A node went away.
-    NodeRemoved(&'a NodeInfo),
-    /// A pod took a node.
-    PodAdded(&'a Class),
-    /// A pod that holds a node is of another class than before.
-    PodUpdated {
-        /// Before.
-        old: &'a Class,
-        /// After.
-        new: &'a Class,
-    },
-    /// A pod that held a node went away.
-    PodRemoved(&'a Class),
-    /// The pod itself that was refused is of another class than before.
-    TargetUpdated {
-        /// Before.
-        old: &'a Class,
-        /// After.
-        new: &'a Class,
-    },
-    /// A namespace appeared, changed its labels or went away.
-    NamespaceChanged(&'a str),
-    /// A service or controller of a namespace, and so what default spread constraints count, changed.
-    SelectorChanged(&'a str),
-    /// An object of storage appeared, changed or went away, as the API has it.
-    StorageChanged {
-        /// Before; `None` where it was not there.
-        old: Option<&'a StorageObject>,
-        /// After; `None` where it is gone.
-        new: Option<&'a StorageObject>,
-    },
-    /// An object of Dynamic Resource Allocation appeared, changed or went away.
-    DeviceChanged {
-        /// Before; `None` where it was not there.
-        old: Option<&'a DeviceObject>,
-        /// After; `None` where it is gone.
-        new: Option<&'a DeviceObject>,
-    },
-}
-
-impl ClusterEvent<'_> {
-    /// kube-scheduler's word for the event, such as `NodeAdd`. Where several things have changed at once, which are several
-    /// events there, the first of them in its order.
-    ///
-    /// Source: `ClusterEvent.Label`, `NodeSchedulingPropertiesChange` and `PodSchedulingPropertiesChange`.
-    #[must_use]
-    pub fn label(&self) -> &'static str {
-        labels::of(self)
-    }
-}
 
 /// A plugin; a [`Registry`](crate::registry::Registry) holds all of them. Every method has the answer of a plugin
 /// without that extension point.

@@ -2,20 +2,15 @@
 //!
 //! Knows: the fields of Pod and Node, the objects of storage, and selectors of others; API defaults not included. Must not know: where the objects come from.
 
-use std::{fmt, sync::Arc};
+use std::sync::Arc;
 
-use k8s_openapi::{
-    api::core::v1 as api,
-    apimachinery::pkg::{api::resource::Quantity as ApiQuantity, apis::meta::v1::ObjectMeta},
-};
-use thiserror::Error;
+use k8s_openapi::{api::core::v1 as api, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 
 use crate::{
-    class::{NodeTerm, PodInfo, Requirement, Scheduled, Taint, Toleration},
+    class::{PodInfo, Scheduled, Taint},
     declared::DeclaredFeatures,
     excess,
     node::NodeInfo,
-    quantity::{Quantity, QuantityError},
     resources::Resources,
     trace::{self, Context, Parent},
 };
@@ -23,6 +18,7 @@ use crate::{
 pub mod budgets;
 pub mod device_objects;
 mod devices;
+mod fields;
 mod mounts;
 mod pod;
 pub mod pod_group;
@@ -32,69 +28,9 @@ pub mod selectors;
 pub mod storage;
 mod unreadable;
 
-/// Why an object cannot be scheduled with.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum IngestError {
-    /// A quantity that does not parse.
-    #[error("{path}: {source}")]
-    Quantity {
-        /// The field.
-        path: String,
-        /// What is wrong with it.
-        source: QuantityError,
-    },
-    /// A quantity below zero.
-    #[error("{path}: {value:?} is negative; a resource is never less than 0")]
-    Negative {
-        /// The field.
-        path: String,
-        /// The text.
-        value: String,
-    },
-    /// Something without which the object has no identity.
-    #[error("{0} is missing")]
-    Missing(&'static str),
-    /// Something of which there is too much to schedule with ([`excess::objects`]).
-    #[error("{0}")]
-    TooLarge(String),
-}
-
-// === impl IngestError ===
-
-impl IngestError {
-    /// Whether the object can be read, and there is too much in it.
-    #[must_use]
-    pub const fn is_too_large(&self) -> bool {
-        matches!(self, Self::TooLarge(_))
-    }
-}
-
-/// An object that is within the bounds.
-fn within<T>(object: T, excess: Option<String>) -> Result<T, IngestError> {
-    excess.map_or(Ok(object), |excess| Err(IngestError::TooLarge(excess)))
-}
-
-/// A list of resources by name.
-pub(crate) type ResourceList = std::collections::BTreeMap<String, ApiQuantity>;
-
-/// The amounts of a list, exact.
-///
-/// # Errors
-/// The first amount that does not parse or is negative, with its path, which is not written out for any other.
-pub(crate) fn quantities(
-    list: Option<&ResourceList>,
-    path: impl fmt::Display,
-) -> Result<std::collections::BTreeMap<String, Quantity>, IngestError> {
-    let parse = |(name, text): (&String, &ApiQuantity)| {
-        let path = || format!("{path}[{name}]");
-        let quantity = Quantity::parse(&text.0).map_err(|source| IngestError::Quantity { path: path(), source })?;
-        if quantity.is_negative() {
-            return Err(IngestError::Negative { path: path(), value: text.0.clone() });
-        }
-        Ok((name.clone(), quantity))
-    };
-    list.into_iter().flatten().map(parse).collect()
-}
+pub use fields::{IngestError, node_term};
+use fields::{quantities, resources, text, within};
+use selectors::labels;
 
 /// A pod. One that stands on a node is read whatever its amounts are: all of a resource is charged whose amount is none.
 ///
@@ -197,50 +133,12 @@ pub fn node(node: &api::Node) -> Result<NodeInfo, IngestError> {
     within(node, excess)
 }
 
-pub(crate) fn resources(list: &std::collections::BTreeMap<String, Quantity>) -> Resources {
-    Resources::from_quantities(list.iter().map(|(name, quantity)| (name.as_str(), *quantity)))
-}
-
-pub(crate) fn labels(metadata: &ObjectMeta) -> Vec<(Arc<str>, Arc<str>)> {
-    selectors::namespace_labels(metadata.labels.as_ref())
-}
-
 fn taint(taint: &api::Taint) -> Taint {
     Taint {
         key: text(&taint.key),
         value: text(taint.value.as_deref().unwrap_or_default()),
         effect: text(&taint.effect),
     }
-}
-
-pub(crate) fn toleration(toleration: &api::Toleration) -> Toleration {
-    let field = |field: &Option<String>| text(field.as_deref().unwrap_or_default());
-    Toleration {
-        key: field(&toleration.key),
-        operator: field(&toleration.operator),
-        value: field(&toleration.value),
-        effect: field(&toleration.effect),
-    }
-}
-
-/// A term of a node affinity.
-#[must_use]
-pub fn node_term(term: &api::NodeSelectorTerm) -> NodeTerm {
-    let requirements =
-        |list: &Option<Vec<api::NodeSelectorRequirement>>| list.iter().flatten().map(requirement).collect::<Vec<_>>();
-    NodeTerm { expressions: requirements(&term.match_expressions), fields: requirements(&term.match_fields) }
-}
-
-fn requirement(requirement: &api::NodeSelectorRequirement) -> Requirement {
-    Requirement {
-        key: text(&requirement.key),
-        operator: text(&requirement.operator),
-        values: requirement.values.iter().flatten().map(text).collect(),
-    }
-}
-
-pub(crate) fn text(text: impl AsRef<str>) -> Arc<str> {
-    Arc::from(text.as_ref())
 }
 
 #[cfg(test)]

@@ -5,17 +5,12 @@
 //!
 //! Knows: what a process asks of the holder of modules. Must not know: what a module is written in, or what runs it.
 
-use std::{collections::BTreeSet, fmt, sync::Arc};
+use std::{fmt, sync::Arc};
 
 use serde_json::Value;
 
-use crate::{
-    explain::shard::Local,
-    extension::Plugin,
-    preemption::Outcome,
-    profile::Profile,
-    shard::{FromWorker, Reply},
-};
+pub use crate::shard::numbers;
+use crate::{extension::Plugin, profile::Profile};
 
 /// The field of a plugin's arguments that makes it a module: where it is.
 pub const URL_FIELD: &str = "guestURL";
@@ -151,29 +146,6 @@ pub fn named(profile: &Profile) -> impl Iterator<Item = (&str, Digest)> {
         let digest = args.get(URL_FIELD).and_then(|_| args.get(DIGEST_FIELD)).and_then(Value::as_str)?;
         Some((name.as_str(), Digest::read(digest)?))
     })
-}
-
-/// The numbers in an answer for which some module may have words.
-#[must_use]
-pub fn numbers(answer: &FromWorker) -> BTreeSet<u64> {
-    match &answer.reply {
-        Reply::Evaluated { evaluation, .. } => evaluation.refused.iter().map(|group| group.refusal.detail).collect(),
-        Reply::Rehearsed { outcomes, .. } => {
-            let refused = |outcome: &Outcome| match outcome {
-                Outcome::Refused(_, refusal) => Some(refusal.detail),
-                _ => None,
-            };
-            outcomes.iter().filter_map(refused).collect()
-        }
-        Reply::Explained { page, .. } => {
-            let refused = |local: &Local| match local {
-                Local::Refused(_, refusal) => Some(refusal.detail),
-                Local::Feasible(_) => None,
-            };
-            page.nodes.iter().filter_map(|node| refused(&node.local)).collect()
-        }
-        Reply::Hello { .. } | Reply::Applied { .. } | Reply::Unable { .. } => BTreeSet::new(),
-    }
 }
 
 #[cfg(test)]

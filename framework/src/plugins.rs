@@ -2,7 +2,7 @@
 //!
 //! Knows: their names. Must not know: what any of them does.
 
-use crate::extension::Plugin;
+use crate::{extension::Plugin, registry::Registry};
 
 pub mod default_binder;
 pub mod default_preemption;
@@ -29,7 +29,7 @@ pub mod volume_zone;
 pub mod wakers;
 
 /// All of them, in the order of kube-scheduler's stock configuration.
-pub(crate) const BUILT_IN: &[&dyn Plugin] = &[
+const BUILT_IN: &[&dyn Plugin] = &[
     &scheduling_gates::SchedulingGates,
     &priority_sort::PrioritySort,
     &node_name::NodeName,
@@ -51,3 +51,11 @@ pub(crate) const BUILT_IN: &[&dyn Plugin] = &[
     &default_binder::DefaultBinder,
     &node_declared_features::NodeDeclaredFeatures,
 ];
+
+impl Registry {
+    /// The plugins that are built in.
+    #[must_use]
+    pub const fn built_in() -> Self {
+        Self::of(BUILT_IN)
+    }
+}

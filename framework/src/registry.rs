@@ -6,9 +6,8 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use crate::{
-    extension::Plugin,
+    extension::{Plugin, PodField},
     modules::Modules,
-    plugins::BUILT_IN,
     profile::{Plugins, Profile},
 };
 
@@ -55,12 +54,6 @@ impl std::fmt::Debug for dyn Plugin {
 // === impl Registry ===
 
 impl Registry {
-    /// The plugins that are built in.
-    #[must_use]
-    pub const fn built_in() -> Self {
-        Self::of(BUILT_IN)
-    }
-
     /// These plugins and no others. Of two with the same name the second is never found.
     #[must_use]
     pub const fn of(plugins: &'static [&'static dyn Plugin]) -> Self {
@@ -147,6 +140,18 @@ impl Registry {
     pub fn iter(self) -> impl Iterator<Item = &'static dyn Plugin> {
         self.fixed.iter().copied().chain(self.modules.map(|modules| modules.plugins()).unwrap_or_default())
     }
+}
+
+/// What the plugins of any of these profiles read of pods, sorted, each once: what
+/// [`PodInfo::showing`](crate::class::PodInfo::showing) is to show. The pods of all profiles and of other schedulers show
+/// the same, since plugins also count the pods that stand on nodes.
+#[must_use]
+pub fn pod_fields(registry: Registry, profiles: &[Profile]) -> Vec<PodField> {
+    let of_profile = |profile: &Profile| {
+        let plugins = profile.plugins.names().filter_map(|name| registry.find(name));
+        plugins.flat_map(|plugin| plugin.pod_fields(&profile.args)).collect::<Vec<_>>()
+    };
+    profiles.iter().flat_map(of_profile).collect::<BTreeSet<_>>().into_iter().collect()
 }
 
 #[cfg(test)]

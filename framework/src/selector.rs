@@ -5,16 +5,16 @@
 
 use std::sync::Arc;
 
-use smallvec::SmallVec;
-
 use crate::{
     class::{NodeTerm, Requirement},
     node::NodeInfo,
-    snapshot::{Slot, Snapshot, Values},
     symbols::{Lookup, Symbol, Symbols},
 };
 
+mod over;
 pub(crate) mod spelling;
+
+pub(crate) use over::TermOver;
 
 /// A term that compiled; it matches a node if everything in it does.
 #[derive(Debug)]
@@ -112,31 +112,10 @@ fn name_test(requirement: &Requirement, symbols: &mut Lookup<'_>) -> Result<(boo
 // === impl Term ===
 
 impl Term {
-    /// The term with the columns that it reads, found once for however many nodes are asked about.
-    pub(crate) fn over<'a>(&'a self, nodes: &'a Snapshot) -> TermOver<'a> {
-        let labels = self.labels.iter().map(|(key, test)| (nodes.label_column(*key), test)).collect();
-        TermOver { labels, term: self, nodes }
-    }
-
     fn suits_name(&self, name: Symbol) -> bool {
         self.names
             .iter()
             .all(|&(wanted, other)| if other == Symbol::NONE { !wanted } else { (name == other) == wanted })
-    }
-}
-
-/// A [`Term`] over the nodes of one snapshot.
-pub(crate) struct TermOver<'a> {
-    labels: SmallVec<[(Values<'a, Symbol>, &'a Test); 4]>,
-    term: &'a Term,
-    nodes: &'a Snapshot,
-}
-
-impl TermOver<'_> {
-    /// Whether the node at a position matches.
-    pub(crate) fn matches(&self, slot: Slot) -> bool {
-        self.labels.iter().all(|(column, test)| test.holds(column.get(slot), &self.nodes.symbols))
-            && (self.term.names.is_empty() || self.term.suits_name(self.nodes.name(slot)))
     }
 }
 

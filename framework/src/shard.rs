@@ -3,12 +3,12 @@
 //! Knows: what is said, both ways. Must not know: how it is written on a wire, or who listens.
 
 use serde::{Deserialize, Serialize};
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use crate::{
     class::{Class, ClassId},
     evaluation::Evaluation,
-    explain::shard::Page,
+    explain::shard::{Local, Page},
     extension::Facts,
     modules::Digest,
     node::{NodeId, NodeInfo},
@@ -271,4 +271,27 @@ pub enum Unable {
     /// A plugin panicked.
     #[error("a plugin panicked")]
     Panicked,
+}
+
+/// The numbers in an answer for which some module may have words.
+#[must_use]
+pub fn numbers(answer: &FromWorker) -> BTreeSet<u64> {
+    match &answer.reply {
+        Reply::Evaluated { evaluation, .. } => evaluation.refused.iter().map(|group| group.refusal.detail).collect(),
+        Reply::Rehearsed { outcomes, .. } => {
+            let refused = |outcome: &Outcome| match outcome {
+                Outcome::Refused(_, refusal) => Some(refusal.detail),
+                _ => None,
+            };
+            outcomes.iter().filter_map(refused).collect()
+        }
+        Reply::Explained { page, .. } => {
+            let refused = |local: &Local| match local {
+                Local::Refused(_, refusal) => Some(refusal.detail),
+                Local::Feasible(_) => None,
+            };
+            page.nodes.iter().filter_map(|node| refused(&node.local)).collect()
+        }
+        Reply::Hello { .. } | Reply::Applied { .. } | Reply::Unable { .. } => BTreeSet::new(),
+    }
 }

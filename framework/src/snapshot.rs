@@ -32,15 +32,11 @@ mod scalars;
 
 pub use accounts::Accounts;
 use column::Column;
-pub use column::Values;
+pub use column::{Slot, Values};
+pub(crate) use labels::MAX_NUMBERED;
 use roll::Roll;
+pub use roll::Stamp;
 pub use scalars::ScalarColumn;
-
-/// The position of a node in the columns of one snapshot.
-pub type Slot = u32;
-
-/// Counts the changes of one snapshot; a position whose stamp is above a reader's is news to that reader.
-pub type Stamp = u64;
 
 /// The classes of the pods on one node and how many of each, sorted by class.
 pub type Tenants = Vec<(ClassId, u32)>;

@@ -4,22 +4,13 @@
 pub(crate) mod formatting;
 mod kubernetes;
 mod lists;
+mod operation;
 mod operators;
 pub(crate) mod text;
 mod times;
 
-use crate::value::{Failure, Outcome, Value, convert};
-
-/// A function.
-pub(crate) type Operation = fn(&[Value]) -> Outcome;
-
-/// A function with one implementation for all its overloads.
-#[derive(Debug)]
-pub(crate) struct Singleton {
-    /// Whether it is defined for values of this one's type.
-    pub(crate) takes: fn(&Value) -> bool,
-    pub(crate) operation: Operation,
-}
+pub(crate) use self::operation::{Operation, Singleton};
+use crate::value::{Failure, Value, convert};
 
 /// The implementation of a function that has one for all overloads.
 pub(crate) fn singleton(function: &str) -> Option<&'static Singleton> {

@@ -2,6 +2,7 @@
 
 pub(crate) mod compare;
 pub(crate) mod convert;
+mod failure;
 pub(crate) mod list;
 pub(crate) mod map;
 pub(crate) mod number;
@@ -9,41 +10,8 @@ pub(crate) mod show;
 
 use std::{net::IpAddr, sync::Arc};
 
-pub(crate) use self::{list::List, map::Map};
+pub(crate) use self::{failure::Failure, list::List, map::Map};
 use crate::{format::NamedFormat, net::Cidr, quantity::Quantity, semver::Semver, time::Timestamp, url::Url};
-
-/// Why an evaluation has no value: the text is upstream's.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Failure {
-    /// An error among values: `||` and `&&` may absorb it.
-    Error(Arc<str>),
-    /// The end of the evaluation, whatever stands around it: the cost limit, or what ends upstream's in a panic.
-    Fatal(Arc<str>),
-}
-
-impl Failure {
-    /// An error with a text.
-    pub(crate) fn new(text: impl Into<Arc<str>>) -> Self {
-        Self::Error(text.into())
-    }
-
-    /// The error of operands for which an operation is not defined.
-    pub(crate) fn no_such_overload() -> Self {
-        Self::new("no such overload")
-    }
-
-    /// What upstream makes of a panic of Go's runtime.
-    pub(crate) fn unhashable(go_type: &str) -> Self {
-        Self::Fatal(format!("internal error: runtime error: hash of unhashable type {go_type}").into())
-    }
-
-    /// The text.
-    pub(crate) fn text(&self) -> &str {
-        match self {
-            Self::Error(text) | Self::Fatal(text) => text,
-        }
-    }
-}
 
 /// What an evaluation or a function gives.
 pub(crate) type Outcome = Result<Value, Failure>;

@@ -6,19 +6,19 @@
 //! Source: `structured/internal/incubating/pools_incubating.go`.
 
 mod build;
-use std::{
-    collections::{BTreeMap, btree_map::Entry},
-    sync::Arc,
-};
+mod gather;
+
+use std::sync::Arc;
 
 use super::{
-    inventory::{DeviceNumber, Inventory, Published, Subject},
+    inventory::{DeviceNumber, Subject},
     model::{
         DeviceName,
-        slice::{Device, Nodes, Slice},
+        slice::{Device, Slice},
     },
 };
-use crate::{node::NodeInfo, selector::LoneNode};
+
+pub(super) use gather::may_reach;
 
 /// What a node can reach.
 #[derive(Debug, Clone, Default)]
@@ -91,15 +91,6 @@ pub(super) struct Candidate {
 }
 
 impl NodePools {
-    /// What a node can reach of all slices.
-    #[must_use]
-    pub fn of(node: &NodeInfo, inventory: &Inventory) -> Self {
-        match Gathering::of(node, inventory) {
-            Ok(gathering) => build::all(gathering, inventory),
-            Err(error) => Self { error: Some(format!("gather pool information: {error}")), ..Self::default() },
-        }
-    }
-
     /// How many devices the search may try.
     #[must_use]
     pub const fn len(&self) -> usize {
@@ -148,94 +139,5 @@ impl NodePools {
     pub(super) fn name(&self, candidate: &Candidate) -> DeviceName {
         let (device, _, pool) = self.device(candidate);
         DeviceName { driver: Arc::clone(&pool.driver), pool: Arc::clone(&pool.name), device: Arc::clone(&device.name) }
-    }
-}
-
-/// Whether a slice may matter to a node. One that cannot be told of does.
-pub(super) fn may_reach(slice: &Slice, node: &NodeInfo) -> bool {
-    let mut lone = None;
-    if slice.per_device {
-        return slice.devices.iter().any(|device| is_for(&device.nodes, node, &mut lone).unwrap_or(true));
-    }
-    is_for(&slice.nodes, node, &mut lone).unwrap_or(true)
-}
-
-/// The slices that are relevant for a node, by pool: of each pool the newest generation among them.
-struct Gathering<'a> {
-    pools: BTreeMap<(Arc<str>, Arc<str>), Vec<Relevant<'a>>>,
-}
-
-/// A slice that is relevant for a node.
-struct Relevant<'a> {
-    published: &'a Published,
-    /// For a slice whose devices are for nodes of their own: which of them are for this one.
-    here: Option<Vec<bool>>,
-}
-
-impl<'a> Gathering<'a> {
-    fn of(node: &NodeInfo, inventory: &'a Inventory) -> Result<Self, String> {
-        let mut pools = BTreeMap::new();
-        // Made only where a selector is met: most slices name their node.
-        let mut lone = None;
-        for published in inventory.of_node(&node.name).chain(inventory.of_no_node()) {
-            let slice = &published.slice;
-            if slice.uses_compatibility_groups() {
-                continue;
-            }
-            let nodes = &slice.nodes;
-            let mut here = None;
-            if nodes.name.is_some() || nodes.all || nodes.selector.is_some() {
-                if !is_for(nodes, node, &mut lone)
-                    .map_err(|error| format!("failed to perform node selection for slice {}: {error}", slice.name))?
-                {
-                    continue;
-                }
-            } else if slice.per_device {
-                let devices = slice.devices.iter().map(|device| is_for(&device.nodes, node, &mut lone));
-                let devices: Vec<bool> = devices.collect::<Result<_, String>>().map_err(|error| {
-                    format!("failed to perform node selection for a device in slice {}: {error}", slice.name)
-                })?;
-                if !devices.contains(&true) {
-                    continue;
-                }
-                here = Some(devices);
-            } else {
-                continue;
-            }
-            add(&mut pools, Relevant { published, here });
-        }
-        Ok(Self { pools })
-    }
-}
-
-/// Whether devices are for a node.
-///
-/// Source: `NodeMatches`.
-fn is_for(nodes: &Nodes, node: &NodeInfo, lone: &mut Option<LoneNode>) -> Result<bool, String> {
-    match nodes {
-        Nodes { name: Some(name), .. } => Ok(*name == node.name),
-        Nodes { all: true, .. } => Ok(true),
-        Nodes { selector: Some(terms), .. } => {
-            let lone = lone.get_or_insert_with(|| LoneNode::new(node));
-            lone.matches(&[], Some(terms)).map_err(|error| format!("failed to parse node selector: {error}"))
-        }
-        _ => Ok(false),
-    }
-}
-
-fn add<'a>(pools: &mut BTreeMap<(Arc<str>, Arc<str>), Vec<Relevant<'a>>>, relevant: Relevant<'a>) {
-    let slice = &relevant.published.slice;
-    match pools.entry((Arc::clone(&slice.driver), Arc::clone(&slice.pool))) {
-        Entry::Vacant(entry) => {
-            entry.insert(vec![relevant]);
-        }
-        Entry::Occupied(mut entry) => {
-            let newest = entry.get().first().map_or(i64::MIN, |known| known.published.slice.generation);
-            match slice.generation.cmp(&newest) {
-                std::cmp::Ordering::Less => {}
-                std::cmp::Ordering::Equal => entry.get_mut().push(relevant),
-                std::cmp::Ordering::Greater => *entry.get_mut() = vec![relevant],
-            }
-        }
     }
 }

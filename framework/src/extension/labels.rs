@@ -9,21 +9,28 @@ use crate::{
     volumes::objects::{StorageKind, StorageObject},
 };
 
-use super::ClusterEvent;
+use super::event::ClusterEvent;
 
-pub(super) fn of(event: &ClusterEvent<'_>) -> &'static str {
-    match event {
-        ClusterEvent::NodeAdded(_) => "NodeAdd",
-        ClusterEvent::NodeUpdated { old, new } => node(old, new),
-        ClusterEvent::NodeRemoved(_) => "NodeDelete",
-        ClusterEvent::PodAdded(_) => "AssignedPodAdd",
-        ClusterEvent::PodUpdated { old, new } => assigned(old, new),
-        ClusterEvent::PodRemoved(_) => "AssignedPodDelete",
-        ClusterEvent::TargetUpdated { old, new } => target(old, new),
-        ClusterEvent::NamespaceChanged(_) => "NamespaceUpdate",
-        ClusterEvent::SelectorChanged(_) => "SelectorUpdate",
-        ClusterEvent::StorageChanged { old, new } => storage(*old, *new),
-        ClusterEvent::DeviceChanged { old, new } => device(*old, *new),
+impl ClusterEvent<'_> {
+    /// kube-scheduler's word for the event, such as `NodeAdd`. Where several things have changed at once, which are several
+    /// events there, the first of them in its order.
+    ///
+    /// Source: `ClusterEvent.Label`, `NodeSchedulingPropertiesChange` and `PodSchedulingPropertiesChange`.
+    #[must_use]
+    pub fn label(&self) -> &'static str {
+        match self {
+            Self::NodeAdded(_) => "NodeAdd",
+            Self::NodeUpdated { old, new } => node(old, new),
+            Self::NodeRemoved(_) => "NodeDelete",
+            Self::PodAdded(_) => "AssignedPodAdd",
+            Self::PodUpdated { old, new } => assigned(old, new),
+            Self::PodRemoved(_) => "AssignedPodDelete",
+            Self::TargetUpdated { old, new } => target(old, new),
+            Self::NamespaceChanged(_) => "NamespaceUpdate",
+            Self::SelectorChanged(_) => "SelectorUpdate",
+            Self::StorageChanged { old, new } => storage(*old, *new),
+            Self::DeviceChanged { old, new } => device(*old, *new),
+        }
     }
 }
 

@@ -3,9 +3,7 @@
 //! Knows: which fields there are, and how they are written. Must not know: any plugin, or what a class is for.
 
 use serde::{Deserialize, Serialize};
-use std::{collections::BTreeSet, fmt, str::FromStr, sync::Arc};
-
-use crate::{profile::Profile, registry::Registry};
+use std::{fmt, str::FromStr, sync::Arc};
 
 /// A field of a pod's metadata, written as the downward API writes it: `metadata.name`, `metadata.labels['app']`.
 ///
@@ -63,18 +61,6 @@ impl FromStr for PodField {
             _ => label(text).map(Self::Label).ok_or_else(|| UnknownPodField(text.to_owned())),
         }
     }
-}
-
-/// What the plugins of any of these profiles read of pods, sorted, each once: what
-/// [`PodInfo::showing`](crate::class::PodInfo::showing) is to show. The pods of all profiles and of other schedulers show
-/// the same, since plugins also count the pods that stand on nodes.
-#[must_use]
-pub fn pod_fields(registry: Registry, profiles: &[Profile]) -> Vec<PodField> {
-    let of_profile = |profile: &Profile| {
-        let plugins = profile.plugins.names().filter_map(|name| registry.find(name));
-        plugins.flat_map(|plugin| plugin.pod_fields(&profile.args)).collect::<Vec<_>>()
-    };
-    profiles.iter().flat_map(of_profile).collect::<BTreeSet<_>>().into_iter().collect()
 }
 
 #[cfg(test)]

@@ -7,7 +7,10 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::Time,
 };
 
-use super::{IngestError, selectors::controller_selector, text};
+use super::{
+    fields::{IngestError, text},
+    selectors::controller_selector,
+};
 use crate::{excess::objects, preemption::Budget};
 
 /// A PodDisruptionBudget. One whose selector is [too large](objects::of_selector) protects every pod of its namespace that

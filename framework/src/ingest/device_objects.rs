@@ -7,13 +7,10 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use k8s_openapi::{
     api::{core::v1 as core, resource::v1 as api},
-    apimachinery::pkg::{
-        api::resource::Quantity as ApiQuantity,
-        apis::meta::v1::{ObjectMeta, Time},
-    },
+    apimachinery::pkg::{api::resource::Quantity as ApiQuantity, apis::meta::v1::Time},
 };
 
-use super::{IngestError, node_term, text};
+use super::fields::{IngestError, name, node_term, text};
 use crate::{
     class::NodeTerm,
     devices::{
@@ -41,7 +38,7 @@ pub fn device_class(class: &api::DeviceClass) -> Result<DeviceClass, IngestError
     let none = api::DeviceClassSpec::default();
     let spec = class.spec.as_ref().unwrap_or(&none);
     Ok(DeviceClass {
-        name: text(name(&class.metadata)?),
+        name: name(&class.metadata)?,
         created_s: class.metadata.creation_timestamp.as_ref().map_or(0, seconds),
         selectors: selectors(spec.selectors.as_ref()),
         config: spec.config.iter().flatten().map(|config| configuration(config.opaque.as_ref())).collect(),
@@ -56,7 +53,7 @@ pub fn device_class(class: &api::DeviceClass) -> Result<DeviceClass, IngestError
 pub fn taint_rule(rule: &api::DeviceTaintRule) -> Result<DeviceTaintRule, IngestError> {
     let selector = rule.spec.device_selector.as_ref();
     Ok(DeviceTaintRule {
-        name: text(name(&rule.metadata)?),
+        name: name(&rule.metadata)?,
         selector: selector.map(|selector| TaintSelector {
             driver: selector.driver.as_deref().map(text),
             pool: selector.pool.as_deref().map(text),
@@ -127,14 +124,6 @@ fn amounts(
     let read =
         |(name, value): (&String, &ApiQuantity)| Ok((text(name), amount(value, || format!("{}[{name}]", path()))?));
     list.into_iter().flatten().map(read).collect()
-}
-
-fn name(metadata: &ObjectMeta) -> Result<&str, IngestError> {
-    present(metadata.name.as_deref(), "metadata.name")
-}
-
-fn present<'a>(text: Option<&'a str>, field: &'static str) -> Result<&'a str, IngestError> {
-    text.filter(|text| !text.is_empty()).ok_or(IngestError::Missing(field))
 }
 
 #[cfg(test)]

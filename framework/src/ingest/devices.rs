@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use k8s_openapi::api::core::v1 as api;
 
-use super::text;
+use super::fields::text;
 use crate::{
     devices::{
         amount,

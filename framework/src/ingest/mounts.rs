@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use k8s_openapi::{api::core::v1 as api, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 
-use super::text;
+use super::fields::text;
 use crate::volumes::{
     mounts::{Disk, Inline, Mount, Owner, PodVolumes},
     translate,

@@ -7,9 +7,11 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1 as api;
 
 use super::{
-    IngestError, devices, labels, mounts, node_term, pods,
+    devices,
+    fields::{IngestError, node_term, resources, text, toleration},
+    mounts, pods,
     requests::{self, Amounts, DEFAULT_MEMORY, DEFAULT_MILLI_CPU, Reading},
-    resources, text, toleration,
+    selectors::labels,
 };
 use crate::{
     class::{ANY_IP, Class, HostPort},

@@ -5,7 +5,7 @@
 
 use k8s_openapi::api::scheduling::v1beta1 as api;
 
-use super::{IngestError, text};
+use super::fields::{IngestError, text};
 use crate::pod_group::{GroupCondition, PodGroup};
 
 /// The condition that scheduling writes.

@@ -10,7 +10,7 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::{LabelSelector as ApiSelector, ObjectMeta},
 };
 
-use super::text;
+use super::fields::text;
 use crate::{
     class::{AffinityTerm, Owner, OwnerKind, PodAffinity, SpreadConstraint},
     labels::{self, LabelRequirement, LabelSelector, Labels},

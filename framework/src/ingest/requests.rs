@@ -11,7 +11,7 @@ use std::{
 
 use k8s_openapi::api::core::v1 as api;
 
-use super::{IngestError, ResourceList, quantities};
+use super::fields::{IngestError, ResourceList, quantities, text};
 use crate::quantity::Quantity;
 
 /// Amounts by resource name, exact.
@@ -98,7 +98,7 @@ pub fn extended(spec: &api::PodSpec) -> Vec<Arc<str>> {
     let names = lists.flat_map(|lists| lists.requests.iter().chain(&lists.limits).flat_map(BTreeMap::keys));
     let is_extended = |name: &&String| name.contains('/') && !name.contains("kubernetes.io/");
     let names: BTreeSet<&String> = names.filter(is_extended).collect();
-    names.into_iter().map(super::text).collect()
+    names.into_iter().map(text).collect()
 }
 
 fn is_pod_level(name: &str) -> bool {

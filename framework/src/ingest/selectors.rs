@@ -4,11 +4,11 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector as ApiSelector;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector as ApiSelector, ObjectMeta};
 
 use super::{
+    fields::text,
     pods::{label_map, label_selector},
-    text,
 };
 use crate::{excess::objects, labels::LabelSelector};
 
@@ -16,6 +16,11 @@ use crate::{excess::objects, labels::LabelSelector};
 #[must_use]
 pub fn namespace_labels(labels: Option<&BTreeMap<String, String>>) -> Vec<(Arc<str>, Arc<str>)> {
     labels.into_iter().flatten().map(|(key, value)| (text(key), text(value))).collect()
+}
+
+/// The labels of an object, sorted by key.
+pub(super) fn labels(metadata: &ObjectMeta) -> Vec<(Arc<str>, Arc<str>)> {
+    namespace_labels(metadata.labels.as_ref())
 }
 
 /// What a service or a replication controller selects: nothing without a selector, or with one that is

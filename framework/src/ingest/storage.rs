@@ -8,7 +8,10 @@ use k8s_openapi::{
     apimachinery::pkg::{api::resource::Quantity as ApiQuantity, apis::meta::v1::ObjectMeta},
 };
 
-use super::{IngestError, pods::label_selector, text, within};
+use super::{
+    fields::{self, IngestError, name, namespace, text, within},
+    pods::label_selector,
+};
 use crate::{
     excess::objects,
     quantity::Quantity,
@@ -42,7 +45,7 @@ pub fn storage_class(class: &api::StorageClass) -> Result<StorageClass, IngestEr
     let requirements = terms.clone().flat_map(|term| term.match_label_expressions.iter().flatten());
     let size = terms.clone().count() + requirements.map(|one| 1 + one.values.len()).sum::<usize>();
     let read = StorageClass {
-        name: text(name(&class.metadata)?),
+        name: name(&class.metadata)?,
         provisioner: text(&class.provisioner),
         binding_mode: class.volume_binding_mode.as_deref().map(mode),
         allowed_topologies: terms.map(topology_term).collect(),
@@ -61,7 +64,7 @@ fn topology_term(term: &core::TopologySelectorTerm) -> TopologyTerm {
 /// A missing name.
 pub fn csi_driver(driver: &api::CSIDriver) -> Result<CsiDriver, IngestError> {
     Ok(CsiDriver {
-        name: text(name(&driver.metadata)?),
+        name: name(&driver.metadata)?,
         storage_capacity: driver.spec.storage_capacity == Some(true),
         prevents_if_missing: driver.spec.prevent_pod_scheduling_if_missing == Some(true),
     })
@@ -76,8 +79,8 @@ pub fn csi_driver(driver: &api::CSIDriver) -> Result<CsiDriver, IngestError> {
 pub fn storage_capacity(capacity: &api::CSIStorageCapacity) -> Result<StorageCapacity, IngestError> {
     let topology = capacity.node_topology.as_ref();
     let read = StorageCapacity {
-        namespace: text(namespace(&capacity.metadata)?),
-        name: text(name(&capacity.metadata)?),
+        namespace: namespace(&capacity.metadata)?,
+        name: name(&capacity.metadata)?,
         storage_class: text(&capacity.storage_class_name),
         node_topology: topology.and_then(|topology| label_selector(Some(topology)).ok()),
         capacity: quantity(capacity.capacity.as_ref(), "capacity")?,
@@ -100,7 +103,7 @@ pub fn csi_node(node: &api::CSINode) -> Result<CsiNode, IngestError> {
     migrated_plugins.sort_unstable();
     migrated_plugins.dedup();
     Ok(CsiNode {
-        name: text(name(&node.metadata)?),
+        name: name(&node.metadata)?,
         drivers: node.spec.drivers.iter().map(|driver| (text(&driver.name), limit(driver))).collect(),
         migrated_plugins,
     })
@@ -113,23 +116,11 @@ pub fn csi_node(node: &api::CSINode) -> Result<CsiNode, IngestError> {
 pub fn volume_attachment(attachment: &api::VolumeAttachment) -> Result<VolumeAttachment, IngestError> {
     let spec = &attachment.spec;
     Ok(VolumeAttachment {
-        name: text(name(&attachment.metadata)?),
+        name: name(&attachment.metadata)?,
         attacher: text(&spec.attacher),
         node: text(&spec.node_name),
         volume: spec.source.persistent_volume_name.as_deref().map(text),
     })
-}
-
-fn name(metadata: &ObjectMeta) -> Result<&str, IngestError> {
-    present(metadata.name.as_deref(), "metadata.name")
-}
-
-fn namespace(metadata: &ObjectMeta) -> Result<&str, IngestError> {
-    present(metadata.namespace.as_deref(), "metadata.namespace")
-}
-
-fn present<'a>(text: Option<&'a str>, field: &'static str) -> Result<&'a str, IngestError> {
-    text.filter(|text| !text.is_empty()).ok_or(IngestError::Missing(field))
 }
 
 fn annotation<'a>(metadata: &'a ObjectMeta, key: &str) -> Option<&'a str> {
@@ -156,15 +147,7 @@ fn access_modes(list: Option<&Vec<String>>, unknown: AccessModes) -> AccessModes
 }
 
 fn quantity(amount: Option<&ApiQuantity>, path: &str) -> Result<Option<Quantity>, IngestError> {
-    let parse = |amount: &ApiQuantity| {
-        let parsed = Quantity::parse(&amount.0);
-        let parsed = parsed.map_err(|source| IngestError::Quantity { path: path.to_owned(), source })?;
-        match parsed.is_negative() {
-            true => Err(IngestError::Negative { path: path.to_owned(), value: amount.0.clone() }),
-            false => Ok(parsed),
-        }
-    };
-    amount.map(parse).transpose()
+    amount.map(|amount| fields::quantity(amount, || path.to_owned())).transpose()
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@
 
 use k8s_openapi::{api::core::v1 as api, apimachinery::pkg::api::resource::Quantity as ApiQuantity};
 
-use super::ResourceList;
+use super::fields::ResourceList;
 use crate::quantity::Quantity;
 
 /// More than any node has.

@@ -14,9 +14,8 @@ use smallvec::SmallVec;
 use crate::{
     class::{AffinityTerm, Class},
     domains::Sums,
-    explain::lack::Lack,
     extension::{
-        Amounts, ClusterEvent, DomainFilter, DomainScore, Domains, Extremes, Facts, Filter, Kind, MAX_NODE_SCORE,
+        Amounts, ClusterEvent, DomainFilter, DomainScore, Domains, Extremes, Facts, Filter, Kind, Lack, MAX_NODE_SCORE,
         Normalize, Plugin, PreFilter, PreScore, Preparation, Score, Term,
     },
     interest::Interest,

@@ -9,9 +9,9 @@ use smallvec::SmallVec;
 
 use crate::{
     class::{Class, NodeTerm, Requirement},
-    explain::lack::{Lack, Place},
     extension::{
-        ClusterEvent, Filter, NodeFilter, NodeScore, Normalize, Plugin, PreFilter, PreScore, Preparation, Score,
+        ClusterEvent, Filter, Lack, NodeFilter, NodeScore, Normalize, Place, Plugin, PreFilter, PreScore, Preparation,
+        Score,
     },
     ingest,
     node::NodeInfo,

@@ -5,8 +5,7 @@
 use crate::{
     class::Class,
     declared::DeclaredFeatures,
-    explain::lack::{Lack, Place},
-    extension::{ClusterEvent, Filter, NodeFilter, Plugin, PreFilter, Preparation},
+    extension::{ClusterEvent, Filter, Lack, NodeFilter, Place, Plugin, PreFilter, Preparation},
     plugins::wakers::{NODE_ADD, NODE_FEATURE, TARGET_UPDATE},
     profile::Args,
     snapshot::{Slot, Snapshot},

@@ -6,8 +6,7 @@ use std::sync::Arc;
 
 use crate::{
     class::{Class, Requirement},
-    explain::lack::{Lack, Place},
-    extension::{ClusterEvent, Filter, NodeFilter, Plugin, PreFilter, Preparation},
+    extension::{ClusterEvent, Filter, Lack, NodeFilter, Place, Plugin, PreFilter, Preparation},
     plugins::wakers::NODE_ADD,
     profile::Args,
     snapshot::{Slot, Snapshot},

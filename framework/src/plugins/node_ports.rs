@@ -4,8 +4,7 @@
 
 use crate::{
     class::{Class, HostPort},
-    explain::lack::{Lack, Place},
-    extension::{ClusterEvent, Filter, NodeFilter, Plugin, PreFilter, Preparation},
+    extension::{ClusterEvent, Filter, Lack, NodeFilter, Place, Plugin, PreFilter, Preparation},
     plugins::wakers::{NODE_ADD, POD_DELETE},
     profile::Args,
     snapshot::{Slot, Snapshot},

@@ -10,8 +10,7 @@ use smallvec::SmallVec;
 use crate::{
     class::Class,
     devices::{extended::CLASS_PREFIX, model::class::DeviceClass, objects::DeviceObject},
-    explain::lack::{Lack, Place},
-    extension::{ClusterEvent, Facts, Filter, NodeFilter, Plugin, Preparation, Score},
+    extension::{ClusterEvent, Facts, Filter, Lack, NodeFilter, Place, Plugin, Preparation, Score},
     node::NodeInfo,
     plugins::{
         scorer::{self, Shareholders},

@@ -4,8 +4,7 @@
 
 use crate::{
     class::{Class, Taint},
-    explain::lack::{Lack, Place},
-    extension::{ClusterEvent, Filter, NodeFilter, Plugin, Preparation},
+    extension::{ClusterEvent, Filter, Lack, NodeFilter, Place, Plugin, Preparation},
     plugins::wakers::{NODE_ADD, NODE_TAINT, TARGET_TOLERATION},
     profile::Args,
     snapshot::{Slot, Snapshot},

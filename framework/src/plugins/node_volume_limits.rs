@@ -8,8 +8,7 @@ use smallvec::SmallVec;
 
 use crate::{
     class::Class,
-    explain::lack::{Lack, Place},
-    extension::{ClusterEvent, Filter, Kind, NodeFilter, Plugin, PreFilter, Preparation},
+    extension::{ClusterEvent, Filter, Kind, Lack, NodeFilter, Place, Plugin, PreFilter, Preparation},
     plugins::wakers::{CLAIM_ADD, CSI_NODE_ADD, CSI_NODE_UPDATE, POD_DELETE},
     profile::Args,
     snapshot::{Slot, Snapshot},

@@ -10,10 +10,9 @@ use smallvec::SmallVec;
 use crate::{
     class::{Class, OwnerKind, SpreadConstraint, Toleration},
     domains::Sums,
-    explain::lack::Lack,
     extension::{
-        Amounts, ClusterEvent, DomainFilter, DomainScore, Domains, Extremes, Filter, Kind, MAX_NODE_SCORE, Normalize,
-        Plugin, PreFilter, PreScore, Preparation, Score, Term,
+        Amounts, ClusterEvent, DomainFilter, DomainScore, Domains, Extremes, Filter, Kind, Lack, MAX_NODE_SCORE,
+        Normalize, Plugin, PreFilter, PreScore, Preparation, Score, Term,
     },
     ingest::pods::spread_constraint,
     interest::Interest,

@@ -4,8 +4,7 @@
 
 use crate::{
     class::{Class, Taint, Toleration},
-    explain::lack::{Lack, Place},
-    extension::{ClusterEvent, Filter, NodeFilter, NodeScore, Normalize, Plugin, Preparation, Score},
+    extension::{ClusterEvent, Filter, Lack, NodeFilter, NodeScore, Normalize, Place, Plugin, Preparation, Score},
     plugins::{
         normalize,
         wakers::{NODE_ADD, NODE_TAINT, TARGET_TOLERATION},

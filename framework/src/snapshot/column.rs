@@ -5,7 +5,8 @@
 //!
 //! Knows: when a column is which. Must not know: what the values are.
 
-use super::Slot;
+/// The position of a node in the columns of one snapshot.
+pub type Slot = u32;
 
 /// A vector has at most so many positions for each value when it grows: a label value takes 64 bytes at most then, and 512
 /// nodes of 8,192 are enough for a vector.

@@ -7,8 +7,8 @@
 
 use indexmap::IndexSet;
 
-use super::{Column, Slot, Snapshot};
-use crate::{domains::MAX_NUMBERED, symbols::Symbol};
+use super::{Column, MAX_NUMBERED, Slot, Snapshot};
+use crate::symbols::Symbol;
 
 /// So many bytes of strings may be of the past, besides as many as were in use: 256 KiB are 4,000 names.
 const SPARE_TEXT_BYTES: usize = 256 << 10;

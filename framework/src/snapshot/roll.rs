@@ -12,8 +12,12 @@ use crate::{
     interest::{Interest, LabelPair, Pivot, pivot},
     labels::Labels,
     map::Map,
-    snapshot::{Slot, Stamp},
 };
+
+use super::Slot;
+
+/// Counts the changes of one snapshot; a position whose stamp is above a reader's is news to that reader.
+pub type Stamp = u64;
 
 /// All classes of one snapshot.
 #[derive(Debug, Clone, Default)]

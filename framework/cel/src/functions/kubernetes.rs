@@ -2,7 +2,7 @@
 
 use std::{net::IpAddr, sync::Arc};
 
-use super::Operation;
+use super::operation::Operation;
 use crate::{
     format::NamedFormat,
     net::{Cidr, parse_ip, show},

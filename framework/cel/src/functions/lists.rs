@@ -4,7 +4,10 @@ use std::cmp::Ordering;
 
 use flotilla_planted::planted;
 
-use super::{Operation, Singleton};
+use super::{
+    operation::{Operation, Singleton},
+    operators,
+};
 use crate::value::{Failure, List, Outcome, Value, compare, show};
 
 /// The longest list that `lists.range` makes.
@@ -216,7 +219,7 @@ fn is_sorted(arguments: &[Value]) -> Outcome {
 }
 
 fn sum(arguments: &[Value], zero: Value) -> Outcome {
-    let Some(add) = super::singleton("_+_") else { return Err(Failure::no_such_overload()) };
+    let Some(add) = operators::singleton("_+_") else { return Err(Failure::no_such_overload()) };
     let mut total = zero;
     for value in list(arguments, 0)?.values().iter() {
         if !(add.takes)(value) {

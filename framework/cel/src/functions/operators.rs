@@ -2,7 +2,7 @@
 
 use std::{cmp::Ordering, sync::Arc};
 
-use super::Singleton;
+use super::{operation::Singleton, text};
 use crate::{
     time,
     value::{Failure, Outcome, Value, compare},
@@ -56,9 +56,7 @@ pub(super) fn singleton(function: &str) -> Option<&'static Singleton> {
                 Ok(Value::Int(i64::try_from(size).unwrap_or(i64::MAX)))
             },
         },
-        "matches" => {
-            &Singleton { takes: |value| matches!(value, Value::String(_)), operation: super::text::not_searched }
-        }
+        "matches" => &Singleton { takes: |value| matches!(value, Value::String(_)), operation: text::not_searched },
         "type" => {
             &Singleton { takes: |_| true, operation: |arguments| Ok(Value::Type(Arc::from(arguments[0].type_name()))) }
         }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Operation, formatting};
+use super::{formatting, operation::Operation};
 use crate::value::{Failure, List, Outcome, Value, show};
 
 /// The implementation of an overload.

@@ -1,6 +1,6 @@
 //! Parts of timestamps and durations.
 
-use super::Operation;
+use super::operation::Operation;
 use crate::{
     time::{self, Civil},
     value::{Failure, Outcome, Value},

@@ -7,17 +7,34 @@ use std::{
     sync::Arc,
 };
 
-use super::{Candidate, Consumer, Counters, Gathering, NodePools, Pool, PoolState, Relevant};
-use crate::devices::{
-    inventory::{DeviceNumber, Inventory, Published},
-    model::{
-        slice::{Device, Slice},
-        taint::TaintEffect,
+use super::{
+    Candidate, Consumer, Counters, NodePools, Pool, PoolState,
+    gather::{Gathering, Relevant},
+};
+use crate::{
+    devices::{
+        inventory::{DeviceNumber, Inventory, Published},
+        model::{
+            slice::{Device, Slice},
+            taint::TaintEffect,
+        },
     },
+    node::NodeInfo,
 };
 
+impl NodePools {
+    /// What a node can reach of all slices.
+    #[must_use]
+    pub fn of(node: &NodeInfo, inventory: &Inventory) -> Self {
+        match Gathering::of(node, inventory) {
+            Ok(gathering) => all(gathering, inventory),
+            Err(error) => Self { error: Some(format!("gather pool information: {error}")), ..Self::default() },
+        }
+    }
+}
+
 /// All pools, in the order in which they are tried.
-pub(super) fn all(gathering: Gathering<'_>, inventory: &Inventory) -> NodePools {
+fn all(gathering: Gathering<'_>, inventory: &Inventory) -> NodePools {
     let mut node = NodePools::default();
     let mut last = Vec::new();
     for ((driver, name), mut slices) in gathering.pools {

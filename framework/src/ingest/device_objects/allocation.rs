@@ -11,7 +11,7 @@ use crate::{
         allocation::{AllocatedConfig, Allocation, ConfigSource, DeviceResult},
         claim::{DeviceCondition, DeviceStatus},
     },
-    ingest::{IngestError, text},
+    ingest::fields::{IngestError, text},
 };
 
 pub(super) fn allocation(allocation: &api::AllocationResult) -> Result<Allocation, IngestError> {

@@ -9,13 +9,13 @@ use k8s_openapi::{
     apimachinery::pkg::{api::resource::Quantity as ApiQuantity, apis::meta::v1::OwnerReference},
 };
 
-use super::{allocation, amounts, configuration, name, present, selectors, texts, tolerations};
+use super::{allocation, amounts, configuration, selectors, texts, tolerations};
 use crate::{
     devices::model::{
         claim::{Consumer, Controller, DeviceClaim, EXTENDED_RESOURCE_CLAIM},
         request::{AllocationMode, Ask, ClaimConfig, ClaimSpec, Constraint, ConstraintKind, Request, RequestKind},
     },
-    ingest::{IngestError, text},
+    ingest::fields::{IngestError, name, namespace, present, text},
 };
 
 /// A claim.
@@ -29,9 +29,9 @@ pub fn claim(claim: &api::ResourceClaim) -> Result<DeviceClaim, IngestError> {
     let status = claim.status.as_ref();
     let allocated = status.and_then(|status| status.allocation.as_ref());
     Ok(DeviceClaim {
-        namespace: text(present(metadata.namespace.as_deref(), "metadata.namespace")?),
-        name: text(name(metadata)?),
-        uid: text(present(metadata.uid.as_deref(), "metadata.uid")?),
+        namespace: namespace(metadata)?,
+        name: name(metadata)?,
+        uid: present(metadata.uid.as_deref(), "metadata.uid")?,
         resource_version: text(metadata.resource_version.as_deref().unwrap_or_default()),
         finalizers: texts(metadata.finalizers.as_ref()),
         controller: owners.find(|owner| owner.controller == Some(true)).map(controller),

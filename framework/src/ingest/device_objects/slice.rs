@@ -9,7 +9,7 @@ use k8s_openapi::{
     apimachinery::pkg::api::resource::Quantity as ApiQuantity,
 };
 
-use super::{amount, name, present, taint, terms, texts};
+use super::{amount, taint, terms, texts};
 use crate::{
     devices::{
         amount::Amount,
@@ -18,7 +18,7 @@ use crate::{
         },
     },
     excess::objects,
-    ingest::{IngestError, text, within},
+    ingest::fields::{IngestError, name, present, text, within},
 };
 
 /// A slice.
@@ -33,9 +33,9 @@ pub fn slice(slice: &api::ResourceSlice) -> Result<Slice, IngestError> {
         Ok(CounterSet { name: text(&set.name), counters: counters(&set.counters, path)? })
     };
     let read = Slice {
-        name: text(name(metadata)?),
+        name: name(metadata)?,
         resource_version: text(metadata.resource_version.as_deref().unwrap_or_default()),
-        driver: text(present(Some(&spec.driver), "spec.driver")?),
+        driver: present(Some(&spec.driver), "spec.driver")?,
         pool: text(&spec.pool.name),
         generation: spec.pool.generation,
         slice_count: spec.pool.resource_slice_count,

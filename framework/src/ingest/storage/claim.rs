@@ -4,9 +4,12 @@
 
 use k8s_openapi::api::core::v1 as api;
 
-use super::{access_modes, annotation, class_name, name, namespace, quantity};
+use super::{access_modes, annotation, class_name, quantity};
 use crate::{
-    ingest::{IngestError, pods::label_selector, text},
+    ingest::{
+        fields::{IngestError, name, namespace, text},
+        pods::label_selector,
+    },
     volumes::objects::{AccessModes, Claim},
 };
 
@@ -30,8 +33,8 @@ pub fn claim(claim: &api::PersistentVolumeClaim) -> Result<Claim, IngestError> {
     let phase = claim.status.as_ref().and_then(|status| status.phase.as_deref());
     let selector = spec.selector.as_ref().map(|selector| label_selector(Some(selector)).map_err(text));
     Ok(Claim {
-        namespace: text(namespace(metadata)?),
-        name: text(name(metadata)?),
+        namespace: namespace(metadata)?,
+        name: name(metadata)?,
         uid: text(metadata.uid.as_deref().unwrap_or_default()),
         resource_version: text(metadata.resource_version.as_deref().unwrap_or_default()),
         owner_pod: controller.map(|owner| text(&owner.uid)),

@@ -4,10 +4,13 @@
 
 use k8s_openapi::api::core::v1 as api;
 
-use super::{access_modes, class_name, name, quantity};
+use super::{access_modes, class_name, quantity};
 use crate::{
     excess,
-    ingest::{IngestError, labels, node_term, text, within},
+    ingest::{
+        fields::{IngestError, name, node_term, text, within},
+        selectors::labels,
+    },
     volumes::{
         objects::{AccessModes, ClaimReference, Volume, VolumeSource},
         translate,
@@ -26,7 +29,7 @@ pub fn volume(volume: &api::PersistentVolume) -> Result<Volume, IngestError> {
     let required = spec.node_affinity.as_ref().and_then(|affinity| affinity.required.as_ref());
     let phase = volume.status.as_ref().and_then(|status| status.phase.as_deref());
     let read = Volume {
-        name: text(name(metadata)?),
+        name: name(metadata)?,
         uid: text(metadata.uid.as_deref().unwrap_or_default()),
         resource_version: text(metadata.resource_version.as_deref().unwrap_or_default()),
         labels: labels(metadata),

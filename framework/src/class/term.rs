@@ -1,0 +1,24 @@
+//! Terms of a node affinity, as pods, volumes and devices name nodes.
+
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+/// One term of a node affinity: all its requirements must hold.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct NodeTerm {
+    /// Requirements on labels.
+    pub expressions: Vec<Requirement>,
+    /// Requirements on fields; the only field is `metadata.name`.
+    pub fields: Vec<Requirement>,
+}
+
+/// One requirement of a term.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Requirement {
+    /// Label key or field name.
+    pub key: Arc<str>,
+    /// The operator as written (`In`, `NotIn`, `Exists`, `DoesNotExist`, `Gt`, `Lt`); an unknown one matches nothing.
+    pub operator: Arc<str>,
+    /// The values.
+    pub values: Vec<Arc<str>>,
+}

@@ -5,8 +5,7 @@
 use std::path::{Path, PathBuf};
 
 use flotilla_cluster::{
-    Cluster, Edit, GATE, Gatherer, Loader, Mark, Path as Node, Problems, Sources, Texts,
-    locate, manifest,
+    Cluster, Edit, GATE, Gatherer, Loader, Mark, Path as Node, Problems, Sources, Texts, locate, manifest,
 };
 use flotilla_configuration::{Configuration, features::FeatureGates, named_modules};
 use flotilla_framework::{class::PodInfo, profile::Profile, registry::Registry};

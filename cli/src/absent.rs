@@ -5,9 +5,9 @@
 
 use std::{ffi::OsString, process::ExitCode};
 
-use clap::{CommandFactory as _, Subcommand};
+use clap::Subcommand;
 
-use crate::{args::Args, output::tell};
+use crate::output::tell;
 
 /// Usage errors have this exit code.
 const BAD_INPUT: u8 = 2;
@@ -65,7 +65,7 @@ pub(crate) fn refuse(command: &AbsentCommand) -> ExitCode {
 
 /// Why something cannot be done by this build, and what to type.
 pub(crate) fn message(what: &str) -> String {
-    let version = Args::command().get_version().unwrap_or_default().to_owned();
+    let version = env!("CARGO_PKG_VERSION");
     format!(
         "`{what}` is not in this build of flotilla {version}, which has what needs no cluster. Build it with\n  {BUILD}"
     )

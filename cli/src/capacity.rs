@@ -5,12 +5,13 @@
 
 use std::{process::ExitCode, sync::Arc};
 
+use flotilla_account::why::{self, Why};
+use flotilla_cluster::{Cluster, Nothing};
 use flotilla_configuration::Configuration;
 use flotilla_framework::{class::PodInfo, extension::pod_fields, registry::Registry};
 
 use crate::{
-    cluster::{self, Cluster, Files, Manifests},
-    explain::why::{self, Why},
+    cluster::{self, Files, Manifests},
     input::Inputs,
     output::{Failure, STAYS_PENDING},
     progress::log,
@@ -80,7 +81,7 @@ fn read(
     gates: &flotilla_configuration::features::FeatureGates,
 ) -> Result<(Cluster, Arc<PodInfo>), Failure> {
     let profiles = &configuration.profiles;
-    let (mut files, _) = Files::read(Inputs::of(&args.files, &args.live)?, &mut cluster::Nothing, profiles, gates)?;
+    let (mut files, _) = Files::read(Inputs::of(&args.files, &args.live)?, &mut Nothing, profiles, gates)?;
     let mut model = Model::default();
     files.apply(std::slice::from_ref(&args.pod), &mut model, gates)?;
     let file = args.pod.display();

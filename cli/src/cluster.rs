@@ -4,7 +4,9 @@
 
 use std::path::{Path, PathBuf};
 
-use flotilla_cluster::{Mark, Path as Node, Sources, locate, manifest};
+use flotilla_cluster::{
+    Cluster, Edit, GATE, Gatherer, Loader, Mark, Path as Node, Problems, Sources, Texts, locate, manifest,
+};
 use flotilla_configuration::{Configuration, features::FeatureGates, named_modules};
 use flotilla_framework::{class::PodInfo, profile::Profile, registry::Registry};
 use flotilla_objects::Written as _;
@@ -18,10 +20,6 @@ use crate::{
     output::{Failure, tell},
     progress::progress,
 };
-
-#[cfg(feature = "cluster")]
-pub(crate) use flotilla_cluster::is_read;
-pub(crate) use flotilla_cluster::{Cluster, Edit, GATE, Gatherer, Groups, Loader, Nothing, Place, Problems, Texts};
 
 /// A configuration that says nothing.
 const STOCK: &str = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n";

@@ -4,13 +4,9 @@
 
 use std::process::ExitCode;
 
-use clap::CommandFactory as _;
 use clap_complete::{Shell, generate};
 
-use crate::{
-    args::Args,
-    output::{end, print},
-};
+use crate::output::{end, print};
 
 /// How to install what is printed.
 const INSTALL: &str = "\
@@ -49,9 +45,9 @@ pub(crate) struct CompletionArgs {
     shell: Shell,
 }
 
-/// Runs `flotilla completion`.
-pub(crate) fn command(args: &CompletionArgs) -> ExitCode {
+/// Runs `flotilla completion` for a command line.
+pub(crate) fn command(args: &CompletionArgs, mut line: clap::Command) -> ExitCode {
     let mut script = Vec::new();
-    generate(args.shell, &mut Args::command(), "flotilla", &mut script);
+    generate(args.shell, &mut line, "flotilla", &mut script);
     end(print(|out| out.write_all(&script)).map(|()| ExitCode::SUCCESS))
 }

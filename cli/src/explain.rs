@@ -13,18 +13,17 @@ use std::{
 use anyhow::Context as _;
 use flotilla_account::{
     account::{self, Account},
-    answer::{self, Answer},
-    devices, missing, preemption,
-    telling::told,
-    words,
-    world::{self, World},
+    answer::Answer,
+    preemption,
+    world::World,
 };
+use flotilla_cluster::Texts;
 use flotilla_configuration::Configuration;
 use flotilla_framework::{class::PodInfo, profile::Profile, registry::Registry};
 use tokio::runtime::Runtime;
 
 use crate::{
-    cluster::{self, Manifests, Texts},
+    cluster::{self, Manifests},
     input::Inputs,
     output::Failure,
     page,
@@ -43,7 +42,6 @@ mod telling;
 mod workers;
 
 pub(crate) use args::ExplainArgs;
-pub(crate) use flotilla_account::{telling::Teller, why};
 pub(crate) use telling::tell_all;
 
 use args::Format;

@@ -8,7 +8,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::{cluster::Loader, output::Failure, reach::LiveArgs};
+use flotilla_cluster::Loader;
+
+use crate::{output::Failure, reach::LiveArgs};
 
 /// The largest file that is read: 512 MiB, a dump of some 100,000 pods with everything that controllers write there.
 pub(crate) const MAX_BYTES: u64 = 512 << 20;
@@ -39,10 +41,21 @@ impl<'a> Inputs<'a> {
     /// What the flags say.
     ///
     /// # Errors
-    /// The live cluster cannot be read.
+    /// The live cluster cannot be read, or this build cannot.
     pub(crate) fn of(files: &'a [PathBuf], live: &LiveArgs) -> Result<Self, Failure> {
-        Ok(Self { live: live.read()?, files })
+        Ok(Self { live: read_live(live)?, files })
     }
+}
+
+/// Reads the live cluster, if it is asked for.
+fn read_live(args: &LiveArgs) -> Result<Option<Text>, Failure> {
+    if !args.is_asked() {
+        return Ok(None);
+    }
+    #[cfg(feature = "cluster")]
+    return crate::live::dump(&args.server).map(Some).map_err(Failure::run);
+    #[cfg(not(feature = "cluster"))]
+    Err(Failure::input(vec![crate::absent::message("--live")]))
 }
 
 /// The name and the text of a file; where it goes wrong, `file: sentence` or `file:line:column: sentence`.

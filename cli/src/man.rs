@@ -5,12 +5,10 @@
 use std::{fs, path::PathBuf, process::ExitCode};
 
 use anyhow::Context as _;
+#[cfg(feature = "cluster")]
 use clap::CommandFactory as _;
 
-use crate::{
-    args::Args,
-    output::{Failure, end},
-};
+use crate::output::{Failure, end};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -32,16 +30,16 @@ pub(crate) struct ManArgs {
     directory: PathBuf,
 }
 
-/// Runs `flotilla man`.
-pub(crate) fn command(args: &ManArgs) -> ExitCode {
-    end(write(args).map_err(Failure::run).map(|()| ExitCode::SUCCESS))
+/// Runs `flotilla man`; `line` is the command line of `flotilla`.
+pub(crate) fn command(args: &ManArgs, line: clap::Command) -> ExitCode {
+    end(write(args, line).map_err(Failure::run).map(|()| ExitCode::SUCCESS))
 }
 
-fn write(args: &ManArgs) -> anyhow::Result<()> {
+fn write(args: &ManArgs, line: clap::Command) -> anyhow::Result<()> {
     let directory = &args.directory;
     fs::create_dir_all(directory).with_context(|| format!("cannot create {}", directory.display()))?;
     let commands = [
-        Args::command(),
+        line,
         #[cfg(feature = "cluster")]
         flotilla_coordinator::args::Args::command(),
         #[cfg(feature = "cluster")]

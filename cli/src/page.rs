@@ -7,11 +7,10 @@ use std::io::{self, Write};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use flotilla_account::kept::Kept;
+use flotilla_cluster::Cluster;
 use flotilla_framework::{extender::Extender, extension::Plugin, profile::Profile, registry::Registry};
 use ring::digest::{SHA256, digest};
 use serde::Serialize;
-
-use crate::cluster::Cluster;
 
 pub(crate) mod report;
 pub(crate) use flotilla_account::told;

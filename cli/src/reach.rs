@@ -12,8 +12,6 @@
 
 use std::path::PathBuf;
 
-use crate::{input::Text, output::Failure};
-
 /// Where a live cluster is.
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Live cluster")]
@@ -46,7 +44,7 @@ pub(crate) struct LiveArgs {
 
     /// Which one.
     #[command(flatten)]
-    server: ClusterArgs,
+    pub(crate) server: ClusterArgs,
 }
 
 impl LiveArgs {
@@ -62,20 +60,6 @@ impl LiveArgs {
     pub(crate) fn is_asked(&self) -> bool {
         let ClusterArgs { kubeconfig, context, cluster, user } = &self.server;
         self.live || kubeconfig.is_some() || context.is_some() || cluster.is_some() || user.is_some()
-    }
-
-    /// Reads it, if it is asked for.
-    ///
-    /// # Errors
-    /// It cannot be read, or this build cannot.
-    pub(crate) fn read(&self) -> Result<Option<Text>, Failure> {
-        if !self.is_asked() {
-            return Ok(None);
-        }
-        #[cfg(feature = "cluster")]
-        return crate::live::dump(&self.server).map(Some).map_err(Failure::run);
-        #[cfg(not(feature = "cluster"))]
-        Err(Failure::input(vec![crate::absent::message("--live")]))
     }
 }
 

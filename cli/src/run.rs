@@ -2,11 +2,15 @@
 
 use std::process::ExitCode;
 
+use clap::CommandFactory as _;
 use flotilla_framework::registry::Registry;
 
 #[cfg(not(feature = "cluster"))]
 use crate::absent;
-use crate::{args::Command, capacity, completion, config, explain, man, plugin, replay, simulate, ui, whatif};
+use crate::{
+    args::{Args, Command},
+    capacity, completion, config, explain, man, plugin, replay, simulate, ui, whatif,
+};
 #[cfg(feature = "cluster")]
 use crate::{preflight, shadow, status, top, trace, up};
 
@@ -41,7 +45,7 @@ pub(crate) fn run(command: Command, registry: Registry) -> ExitCode {
         Command::Absent(command) => absent::refuse(&command),
         Command::Config(args) => config::command(&args, registry),
         Command::Plugin(args) => plugin::command(&args),
-        Command::Completion(args) => completion::command(&args),
-        Command::Man(args) => man::command(&args),
+        Command::Completion(args) => completion::command(&args, Args::command()),
+        Command::Man(args) => man::command(&args, Args::command()),
     }
 }

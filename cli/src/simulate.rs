@@ -5,17 +5,18 @@
 
 use std::process::ExitCode;
 
+use flotilla_cluster::{Cluster, Gatherer, Place, Problems};
 use flotilla_configuration::{Configuration, features::FeatureGates};
 use flotilla_framework::{profile::Profile, registry::Registry};
 
 use crate::{
-    args::{FailOn, Format, SimulateArgs},
-    cluster::{self, Cluster, Gatherer, Manifests, Origin, Place, Problems},
+    cluster::{self, Manifests, Origin},
     input::{Inputs, Text},
     output::{Failure, STAYS_PENDING},
     progress::{log, progress},
 };
 
+pub(crate) mod args;
 mod claims;
 mod generate;
 pub(crate) mod ledger;
@@ -27,6 +28,7 @@ pub(crate) mod run;
 pub(crate) mod usage;
 mod volumes;
 
+use args::{FailOn, Format, SimulateArgs};
 use ledger::Outcome;
 use output::Answer;
 pub(crate) use page::Simulated;

@@ -5,12 +5,13 @@
 
 use std::{collections::BTreeMap, process::ExitCode};
 
+use flotilla_cluster::{Cluster, Edit};
 use flotilla_configuration::Configuration;
 use flotilla_framework::registry::Registry;
 use serde_json::{Map, Value};
 
 use crate::{
-    cluster::{self, Cluster, Edit, Files, Manifests, Origin},
+    cluster::{self, Files, Manifests, Origin},
     input::{self, Inputs, Text},
     output::{Failure, STAYS_PENDING},
     progress::log,

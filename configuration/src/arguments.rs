@@ -20,13 +20,14 @@ use flotilla_framework::profile::{
 use flotilla_framework::registry::Registry;
 use serde_json::Value;
 
+use super::affinity;
 use super::catalogue::{self, REMOVED};
 use super::decode::decode;
+use super::header::API_VERSION;
 use super::path::Path;
 use super::plugin_sets::PluginSets;
 use super::report::{Problem, Report, quoted};
 use super::wire::{self, Block};
-use super::{API_VERSION, affinity};
 use crate::features::FeatureGates;
 
 /// The plugins that take arguments.

@@ -12,7 +12,8 @@ use serde_json::{Map, Value, json};
 
 use super::arguments::CONFIGURABLE;
 use super::catalogue::{self, Point};
-use super::{API_VERSION, Configuration, KIND, PluginSet, PluginSets, WrittenProfile};
+use super::header::{API_VERSION, KIND};
+use super::{Configuration, PluginSet, PluginSets, WrittenProfile};
 
 /// The whole configuration.
 pub(super) fn to_v1(configuration: &Configuration) -> Value {

@@ -6,7 +6,11 @@ use serde_json::Value;
 
 use super::path::Path;
 use super::report::{Problem, Report, near_miss, quoted};
-use super::{API_VERSION, KIND};
+
+/// The one `apiVersion` that is read.
+pub const API_VERSION: &str = "kubescheduler.config.k8s.io/v1";
+/// The one `kind` that is read.
+pub const KIND: &str = "KubeSchedulerConfiguration";
 
 const GROUP: &str = "kubescheduler.config.k8s.io/";
 const OLD_VERSIONS: [&str; 5] = ["v1alpha1", "v1alpha2", "v1beta1", "v1beta2", "v1beta3"];

@@ -10,7 +10,107 @@ use flotilla_framework::profile::duration;
 use super::path::Path;
 use super::report::{Problem, Report, quoted};
 use super::wire::{self, Block, Duration};
-use super::{ClientConnection, ElectionFlags, LeaderElection};
+
+/// Who leads among several schedulers. Durations are in milliseconds, rounded up.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LeaderElection {
+    /// Whether there is an election at all; there is by default.
+    pub leader_elect: bool,
+    /// How long a lease lasts that is not renewed; 15 seconds by default.
+    pub lease_duration_ms: u64,
+    /// How long a leader tries to renew before it gives up; 10 seconds by default, always less than the lease.
+    pub renew_deadline_ms: u64,
+    /// How long to wait between tries; 2 seconds by default.
+    pub retry_period_ms: u64,
+    /// Always `leases` where there is an election.
+    pub resource_lock: String,
+    /// The name of the Lease; `flotilla` by default.
+    pub resource_name: String,
+    /// The namespace of the Lease; `kube-system` by default.
+    pub resource_namespace: String,
+}
+
+/// What flags say of leader election: each overrides the field of its name where it is given.
+///
+/// Source: `Options.ApplyLeaderElectionTo` in `cmd/kube-scheduler/app/options/options.go`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ElectionFlags {
+    /// `--leader-elect`.
+    pub leader_elect: Option<bool>,
+    /// `--leader-elect-lease-duration`, greater than 0.
+    pub lease_duration_ms: Option<u64>,
+    /// `--leader-elect-renew-deadline`, greater than 0.
+    pub renew_deadline_ms: Option<u64>,
+    /// `--leader-elect-retry-period`, greater than 0.
+    pub retry_period_ms: Option<u64>,
+    /// `--leader-elect-resource-lock`.
+    pub resource_lock: Option<String>,
+    /// `--leader-elect-resource-name`.
+    pub resource_name: Option<String>,
+    /// `--leader-elect-resource-namespace`.
+    pub resource_namespace: Option<String>,
+}
+
+impl ElectionFlags {
+    /// Overrides in `election` what is given. Whether that can work is for its user to check.
+    pub fn apply(&self, election: &mut LeaderElection) {
+        fn set<T: Clone>(to: &mut T, given: Option<&T>) {
+            if let Some(given) = given {
+                to.clone_from(given);
+            }
+        }
+        set(&mut election.leader_elect, self.leader_elect.as_ref());
+        set(&mut election.lease_duration_ms, self.lease_duration_ms.as_ref());
+        set(&mut election.renew_deadline_ms, self.renew_deadline_ms.as_ref());
+        set(&mut election.retry_period_ms, self.retry_period_ms.as_ref());
+        set(&mut election.resource_lock, self.resource_lock.as_ref());
+        set(&mut election.resource_name, self.resource_name.as_ref());
+        set(&mut election.resource_namespace, self.resource_namespace.as_ref());
+    }
+}
+
+impl Default for LeaderElection {
+    /// kube-scheduler's defaults but for the name of the Lease: a process that holds kube-scheduler's own Lease
+    /// takes scheduling away from it, which must be set explicitly in the configuration.
+    fn default() -> Self {
+        Self {
+            leader_elect: true,
+            lease_duration_ms: 15_000,
+            renew_deadline_ms: 10_000,
+            retry_period_ms: 2_000,
+            resource_lock: "leases".to_owned(),
+            resource_name: "flotilla".to_owned(),
+            resource_namespace: "kube-system".to_owned(),
+        }
+    }
+}
+
+/// How to talk to the API server.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ClientConnection {
+    /// The path of a kubeconfig file; empty for the service account of the pod.
+    pub kubeconfig: String,
+    /// The `Accept` header; empty for the client's own.
+    pub accept_content_types: String,
+    /// The `Content-Type` header; `application/vnd.kubernetes.protobuf` by default.
+    pub content_type: String,
+    /// Requests per second, 50 by default; negative for no limit.
+    pub qps: f32,
+    /// Requests that may be sent at once; 100 by default, never negative.
+    pub burst: i32,
+}
+
+impl Default for ClientConnection {
+    fn default() -> Self {
+        Self {
+            kubeconfig: String::new(),
+            accept_content_types: String::new(),
+            content_type: "application/vnd.kubernetes.protobuf".to_owned(),
+            qps: 50.0,
+            burst: 100,
+        }
+    }
+}
 
 /// Reads `leaderElection`. Its rules only hold when it is switched on.
 pub(super) fn leader_election(

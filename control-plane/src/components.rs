@@ -14,9 +14,14 @@ use serde_json::{Value, json};
 
 use super::binaries::Binaries;
 use super::credentials::Credentials;
-use super::nodes::{KUBELETS, KWOK_ANNOTATION};
 use super::ports::free_port;
 use super::{AuditLevel, Options};
+
+/// By this annotation a kwok knows the nodes that it keeps alive.
+pub(super) const KWOK_ANNOTATION: &str = "kwok.x-k8s.io/node";
+
+/// The value of that annotation where nothing else is asked for.
+pub(super) const KUBELETS: &str = "fake";
 
 /// A program of the control plane that runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -11,15 +11,10 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use kube::ResourceExt;
 use kube::api::{Api, ListParams};
 
+use super::ControlPlane;
+use super::components::{Component, KUBELETS, KWOK_ANNOTATION};
 use super::create::create_all;
 use super::wait::wait_until;
-use super::{Component, ControlPlane};
-
-/// By this annotation a kwok knows the nodes that it keeps alive.
-pub(super) const KWOK_ANNOTATION: &str = "kwok.x-k8s.io/node";
-
-/// What it says where nothing else is asked for.
-pub(super) const KUBELETS: &str = "fake";
 
 /// The node lifecycle controller takes this taint off once it has seen the node ready.
 const NOT_READY: &str = "node.kubernetes.io/not-ready";

@@ -23,13 +23,14 @@ use crate::access::User;
 mod connection;
 pub mod explain;
 mod guard;
+mod headers;
 pub mod health;
 mod pages;
 pub mod places;
 pub mod status;
 mod tls;
 
-use connection::FIRST_REQUEST_TIMEOUT;
+use connection::{FIRST_REQUEST_TIMEOUT, GRACE};
 use guard::Peer;
 pub use guard::{Guard, TOKEN_AUDIENCE, TOKEN_HEADER};
 pub use pages::{Check, Endpoints, Page, Probe};
@@ -45,8 +46,6 @@ const CONNECTIONS: usize = 32;
 const PER_ADDRESS: usize = 8;
 /// After this long a connection finishes what it is about and closes, so that none is held for ever.
 const CONNECTION_AGE: Duration = Duration::from_secs(300);
-/// For what is under way when a connection or the server is to end. As long as kube-scheduler takes.
-const GRACE: Duration = Duration::from_secs(5);
 /// How often the certificate is read again. Mounted secrets take up to a minute to change anyway.
 const RELOAD_PERIOD: Duration = Duration::from_secs(60);
 /// Before accepting again after the system refused, which it does when it is out of file descriptors.

@@ -22,7 +22,7 @@ use crate::{
     error::{Fault, FaultKind},
     exports::Export,
     instance::Instance,
-    plugin::{Subject, filter_error, out_of_range, score_error},
+    subject::{Subject, Subjectless, filter_error, out_of_range, score_error},
 };
 
 /// The most instances that are kept of a module: as many as threads ask at once.
@@ -62,9 +62,6 @@ pub(crate) struct Batches {
 
 pub(crate) struct BatchFilter(pub(crate) Result<Batches, String>, pub(crate) Subjectless);
 pub(crate) struct BatchScore(pub(crate) Result<Batches, String>, pub(crate) Subjectless);
-
-/// What there is also without a subject.
-pub(crate) type Subjectless = (&'static str, &'static crate::Table);
 
 // === impl Pool ===
 
@@ -196,8 +193,8 @@ impl Batches {
 
 impl BatchFilter {
     fn error(&self, text: &str) -> Refusal {
-        let Self(_, (plugin, table)) = self;
-        filter_error(table, plugin, text)
+        let Self(_, (plugin, tally)) = self;
+        filter_error(tally, plugin, text)
     }
 
     /// For each node 0, or the number of a reason.
@@ -210,9 +207,9 @@ impl BatchFilter {
 
     /// What each code means; the last for one that there is not.
     fn verdicts(&self) -> Vec<Verdict> {
-        let Self(batches, (_, table)) = self;
+        let Self(batches, (_, tally)) = self;
         let refusal = |reason: &crate::describe::Reason| {
-            let number = table.texts().number(&reason.text);
+            let number = tally.texts().number(&reason.text);
             if reason.unresolvable { Refusal::unresolvable(number) } else { Refusal::unschedulable(number) }
         };
         let reasons = batches.as_ref().map_or(&[][..], |batches| &batches.description.reasons);
@@ -234,8 +231,8 @@ impl NodeFilter for BatchFilter {
     }
 
     fn reasons(&self, detail: u64) -> Vec<String> {
-        let Self(_, (_, table)) = self;
-        vec![table.texts().told(detail)]
+        let Self(_, (_, tally)) = self;
+        vec![tally.texts().told(detail)]
     }
 
     fn sieve(&self, nodes: &Snapshot, todo: &mut Vec<Slot>, refused: &mut dyn FnMut(Slot, Refusal)) {
@@ -269,8 +266,8 @@ impl BatchScore {
     }
 
     fn error(&self, text: &str) -> Refusal {
-        let Self(_, (plugin, table)) = self;
-        score_error(table, plugin, text)
+        let Self(_, (plugin, tally)) = self;
+        score_error(tally, plugin, text)
     }
 
     fn raws(&self, nodes: &Snapshot, slots: &[Slot]) -> Result<Vec<i64>, Refusal> {
@@ -290,9 +287,9 @@ impl BatchScore {
         if (0..=most).contains(&raw) {
             return Ok(raw);
         }
-        let Self(_, (plugin, table)) = self;
-        table.count(plugin, FaultKind::Answer);
-        Err(Refusal::error(table.texts().number(&out_of_range(plugin, raw))))
+        let Self(_, (plugin, tally)) = self;
+        tally.count(plugin, FaultKind::Answer);
+        Err(Refusal::error(tally.texts().number(&out_of_range(plugin, raw))))
     }
 }
 
@@ -343,8 +340,8 @@ impl FallibleScore for BatchScore {
     }
 
     fn reasons(&self, detail: u64) -> Vec<String> {
-        let Self(_, (_, table)) = self;
-        vec![table.texts().told(detail)]
+        let Self(_, (_, tally)) = self;
+        vec![tally.texts().told(detail)]
     }
 }
 

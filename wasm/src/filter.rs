@@ -16,12 +16,11 @@ use foldhash::fast::FixedState;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::{
-    batch::Subjectless,
     encode::Nodes,
     error::{Fault, FaultKind},
     instance::{Answer, Instance, Status},
-    plugin::{Subject, filter_error},
-    table::Table,
+    subject::{Subject, Subjectless, filter_error},
+    tally::Tally,
 };
 
 /// So many nodes are put to an instance, so that what it keeps of them stays bounded.
@@ -36,7 +35,7 @@ const LOOKED_AT: usize = 16;
 /// A filter made ready.
 pub(crate) struct ModuleFilter {
     plugin: &'static str,
-    table: &'static Table,
+    tally: &'static Tally,
     asking: Result<Asking<Verdict>, String>,
 }
 
@@ -115,7 +114,7 @@ impl<T: Clone + PartialEq + Hash + Send + std::fmt::Debug> Asking<T> {
             let again = one(&mut None, slot, &bytes).unwrap_or_else(|fault| fail(&fault));
             if again != answers[place] {
                 let fault = impure(shown.name(slot), &answers[place], &again);
-                subject.table.count(subject.plugin, fault.kind);
+                subject.tally.count(subject.plugin, fault.kind);
                 remembered.clear();
                 fresh.into_iter().for_each(|(_, place)| answers[place] = fail(&fault));
             }
@@ -162,8 +161,8 @@ impl<T: Clone + PartialEq> Remembered<T> {
 // === impl ModuleFilter ===
 
 impl ModuleFilter {
-    pub(crate) fn new((plugin, table): Subjectless, subject: Result<Subject, String>) -> Self {
-        Self { plugin, table, asking: subject.map(Asking::new) }
+    pub(crate) fn new((plugin, tally): Subjectless, subject: Result<Subject, String>) -> Self {
+        Self { plugin, tally, asking: subject.map(Asking::new) }
     }
 
     fn verdicts(&self, nodes: &Snapshot, slots: &[Slot]) -> Vec<Verdict> {
@@ -180,20 +179,20 @@ impl ModuleFilter {
     }
 
     fn verdict(&self, subject: &Subject, Answer { status, reason }: Answer) -> Verdict {
-        let number = || self.table.texts().number(&reason);
+        let number = || self.tally.texts().number(&reason);
         match status {
             Status::Success => Ok(()),
             Status::Unschedulable => Err(Refusal::unschedulable(number())),
             Status::Unresolvable => Err(Refusal::unresolvable(number())),
             Status::Skip | Status::Error => {
-                self.table.count(subject.plugin, FaultKind::Status);
+                self.tally.count(subject.plugin, FaultKind::Status);
                 Err(self.error(&reason))
             }
         }
     }
 
     fn error(&self, text: &str) -> Refusal {
-        filter_error(self.table, self.plugin, text)
+        filter_error(self.tally, self.plugin, text)
     }
 }
 
@@ -203,7 +202,7 @@ impl NodeFilter for ModuleFilter {
     }
 
     fn reasons(&self, detail: u64) -> Vec<String> {
-        vec![self.table.texts().told(detail)]
+        vec![self.tally.texts().told(detail)]
     }
 
     fn sieve(&self, nodes: &Snapshot, todo: &mut Vec<Slot>, refused: &mut dyn FnMut(Slot, Refusal)) {

@@ -23,7 +23,9 @@ mod module;
 mod plugin;
 mod score;
 mod state;
+mod subject;
 mod table;
+mod tally;
 mod words;
 
 pub use args::{Limits, Memory, ModuleArgs, NodeField, PodFields};

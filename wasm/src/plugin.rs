@@ -2,16 +2,12 @@
 //!
 //! Source: `wasmPlugin` in `scheduler/plugin/plugin.go` of kubernetes-sigs/kube-scheduler-wasm-extension.
 
-use std::{
-    collections::BTreeSet,
-    sync::{Arc, Mutex, PoisonError, RwLock},
-};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use flotilla_framework::{
-    extension::{Filter, MAX_NODE_SCORE, Plugin, PodField, Point, PreFilter, PreScore, Preparation, Score},
+    extension::{Filter, Plugin, PodField, Point, PreFilter, PreScore, Preparation, Score},
     modules::{Modules as _, Source},
     profile::{Args, ArgsError},
-    status::Refusal,
 };
 use serde_json::Value;
 
@@ -20,13 +16,13 @@ use crate::{
     batch::{BatchFilter, BatchScore, Batches},
     describe::Description,
     encode::{self, ShownPod},
-    error::{Fault, FaultKind},
     exports::{Export, Exports},
     filter::ModuleFilter,
-    instance::{Answer, Instance, Status},
+    instance::Status,
     module::Module,
     score::{ModuleNormalizer, ModuleScore},
     state::Setting,
+    subject::Subject,
     table::Table,
 };
 
@@ -43,19 +39,6 @@ pub(crate) struct ModulePlugin {
 struct Shape {
     points: &'static [Point],
     events: &'static [&'static str],
-}
-
-/// What a module is asked about: a class under arguments.
-#[derive(Debug, Clone)]
-pub(crate) struct Subject {
-    pub(crate) plugin: &'static str,
-    pub(crate) table: &'static Table,
-    pub(crate) module: Arc<Module>,
-    pub(crate) setting: Arc<Setting>,
-    pub(crate) pod: Arc<[u8]>,
-    pub(crate) fields: Arc<[NodeField]>,
-    /// Whether the profile runs PreFilter.
-    pub(crate) is_pre_filtered: bool,
 }
 
 // === impl ModulePlugin ===
@@ -110,7 +93,7 @@ impl ModulePlugin {
         let fields = args.node_fields.as_ref().and_then(|paths| NodeField::read(paths).ok());
         Subject {
             plugin: self.name,
-            table: self.table,
+            tally: self.table.tally(),
             module,
             setting: Arc::new(setting),
             pod,
@@ -145,29 +128,6 @@ fn shown_fields(args: &ModuleArgs, description: Option<&Arc<Description>>) -> Po
     let written = args.pod_fields.as_ref().and_then(|paths| PodFields::read(paths).ok());
     let described = || description.map(|description| description.pod_fields.clone());
     written.or_else(described).unwrap_or_else(PodFields::all)
-}
-
-/// The error of an attempt whose filter failed.
-///
-/// Source: `RunFilterPlugins` in `pkg/scheduler/framework/runtime/framework.go`.
-pub(crate) fn filter_error(table: &Table, plugin: &str, text: &str) -> Refusal {
-    Refusal::error(table.texts().number(&format!("running {plugin:?} filter plugin: {text}")))
-}
-
-/// The error of an attempt whose score failed.
-///
-/// Source: `RunScorePlugins`, as above.
-pub(crate) fn score_error(table: &Table, plugin: &str, text: &str) -> Refusal {
-    let text = format!("running Score plugins: plugin {plugin:?} failed with: {text}");
-    Refusal::error(table.texts().number(&text))
-}
-
-/// Source: `RunScorePlugins`, as above.
-pub(crate) fn out_of_range(plugin: &str, score: i64) -> String {
-    format!(
-        "applying score defaultWeights on Score plugins: plugin {plugin:?} returns an invalid score {score}, it should in \
-         the range of [0, {MAX_NODE_SCORE}] after normalizing"
-    )
 }
 
 impl Plugin for ModulePlugin {
@@ -238,7 +198,7 @@ impl Plugin for ModulePlugin {
 
     fn filter(&self, preparation: &mut Preparation<'_>) -> Option<Filter> {
         let subject = self.prepare(preparation);
-        let own = (self.name, self.table);
+        let own = (self.name, self.table.tally());
         Some(Filter::Node(match Self::batches(subject) {
             Ok(batches) => Box::new(BatchFilter(batches, own)),
             Err(subject) => Box::new(ModuleFilter::new(own, subject)),
@@ -259,7 +219,7 @@ impl Plugin for ModulePlugin {
     }
 
     fn score(&self, preparation: &mut Preparation<'_>) -> Option<Score> {
-        let own = (self.name, self.table);
+        let own = (self.name, self.table.tally());
         let subject = match Self::batches(self.prepare(preparation)) {
             Ok(batches) => return Some(Score::Node(Box::new(BatchScore(batches, own)))),
             Err(subject) => subject,
@@ -274,95 +234,6 @@ impl Plugin for ModulePlugin {
     }
 }
 
-// === impl Subject ===
-
-impl Subject {
-    /// An instance that is ready to judge nodes, or with `scores` to score them, and what `prescore` has said.
-    pub(crate) fn start(&self, scores: bool) -> Result<(Instance, Answer), Fault> {
-        self.counted(self.try_start(scores))
-    }
-
-    fn try_start(&self, scores: bool) -> Result<(Instance, Answer), Fault> {
-        let mut instance = self.module.start(&self.setting, &self.pod)?;
-        let mut answer = Answer { status: Status::Success, reason: String::new() };
-        if self.is_pre_filtered {
-            // It has said already whether the class can be judged.
-            instance.pre_filter()?;
-        }
-        if scores && self.module.exports().has(Export::PreScore) {
-            answer = instance.pre_score()?;
-        }
-        Ok((instance, answer))
-    }
-
-    fn pre_filter(&self) -> Result<(Answer, Option<Vec<String>>), Fault> {
-        let asked = self.module.start(&self.setting, &self.pod).and_then(|mut instance| instance.pre_filter());
-        let asked = self.counted(asked);
-        if let Ok((Answer { status: Status::Error, .. }, _)) = &asked {
-            self.table.count(self.plugin, FaultKind::Status);
-        }
-        asked
-    }
-
-    /// The labels of the events that wake pods; none where any event does.
-    fn events(&self) -> Result<Vec<&'static str>, Fault> {
-        let mut instance = self.module.start(&self.setting, &self.pod)?;
-        if let Some(description) = self.module.description() {
-            let kept = description.events.iter().map(|event| interned(event));
-            return Ok(kept.collect());
-        }
-        if !self.module.exports().has(Export::Enqueue) {
-            return Ok(Vec::new());
-        }
-        Ok(labels(&instance.enqueue()?))
-    }
-
-    /// Counts what has failed.
-    pub(crate) fn counted<T>(&self, asked: Result<T, Fault>) -> Result<T, Fault> {
-        asked.inspect_err(|fault| self.table.count(self.plugin, fault.kind))
-    }
-}
-
-/// kube-scheduler's labels of events of these kinds and actions; none for a wildcard.
-///
-/// Source: `guest/api/clusterevent.go` of kubernetes-sigs/kube-scheduler-wasm-extension.
-fn labels(events: &[(u32, u32)]) -> Vec<&'static str> {
-    const OTHERS: [(u32, [&str; 3]); 8] = [
-        (2, ["PersistentVolumeAdd", "PersistentVolumeDelete", "PersistentVolumeUpdate"]),
-        (3, ["PersistentVolumeClaimAdd", "PersistentVolumeClaimDelete", "PersistentVolumeClaimUpdate"]),
-        (5, ["ResourceClaimAdd", "ResourceClaimDelete", "ResourceClaimUpdate"]),
-        (6, ["StorageClassAdd", "StorageClassDelete", "StorageClassUpdate"]),
-        (7, ["CSINodeAdd", "CSINodeDelete", "CSINodeUpdate"]),
-        (8, ["CSIDriverAdd", "CSIDriverDelete", "CSIDriverUpdate"]),
-        (9, ["CSIStorageCapacityAdd", "CSIStorageCapacityDelete", "CSIStorageCapacityUpdate"]),
-        (0, ["AssignedPodAdd", "AssignedPodDelete", "AssignedPodUpdate"]),
-    ];
-    const NODE: [&str; 6] = [
-        "NodeAdd",
-        "NodeDelete",
-        "NodeUpdateNodeAllocatable",
-        "NodeUpdateNodeLabel",
-        "NodeUpdateNodeTaint",
-        "NodeUpdate",
-    ];
-    let mut labels = BTreeSet::new();
-    for &(kind, actions) in events {
-        let on = |bit: usize| actions & (1 << bit) != 0;
-        if kind == 1 {
-            labels.extend(NODE.into_iter().enumerate().filter(|(bit, _)| on(*bit)).map(|(_, label)| label));
-        } else if let Some((_, [add, delete, update])) = OTHERS.iter().find(|(known, _)| *known == kind) {
-            labels.extend(on(0).then_some(*add));
-            labels.extend(on(1).then_some(*delete));
-            labels.extend((actions >> 2 != 0).then_some(*update));
-            labels.extend((kind == 0 && actions >> 2 != 0).then_some("TargetPodUpdate"));
-        } else {
-            // A wildcard, or a kind that there is no more.
-            return Vec::new();
-        }
-    }
-    labels.into_iter().collect()
-}
-
 /// A list that stays, made once for all that are alike.
 fn kept<T: Clone + PartialEq + Send + Kept>(list: Vec<T>) -> &'static [T] {
     let mut known = T::all().lock().unwrap_or_else(PoisonError::into_inner);
@@ -372,18 +243,6 @@ fn kept<T: Clone + PartialEq + Send + Kept>(list: Vec<T>) -> &'static [T] {
     let list: &'static [T] = list.leak();
     known.push(list);
     list
-}
-
-/// A text that stays, made once for all that are equal: labels of events.
-fn interned(text: &str) -> &'static str {
-    static ALL: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
-    let mut known = ALL.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(known) = known.get(text).copied() {
-        return known;
-    }
-    let text: &'static str = text.to_owned().leak();
-    known.insert(text);
-    text
 }
 
 /// What lists of are kept. As many as modules export and register differently.
@@ -402,22 +261,5 @@ impl Kept for &'static str {
     fn all() -> &'static Mutex<Vec<&'static [Self]>> {
         static ALL: Mutex<Vec<&'static [&'static str]>> = Mutex::new(Vec::new());
         &ALL
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::labels;
-
-    #[test]
-    fn events_of_a_guest_are_kube_schedulers_labels() {
-        assert_eq!(labels(&[(1, 1)]), ["NodeAdd"]);
-        assert_eq!(
-            labels(&[(1, 0b1100), (0, 2)]),
-            ["AssignedPodDelete", "NodeUpdateNodeAllocatable", "NodeUpdateNodeLabel"]
-        );
-        assert_eq!(labels(&[(7, 0b111)]), ["CSINodeAdd", "CSINodeDelete", "CSINodeUpdate"]);
-        assert!(labels(&[(1, 1), (10, 0b11_1111)]).is_empty(), "a wildcard is any event");
-        assert!(labels(&[]).is_empty());
     }
 }

@@ -11,13 +11,12 @@ use flotilla_framework::{
 };
 
 use crate::{
-    batch::Subjectless,
     encode,
     error::{Fault, FaultKind},
     filter::Asking,
     instance::Status,
-    plugin::{Subject, out_of_range, score_error},
-    table::Table,
+    subject::{Subject, Subjectless, out_of_range, score_error},
+    tally::Tally,
 };
 
 type Scored = Result<i64, Refusal>;
@@ -25,7 +24,7 @@ type Scored = Result<i64, Refusal>;
 /// A score made ready.
 pub(crate) struct ModuleScore {
     plugin: &'static str,
-    table: &'static Table,
+    tally: &'static Tally,
     asking: Result<Asking<Scored>, String>,
     normalizer: Option<Arc<ModuleNormalizer>>,
 }
@@ -47,11 +46,11 @@ type Last = (Raws, Result<Vec<i64>, String>);
 
 impl ModuleScore {
     pub(crate) fn new(
-        (plugin, table): Subjectless,
+        (plugin, tally): Subjectless,
         subject: Result<Subject, String>,
         normalizer: Option<Arc<ModuleNormalizer>>,
     ) -> Self {
-        Self { plugin, table, asking: subject.map(Asking::new), normalizer }
+        Self { plugin, tally, asking: subject.map(Asking::new), normalizer }
     }
 
     fn scores(&self, nodes: &Snapshot, slots: &[Slot]) -> Vec<Scored> {
@@ -65,7 +64,7 @@ impl ModuleScore {
                     instance.score().map(|(score, answer)| match answer.status {
                         Status::Success => self.in_range(score),
                         _ => {
-                            self.table.count(subject.plugin, FaultKind::Status);
+                            self.tally.count(subject.plugin, FaultKind::Status);
                             Err(self.error(&answer.reason))
                         }
                     })
@@ -80,12 +79,12 @@ impl ModuleScore {
         if self.normalizer.is_some() || (0..=MAX_NODE_SCORE).contains(&score) {
             return Ok(score);
         }
-        self.table.count(self.plugin, FaultKind::Answer);
-        Err(Refusal::error(self.table.texts().number(&out_of_range(self.plugin, score))))
+        self.tally.count(self.plugin, FaultKind::Answer);
+        Err(Refusal::error(self.tally.texts().number(&out_of_range(self.plugin, score))))
     }
 
     fn error(&self, text: &str) -> Refusal {
-        score_error(self.table, self.plugin, text)
+        score_error(self.tally, self.plugin, text)
     }
 }
 
@@ -126,7 +125,7 @@ impl FallibleScore for ModuleScore {
     }
 
     fn reasons(&self, detail: u64) -> Vec<String> {
-        vec![self.table.texts().told(detail)]
+        vec![self.tally.texts().told(detail)]
     }
 }
 
@@ -143,7 +142,7 @@ impl ModuleNormalizer {
         let asked = self.subject.start(true).and_then(|(mut instance, _)| instance.normalize(raws.into()));
         let (answer, json) = self.subject.counted(asked).map_err(|fault| failed(&fault.text))?;
         if answer.status != Status::Success {
-            self.subject.table.count(plugin, FaultKind::Status);
+            self.subject.tally.count(plugin, FaultKind::Status);
             return Err(failed(&answer.reason));
         }
         let scores = match json {
@@ -157,7 +156,7 @@ impl ModuleNormalizer {
         match scores.iter().find(|score| !(0..=MAX_NODE_SCORE).contains(*score)) {
             None => Ok(scores),
             Some(&score) => {
-                self.subject.table.count(plugin, FaultKind::Answer);
+                self.subject.tally.count(plugin, FaultKind::Answer);
                 Err(out_of_range(plugin, score))
             }
         }

@@ -18,10 +18,9 @@ use serde_json::Value;
 use crate::{
     args::ModuleArgs,
     engine,
-    error::FaultKind,
     module::{Module, digest},
     plugin::ModulePlugin,
-    words::Words,
+    tally::Tally,
 };
 
 /// The most modules that are held: those of a configuration and of the one before it. Of the largest they are 2 GiB, and as
@@ -37,9 +36,8 @@ const MOST_SOURCES: usize = 4096;
 pub struct Table {
     modules: Mutex<Held>,
     plugins: Mutex<BTreeMap<String, &'static ModulePlugin>>,
-    failures: Mutex<BTreeMap<(&'static str, FaultKind), u64>>,
     sources: Mutex<BTreeMap<Source, Result<Digest, String>>>,
-    words: Words,
+    tally: Tally,
 }
 
 #[derive(Debug, Default)]
@@ -58,9 +56,8 @@ impl Table {
         Box::leak(Box::new(Self {
             modules: Mutex::default(),
             plugins: Mutex::default(),
-            failures: Mutex::default(),
             sources: Mutex::default(),
-            words: Words::default(),
+            tally: Tally::default(),
         }))
     }
 
@@ -98,12 +95,8 @@ impl Table {
         plugin.take_shape(&module, args)
     }
 
-    pub(crate) fn count(&self, plugin: &'static str, kind: FaultKind) {
-        *lock(&self.failures).entry((plugin, kind)).or_default() += 1;
-    }
-
-    pub(crate) const fn texts(&self) -> &Words {
-        &self.words
+    pub(crate) const fn tally(&self) -> &Tally {
+        &self.tally
     }
 
     fn held(&self) -> MutexGuard<'_, Held> {
@@ -173,15 +166,15 @@ impl Modules for Table {
     }
 
     fn failures(&self) -> Vec<(&'static str, &'static str, u64)> {
-        lock(&self.failures).iter().map(|(&(plugin, kind), &count)| (plugin, kind.name(), count)).collect()
+        self.tally.failures()
     }
 
     fn words(&self, detail: u64) -> Option<Arc<str>> {
-        self.words.get(detail)
+        self.tally.texts().get(detail)
     }
 
     fn learn(&self, detail: u64, words: &str) {
-        self.words.learn(detail, words);
+        self.tally.texts().learn(detail, words);
     }
 }
 

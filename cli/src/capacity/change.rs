@@ -4,6 +4,8 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
+use flotilla_account::why::{self, Why};
+use flotilla_cluster::Cluster;
 use flotilla_framework::{
     class::{Class, PodInfo, Taint, Toleration},
     explain::lack::Lack,
@@ -12,11 +14,6 @@ use flotilla_framework::{
 };
 
 use flotilla_account::amount::Amount;
-
-use crate::{
-    cluster::Cluster,
-    explain::why::{self, Why},
-};
 
 const HOSTNAME: &str = "kubernetes.io/hostname";
 const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";

@@ -4,12 +4,10 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
+use flotilla_cluster::Cluster;
 use flotilla_framework::{class::PodInfo, node::NodeInfo, resources::Resources};
 
-use crate::{
-    cluster::Cluster,
-    simulate::run::{self, Settings},
-};
+use crate::simulate::run::{self, Settings};
 
 /// What came of placing copies.
 pub(super) struct Count {

@@ -2,9 +2,8 @@
 //!
 //! Knows: where an object has the template of its pods. Must not know: how copies are counted.
 
+use flotilla_cluster::Edit;
 use serde_json::{Map, Value, json};
-
-use crate::cluster::Edit;
 
 /// Takes the pod out of its file.
 #[derive(Default)]

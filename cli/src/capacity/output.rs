@@ -9,11 +9,11 @@ use std::{
 };
 
 use comfy_table::Cell;
+use flotilla_account::why::Refusal;
 use serde::Serialize;
 
 use super::args::Format;
 use crate::{
-    explain::why::Refusal,
     output::{json, printable, table, yaml},
     whatif::output::names,
 };

@@ -4,14 +4,13 @@
 
 use std::sync::Arc;
 
+use flotilla_cluster::Texts;
 use flotilla_framework::{
     class::PodInfo,
     extender::{Extended, Extender, in_order},
 };
 use flotilla_runtime::extender::{self, Callers, Failure, Objects};
 use serde_json::value::RawValue;
-
-use crate::cluster::Texts;
 
 /// A single node is scored too, as plugins score it here.
 const SCORED_FROM: usize = 1;

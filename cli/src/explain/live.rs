@@ -5,6 +5,8 @@
 
 use std::io::{self, Write};
 
+use flotilla_account::{account::Account, answer::Answer, world::World};
+use flotilla_cluster::{Cluster, Gatherer};
 use flotilla_configuration::{Configuration, features::FeatureGates};
 use flotilla_coordinator::serve::explain::{Explained, ExplainedDecision};
 use flotilla_framework::{profile::Profile, registry::Registry};
@@ -14,17 +16,14 @@ use tokio::runtime::Runtime;
 
 use super::{
     Wanted,
-    account::Account,
-    answer::Answer,
     args::{ExplainArgs, Format},
     extenders::Asking,
     hire, table, target,
     telling::Pages,
     workers::Workers,
-    world::World,
 };
 use crate::{
-    cluster::{self, Cluster, Gatherer, Manifests},
+    cluster::{self, Manifests},
     live::{self, Connection, Coordinator, list},
     output::{Failure, printable, tell},
     page,

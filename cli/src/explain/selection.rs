@@ -4,9 +4,8 @@
 
 use std::sync::Arc;
 
+use flotilla_cluster::Cluster;
 use flotilla_framework::class::PodInfo;
-
-use crate::cluster::Cluster;
 
 /// How alike two names must be for one to have been meant by the other, 1 being equal.
 const ALIKE: f64 = 0.8;

@@ -5,9 +5,7 @@
 use std::io::{self, Write};
 
 use comfy_table::{Cell, CellAlignment, Table};
-use flotilla_framework::explain::{Outcome, PluginScore};
-
-use super::{
+use flotilla_account::{
     account::Account,
     answer::name,
     devices,
@@ -15,6 +13,8 @@ use super::{
     words,
     world::World,
 };
+use flotilla_framework::explain::{Outcome, PluginScore};
+
 use crate::output::{printable, table};
 
 /// How much is shown where not everything is.

@@ -8,16 +8,19 @@ use std::{
     sync::Arc,
 };
 
-use flotilla_account::question::is_like_others;
+use flotilla_account::{
+    account::Account,
+    question::is_like_others,
+    telling::{Teller, told},
+    words,
+    world::World,
+};
+use flotilla_cluster::Cluster;
 use flotilla_framework::class::{Class, PodInfo};
 
-use super::{Teller, account::Account, told, words, world::World};
-use crate::{
-    cluster::Cluster,
-    page::{
-        self, Report,
-        report::{Accounts, Stand},
-    },
+use crate::page::{
+    self, Report,
+    report::{Accounts, Stand},
 };
 
 /// The accounts of pods that stay pending. Pods that ask for the same share one.

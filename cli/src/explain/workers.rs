@@ -5,6 +5,7 @@
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use anyhow::{Context as _, bail, ensure};
+use flotilla_account::world::{Subject, World};
 use flotilla_framework::{
     class::ClassId,
     explain::shard::{MAX_PAGE_NODES, Page},
@@ -18,7 +19,6 @@ use flotilla_runtime::conversation::{Connection, Conversation};
 use flotilla_worker_service::ServeError;
 use tokio::task::JoinSet;
 
-use super::world::{Subject, World};
 use crate::workers;
 
 /// How long a worker of the same process may take for one answer; a page of the most nodes takes milliseconds.

@@ -13,8 +13,6 @@ use kube::{
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::cluster;
-
 /// Objects in a page, as the coordinator asks for them.
 const PAGE: u32 = 500;
 /// A pod that has ended uses nothing.
@@ -107,7 +105,7 @@ async fn these(
     each: &mut dyn FnMut(&Kind, Vec<Value>),
 ) -> anyhow::Result<Vec<String>> {
     let mut unread = Vec::new();
-    for kind in kinds.filter(|kind| cluster::is_read(kind.api_version, kind.name)) {
+    for kind in kinds.filter(|kind| flotilla_cluster::is_read(kind.api_version, kind.name)) {
         match list(client, kind, each).await {
             Ok(()) => {}
             // A cluster of another version may not have it.

@@ -10,7 +10,7 @@ use k8s_openapi::{
     apimachinery::pkg::{api::resource::Quantity, apis::meta::v1::ObjectMeta},
 };
 
-use crate::args::{Generate, Labels, Shape};
+use crate::simulate::args::{Generate, Labels, Shape};
 
 pub(super) mod devices;
 mod mixed;

@@ -9,15 +9,15 @@ use std::{
 };
 
 use comfy_table::{Cell, Color};
+use flotilla_cluster::Cluster;
 use serde::Serialize;
 
 use super::{
+    args::Format,
     ledger::{Outcome, Placement},
     usage::{self, Usage},
 };
 use crate::{
-    args::Format,
-    cluster::Cluster,
     output::{has_colours, json, printable, table, yaml},
     page::report::Figures,
 };

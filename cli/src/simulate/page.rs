@@ -7,13 +7,13 @@ use std::{
     sync::Arc,
 };
 
+use flotilla_account::telling::Teller;
+use flotilla_cluster::Cluster;
 use flotilla_framework::{class::PodInfo, node::NodeInfo};
 
-use super::{ledger::Outcome, run::Settings};
+use super::{args::SimulateArgs, ledger::Outcome, run::Settings};
 use crate::{
-    args::SimulateArgs,
-    cluster::Cluster,
-    explain::{Teller, tell_all},
+    explain::tell_all,
     input,
     page::{
         self, Report,

@@ -4,11 +4,11 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
+use flotilla_cluster::Cluster;
 use flotilla_framework::{class::PodInfo, map::Map};
 use flotilla_machine::{action::Preemption, event::Event};
 
 use super::ledger::Ledger;
-use crate::cluster::Cluster;
 
 /// The pods on all nodes, by namespace and name; looked up only, as each placement adds one.
 pub(super) struct Residents {

@@ -10,6 +10,7 @@ use std::{
 };
 
 use anyhow::{Context as _, anyhow, bail};
+use flotilla_cluster::{Cluster, Groups};
 use flotilla_framework::{
     class::PodInfo, extender::Extender, plugins::default_preemption, profile::Profile, registry::Registry,
 };
@@ -35,10 +36,7 @@ use super::{
     rest,
     volumes::Controller,
 };
-use crate::{
-    cluster::{Cluster, Groups},
-    workers,
-};
+use crate::workers;
 
 /// How long the workers may take to join, be configured and be sent their nodes.
 const JOIN_LIMIT: Duration = Duration::from_secs(120);

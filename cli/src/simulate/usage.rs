@@ -4,12 +4,10 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
+use flotilla_account::amount::Amount;
+use flotilla_cluster::Cluster;
 use flotilla_framework::class::PodInfo;
 use serde::Serialize;
-
-use flotilla_account::amount::Amount;
-
-use crate::cluster::Cluster;
 
 /// How much of a resource there is and is taken.
 #[derive(Debug, Clone, PartialEq, Serialize)]

@@ -5,6 +5,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
+use flotilla_cluster::Cluster;
 use flotilla_framework::{
     class::{NodeTerm, PodInfo, Requirement},
     extension::objects::{ObjectKey, Patch},
@@ -17,7 +18,6 @@ use flotilla_machine::{
 };
 
 use super::claims::Claims;
-use crate::cluster::Cluster;
 
 /// The versions of what is written begin here, above those in files.
 const FIRST_VERSION: u64 = 1 << 62;

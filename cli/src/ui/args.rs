@@ -15,9 +15,9 @@ use std::path::{Path, PathBuf};
 use clap::{ArgAction, ArgGroup};
 
 use crate::{
-    args::{Format, Generate, SimulateArgs, parse_generate},
     input,
     reach::{JAEGER, LiveArgs, ReachArgs, parse_jaeger},
+    simulate::args::{Format, Generate, SimulateArgs, parse_generate},
     whatif::{self, Changes, WhatifArgs},
 };
 

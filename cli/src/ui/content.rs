@@ -5,16 +5,15 @@
 use std::{io, sync::Arc};
 
 use anyhow::Context as _;
+use flotilla_account::telling::Teller;
 use flotilla_framework::{class::PodInfo, registry::Registry};
 
 use super::args::UiArgs;
 use crate::{
-    args::SimulateArgs,
-    explain::Teller,
     input::Text,
     output::Failure,
     page::{self, Report, report::Serving},
-    simulate,
+    simulate::{self, args::SimulateArgs},
     whatif::{self, WhatifArgs},
 };
 

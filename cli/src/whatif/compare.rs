@@ -4,16 +4,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use flotilla_account::why::{self, Refusal};
 use flotilla_framework::{profile::Profile, registry::Registry};
 use serde::Serialize;
 
 use super::side::{Side, State};
 use flotilla_account::amount::Amount;
 
-use crate::{
-    explain::why::{self, Refusal},
-    simulate::usage::Usage,
-};
+use crate::simulate::usage::Usage;
 
 /// The answer.
 #[derive(Debug, Serialize)]

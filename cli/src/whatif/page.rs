@@ -8,6 +8,7 @@ use std::{
     sync::Arc,
 };
 
+use flotilla_account::telling::Teller;
 use flotilla_framework::{class::PodInfo, extender::Extender, profile::Profile, registry::Registry};
 
 use super::{
@@ -15,7 +16,7 @@ use super::{
     side::{Side, State},
 };
 use crate::{
-    explain::{Teller, tell_all},
+    explain::tell_all,
     page::{
         self, Report,
         report::{Comparison, Place, Stand},

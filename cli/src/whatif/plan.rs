@@ -4,13 +4,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use flotilla_cluster::Edit;
 use serde_json::{Map, Value, json};
 
 use super::{
     args::Changes,
     survey::{Key, Survey, key},
 };
-use crate::{cluster::Edit, input};
+use crate::input;
 
 const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
 const HOSTNAME: &str = "kubernetes.io/hostname";

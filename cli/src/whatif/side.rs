@@ -7,15 +7,13 @@ use std::{
     sync::Arc,
 };
 
+use flotilla_cluster::Cluster;
 use flotilla_framework::class::PodInfo;
 
-use crate::{
-    cluster::Cluster,
-    simulate::{
-        ledger::{Evicted, Outcome},
-        run::{self, Settings},
-        usage::{self, Usage},
-    },
+use crate::simulate::{
+    ledger::{Evicted, Outcome},
+    run::{self, Settings},
+    usage::{self, Usage},
 };
 
 const ZONE: &str = "topology.kubernetes.io/zone";

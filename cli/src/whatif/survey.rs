@@ -4,9 +4,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use flotilla_cluster::Edit;
 use serde_json::{Map, Value};
-
-use crate::cluster::Edit;
 
 /// Marks the copy of a pod that a kubelet runs by itself.
 const MIRROR: &str = "kubernetes.io/config.mirror";

@@ -9,7 +9,7 @@ mod plugins;
 
 use serde_json::Value;
 
-use super::super::API_VERSION;
+use super::super::header::API_VERSION;
 use super::super::path::Path;
 use super::super::report::{Problem, quoted};
 use super::edit::Edit;

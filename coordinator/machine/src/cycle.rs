@@ -138,7 +138,10 @@ impl Machine {
             Decision::Refuse(diagnosis, PostFilter::Run(objected)) => {
                 self.refuse_beside(now_ms, uid, diagnosis, &objected)
             }
-            Decision::Fail(error) if self.judge.is_held(subject) => self.hold_pod(now_ms, uid, subject, error),
+            Decision::Fail(error) if self.judge.is_held(subject) => {
+                self.hold_pod(now_ms, uid, subject, error);
+                Progress::Decided
+            }
             Decision::Fail(error) => self.fail(now_ms, uid, error),
             Decision::Ask(Want::Offers(subject)) => {
                 self.ask(now_ms, subject);

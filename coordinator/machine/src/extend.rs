@@ -20,7 +20,6 @@ use crate::{
     action::{Action, Extension},
     event::{ExtensionOutcome, TimeMs},
     extending::Extending,
-    groups::GroupKey,
     judge::{
         decision::Attempt,
         reserve::MAX_PREPARATIONS,
@@ -28,7 +27,7 @@ use crate::{
     },
     machine::Machine,
     pods::Stage,
-    subject::{Subject, Uid},
+    subject::{GroupKey, Subject, Uid},
 };
 
 /// What the shell may take on top of the extenders' own timeouts, to read the pod and the nodes that it tells them of.

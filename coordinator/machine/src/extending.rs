@@ -7,7 +7,11 @@ use flotilla_framework::{
     shard::{Generation, RequestId},
 };
 
-use crate::{event::TimeMs, groups::GroupKey, judge::said::Asked, subject::Uid};
+use crate::{
+    event::TimeMs,
+    judge::said::Asked,
+    subject::{GroupKey, Uid},
+};
 
 /// Extenders are being asked. There is one of these at most: the pod at the head of the queue waits for the answer.
 /// Only answers that are given up as lost leave work under way beside it, and each of those has outlasted its own

@@ -28,11 +28,8 @@ use flotilla_framework::{pod_group::PodGroup, shard::Revision};
 use crate::{
     event::TimeMs,
     judge::said::Heard,
-    subject::{Subject, Uid},
+    subject::{GroupKey, Subject, Uid},
 };
-
-/// Namespace and name of a group.
-pub(crate) type GroupKey = (Arc<str>, Arc<str>);
 
 /// All groups that there are, and those that pods name. As large as the number of both.
 #[derive(Debug, Default)]
@@ -80,10 +77,21 @@ pub(crate) struct Group {
     /// What extenders said in that attempt.
     pub(crate) heard: Heard,
     /// Why it is held, see [`held`].
-    pub(crate) held: Option<held::Hold>,
+    pub(crate) held: Option<Hold>,
     /// The condition that was last reported: its status, reason and message, and the generation that it is about.
     pub(crate) told: Option<(bool, &'static str, String, i64)>,
 }
+
+/// Why a group is held, and what its attempt read. Some 100 bytes for each member.
+#[derive(Debug)]
+pub(crate) struct Hold {
+    since_ms: TimeMs,
+    message: String,
+    read: Read,
+}
+
+/// The generation of the group's object, and each waiting member with its profile, its class and the version of the facts of that class.
+type Read = (Option<i64>, Vec<(Uid, Subject, u64)>);
 
 impl Group {
     pub(crate) fn new((namespace, name): &GroupKey) -> Self {

@@ -9,7 +9,6 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use crate::{
-    cycle::Progress,
     event::TimeMs,
     machine::Machine,
     pods::Stage,
@@ -25,17 +24,16 @@ pub(crate) struct Held {
 
 impl Machine {
     /// Holds a pod whose attempt failed.
-    pub(crate) fn hold_pod(&mut self, now_ms: TimeMs, uid: &Uid, subject: Subject, error: String) -> Progress {
+    pub(crate) fn hold_pod(&mut self, now_ms: TimeMs, uid: &Uid, subject: Subject, error: String) {
         self.status.decisions += 1;
         self.count_attempt(now_ms, uid, None);
-        let Some(pod) = self.pods.get_mut(uid) else { return Progress::Decided };
+        let Some(pod) = self.pods.get_mut(uid) else { return };
         pod.attempts += 1;
         pod.attempt_from = None;
         pod.trial.flushed = false;
         let facts = self.facts_of(subject);
         self.held.pods.insert(Arc::clone(uid), (facts, now_ms));
         self.leave_untried(now_ms, uid, subject.0, error);
-        Progress::Decided
     }
 
     /// Tries the pods again whose plugins would read something else by now.

@@ -15,6 +15,9 @@ pub(crate) type ProfileIndex = usize;
 /// What a decision is made for: all pods of a class under a profile get the same one.
 pub(crate) type Subject = (ProfileIndex, ClassId);
 
+/// Namespace and name of a pod group.
+pub(crate) type GroupKey = (Arc<str>, Arc<str>);
+
 /// A pod by all its names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PodName {

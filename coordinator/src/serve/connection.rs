@@ -17,12 +17,14 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use tracing::debug;
 
-use super::{GRACE, places::Place};
+use super::places::Place;
 
 /// From the first byte of the connection to the end of the first request's head, with the TLS handshake where there is one.
 /// A kubelet waits a second for the whole answer by default. hyper has no limit of its own here: it waits for as long as it
 /// takes to tell HTTP/2 from HTTP/1.1.
 pub(super) const FIRST_REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
+/// For what is under way when a connection or the server is to end. As long as kube-scheduler takes.
+pub(super) const GRACE: Duration = Duration::from_secs(5);
 /// For the head of a request, and as long for the wait between two on one connection.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
 /// A silent HTTP/2 client is asked for a sign of life after this long, and given as long to answer.

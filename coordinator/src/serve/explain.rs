@@ -24,7 +24,7 @@ pub use decision::{
 };
 
 use super::guard::{Caller, Guard};
-use super::pages::{NOSNIFF, TEXT};
+use super::headers::{NOSNIFF, TEXT};
 use crate::lease::{self, Leadership};
 
 /// What is said instead of a decision to who may not know the nodes.

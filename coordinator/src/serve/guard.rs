@@ -12,7 +12,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use tracing::debug;
 
-use super::pages::{NOSNIFF, TEXT};
+use super::headers::{NOSNIFF, TEXT};
 use crate::access::{Access, Deed, Unavailable, User};
 
 /// The header of a token that was made for a coordinator only. The API server takes `Authorization` for

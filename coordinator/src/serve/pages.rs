@@ -17,14 +17,12 @@ use tracing::debug;
 
 use super::explain::{self, Explain};
 use super::guard::{self, Guard};
+use super::headers::{NOSNIFF, TEXT};
 use super::health::HealthChecks;
 use super::status::{self, StatusSource};
 
-pub(super) const TEXT: (HeaderName, &str) = (header::CONTENT_TYPE, "text/plain; charset=utf-8");
 /// As kube-scheduler sends it, which writes no other format unless asked to.
 const METRICS: (HeaderName, &str) = (header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8");
-/// As the API server sends with each of these, and with its errors.
-pub(super) const NOSNIFF: (HeaderName, &str) = (header::X_CONTENT_TYPE_OPTIONS, "nosniff");
 
 /// Tells whether something works: `Err` says why not. Must not block. Who asks for that check alone is told the reason.
 pub type Probe = Arc<dyn Fn() -> Result<(), String> + Send + Sync>;

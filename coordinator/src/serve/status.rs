@@ -21,7 +21,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
-use super::pages::{NOSNIFF, TEXT};
+use super::headers::{NOSNIFF, TEXT};
 use crate::{
     lease::{self, Leadership},
     metrics::{Buckets, Latency, Scheduled},

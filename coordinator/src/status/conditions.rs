@@ -33,9 +33,9 @@ use tokio::{
 use tracing::{debug, warn};
 
 use super::{
-    Tally,
     precedence::{Kind, Precedence, UnderWay},
     shown::{Pod, Shown},
+    tally::Tally,
 };
 use crate::{
     bind,

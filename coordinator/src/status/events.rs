@@ -18,9 +18,9 @@ use jiff::Timestamp;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 
 use super::{
-    Tally,
     delivery::{self, Delivery},
     precedence::Precedence,
+    tally::Tally,
 };
 use crate::{lease::Leadership, outgoing::Outgoing, wall};
 

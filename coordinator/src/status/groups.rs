@@ -31,7 +31,7 @@ use tokio::{
 };
 use tracing::{debug, warn};
 
-use super::Tally;
+use super::tally::Tally;
 use crate::{
     lease::Leadership,
     outgoing::{Outgoing, Refusal},

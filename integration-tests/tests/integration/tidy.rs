@@ -6,6 +6,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
+mod circles;
+
 /// The longest file that holds no tests.
 const MAX_LINES: usize = 500;
 

@@ -5,15 +5,13 @@
 use std::io::{self, Write};
 
 use comfy_table::{Cell, CellAlignment, Table};
+use flotilla_account::words;
 use flotilla_coordinator::serve::explain::{
     ExplainedCandidate, ExplainedDecision, ExplainedNodes, ExplainedPreemption, ExplainedRefusal,
 };
 
 use super::words::time;
-use crate::{
-    explain::words,
-    output::{printable, table},
-};
+use crate::output::{printable, table};
 
 /// How many nodes are shown with their scores, and how many of those that were refused are named.
 const MOST: usize = 5;

@@ -17,7 +17,7 @@ use k8s_openapi::{
 };
 
 use super::{basic_pod, name, namespace, spread_over};
-use crate::args::{Generate, Shape};
+use crate::simulate::args::{Generate, Shape};
 
 /// The driver, and the class of its devices.
 const DRIVER: &str = "gpu.example.com";

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::*;
-use crate::args::Kind;
+use crate::simulate::args::Kind;
 
 fn words(nodes: usize, pods: usize, shape: Shape, seed: u64) -> Generate {
     Generate { nodes, pods, shape, seed, ..Generate::EMPTY }

@@ -12,7 +12,7 @@ use k8s_openapi::{
 };
 
 use super::{ZONE, ZONES, make_node, make_pod, name, namespace, texts};
-use crate::args::{Generate, Kind};
+use crate::simulate::args::{Generate, Kind};
 
 const HOST: &str = "kubernetes.io/hostname";
 

@@ -26,10 +26,7 @@ use crate::{
     asking::{LOOK_AHEAD, MAX_K},
     cycle::Progress,
     event::TimeMs,
-    groups::{
-        GroupKey,
-        tried::{Asks, Outcome, Placed, Room, Seeker, Tried, Verdict},
-    },
+    groups::tried::{Asks, Outcome, Placed, Room, Seeker, Tried, Verdict},
     judge::cache::Charge,
     judge::{
         class_states::ClassStates,
@@ -40,7 +37,7 @@ use crate::{
     },
     machine::Machine,
     pods::Stage,
-    subject::{ProfileIndex, Subject, Uid},
+    subject::{GroupKey, ProfileIndex, Subject, Uid},
     tally::GroupAttempt,
 };
 

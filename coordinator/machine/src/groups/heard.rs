@@ -10,12 +10,13 @@
 //!
 //! Source: `podGroupPodSchedulingAlgorithm`, which asks them as for any pod, each member beside those before it.
 
-use super::{GroupKey, tried::Asks};
+use super::tried::Asks;
 use crate::{
     cycle::Progress,
     event::TimeMs,
     judge::said::{Asked, Word},
     machine::Machine,
+    subject::GroupKey,
 };
 
 impl Machine {

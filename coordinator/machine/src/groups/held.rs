@@ -4,19 +4,13 @@
 //! Such a group has no turn. It is tried again when its object, its members, or an object that the plugins read for them changes, when the
 //! configuration changes, and after `podMaxInUnschedulablePodsDuration`, as pods are ([`crate::held`]).
 
-use super::{Group, GroupKey, Groups};
-use crate::{event::TimeMs, judge::work::GROUP_WORK, machine::Machine, subject::Subject, subject::Uid};
-
-/// Why a group is held, and what its attempt read. Some 100 bytes for each member.
-#[derive(Debug)]
-pub(crate) struct Hold {
-    since_ms: TimeMs,
-    pub(super) message: String,
-    read: Read,
-}
-
-/// The generation of the group's object, and each waiting member with its profile, its class and the version of the facts of that class.
-type Read = (Option<i64>, Vec<(Uid, Subject, u64)>);
+use super::{Group, Groups, Hold, Read};
+use crate::{
+    event::TimeMs,
+    judge::work::GROUP_WORK,
+    machine::Machine,
+    subject::{GroupKey, Subject, Uid},
+};
 
 impl Machine {
     /// Whether another attempt at a group would fail as the one in this event did.

@@ -10,7 +10,7 @@ use flotilla_framework::{
     pod_group::{self, PodGroup},
 };
 
-use super::{Group, GroupKey};
+use super::Group;
 use crate::{
     event::TimeMs,
     machine::Machine,
@@ -19,7 +19,7 @@ use crate::{
         Place, QueuedEntityInfo,
         incoming::{SCHEDULE_ATTEMPT_FAILURE, UNSCHEDULED_POD_ADD},
     },
-    subject::{ProfileIndex, Subject, Uid},
+    subject::{GroupKey, ProfileIndex, Subject, Uid},
 };
 
 impl Machine {

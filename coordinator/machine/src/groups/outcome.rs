@@ -11,15 +11,12 @@ use std::sync::Arc;
 
 use flotilla_framework::pod_group::{PodGroup, UNSCHEDULABLE};
 
-use super::{
-    GroupKey,
-    tried::{Outcome, Placed, Room, Tried, Verdict},
-};
+use super::tried::{Outcome, Placed, Room, Tried, Verdict};
 use crate::{
     action::{Action, GroupReport, Nomination, Reason},
     event::TimeMs,
     machine::Machine,
-    subject::Uid,
+    subject::{GroupKey, Uid},
 };
 
 /// The reason of the condition of a group that is placed.

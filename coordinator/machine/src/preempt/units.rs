@@ -15,7 +15,10 @@ use flotilla_framework::{
 };
 
 use super::NOW_NS;
-use crate::{groups::GroupKey, machine::Machine, subject::Uid};
+use crate::{
+    machine::Machine,
+    subject::{GroupKey, Uid},
+};
 
 impl Machine {
     /// What is to be tried on a node; `None` where nothing may go.

@@ -10,11 +10,10 @@ use flotilla_framework::plugins::wakers;
 use crate::{
     action::Reason,
     event::TimeMs,
-    groups::GroupKey,
     machine::Machine,
     pods::{Pod, Stage},
     queue::SubQueue,
-    subject::Uid,
+    subject::{GroupKey, Uid},
 };
 
 /// Which pod is asked about.

@@ -8,10 +8,7 @@
 
 use std::{
     collections::{HashMap, HashSet, VecDeque, hash_map::Entry},
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
@@ -33,7 +30,7 @@ use tokio::{
 use tracing::{debug, warn};
 
 use super::{
-    Tally,
+    Counters, Tally,
     precedence::{Kind, Precedence, UnderWay},
     shown::{Pod, Shown},
 };
@@ -73,10 +70,7 @@ struct Shared {
     wake: Notify,
     precedence: Precedence,
     beside_binds: Semaphore,
-    written: AtomicU64,
-    refused: AtomicU64,
-    dropped: AtomicU64,
-    skipped: AtomicU64,
+    counters: Counters,
     answered: Answered,
 }
 
@@ -99,10 +93,7 @@ impl Conditions {
             wake: Notify::new(),
             precedence,
             beside_binds: Semaphore::new(BESIDE_BINDS),
-            written: AtomicU64::new(0),
-            refused: AtomicU64::new(0),
-            dropped: AtomicU64::new(0),
-            skipped: AtomicU64::new(0),
+            counters: Counters::default(),
             answered: Answered::default(),
         });
         let outgoing = Arc::new(Outgoing::new(client, leading, AT_ONCE));
@@ -113,7 +104,7 @@ impl Conditions {
     /// Writes a report's condition, instead of one that waits for the same pod. Never blocks.
     pub fn write(&self, report: Report) {
         if lock(&self.shared.pending).push(report) {
-            self.shared.skipped.fetch_add(1, Ordering::Relaxed);
+            self.shared.counters.skipped.add(1);
         }
         self.shared.wake.notify_one();
     }
@@ -121,7 +112,7 @@ impl Conditions {
     /// A pod is being bound: what waits to be said of it is not true any more.
     pub(super) fn bind(&self, uid: &str) -> UnderWay {
         if lock(&self.shared.pending).withdraw(uid) {
-            self.shared.skipped.fetch_add(1, Ordering::Relaxed);
+            self.shared.counters.skipped.add(1);
         }
         self.shared.precedence.begin(Kind::Bind)
     }
@@ -135,11 +126,8 @@ impl Conditions {
     /// What has been written so far.
     #[must_use]
     pub fn tally(&self) -> Tally {
-        let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let Shared { written, refused, dropped, skipped, .. } = &*self.shared;
-        let (waiting, turned_away) = (lock(&self.shared.pending).len() as u64, self.outgoing.turned_away());
-        let (written, refused, dropped, skipped) = (get(written), get(refused), get(dropped), get(skipped));
-        Tally { written, refused, dropped, skipped, waiting, turned_away }
+        let waiting = lock(&self.shared.pending).len() as u64;
+        self.shared.counters.read(waiting, self.outgoing.turned_away())
     }
 }
 
@@ -263,11 +251,11 @@ impl Writer {
         loop {
             let beside_binds = self.give_way().await;
             if self.outgoing.lead().is_none() {
-                self.shared.dropped.fetch_add(1, Ordering::Relaxed);
+                self.shared.counters.dropped.add(1);
                 return;
             }
             let Some(shown) = self.shared.shown.get(&report.uid).filter(|shown| is_news(report, shown)) else {
-                self.shared.skipped.fetch_add(1, Ordering::Relaxed);
+                self.shared.counters.skipped.add(1);
                 return;
             };
             let under_way = self.shared.precedence.begin(Kind::Condition);
@@ -275,24 +263,24 @@ impl Writer {
             drop((under_way, beside_binds));
             let trouble = match written {
                 Ok(()) => {
-                    self.shared.written.fetch_add(1, Ordering::Relaxed);
+                    self.shared.counters.written.add(1);
                     return;
                 }
                 Err(Refusal::Passing(reason)) => reason,
                 Err(Refusal::Late(limit)) => format!("no answer within {limit:?}"),
                 Err(Refusal::Gone(reason)) => {
                     debug!(pod, reason, "the pod is gone, so its condition is not written");
-                    self.shared.refused.fetch_add(1, Ordering::Relaxed);
+                    self.shared.counters.refused.add(1);
                     return;
                 }
                 Err(Refusal::Lasting(reason)) => {
                     warn!(pod, reason, "the API server refuses the pod's condition; grant patch on pods/status");
-                    self.shared.refused.fetch_add(1, Ordering::Relaxed);
+                    self.shared.counters.refused.add(1);
                     return;
                 }
             };
             if lock(&self.shared.pending).superseded(report) {
-                self.shared.skipped.fetch_add(1, Ordering::Relaxed);
+                self.shared.counters.skipped.add(1);
                 return;
             }
             debug!(pod, reason = trouble, "cannot write the pod's condition; trying again");

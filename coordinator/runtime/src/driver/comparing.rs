@@ -5,7 +5,6 @@
 use std::thread::JoinHandle;
 
 use flotilla_machine::{
-    action::Action,
     comparison::Comparison,
     event::{Event, TimeMs},
     machine::Machine,

@@ -20,7 +20,7 @@ async fn claims_classes_slices_and_rules_are_told_with_what_scheduling_reads() {
     let rule = DeviceTaintRule { name: "r".into(), ..DeviceTaintRule::default() };
     let of_rule = json!({ "metadata": { "name": "r" }, "spec": { "taint": { "key": "", "effect": "NoSchedule" } } });
     let table: [(DeviceObject, [Event; 2]); 4] = [
-        (claim.into(), told_of_storage::<AllOf<stored::ResourceClaim>>(of_claim).await),
+        (claim.into(), told_of_storage::<AllOf<ResourceClaim>>(of_claim).await),
         (class.into(), told_of_storage::<AllOf<stored::DeviceClass>>(of_class).await),
         (slice.into(), told_of_storage::<AllOf<stored::ResourceSlice>>(of_slice).await),
         (rule.into(), told_of_storage::<AllOf<stored::DeviceTaintRule>>(of_rule).await),
@@ -43,7 +43,7 @@ async fn where_a_list_of_claims_begins_and_ends_is_told() {
     server.answers("list resourceclaims", 200, list("10", &[claim("a", "5")]));
     server.answers("watch resourceclaims", 410, &expired);
     server.answers("list resourceclaims", 200, list("20", &[claim("b", "15")]));
-    let (mut heard, _, _) = server.heard_of::<AllOf<stored::ResourceClaim>>();
+    let (mut heard, _, _) = server.heard_of::<AllOf<ResourceClaim>>();
     let mut told = Vec::new();
     while told.len() < 6 {
         told.push(match heard.recv().await.expect("more to come") {

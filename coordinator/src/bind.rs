@@ -10,10 +10,7 @@
 
 use std::{
     panic::AssertUnwindSafe,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -24,7 +21,7 @@ use flotilla_machine::{
     trace::Part,
 };
 use flotilla_planted::planted;
-use flotilla_runtime::{driver::Handle, extender::Callers, surroundings};
+use flotilla_runtime::{driver::Handle, extender::Callers, surroundings, tally};
 use futures::FutureExt as _;
 use http::{HeaderName, HeaderValue};
 use kube::{
@@ -77,38 +74,30 @@ struct Inner {
     counters: Counters,
 }
 
-#[derive(Default)]
-struct Counters {
-    sent: AtomicU64,
-    unsent: AtomicU64,
-    looked_up: AtomicU64,
-    bound: AtomicU64,
-    gone: AtomicU64,
-    elsewhere: AtomicU64,
-    errors: AtomicU64,
-}
-
-/// What became of the binds so far.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Tally {
-    /// Bindings sent.
-    pub sent: u64,
-    /// Binds that were not sent because this process did not lead any more.
-    pub unsent: u64,
-    /// Outcomes that had to be looked up.
-    pub looked_up: u64,
-    /// Pods bound to where they were to go.
-    pub bound: u64,
-    /// Pods that were gone.
-    pub gone: u64,
-    /// Pods that somebody else had bound.
-    pub elsewhere: u64,
-    /// Anything else.
-    pub errors: u64,
-    /// Binds under way, or waiting for their turn.
-    pub in_flight: u64,
-    /// Requests that the API server turned away for a while.
-    pub turned_away: u64,
+tally! {
+    /// What became of the binds so far.
+    Tally of Counters {
+        /// Bindings sent.
+        sent,
+        /// Binds that were not sent because this process did not lead any more.
+        unsent,
+        /// Outcomes that had to be looked up.
+        looked_up,
+        /// Pods bound to where they were to go.
+        bound,
+        /// Pods that were gone.
+        gone,
+        /// Pods that somebody else had bound.
+        elsewhere,
+        /// Anything else.
+        errors,
+    }
+    measured {
+        /// Binds under way, or waiting for their turn.
+        in_flight: u64,
+        /// Requests that the API server turned away for a while.
+        turned_away: u64,
+    }
 }
 
 impl Binder {
@@ -153,19 +142,8 @@ impl Binder {
     /// What became of the binds so far.
     #[must_use]
     pub fn tally(&self) -> Tally {
-        let Counters { sent, unsent, looked_up, bound, gone, elsewhere, errors } = &self.inner.counters;
-        let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        Tally {
-            sent: get(sent),
-            unsent: get(unsent),
-            looked_up: get(looked_up),
-            bound: get(bound),
-            gone: get(gone),
-            elsewhere: get(elsewhere),
-            errors: get(errors),
-            in_flight: self.inner.outgoing.under_way(),
-            turned_away: self.inner.outgoing.turned_away(),
-        }
+        let outgoing = &self.inner.outgoing;
+        self.inner.counters.read(outgoing.under_way(), outgoing.turned_away())
     }
 }
 
@@ -178,7 +156,7 @@ impl Inner {
             Answer::Unknown(_) if planted("guesses-bound") => Ok(()),
             Answer::Unknown(reason) if planted("guesses-unbound") => Err(BindFailure::Error(reason)),
             answer => {
-                self.counters.looked_up.fetch_add(1, Ordering::Relaxed);
+                self.counters.looked_up.add(1);
                 self.look_up(&binding, answer).await
             }
         };
@@ -210,7 +188,7 @@ impl Inner {
                 (Event::BindFailed { uid, failure }, counter)
             }
         };
-        counter.fetch_add(1, Ordering::Relaxed);
+        counter.add(1);
         // Nobody is left to hear of it when the machine has stopped, and the process is ending.
         let _ = self.handle.tell(event).await;
     }
@@ -233,7 +211,7 @@ impl Inner {
                 Answer::Unknown(format!("the API server did not answer the binding within {limit:?}"))
             }
         };
-        self.counters.sent.fetch_add(1, Ordering::Relaxed);
+        self.counters.sent.add(1);
         if binding.trace.is_some() {
             self.recorder.requested(binding, begun, answer.trouble());
         }
@@ -241,7 +219,7 @@ impl Inner {
     }
 
     fn not_sent(&self) -> Answer {
-        self.counters.unsent.fetch_add(1, Ordering::Relaxed);
+        self.counters.unsent.add(1);
         Answer::failed(UNLED)
     }
 

@@ -11,10 +11,7 @@
 
 use std::{
     panic::AssertUnwindSafe,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -23,7 +20,7 @@ use flotilla_machine::{
     event::Event,
 };
 use flotilla_planted::planted;
-use flotilla_runtime::{driver::Handle, surroundings};
+use flotilla_runtime::{driver::Handle, surroundings, tally};
 use futures::{FutureExt as _, future::join_all};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -68,27 +65,22 @@ struct Inner {
     answered: Answered,
 }
 
-#[derive(Default)]
-struct Counters {
-    deleted: AtomicU64,
-    gone: AtomicU64,
-    failed: AtomicU64,
-    repeated: AtomicU64,
-}
-
-/// What became of the victims so far.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Tally {
-    /// Pods deleted.
-    pub deleted: u64,
-    /// Pods that were gone, or others than before.
-    pub gone: u64,
-    /// Pods that could not be deleted, also because this process did not lead any more.
-    pub failed: u64,
-    /// Requests that were sent again.
-    pub repeated: u64,
-    /// Requests that the API server turned away for a while.
-    pub turned_away: u64,
+tally! {
+    /// What became of the victims so far.
+    Tally of Counters {
+        /// Pods deleted.
+        deleted,
+        /// Pods that were gone, or others than before.
+        gone,
+        /// Pods that could not be deleted, also because this process did not lead any more.
+        failed,
+        /// Requests that were sent again.
+        repeated,
+    }
+    measured {
+        /// Requests that the API server turned away for a while.
+        turned_away: u64,
+    }
 }
 
 impl Evictor {
@@ -130,10 +122,7 @@ impl Evictor {
     /// What became of the victims so far.
     #[must_use]
     pub fn tally(&self) -> Tally {
-        let Counters { deleted, gone, failed, repeated } = &self.inner.counters;
-        let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let turned_away = self.inner.outgoing.turned_away();
-        Tally { deleted: get(deleted), gone: get(gone), failed: get(failed), repeated: get(repeated), turned_away }
+        self.inner.counters.read(self.inner.outgoing.turned_away())
     }
 }
 
@@ -186,7 +175,7 @@ impl Inner {
             Ok(false) => &counters.gone,
             Err(_) => &counters.failed,
         };
-        counter.fetch_add(1, Ordering::Relaxed);
+        counter.add(1);
         deleted.map(drop)
     }
 
@@ -209,7 +198,7 @@ impl Inner {
                     }
                 }
             }
-            self.counters.repeated.fetch_add(1, Ordering::Relaxed);
+            self.counters.repeated.add(1);
             sleep(pause.mul_f64(surroundings::between(0.5..=1.0))).await;
             pause *= 2;
         }

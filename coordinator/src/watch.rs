@@ -1,7 +1,7 @@
 //! What the API server tells of pods, nodes and what they are judged by, as events for the machine.
 //!
 //! Knows: when the first lists are through, and how far behind the view may be. Must not know: how a list or a watch is
-//! spoken (`source`), what is read from an object (`kinds`, `storage`, `flotilla_framework::ingest`), or what the
+//! spoken (`source`), what is read from an object (`kinds`, `stored`, `flotilla_framework::ingest`), or what the
 //! machine makes of it.
 //!
 //! The list and watch loop is our own, not kube-runtime's, for three reasons. That one keeps bookmarks to itself, so
@@ -13,7 +13,7 @@ use std::{
     time::Duration,
 };
 
-use flotilla_framework::{profile::Profile, registry::Registry};
+use flotilla_framework::{extension, profile::Profile, registry::Registry};
 use flotilla_machine::event::Event;
 use flotilla_runtime::driver::{Handle, Stopped};
 use kube::api::ListParams;
@@ -23,7 +23,6 @@ use tracing::{debug, info, warn};
 
 use crate::status::Reporter;
 
-mod devices;
 mod exchange;
 mod kinds;
 mod known;
@@ -31,7 +30,7 @@ mod needs;
 mod newest;
 mod sharing;
 mod source;
-mod storage;
+mod stored;
 mod trouble;
 
 use kinds::{
@@ -39,7 +38,7 @@ use kinds::{
 };
 pub use source::Tally;
 use source::{Kind, Source};
-use storage::AllOf;
+use stored::{AllOf, ResourceClaim};
 
 /// How long one attempt waits for the view to catch up with what the API server knew when it began. The answer to a watch that
 /// is asked to hurry takes about two seconds in a cluster at rest, and none in a busy one.
@@ -68,7 +67,7 @@ pub struct Watches {
     nodes: Arc<source::Shared>,
     /// Of devices.
     claims: Arc<source::Shared>,
-    all: Arc<[(&'static str, Arc<source::Shared>)]>,
+    all: Arc<[Started]>,
     begin: CancellationToken,
     synced: watch::Receiver<bool>,
     /// Why the watches tell nothing more.
@@ -93,9 +92,9 @@ impl Watches {
         let (tasks, begun) = (JoinSet::new(), begin.clone());
         let mut starting = Starting { client: client.clone(), handle: handle.clone(), reporter, begin: begun, tasks };
         let (pods, nodes) = (starting.start::<Pods>(), starting.start::<Nodes>());
-        let claims = starting.start::<devices::AllOf<devices::Claim>>();
+        let claims = starting.start::<AllOf<ResourceClaim>>();
         let mut all = vec![pods.clone(), nodes.clone()];
-        all.extend(starting.start_others(claims.clone()));
+        all.extend(extension::Kind::ALL.map(|kind| starting.start_read(kind, &claims)));
         if needs.with_groups {
             all.push(starting.start::<PodGroups>());
         }
@@ -174,7 +173,7 @@ impl Watches {
         }
     }
 
-    fn wanted(&self) -> impl Iterator<Item = &(&'static str, Arc<source::Shared>)> {
+    fn wanted(&self) -> impl Iterator<Item = &Started> {
         self.all.iter().filter(|(_, shared)| shared.wanted.is_cancelled())
     }
 
@@ -230,7 +229,7 @@ impl Watches {
         if !claims.wanted.is_cancelled() || claims.unserved.load(Ordering::Relaxed) {
             return Ok(None);
         }
-        self.reach_now::<devices::AllOf<devices::Claim>>(claims).await.map(Some)
+        self.reach_now::<AllOf<ResourceClaim>>(claims).await.map(Some)
     }
 
     /// Waits until the view of pods holds the pod of this version, at most a second: the last that the leader before wrote. What it
@@ -315,6 +314,9 @@ impl Watches {
     }
 }
 
+/// A watch: the plural of what it watches, and what it shares.
+type Started = (&'static str, Arc<source::Shared>);
+
 /// What every watch needs to start, and those that have.
 struct Starting {
     client: kube::Client,
@@ -325,33 +327,31 @@ struct Starting {
 }
 
 impl Starting {
-    /// What is read beside pods and nodes, in the order of `extension::Kind`. The watch of `claims` of devices has been started.
-    fn start_others(
-        &mut self,
-        claims: (&'static str, Arc<source::Shared>),
-    ) -> Vec<(&'static str, Arc<source::Shared>)> {
-        vec![
-            self.start::<Namespaces>(),
-            self.start::<AllThat<Service>>(),
-            self.start::<AllThat<ReplicationController>>(),
-            self.start::<AllThat<ReplicaSet>>(),
-            self.start::<AllThat<StatefulSet>>(),
-            self.start::<Budgets>(),
-            self.start::<AllOf<storage::Claim>>(),
-            self.start::<AllOf<storage::Volume>>(),
-            self.start::<AllOf<storage::StorageClass>>(),
-            self.start::<AllOf<storage::CsiDriver>>(),
-            self.start::<AllOf<storage::StorageCapacity>>(),
-            self.start::<AllOf<storage::CsiNode>>(),
-            self.start::<AllOf<storage::VolumeAttachment>>(),
-            claims,
-            self.start::<devices::AllOf<devices::Class>>(),
-            self.start::<devices::AllOf<devices::Slice>>(),
-            self.start::<devices::AllOf<devices::TaintRule>>(),
-        ]
+    /// A kind that plugins may read. The watch of `claims` of devices has been started.
+    fn start_read(&mut self, kind: extension::Kind, claims: &Started) -> Started {
+        use extension::Kind as Read;
+        match kind {
+            Read::Namespace => self.start::<Namespaces>(),
+            Read::Service => self.start::<AllThat<Service>>(),
+            Read::ReplicationController => self.start::<AllThat<ReplicationController>>(),
+            Read::ReplicaSet => self.start::<AllThat<ReplicaSet>>(),
+            Read::StatefulSet => self.start::<AllThat<StatefulSet>>(),
+            Read::PodDisruptionBudget => self.start::<Budgets>(),
+            Read::PersistentVolumeClaim => self.start::<AllOf<stored::PersistentVolumeClaim>>(),
+            Read::PersistentVolume => self.start::<AllOf<stored::PersistentVolume>>(),
+            Read::StorageClass => self.start::<AllOf<stored::StorageClass>>(),
+            Read::CsiDriver => self.start::<AllOf<stored::CsiDriver>>(),
+            Read::CsiStorageCapacity => self.start::<AllOf<stored::CsiStorageCapacity>>(),
+            Read::CsiNode => self.start::<AllOf<stored::CsiNode>>(),
+            Read::VolumeAttachment => self.start::<AllOf<stored::VolumeAttachment>>(),
+            Read::ResourceClaim => claims.clone(),
+            Read::DeviceClass => self.start::<AllOf<stored::DeviceClass>>(),
+            Read::ResourceSlice => self.start::<AllOf<stored::ResourceSlice>>(),
+            Read::DeviceTaintRule => self.start::<AllOf<stored::DeviceTaintRule>>(),
+        }
     }
 
-    fn start<K: Kind>(&mut self) -> (&'static str, Arc<source::Shared>) {
+    fn start<K: Kind>(&mut self) -> Started {
         let shared = Arc::<source::Shared>::default();
         let (client, handle, reporter) = (self.client.clone(), self.handle.clone(), self.reporter.clone());
         let told = Source::<K>::new(client, handle, reporter, Arc::clone(&shared));

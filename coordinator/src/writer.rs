@@ -13,21 +13,14 @@
 
 mod claim;
 
-use std::{
-    panic::AssertUnwindSafe,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
-    time::Duration,
-};
+use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
 use flotilla_framework::{extension::objects, volumes::objects::ClaimReference};
 use flotilla_machine::{
     action::{PreBind, Unreserve},
     event::Event,
 };
-use flotilla_runtime::driver::Handle;
+use flotilla_runtime::{driver::Handle, tally};
 use futures::FutureExt as _;
 use http::Request as HttpRequest;
 use kube::{
@@ -63,30 +56,29 @@ pub struct Writer {
 struct Inner {
     outgoing: Outgoing,
     handle: Handle,
-    written: AtomicU64,
-    failed: AtomicU64,
-    repeated: AtomicU64,
-    created: AtomicU64,
-    not_created: AtomicU64,
+    counters: Counters,
 }
 
-/// What became of the writes so far.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Tally {
-    /// Objects written.
-    pub written: u64,
-    /// Writes that failed, were refused, or were not sent because this process did not lead any more.
-    pub failed: u64,
-    /// Claims of devices that were looked up because of a conflict or a lost answer.
-    pub repeated: u64,
-    /// Claims that were created for extended resources.
-    pub created: u64,
-    /// Claims that could not be created.
-    pub not_created: u64,
-    /// Pods for which something is being written.
-    pub in_flight: u64,
-    /// Requests that the API server turned away for a while.
-    pub turned_away: u64,
+tally! {
+    /// What became of the writes so far.
+    Tally of Counters {
+        /// Objects written.
+        written,
+        /// Writes that failed, were refused, or were not sent because this process did not lead any more.
+        failed,
+        /// Claims of devices that were looked up because of a conflict or a lost answer.
+        repeated,
+        /// Claims that were created for extended resources.
+        created,
+        /// Claims that could not be created.
+        not_created,
+    }
+    measured {
+        /// Pods for which something is being written.
+        in_flight: u64,
+        /// Requests that the API server turned away for a while.
+        turned_away: u64,
+    }
 }
 
 impl Writer {
@@ -98,8 +90,7 @@ impl Writer {
     #[must_use]
     pub fn new(client: kube::Client, handle: Handle, leading: watch::Receiver<Leadership>) -> Self {
         let outgoing = Outgoing::new(client, leading, AT_ONCE);
-        let [written, failed, repeated, created, not_created] = [const { AtomicU64::new(0) }; 5];
-        Self { inner: Arc::new(Inner { outgoing, handle, written, failed, repeated, created, not_created }) }
+        Self { inner: Arc::new(Inner { outgoing, handle, counters: Counters::default() }) }
     }
 
     /// Writes what PreBind has to, which is answered by exactly one [`Event::Written`]. Never blocks.
@@ -122,17 +113,8 @@ impl Writer {
     /// What became of the writes so far.
     #[must_use]
     pub fn tally(&self) -> Tally {
-        let Inner { outgoing, written, failed, repeated, created, not_created, .. } = &*self.inner;
-        let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        Tally {
-            written: get(written),
-            failed: get(failed),
-            repeated: get(repeated),
-            created: get(created),
-            not_created: get(not_created),
-            in_flight: outgoing.under_way(),
-            turned_away: outgoing.turned_away(),
-        }
+        let Inner { outgoing, counters, .. } = &*self.inner;
+        counters.read(outgoing.under_way(), outgoing.turned_away())
     }
 }
 
@@ -146,7 +128,7 @@ impl Inner {
     }
 
     fn conclude(&self, pre_bind: PreBind, versions: Vec<Arc<str>>, outcome: Result<(), String>) -> Event {
-        self.written.fetch_add(versions.len() as u64, Ordering::Relaxed);
+        self.counters.written.add(versions.len() as u64);
         let PreBind { id, uid, namespace, name, node, .. } = pre_bind;
         let pod = format_args!("{namespace}/{name}");
         match &outcome {
@@ -154,7 +136,7 @@ impl Inner {
                 debug!(%pod, %node, objects = versions.len(), "written before the bind, waiting for what follows")
             }
             Err(reason) => {
-                self.failed.fetch_add(1, Ordering::Relaxed);
+                self.counters.failed.add(1);
                 warn!(%pod, %node, reason, "cannot write what comes before the bind");
             }
         }
@@ -181,9 +163,9 @@ impl Inner {
         let (owner, mut progress) = (Pod { uid: &pod.uid, name: &pod.name }, Progress::default());
         for write in &writes {
             match self.write_one(owner, write, &mut progress).await {
-                Ok(_) => _ = self.written.fetch_add(1, Ordering::Relaxed),
+                Ok(_) => self.counters.written.add(1),
                 Err(reason) => {
-                    self.failed.fetch_add(1, Ordering::Relaxed);
+                    self.counters.failed.add(1);
                     let (pod, object) = (format_args!("{}/{}", pod.namespace, pod.name), write.object.name());
                     warn!(%pod, plugin, %object, reason, "cannot take back what was written before the bind");
                 }

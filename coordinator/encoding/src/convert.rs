@@ -5,12 +5,15 @@
 //!
 //! Knows: which field of a message is which of a struct. Must not know: what any of them means.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, convert::identity};
 
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::{
-    api::resource::Quantity,
-    apis::meta::v1::{LabelSelector, LabelSelectorRequirement, OwnerReference, Time},
+use k8s_openapi::{
+    api::resource::v1 as devices,
+    apimachinery::pkg::{
+        api::resource::Quantity,
+        apis::meta::v1::{LabelSelector, LabelSelectorRequirement, ObjectMeta, OwnerReference, Time},
+    },
 };
 
 use crate::{DecodeError, object::Metadata, pb};
@@ -23,23 +26,14 @@ mod slice;
 mod storage;
 mod volume;
 
-/// A text that is none where it is empty.
-pub(crate) fn some(text: String) -> Option<String> {
-    (!text.is_empty()).then_some(text)
+/// A value that is none where it is empty, 0 or false.
+pub(crate) fn some<T: Default + PartialEq>(value: T) -> Option<T> {
+    (value != T::default()).then_some(value)
 }
 
 /// A list that is none where it is empty.
 fn list<T, U: From<T>>(list: Vec<T>) -> Option<Vec<U>> {
-    (!list.is_empty()).then(|| every(list))
-}
-
-fn every<T, U: From<T>>(list: Vec<T>) -> Vec<U> {
-    list.into_iter().map(U::from).collect()
-}
-
-/// A list of texts that is none where it is empty.
-fn texts(list: Vec<String>) -> Option<Vec<String>> {
-    (!list.is_empty()).then_some(list)
+    (!list.is_empty()).then(|| list.into_iter().map(U::from).collect())
 }
 
 /// A list of what may be JSON that is none; none where it is empty.
@@ -48,15 +42,105 @@ fn tried<T, U: TryFrom<T, Error = DecodeError>>(list: Vec<T>) -> Result<Option<V
     Ok((!converted.is_empty()).then_some(converted))
 }
 
-/// A map that is none where it is empty.
-fn map(map: BTreeMap<String, String>) -> Option<BTreeMap<String, String>> {
-    (!map.is_empty()).then_some(map)
+/// What the field of a message is in the struct that JSON is decoded into.
+pub(crate) trait Field<T> {
+    fn field(self) -> T;
 }
 
-/// Amounts by name; none where there are none.
-fn amounts(map: BTreeMap<String, pb::Quantity>) -> Option<BTreeMap<String, Quantity>> {
-    (!map.is_empty()).then(|| map.into_iter().map(|(name, amount)| (name, amount.into())).collect())
+impl<T, U: From<T>> Field<Option<U>> for Option<T> {
+    fn field(self) -> Option<U> {
+        self.map(U::from)
+    }
 }
+
+impl<T, U: From<T>> Field<Vec<U>> for Vec<T> {
+    fn field(self) -> Vec<U> {
+        self.into_iter().map(U::from).collect()
+    }
+}
+
+impl<T, U: From<T>> Field<Option<Vec<U>>> for Vec<T> {
+    fn field(self) -> Option<Vec<U>> {
+        list(self)
+    }
+}
+
+impl<T, U: From<T>> Field<BTreeMap<String, U>> for BTreeMap<String, T> {
+    fn field(self) -> BTreeMap<String, U> {
+        self.into_iter().map(|(name, value)| (name, value.into())).collect()
+    }
+}
+
+impl<T> Field<Metadata> for Option<T>
+where
+    T: Default,
+    Metadata: From<T>,
+{
+    fn field(self) -> Metadata {
+        self.unwrap_or_default().into()
+    }
+}
+
+impl Field<Quantity> for Option<pb::Quantity> {
+    fn field(self) -> Quantity {
+        self.map(Quantity::from).unwrap_or_default()
+    }
+}
+
+/// Fields by their types: from, to, and how.
+macro_rules! fields {
+    ($($from:ty => $to:ty: $how:expr;)*) => {$(
+        impl Field<$to> for $from {
+            fn field(self) -> $to {
+                $how(self)
+            }
+        }
+    )*};
+}
+
+fields! {
+    Metadata => ObjectMeta: ObjectMeta::from;
+    String => String: identity;
+    String => Option<String>: some;
+    bool => bool: identity;
+    bool => Option<bool>: some;
+    i32 => i32: identity;
+    i32 => Option<i32>: some;
+    i64 => i64: identity;
+    i64 => Option<i64>: some;
+    BTreeMap<String, String> => Option<BTreeMap<String, String>>: some;
+    BTreeMap<String, pb::Quantity> => Option<BTreeMap<String, Quantity>>: some_named;
+    BTreeMap<String, pb::DeviceAttribute> => Option<BTreeMap<String, devices::DeviceAttribute>>: some_named;
+    BTreeMap<String, pb::DeviceCapacity> => Option<BTreeMap<String, devices::DeviceCapacity>>: some_named;
+}
+
+/// Values by name; none where there are none.
+fn some_named<T, U: From<T>>(map: BTreeMap<String, T>) -> Option<BTreeMap<String, U>> {
+    (!map.is_empty()).then(|| map.field())
+}
+
+/// Says which fields of a message are read, and of which struct each is one: by the same name, unless there is an expression. Fields
+/// `from` an optional message within that one come after those of its own.
+macro_rules! read {
+    ($($message:ident: $from:ty => $to:ty {
+        $($field:ident $(= $value:expr)?),* $(,)?
+    } $(from $part:ident { $($more:ident),* $(,)? })? $(..$default:ident)?;)*) => {$(
+        impl From<$from> for $to {
+            fn from($message: $from) -> Self {
+                $(let part = $message.$part.unwrap_or_default();)?
+                Self {
+                    $($field: read!(@ $message.$field $(, $value)?),)*
+                    $($($more: crate::convert::Field::field(part.$more),)*)?
+                    $(..Self::$default())?
+                }
+            }
+        }
+    )*};
+    (@ $message:ident.$field:ident) => { crate::convert::Field::field($message.$field) };
+    (@ $message:ident.$field:ident, $value:expr) => { $value };
+}
+
+pub(crate) use read;
 
 impl From<pb::Quantity> for Quantity {
     fn from(quantity: pb::Quantity) -> Self {
@@ -71,73 +155,18 @@ impl From<pb::Time> for Time {
     }
 }
 
-impl From<pb::ObjectMeta> for Metadata {
-    fn from(metadata: pb::ObjectMeta) -> Self {
-        Self {
-            name: some(metadata.name),
-            namespace: some(metadata.namespace),
-            uid: some(metadata.uid),
-            resource_version: some(metadata.resource_version),
-            generation: Some(metadata.generation).filter(|generation| *generation != 0),
-            deletion_timestamp: metadata.deletion_timestamp.map(Time::from),
-            labels: map(metadata.labels),
-            annotations: map(metadata.annotations),
-            owner_references: list(metadata.owner_references),
-            ..Self::default()
-        }
-    }
-}
-
-impl From<pb::DeviceMeta> for Metadata {
-    fn from(metadata: pb::DeviceMeta) -> Self {
-        Self {
-            name: some(metadata.name),
-            namespace: some(metadata.namespace),
-            uid: some(metadata.uid),
-            resource_version: some(metadata.resource_version),
-            creation_timestamp: metadata.creation_timestamp.map(Time::from),
-            deletion_timestamp: metadata.deletion_timestamp.map(Time::from),
-            annotations: map(metadata.annotations),
-            owner_references: list(metadata.owner_references),
-            finalizers: texts(metadata.finalizers),
-            ..Self::default()
-        }
-    }
-}
-
-impl From<pb::NamedMeta> for Metadata {
-    fn from(metadata: pb::NamedMeta) -> Self {
-        Self {
-            name: some(metadata.name),
-            namespace: some(metadata.namespace),
-            uid: some(metadata.uid),
-            resource_version: some(metadata.resource_version),
-            ..Self::default()
-        }
-    }
-}
-
-impl From<pb::OwnerReference> for OwnerReference {
-    fn from(owner: pb::OwnerReference) -> Self {
-        Self {
-            api_version: owner.api_version,
-            kind: owner.kind,
-            name: owner.name,
-            uid: owner.uid,
-            controller: owner.controller,
-            block_owner_deletion: None,
-        }
-    }
-}
-
-impl From<pb::LabelSelector> for LabelSelector {
-    fn from(selector: pb::LabelSelector) -> Self {
-        Self { match_labels: map(selector.match_labels), match_expressions: list(selector.match_expressions) }
-    }
-}
-
-impl From<pb::LabelSelectorRequirement> for LabelSelectorRequirement {
-    fn from(requirement: pb::LabelSelectorRequirement) -> Self {
-        Self { key: requirement.key, operator: requirement.operator, values: texts(requirement.values) }
-    }
+read! {
+    metadata: pb::ObjectMeta => Metadata {
+        name, namespace, uid, resource_version, generation, deletion_timestamp, labels, annotations, owner_references,
+    } ..default;
+    metadata: pb::DeviceMeta => Metadata {
+        name, namespace, uid, resource_version, creation_timestamp, deletion_timestamp, annotations, owner_references,
+        finalizers,
+    } ..default;
+    metadata: pb::NamedMeta => Metadata { name, namespace, uid, resource_version } ..default;
+    owner: pb::OwnerReference => OwnerReference {
+        api_version, kind, name, uid, controller, block_owner_deletion = None,
+    };
+    selector: pb::LabelSelector => LabelSelector { match_labels, match_expressions };
+    requirement: pb::LabelSelectorRequirement => LabelSelectorRequirement { key, operator, values };
 }

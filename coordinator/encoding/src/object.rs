@@ -133,28 +133,10 @@ pub(crate) fn named<'de, D: Deserializer<'de>>(from: D) -> Result<Metadata, D::E
 }
 
 /// A pod.
-#[derive(Debug, Deserialize)]
-pub struct Pod {
-    /// What names it, and its labels.
-    #[serde(default)]
-    pub metadata: Metadata,
-    /// What it asks for.
-    pub spec: Option<api::PodSpec>,
-    /// What became of it.
-    pub status: Option<api::PodStatus>,
-}
+pub type Pod = Specified<api::PodSpec, api::PodStatus>;
 
 /// A node.
-#[derive(Debug, Deserialize)]
-pub struct Node {
-    /// What names it, and its labels.
-    #[serde(default)]
-    pub metadata: Metadata,
-    /// Its taints.
-    pub spec: Option<api::NodeSpec>,
-    /// What it has.
-    pub status: Option<api::NodeStatus>,
-}
+pub type Node = Specified<api::NodeSpec, api::NodeStatus>;
 
 /// An object of which only spec and status are read; a status that nobody reads is skipped.
 #[derive(Debug, Deserialize)]

@@ -20,85 +20,71 @@ use crate::{
     StorageCapacity, StorageClass, json, pb, protobuf,
 };
 
-/// The kinds, and where each is listed.
-pub const KINDS: [(&str, &str); 20] = [
-    ("Pod", "/api/v1/pods"),
-    ("Node", "/api/v1/nodes"),
-    ("Namespace", "/api/v1/namespaces"),
-    ("Service", "/api/v1/services"),
-    ("ReplicationController", "/api/v1/replicationcontrollers"),
-    ("ReplicaSet", "/apis/apps/v1/replicasets"),
-    ("StatefulSet", "/apis/apps/v1/statefulsets"),
-    ("PodDisruptionBudget", "/apis/policy/v1/poddisruptionbudgets"),
-    ("PodGroup", "/apis/scheduling.k8s.io/v1beta1/podgroups"),
-    ("PersistentVolumeClaim", "/api/v1/persistentvolumeclaims"),
-    ("PersistentVolume", "/api/v1/persistentvolumes"),
-    ("StorageClass", "/apis/storage.k8s.io/v1/storageclasses"),
-    ("CSIDriver", "/apis/storage.k8s.io/v1/csidrivers"),
-    ("CSIStorageCapacity", "/apis/storage.k8s.io/v1/csistoragecapacities"),
-    ("CSINode", "/apis/storage.k8s.io/v1/csinodes"),
-    ("VolumeAttachment", "/apis/storage.k8s.io/v1/volumeattachments"),
-    ("ResourceClaim", "/apis/resource.k8s.io/v1/resourceclaims"),
-    ("DeviceClass", "/apis/resource.k8s.io/v1/deviceclasses"),
-    ("ResourceSlice", "/apis/resource.k8s.io/v1/resourceslices"),
-    ("DeviceTaintRule", "/apis/resource.k8s.io/v1/devicetaintrules"),
-];
+/// Where an object is read from.
+enum Source<'a> {
+    /// By itself: in protobuf in its envelope.
+    Alone(Encoding, &'a [u8]),
+    /// Of a page.
+    Item(&'a crate::Item),
+    /// Of a watch.
+    Frame(Encoding, Bytes),
+}
 
-/// Calls a function for the type of a kind, with what tells the facts of such an object.
-macro_rules! of_kind {
-    ($kind:expr, $call:ident($($argument:expr),*)) => {
-        match $kind {
-            "Pod" => $call::<Pod, _>($($argument,)* |pod| ingest::pod(&pod.into())),
-            "Node" => $call::<Node, _>($($argument,)* |node| ingest::node(&node.into())),
-            "Namespace" => $call::<Namespace, _>($($argument,)* |namespace| {
-                (namespace.metadata.name().to_owned(), selectors::namespace_labels(namespace.metadata.labels()))
-            }),
-            "Service" | "ReplicationController" => $call::<Selecting<SelectorMap>, _>($($argument,)* |object| {
-                (object.metadata.key(), selectors::map_selector(object.selector()))
-            }),
-            "ReplicaSet" | "StatefulSet" => $call::<Selecting<LabelSelector>, _>($($argument,)* |object| {
-                (object.metadata.key(), selectors::controller_selector(object.selector()))
-            }),
-            "PodDisruptionBudget" => $call::<Specified<policy::PodDisruptionBudgetSpec, BudgetStatus>, _>(
-                $($argument,)* |budget| ingest::budgets::budget(&budget.into())
-            ),
-            "PodGroup" => $call::<Specified<workloads::PodGroupSpec, workloads::PodGroupStatus>, _>(
-                $($argument,)* |group| ingest::pod_group::pod_group(&group.into())
-            ),
-            "PersistentVolumeClaim" => $call::<Specified<api::PersistentVolumeClaimSpec, api::PersistentVolumeClaimStatus>, _>(
-                $($argument,)* |claim| storage::claim(&claim.into())
-            ),
-            "PersistentVolume" => $call::<Specified<api::PersistentVolumeSpec, api::PersistentVolumeStatus>, _>(
-                $($argument,)* |volume| storage::volume(&volume.into())
-            ),
-            "StorageClass" => $call::<StorageClass, _>($($argument,)* |class| storage::storage_class(&class.into())),
-            "CSIDriver" => $call::<Specified<stored::CSIDriverSpec>, _>(
-                $($argument,)* |driver| storage::csi_driver(&driver.into())
-            ),
-            "CSIStorageCapacity" => $call::<StorageCapacity, _>(
-                $($argument,)* |capacity| storage::storage_capacity(&capacity.into())
-            ),
-            "CSINode" => $call::<Specified<stored::CSINodeSpec>, _>(
-                $($argument,)* |node| storage::csi_node(&node.into())
-            ),
-            "VolumeAttachment" => $call::<Specified<stored::VolumeAttachmentSpec>, _>(
-                $($argument,)* |attachment| storage::volume_attachment(&attachment.into())
-            ),
-            "ResourceClaim" => $call::<Specified<devices::ResourceClaimSpec, devices::ResourceClaimStatus>, _>(
-                $($argument,)* |claim| device_objects::claim(&claim.into())
-            ),
-            "DeviceClass" => $call::<Specified<devices::DeviceClassSpec>, _>(
-                $($argument,)* |class| device_objects::device_class(&class.into())
-            ),
-            "ResourceSlice" => $call::<Specified<devices::ResourceSliceSpec>, _>(
-                $($argument,)* |slice| device_objects::slice(&slice.into())
-            ),
-            "DeviceTaintRule" => $call::<Specified<devices::DeviceTaintRuleSpec>, _>(
-                $($argument,)* |rule| device_objects::taint_rule(&rule.into())
-            ),
-            other => Err(format!("{other} is no kind that is watched")),
+/// The kinds that are watched: the name, where each is listed, what is decoded of an object, and what scheduling reads of that.
+macro_rules! kinds {
+    ($($kind:literal $path:literal $object:ty, $facts:expr;)*) => {
+        /// The kinds, and where each is listed.
+        pub const KINDS: [(&str, &str); [$($kind),*].len()] = [$(($kind, $path)),*];
+
+        /// What scheduling reads of an object of this kind, with its name and version; empty unless it `is_kept`.
+        fn facts_of(kind: &str, source: Source<'_>, is_kept: bool) -> Result<String, String> {
+            match kind {
+                $($kind => read_as::<$object, _>(source, is_kept, $facts),)*
+                other => Err(format!("{other} is no kind that is watched")),
+            }
         }
     };
+}
+
+kinds! {
+    "Pod" "/api/v1/pods" Pod, |pod| ingest::pod(&pod.into());
+    "Node" "/api/v1/nodes" Node, |node| ingest::node(&node.into());
+    "Namespace" "/api/v1/namespaces" Namespace, |namespace| {
+        (namespace.metadata.name().to_owned(), selectors::namespace_labels(namespace.metadata.labels()))
+    };
+    "Service" "/api/v1/services" Selecting<SelectorMap>,
+        |object| (object.metadata.key(), selectors::map_selector(object.selector()));
+    "ReplicationController" "/api/v1/replicationcontrollers" Selecting<SelectorMap>,
+        |object| (object.metadata.key(), selectors::map_selector(object.selector()));
+    "ReplicaSet" "/apis/apps/v1/replicasets" Selecting<LabelSelector>,
+        |object| (object.metadata.key(), selectors::controller_selector(object.selector()));
+    "StatefulSet" "/apis/apps/v1/statefulsets" Selecting<LabelSelector>,
+        |object| (object.metadata.key(), selectors::controller_selector(object.selector()));
+    "PodDisruptionBudget" "/apis/policy/v1/poddisruptionbudgets"
+        Specified<policy::PodDisruptionBudgetSpec, BudgetStatus>, |budget| ingest::budgets::budget(&budget.into());
+    "PodGroup" "/apis/scheduling.k8s.io/v1beta1/podgroups"
+        Specified<workloads::PodGroupSpec, workloads::PodGroupStatus>, |group| ingest::pod_group::pod_group(&group.into());
+    "PersistentVolumeClaim" "/api/v1/persistentvolumeclaims"
+        Specified<api::PersistentVolumeClaimSpec, api::PersistentVolumeClaimStatus>, |claim| storage::claim(&claim.into());
+    "PersistentVolume" "/api/v1/persistentvolumes"
+        Specified<api::PersistentVolumeSpec, api::PersistentVolumeStatus>, |volume| storage::volume(&volume.into());
+    "StorageClass" "/apis/storage.k8s.io/v1/storageclasses"
+        StorageClass, |class| storage::storage_class(&class.into());
+    "CSIDriver" "/apis/storage.k8s.io/v1/csidrivers"
+        Specified<stored::CSIDriverSpec>, |driver| storage::csi_driver(&driver.into());
+    "CSIStorageCapacity" "/apis/storage.k8s.io/v1/csistoragecapacities"
+        StorageCapacity, |capacity| storage::storage_capacity(&capacity.into());
+    "CSINode" "/apis/storage.k8s.io/v1/csinodes" Specified<stored::CSINodeSpec>, |node| storage::csi_node(&node.into());
+    "VolumeAttachment" "/apis/storage.k8s.io/v1/volumeattachments"
+        Specified<stored::VolumeAttachmentSpec>, |attachment| storage::volume_attachment(&attachment.into());
+    "ResourceClaim" "/apis/resource.k8s.io/v1/resourceclaims"
+        Specified<devices::ResourceClaimSpec, devices::ResourceClaimStatus>, |claim| device_objects::claim(&claim.into());
+    "DeviceClass" "/apis/resource.k8s.io/v1/deviceclasses"
+        Specified<devices::DeviceClassSpec>, |class| device_objects::device_class(&class.into());
+    "ResourceSlice" "/apis/resource.k8s.io/v1/resourceslices"
+        Specified<devices::ResourceSliceSpec>, |slice| device_objects::slice(&slice.into());
+    "DeviceTaintRule" "/apis/resource.k8s.io/v1/devicetaintrules"
+        Specified<devices::DeviceTaintRuleSpec>, |rule| device_objects::taint_rule(&rule.into());
 }
 
 /// What scheduling reads of an object of this kind, which stands by itself: in protobuf in its envelope.
@@ -106,7 +92,7 @@ macro_rules! of_kind {
 /// # Errors
 /// It does not decode.
 pub fn facts(kind: &str, encoding: Encoding, object: &[u8]) -> Result<String, String> {
-    of_kind!(kind, alone(encoding, object))
+    facts_of(kind, Source::Alone(encoding, object), true)
 }
 
 /// What scheduling reads of an item of a page of this kind, with its name and version.
@@ -114,7 +100,7 @@ pub fn facts(kind: &str, encoding: Encoding, object: &[u8]) -> Result<String, St
 /// # Errors
 /// It does not decode.
 pub fn facts_of_item(kind: &str, item: &crate::Item) -> Result<String, String> {
-    of_kind!(kind, of_item(item))
+    facts_of(kind, Source::Item(item), true)
 }
 
 /// What a frame of a watch of this kind tells.
@@ -122,7 +108,7 @@ pub fn facts_of_item(kind: &str, item: &crate::Item) -> Result<String, String> {
 /// # Errors
 /// It does not decode.
 pub fn facts_of_frame(kind: &str, encoding: Encoding, frame: Bytes) -> Result<String, String> {
-    of_kind!(kind, of_frame(encoding, frame))
+    facts_of(kind, Source::Frame(encoding, frame), true)
 }
 
 /// Reads an object of this kind that stands by itself, and what scheduling reads of it, and keeps nothing.
@@ -130,7 +116,7 @@ pub fn facts_of_frame(kind: &str, encoding: Encoding, frame: Bytes) -> Result<St
 /// # Errors
 /// It does not decode.
 pub fn read(kind: &str, encoding: Encoding, object: &[u8]) -> Result<(), String> {
-    of_kind!(kind, read_alone(encoding, object))
+    facts_of(kind, Source::Alone(encoding, object), false).map(drop)
 }
 
 /// As [`read`], an item of a page.
@@ -138,7 +124,7 @@ pub fn read(kind: &str, encoding: Encoding, object: &[u8]) -> Result<(), String>
 /// # Errors
 /// It does not decode.
 pub fn read_item(kind: &str, item: &crate::Item) -> Result<(), String> {
-    of_kind!(kind, read_of_item(item))
+    facts_of(kind, Source::Item(item), false).map(drop)
 }
 
 /// As [`read`], a frame of a watch.
@@ -146,67 +132,37 @@ pub fn read_item(kind: &str, item: &crate::Item) -> Result<(), String> {
 /// # Errors
 /// It does not decode.
 pub fn read_frame(kind: &str, encoding: Encoding, frame: Bytes) -> Result<(), String> {
-    of_kind!(kind, read_of_frame(encoding, frame))
+    facts_of(kind, Source::Frame(encoding, frame), false).map(drop)
 }
 
-fn alone<T: Object, F: Debug>(encoding: Encoding, object: &[u8], facts: impl Fn(T) -> F) -> Result<String, String> {
-    of_read(decoded(encoding, object)?, facts)
-}
-
-fn read_alone<T: Object, F>(encoding: Encoding, object: &[u8], facts: impl Fn(T) -> F) -> Result<(), String> {
-    of_whole(decoded(encoding, object)?, facts)
-}
-
-fn decoded<T: Object>(encoding: Encoding, object: &[u8]) -> Result<Read<T>, String> {
-    let read = match encoding {
-        Encoding::Json => json::read::<T>(object),
-        Encoding::Protobuf => {
+fn read_as<T: Object, F: Debug>(source: Source<'_>, is_kept: bool, facts: impl Fn(T) -> F) -> Result<String, String> {
+    let kept = |text: &dyn Fn() -> String| if is_kept { text() } else { String::new() };
+    let read = match source {
+        Source::Alone(Encoding::Json, object) => json::read::<T>(object),
+        Source::Alone(Encoding::Protobuf, object) => {
             protobuf::open(Bytes::copy_from_slice(object)).and_then(|object| protobuf::read::<T>(&object))
         }
+        Source::Item(item) => item.read::<T>(),
+        Source::Frame(encoding, frame) => {
+            match crate::Change::<T>::decode(encoding, frame).map_err(|error| error.to_string())? {
+                crate::Change::Applied(read) => Ok(read),
+                crate::Change::Deleted(gone) => {
+                    return Ok(kept(&|| format!("{} {} {:?} is gone", gone.key(), gone.uid(), gone.version())));
+                }
+                crate::Change::Bookmark(mark) => return Ok(kept(&|| format!("{mark:?}"))),
+                crate::Change::Error(status) => return Ok(kept(&|| status.to_string())),
+            }
+        }
     };
-    read.map_err(|error| error.to_string())
-}
-
-fn of_item<T: Object, F: Debug>(item: &crate::Item, facts: impl Fn(T) -> F) -> Result<String, String> {
-    of_read(item.read::<T>().map_err(|error| error.to_string())?, facts)
-}
-
-fn read_of_item<T: Object, F>(item: &crate::Item, facts: impl Fn(T) -> F) -> Result<(), String> {
-    of_whole(item.read::<T>().map_err(|error| error.to_string())?, facts)
-}
-
-fn of_frame<T: Object, F: Debug>(encoding: Encoding, frame: Bytes, facts: impl Fn(T) -> F) -> Result<String, String> {
-    match crate::Change::<T>::decode(encoding, frame).map_err(|error| error.to_string())? {
-        crate::Change::Applied(read) => of_read(read, facts),
-        crate::Change::Deleted(gone) => Ok(format!("{} {} {:?} is gone", gone.key(), gone.uid(), gone.version())),
-        crate::Change::Bookmark(mark) => Ok(format!("{mark:?}")),
-        crate::Change::Error(status) => Ok(status.to_string()),
-    }
-}
-
-fn read_of_frame<T: Object, F>(encoding: Encoding, frame: Bytes, facts: impl Fn(T) -> F) -> Result<(), String> {
-    match crate::Change::<T>::decode(encoding, frame).map_err(|error| error.to_string())? {
-        crate::Change::Applied(read) => of_whole(read, facts),
-        crate::Change::Deleted(_) | crate::Change::Bookmark(_) | crate::Change::Error(_) => Ok(()),
-    }
-}
-
-fn of_read<T: Object, F: Debug>(read: Read<T>, facts: impl Fn(T) -> F) -> Result<String, String> {
+    let read = read.map_err(|error| error.to_string())?;
     let metadata = read.metadata();
-    let named = format!("{} {} {:?}", metadata.key(), metadata.uid(), metadata.version());
-    match read {
-        Read::Whole(object) => Ok(format!("{named}: {:?}", facts(object))),
-        Read::Unreadable(_, reason) => Err(format!("{named}: {reason}")),
-    }
-}
-
-fn of_whole<T: Object, F>(read: Read<T>, facts: impl Fn(T) -> F) -> Result<(), String> {
+    let named = kept(&|| format!("{} {} {:?}: ", metadata.key(), metadata.uid(), metadata.version()));
     match read {
         Read::Whole(object) => {
-            facts(object);
-            Ok(())
+            let facts = facts(object);
+            Ok(kept(&|| format!("{named}{facts:?}")))
         }
-        Read::Unreadable(_, reason) => Err(reason),
+        Read::Unreadable(_, reason) => Err(format!("{named}{reason}")),
     }
 }
 

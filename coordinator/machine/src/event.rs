@@ -196,6 +196,27 @@ pub enum Event {
     StorageListedAnew(StorageKind),
 }
 
+impl Event {
+    /// Whether it is the answer to something that the machine asked for, or the end of its lead, after which nothing is to be decided by
+    /// what the watches told before. The begin of a lead is news: it holds only after what the watches told before it.
+    #[must_use]
+    pub const fn is_preferred(&self) -> bool {
+        matches!(
+            self,
+            Self::Following
+                | Self::WorkerJoined { .. }
+                | Self::WorkerLost { .. }
+                | Self::FromWorker { .. }
+                | Self::Bound { .. }
+                | Self::BindFailed { .. }
+                | Self::Extended { .. }
+                | Self::Written { .. }
+                | Self::Proposed { .. }
+                | Self::Preempted { .. }
+        )
+    }
+}
+
 /// An object that selects pods: default spread constraints count what it selects.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Selecting {

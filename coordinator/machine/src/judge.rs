@@ -24,6 +24,7 @@ use flotilla_planted::planted;
 
 use crate::{
     event::{Configuration, WorkerId},
+    status::Status,
     subject::{ProfileIndex, Subject, Uid},
 };
 
@@ -63,7 +64,8 @@ pub(crate) struct Judge {
     cache: Cache,
     states: ClassStates,
     nominator: Nominator,
-    counts: Counts,
+    /// The counters that are moved here; all else is 0.
+    counts: Status,
     panics: Panics,
     /// How many strings of nodes there were when classes were last looked through for those that ask for one.
     known_texts: usize,
@@ -77,27 +79,6 @@ pub(crate) struct Judge {
 /// each they take 40 us, next to the 1 ms that writing the condition takes. Clusters of up to so many nodes are looked at
 /// whole; others by and by, each time a pod is turned down: one of 100,000 nodes in 391 times.
 const VERIFIED_AT_ONCE: usize = 256;
-
-/// What was done so far.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Counts {
-    /// Evaluations made here.
-    pub(crate) local: u64,
-    /// Evaluations of which a part was made here, for nodes that no worker which is ready holds.
-    pub(crate) partial: u64,
-    /// Of the local ones, for classes of which workers counted what is not there.
-    pub(crate) refuted: u64,
-    /// Offers that ran dry.
-    pub(crate) dry: u64,
-    /// Nodes that were to be chosen and were not what was said of them.
-    pub(crate) mismatches: u64,
-    /// Times that workers said that no node will do and one would, or that a filter failed and none did.
-    pub(crate) false_refusals: u64,
-    /// Times that what no node has any more was cleared away.
-    pub(crate) compacted: u64,
-    /// Panics of plugins that were contained.
-    pub(crate) panics: u64,
-}
 
 /// A worker said of a node what the node is not.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -116,7 +97,7 @@ impl Judge {
             cache: Cache::new(registry),
             states: ClassStates::default(),
             nominator: Nominator::default(),
-            counts: Counts::default(),
+            counts: Status::default(),
             panics: Panics::default(),
             known_texts: 0,
             mismatches: Vec::new(),
@@ -165,8 +146,8 @@ impl Judge {
     }
 
     /// What was done so far.
-    pub(crate) const fn counts(&self) -> Counts {
-        self.counts
+    pub(crate) const fn counts(&self) -> &Status {
+        &self.counts
     }
 
     /// The workers that said of nodes what these are not, since this was asked last.
@@ -243,14 +224,14 @@ impl Judge {
         if slots.is_empty() {
             return None;
         }
-        self.counts.partial += 1;
+        self.counts.evaluations_partial += 1;
         self.contained(subject, |judge| judge.states.evaluation_of(subject, &judge.cache, &slots, k)).flatten()
     }
 
     /// Answers here what a worker owes, as far as that can be put together with what the others answered.
     pub(crate) fn stand_in(&mut self, worker: WorkerId) {
         match contain(|| self.states.stand_in(worker, &self.cache)) {
-            Ok(answered) => self.counts.partial += answered,
+            Ok(answered) => self.counts.evaluations_partial += answered,
             // No one subject is known to be the cause: the one that is will panic again in its own attempt.
             Err(_) => self.restore(),
         }
@@ -258,7 +239,7 @@ impl Judge {
 
     /// Evaluates a subject here, without any worker.
     pub(crate) fn evaluate_here(&mut self, subject: Subject) {
-        self.counts.local += 1;
+        self.counts.evaluations_local += 1;
         self.states.evaluate_here(subject, &self.cache);
     }
 
@@ -316,7 +297,7 @@ impl Judge {
     /// Workers said that no node will do, and this one does: who said so of it loses its place, and the subject is evaluated
     /// here.
     pub(crate) fn refute_refusal(&mut self, subject: Subject, node: NodeId) {
-        self.counts.false_refusals += 1;
+        self.counts.refusals_refuted += 1;
         let source = self.source_of(subject, node);
         self.states.distrust();
         if let Some(worker) = source {

@@ -65,8 +65,6 @@ pub struct Machine {
     pub(crate) pods: Map<Uid, Pod>,
     /// What of their labels no selector reads.
     pub(crate) unread: Unread,
-    /// How often a pod got its class again because of another object.
-    pub(crate) signed_again: u64,
     /// Pods in [`Stage::Gated`].
     pub(crate) gates: Gates,
     /// Pods that are too large by themselves, wherever they are.
@@ -137,7 +135,6 @@ impl Machine {
             pods: Map::default(),
             unread: Unread::default(),
             gates: Gates::default(),
-            signed_again: 0,
             too_large: BTreeSet::new(),
             held: Held::default(),
             binding: BTreeSet::new(),
@@ -289,7 +286,6 @@ impl Machine {
     #[must_use]
     pub fn status(&self) -> Status {
         let [active, backoff, parked] = self.queue.lengths().map(|length| length as u64);
-        let counts = self.judge.counts();
         Status {
             leading: u64::from(self.leading.is_some()),
             synced: u64::from(self.synced),
@@ -304,7 +300,6 @@ impl Machine {
             pods_unschedulable: parked,
             pods_gated: self.gates.len() as u64,
             pods_too_large: self.count_too_large(),
-            pods_signed_again: self.signed_again,
             binds_in_flight: self.binding.len() as u64,
             evaluations_in_flight: self.judge.states().asks_len() as u64,
             extensions_in_flight: u64::from(self.extending.is_some()),
@@ -321,18 +316,10 @@ impl Machine {
             decision_bytes: self.decisions.size().1 as u64,
             resource_bytes: self.judge.cache().snapshot.accounts.scalar_bytes() as u64,
             taint_sets: self.judge.cache().snapshot.taint_sets() as u64,
-            compacted: self.judge.counts().compacted,
-            plugin_panics: counts.panics,
             event_work_largest: self.judge.states().work.most(),
             revision: self.judge.cache().revision(),
-            evaluations_local: counts.local,
-            evaluations_partial: counts.partial,
             pods_untold: self.judge.cache().untold(),
-            evaluations_refuted: counts.refuted,
-            offers_dry: counts.dry,
-            offers_refuted: counts.mismatches,
-            refusals_refuted: counts.false_refusals,
-            ..self.status
+            ..self.status.plus(self.judge.counts())
         }
     }
 

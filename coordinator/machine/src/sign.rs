@@ -121,7 +121,7 @@ impl Machine {
     /// changed but how it is written down.
     pub(crate) fn sign_anew(&mut self, uid: &Uid) {
         let Some(pod) = self.pods.get(uid) else { return };
-        self.signed_again += 1;
+        self.status.pods_signed_again += 1;
         let (old, whole) = (pod.class, Arc::clone(&pod.info.class));
         spend(LABEL * (1 + whole.labels.len() as u64));
         // Its selectors are in play already.

@@ -99,18 +99,9 @@ impl Follower {
             }
             Event::BindFailed { uid, failure: BindFailure::Error(_) | BindFailure::Gone }
             | Event::Written { uid, failure: Some(_), .. } => self.take_back(&uid),
-            Event::Leading { .. }
-            | Event::Following
-            | Event::WorkerJoined { .. }
-            | Event::WorkerLost { .. }
-            | Event::FromWorker { .. }
-            | Event::Bound { .. }
-            | Event::BindFailed { .. }
-            | Event::Extended { .. }
-            | Event::Written { .. }
-            | Event::Proposed { .. }
-            | Event::Preempted { .. }
-            | Event::Tick => {}
+            // Of the recorded machine's own lead, workers and writes.
+            Event::Leading { .. } | Event::Tick => {}
+            told if told.is_preferred() => {}
             told => self.apply(told),
         }
     }

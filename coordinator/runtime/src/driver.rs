@@ -37,7 +37,7 @@ mod wakes;
 
 pub use comparing::spawn_comparing;
 use course::Course;
-use inbox::{ANSWERS, Inbox, NEWS, Senders, Told, is_preferred};
+use inbox::{ANSWERS, Inbox, NEWS, Senders, Told};
 pub use performer::{Lap, Moment, Performer};
 pub use recording::{Tap, spawn_recording};
 pub use task::spawn_task;
@@ -354,7 +354,7 @@ impl<C: Course, P: Performer> Owner<C, P> {
         let mut batch = std::mem::take(&mut self.batch);
         let polled = self.inbox.poll(context, &mut batch, BATCH);
         for told in batch.drain(..) {
-            if !is_preferred(&told.event) {
+            if !told.event.is_preferred() {
                 self.hear();
             }
             self.take(told);

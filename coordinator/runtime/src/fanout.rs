@@ -22,7 +22,7 @@ use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
-use crate::driver;
+use crate::{driver, tally};
 
 pub use attach::{Attach, Incoming, Words};
 pub use flotilla_transport::Transport;
@@ -97,43 +97,31 @@ struct Outgoing {
     not_after_s: Option<i64>,
 }
 
-#[derive(Default)]
-struct Counters {
-    messages_sent: AtomicU64,
-    bytes_sent: AtomicU64,
-    messages_received: AtomicU64,
-    bytes_received: AtomicU64,
-    attached: AtomicU64,
-    attach_failures: AtomicU64,
-    lost: AtomicU64,
-    overflows: AtomicU64,
-    undecodable: AtomicU64,
-    words_dropped: AtomicU64,
-}
-
-/// What has gone over the connections since the start.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Traffic {
-    /// Messages handed to the transport.
-    pub messages_sent: u64,
-    /// Their bytes, without framing.
-    pub bytes_sent: u64,
-    /// Messages that came.
-    pub messages_received: u64,
-    /// Their bytes, without framing.
-    pub bytes_received: u64,
-    /// Streams that were set up, up to and including the worker's hello.
-    pub attached: u64,
-    /// Attempts to set one up that failed.
-    pub attach_failures: u64,
-    /// Streams that ended, from either side.
-    pub lost: u64,
-    /// Streams that were ended because too many words waited for the socket.
-    pub overflows: u64,
-    /// Streams that were ended because a message made no sense.
-    pub undecodable: u64,
-    /// Words for streams that had ended already.
-    pub words_dropped: u64,
+tally! {
+    /// What has gone over the connections since the start.
+    Traffic of Counters {
+        /// Messages handed to the transport.
+        messages_sent,
+        /// Their bytes, without framing.
+        bytes_sent,
+        /// Messages that came.
+        messages_received,
+        /// Their bytes, without framing.
+        bytes_received,
+        /// Streams that were set up, up to and including the worker's hello.
+        attached,
+        /// Attempts to set one up that failed.
+        attach_failures,
+        /// Streams that ended, from either side.
+        lost,
+        /// Streams that were ended because too many words waited for the socket.
+        overflows,
+        /// Streams that were ended because a message made no sense.
+        undecodable,
+        /// Words for streams that had ended already.
+        words_dropped,
+    }
+    measured {}
 }
 
 impl Fanout {
@@ -267,19 +255,7 @@ impl Fanout {
     /// What has gone over the connections so far.
     #[must_use]
     pub fn traffic(&self) -> Traffic {
-        let counters = &self.inner.counters;
-        Traffic {
-            messages_sent: counters.messages_sent.get(),
-            bytes_sent: counters.bytes_sent.get(),
-            messages_received: counters.messages_received.get(),
-            bytes_received: counters.bytes_received.get(),
-            attached: counters.attached.get(),
-            attach_failures: counters.attach_failures.get(),
-            lost: counters.lost.get(),
-            overflows: counters.overflows.get(),
-            undecodable: counters.undecodable.get(),
-            words_dropped: counters.words_dropped.get(),
-        }
+        self.inner.counters.read()
     }
 }
 
@@ -317,22 +293,6 @@ impl Inner {
             lock(&self.troubles).remove(address);
         }
         forgotten
-    }
-}
-
-/// A counter that is only ever looked at by people.
-trait Count {
-    fn add(&self, more: u64);
-    fn get(&self) -> u64;
-}
-
-impl Count for AtomicU64 {
-    fn add(&self, more: u64) {
-        self.fetch_add(more, Ordering::Relaxed);
-    }
-
-    fn get(&self) -> u64 {
-        self.load(Ordering::Relaxed)
     }
 }
 

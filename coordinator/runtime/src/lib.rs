@@ -7,6 +7,7 @@
 
 mod chain;
 pub mod conversation;
+pub mod count;
 pub mod driver;
 pub mod extender;
 pub mod fanout;

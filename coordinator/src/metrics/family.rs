@@ -54,6 +54,16 @@ pub(super) fn counter(name: &str, help: &str, metrics: Vec<Metric>) -> MetricFam
     family(name, help, MetricType::COUNTER, metrics)
 }
 
+/// A gauge of one number.
+pub(super) fn single_gauge(name: &str, help: &str, value: u64) -> MetricFamily {
+    gauge(name, help, vec![level(&[], float(value))])
+}
+
+/// A counter of one number.
+pub(super) fn single(name: &str, help: &str, value: u64) -> MetricFamily {
+    counter(name, help, vec![count(&[], float(value))])
+}
+
 /// A gauge whose samples differ in one label.
 pub(super) fn gauges(name: &str, help: &str, label: &str, values: &[(&str, u64)]) -> MetricFamily {
     gauge(name, help, values.iter().map(|&(of, value)| level(&[(label, of)], float(value))).collect())

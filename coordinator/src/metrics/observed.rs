@@ -23,38 +23,6 @@ use prometheus::{
     exponential_buckets,
 };
 
-mod names;
-
-/// What happened to pods, as it is observed one by one. Cheap to clone.
-///
-/// Profiles, results and labels of events are few, so that the families are bounded.
-#[derive(Debug, Clone)]
-pub struct Scheduled {
-    registry: Registry,
-    attempts: IntCounterVec,
-    attempt_duration: HistogramVec,
-    algorithm_duration: Histogram,
-    event_duration: HistogramVec,
-    pod_attempts: Histogram,
-    sli: HistogramVec,
-    after_flush: IntCounter,
-    points: HistogramVec,
-    plugins: HistogramVec,
-    preemption_victims: Histogram,
-    preemption_runs: IntCounterVec,
-    preemption_duration: HistogramVec,
-    group_attempts: IntCounterVec,
-    group_attempt_duration: HistogramVec,
-    // Without labels, as upstream's; those of pod groups alone are not shown before there was one.
-    group_algorithm_duration: HistogramVec,
-    group_preemption_attempts: IntCounterVec,
-    group_preemption_victims: HistogramVec,
-    device_allocations: IntCounterVec,
-    device_waits: HistogramVec,
-    bind: Histogram,
-    evaluations: Histogram,
-}
-
 /// How long scheduling took, as histograms have it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Latency {
@@ -139,47 +107,83 @@ const PLUGIN: (f64, f64, usize) = (0.000_01, 1.5, 20);
 /// Drivers are few, as what a cluster has installed.
 const DEVICE_LABELS: [&str; 3] = ["profile", "driver", "status"];
 
-impl Default for Scheduled {
-    fn default() -> Self {
-        let registry = Registry::new();
-        let make = Making(registry.clone());
-        Self {
-            attempts: make.counters(names::SCHEDULE_ATTEMPTS_TOTAL, &["result", "profile"]),
-            attempt_duration: make.histograms(names::SCHEDULING_ATTEMPT_DURATION, ATTEMPT, &["result", "profile"]),
-            algorithm_duration: make.histogram(names::SCHEDULING_ALGORITHM_DURATION, ATTEMPT),
-            event_duration: make.histograms(names::EVENT_HANDLING_DURATION, POINT, &["event"]),
-            pod_attempts: make.histogram(names::POD_SCHEDULING_ATTEMPTS, (1.0, 2.0, 5)),
-            sli: make.histograms(names::POD_SCHEDULING_SLI_DURATION, (0.01, 2.0, 20), &["attempts"]),
-            after_flush: make.counter(names::POD_SCHEDULED_AFTER_FLUSH_TOTAL),
-            points: make.histograms(
-                names::FRAMEWORK_EXTENSION_POINT_DURATION,
-                POINT,
-                &["extension_point", "status", "profile"],
-            ),
-            plugins: make.histograms(
-                names::PLUGIN_EXECUTION_DURATION,
-                PLUGIN,
-                &["plugin", "extension_point", "status"],
-            ),
-            preemption_victims: make.histogram(names::PREEMPTION_VICTIMS, (1.0, 2.0, 7)),
-            preemption_runs: make.counters(names::PREEMPTION_GOROUTINES_EXECUTION_TOTAL, &["result"]),
-            preemption_duration: make.histograms(names::PREEMPTION_GOROUTINES_DURATION, (0.01, 2.0, 20), &["result"]),
-            group_attempts: make.counters(names::PODGROUP_SCHEDULE_ATTEMPTS_TOTAL, &["result", "profile"]),
-            group_attempt_duration: make.histograms(
-                names::PODGROUP_SCHEDULING_ATTEMPT_DURATION,
-                ATTEMPT,
-                &["result", "profile"],
-            ),
-            group_algorithm_duration: make.histograms(names::PODGROUP_SCHEDULING_ALGORITHM_DURATION, ATTEMPT, &[]),
-            group_preemption_attempts: make.counters(names::WORKLOAD_PREEMPTION_ATTEMPTS_TOTAL, &["result"]),
-            group_preemption_victims: make.histograms(names::WORKLOAD_PREEMPTION_VICTIMS, (1.0, 2.0, 11), &[]),
-            device_allocations: make.counters(names::DRA_BINDING_CONDITIONS_ALLOCATIONS_TOTAL, &DEVICE_LABELS),
-            device_waits: make.histograms(names::DRA_BINDING_CONDITIONS_WAIT_DURATION, (0.1, 2.0, 14), &DEVICE_LABELS),
-            bind: make.histogram(names::FLOTILLA_BIND_DURATION, (0.001, 2.0, 14)),
-            evaluations: make.histogram(names::FLOTILLA_EVALUATION_DURATION, (0.001, 2.0, 14)),
-            registry,
+/// Declares and registers what is observed: the field, how it is made (labels, buckets), its name and its help text.
+macro_rules! observed {
+    ($($field:ident: $kind:ident = $make:ident($($argument:expr),*), $name:literal, $help:literal;)*) => {
+        /// What happened to pods, as it is observed one by one. Cheap to clone.
+        ///
+        /// Profiles, results and labels of events are few, so that the families are bounded.
+        #[derive(Debug, Clone)]
+        pub struct Scheduled {
+            registry: Registry,
+            $($field: $kind,)*
         }
-    }
+
+        impl Default for Scheduled {
+            fn default() -> Self {
+                let registry = Registry::new();
+                let make = Making(registry.clone());
+                Self { $($field: make.$make(($name, $help), $($argument),*),)* registry }
+            }
+        }
+    };
+}
+
+observed! {
+    attempts: IntCounterVec = counters(&["result", "profile"]), "scheduler_schedule_attempts_total",
+        "[STABLE] Number of attempts to schedule pods, by the result. 'unschedulable' means a pod could not be \
+         scheduled, while 'error' means an internal scheduler problem.";
+    attempt_duration: HistogramVec = histograms(ATTEMPT, &["result", "profile"]),
+        "scheduler_scheduling_attempt_duration_seconds",
+        "[STABLE] Scheduling attempt latency in seconds (scheduling algorithm + binding)";
+    algorithm_duration: Histogram = histogram(ATTEMPT), "scheduler_scheduling_algorithm_duration_seconds",
+        "[BETA] Scheduling algorithm latency in seconds";
+    event_duration: HistogramVec = histograms(POINT, &["event"]), "scheduler_event_handling_duration_seconds",
+        "[ALPHA] Event handling latency in seconds.";
+    pod_attempts: Histogram = histogram((1.0, 2.0, 5)), "scheduler_pod_scheduling_attempts",
+        "[STABLE] Number of attempts to successfully schedule a pod.";
+    sli: HistogramVec = histograms((0.01, 2.0, 20), &["attempts"]), "scheduler_pod_scheduling_sli_duration_seconds",
+        "[BETA] E2e latency for a pod being scheduled, from the time the pod enters the scheduling queue and might \
+         involve multiple scheduling attempts.";
+    after_flush: IntCounter = counter(), "scheduler_pod_scheduled_after_flush_total",
+        "[ALPHA] Number of pods that were successfully scheduled after being flushed from unschedulableEntities due to \
+         timeout. This metric helps detect potential queueing hint misconfigurations or event handling issues.";
+    points: HistogramVec = histograms(POINT, &["extension_point", "status", "profile"]),
+        "scheduler_framework_extension_point_duration_seconds",
+        "[STABLE] Latency for running all plugins of a specific extension point.";
+    plugins: HistogramVec = histograms(PLUGIN, &["plugin", "extension_point", "status"]),
+        "scheduler_plugin_execution_duration_seconds",
+        "[BETA] Duration for running a plugin at a specific extension point.";
+    preemption_victims: Histogram = histogram((1.0, 2.0, 7)), "scheduler_preemption_victims",
+        "[STABLE] Number of selected preemption victims for preemption initiated by a single pod";
+    preemption_runs: IntCounterVec = counters(&["result"]), "scheduler_preemption_goroutines_execution_total",
+        "[ALPHA] Number of preemption goroutines executed.";
+    preemption_duration: HistogramVec = histograms((0.01, 2.0, 20), &["result"]),
+        "scheduler_preemption_goroutines_duration_seconds",
+        "[ALPHA] (Deprecated since 1.37.0) Duration in seconds for running goroutines for the preemption.";
+    group_attempts: IntCounterVec = counters(&["result", "profile"]), "scheduler_podgroup_schedule_attempts_total",
+        "[ALPHA] Number of attempts to schedule pod group, by the result. 'unschedulable' means a pod group could not \
+         be scheduled, while 'error' means an internal scheduler problem.";
+    group_attempt_duration: HistogramVec = histograms(ATTEMPT, &["result", "profile"]),
+        "scheduler_podgroup_scheduling_attempt_duration_seconds",
+        "[ALPHA] Pod group scheduling attempt latency in seconds";
+    // Without labels, as upstream's; those of pod groups alone are not shown before there was one.
+    group_algorithm_duration: HistogramVec = histograms(ATTEMPT, &[]),
+        "scheduler_podgroup_scheduling_algorithm_duration_seconds",
+        "[ALPHA] Pod group scheduling algorithm latency in seconds";
+    group_preemption_attempts: IntCounterVec = counters(&["result"]), "scheduler_workload_preemption_attempts_total",
+        "[ALPHA] Total preemption attempts initiated by workload (including pod groups) in the cluster till now.";
+    group_preemption_victims: HistogramVec = histograms((1.0, 2.0, 11), &[]), "scheduler_workload_preemption_victims",
+        "[ALPHA] Number of pod preemption victims caused by workload preemption.";
+    device_allocations: IntCounterVec = counters(&DEVICE_LABELS), "scheduler_dra_bindingconditions_allocations_total",
+        "[ALPHA] Number of allocations using devices with BindingConditions, counted per driver per scheduling attempt";
+    device_waits: HistogramVec = histograms((0.1, 2.0, 14), &DEVICE_LABELS),
+        "scheduler_dra_bindingconditions_wait_duration_seconds",
+        "[ALPHA] Time in seconds spent waiting for BindingConditions to be satisfied during PreBind.";
+    bind: Histogram = histogram((0.001, 2.0, 14)), "flotilla_bind_duration_seconds",
+        "From the decision to bind a pod until the API server has answered, the wait for a turn included";
+    evaluations: Histogram = histogram((0.001, 2.0, 14)), "flotilla_evaluation_duration_seconds",
+        "From asking the workers about a class until the last of them has answered, to the millisecond";
 }
 
 impl Scheduled {

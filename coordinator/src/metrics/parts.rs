@@ -8,7 +8,7 @@ use prometheus::proto::MetricFamily;
 
 use super::{
     Sources,
-    family::{count, counter, counters, float, gauges, level},
+    family::{count, counter, counters, float, gauges, single, single_gauge},
 };
 use crate::{lease::Leadership, record, run::Parts, serve::places, watch};
 
@@ -44,14 +44,6 @@ fn recording() -> Vec<MetricFamily> {
     ]
 }
 
-pub(super) fn single(name: &str, help: &str, value: u64) -> MetricFamily {
-    counter(name, help, vec![count(&[], float(value))])
-}
-
-fn gauge(name: &str, help: &str, value: u64) -> MetricFamily {
-    super::family::gauge(name, help, vec![level(&[], float(value))])
-}
-
 /// Source: component-base `metrics/prometheus/clientgo/leaderelection`.
 fn election(sources: &Sources) -> Vec<MetricFamily> {
     let Some(lease) = &sources.lease else { return Vec::new() };
@@ -66,8 +58,8 @@ fn machine_thread(sources: &Sources) -> [MetricFamily; 4] {
     [
         single("flotilla_events_total", "Events that the machine was told", handle.applied()),
         single("flotilla_events_held_back_total", "Events that found no room in the channel", handle.held_back()),
-        gauge("flotilla_events_waiting", "Events that wait for the machine", handle.waiting() as u64),
-        gauge("flotilla_answers_waiting", "Answers that wait for the machine", handle.answers_waiting() as u64),
+        single_gauge("flotilla_events_waiting", "Events that wait for the machine", handle.waiting() as u64),
+        single_gauge("flotilla_answers_waiting", "Answers that wait for the machine", handle.answers_waiting() as u64),
     ]
 }
 
@@ -199,7 +191,7 @@ fn reloads(sources: &Sources) -> [MetricFamily; 2] {
     let refused = "0 while the configuration file holds what was refused, so that an older one is in force";
     [
         counters("flotilla_configuration_reloads_total", help, "outcome", &reloads.outcomes()),
-        gauge("flotilla_configuration_last_reload_successful", refused, u64::from(reloads.successful())),
+        single_gauge("flotilla_configuration_last_reload_successful", refused, u64::from(reloads.successful())),
     ]
 }
 

@@ -5,7 +5,7 @@
 use flotilla_runtime::fanout::Fanout;
 use prometheus::proto::MetricFamily;
 
-use super::parts::single;
+use super::family::single;
 
 /// All of them; none, where nothing is traced.
 pub(super) fn families(fanout: &Fanout) -> Vec<MetricFamily> {

@@ -3,11 +3,7 @@
 //! Knows: when an event is written, the object, and how patient its writing is. Must not know: what an event says, or which
 //! events repeat (`series`).
 
-use std::{
-    collections::VecDeque,
-    sync::{Arc, atomic::Ordering},
-    time::Duration,
-};
+use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use flotilla_encoding::{Encoding, Event as Written};
 use flotilla_runtime::surroundings;
@@ -26,7 +22,7 @@ use tokio::{
 use tracing::{debug, warn};
 
 use super::{
-    events::{Counters, Event, Regarding, Room, head},
+    events::{Event, Progress, Regarding, Room, head},
     precedence::Precedence,
     series::{Count, Series, Write},
 };
@@ -92,13 +88,13 @@ pub(super) struct Delivery<F> {
 impl<F: Fn() -> bool + Send> Delivery<F> {
     pub(super) fn new(
         outgoing: Arc<Outgoing>,
-        counters: Arc<Counters>,
+        progress: Arc<Progress>,
         host: String,
         precedence: Precedence,
         is_filling: F,
     ) -> Self {
         Self {
-            sender: Arc::new(Sender { outgoing, counters, host }),
+            sender: Arc::new(Sender { outgoing, progress, host }),
             precedence,
             is_filling,
             series: Series::default(),
@@ -123,7 +119,7 @@ impl<F: Fn() -> bool + Send> Delivery<F> {
                     Ok(Some(again)) => self.resting.push(Box::pin(rest(again))),
                     Err(error) => {
                         warn!(%error, "the task that wrote an event failed");
-                        self.sender.counters.dropped.fetch_add(1, Ordering::Relaxed);
+                        self.sender.progress.counters.dropped.add(1);
                     }
                 },
                 Some(again) = self.resting.next() => self.queue.push_front(again),
@@ -144,7 +140,7 @@ impl<F: Fn() -> bool + Send> Delivery<F> {
         let write = if event.repeats() { self.series.observe(event, wall::now()) } else { Some(Write::Create(event)) };
         match write {
             Some(write) => self.queue.push_back(Waiting::new(write, Some(room))),
-            None => _ = self.sender.counters.skipped.fetch_add(1, Ordering::Relaxed),
+            None => self.sender.progress.counters.skipped.add(1),
         }
     }
 
@@ -184,31 +180,31 @@ async fn rest(waiting: Waiting) -> Waiting {
 
 struct Sender {
     outgoing: Arc<Outgoing>,
-    counters: Arc<Counters>,
+    progress: Arc<Progress>,
     host: String,
 }
 
 impl Sender {
     /// Tries to write it. Returns it where it is to be tried again.
     async fn write(&self, mut waiting: Waiting) -> Option<Waiting> {
-        let counters = &self.counters;
+        let counters = &self.progress.counters;
         let trouble = match self.try_write(&waiting.write).await {
             Ok(()) => {
-                counters.written.fetch_add(1, Ordering::Relaxed);
+                counters.written.add(1);
                 return None;
             }
             Err(Failure::Unled) => {
-                counters.dropped.fetch_add(1, Ordering::Relaxed);
+                counters.dropped.add(1);
                 return None;
             }
             Err(failure) => match Refusal::of(&failure, &waiting.write) {
                 Refusal::Written => {
-                    counters.written.fetch_add(1, Ordering::Relaxed);
+                    counters.written.add(1);
                     return None;
                 }
                 Refusal::Lasting => {
                     debug!(write = ?waiting.write, reason = %failure, "the API server refuses an event");
-                    counters.refused.fetch_add(1, Ordering::Relaxed);
+                    counters.refused.add(1);
                     return None;
                 }
                 Refusal::Passing => failure,
@@ -219,7 +215,7 @@ impl Sender {
             return Some(waiting);
         }
         warn!(reason = %trouble, "the API server did not take an event in {TRIES} tries; it is dropped");
-        counters.dropped.fetch_add(1, Ordering::Relaxed);
+        counters.dropped.add(1);
         drop(waiting.room);
         None
     }

@@ -20,7 +20,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 use super::{
     delivery::{self, Delivery},
     precedence::Precedence,
-    tally::Tally,
+    tally::{Counters, Tally},
 };
 use crate::{lease::Leadership, outgoing::Outgoing, wall};
 
@@ -168,29 +168,26 @@ pub struct Events {
     queue: mpsc::UnboundedSender<(Event, Room)>,
     /// What bounds the queue, and what is to be tried again, together.
     room: Arc<Semaphore>,
-    counters: Arc<Counters>,
+    progress: Arc<Progress>,
     outgoing: Arc<Outgoing>,
 }
 
 /// The room that an event takes from when it is made until it is written, counted or given up.
 pub(super) struct Room {
     _permit: OwnedSemaphorePermit,
-    counters: Arc<Counters>,
+    progress: Arc<Progress>,
 }
 
 impl Drop for Room {
     fn drop(&mut self) {
-        self.counters.waiting.fetch_sub(1, Ordering::Relaxed);
+        self.progress.waiting.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-/// What has become of events.
+/// What has become of events, and how many wait.
 #[derive(Default)]
-pub(super) struct Counters {
-    pub(super) written: AtomicU64,
-    pub(super) refused: AtomicU64,
-    pub(super) dropped: AtomicU64,
-    pub(super) skipped: AtomicU64,
+pub(super) struct Progress {
+    pub(super) counters: Counters,
     waiting: AtomicU64,
 }
 
@@ -209,13 +206,13 @@ impl Events {
     ) -> Self {
         // Bounded by the room.
         let (queue, inbox) = mpsc::unbounded_channel();
-        let (counters, room) = (Arc::<Counters>::default(), Arc::new(Semaphore::new(ROOM_UNITS)));
+        let (progress, room) = (Arc::<Progress>::default(), Arc::new(Semaphore::new(ROOM_UNITS)));
         let outgoing = Arc::new(Outgoing::new(client, leading, delivery::AT_ONCE));
         let (half, left) = (ROOM_UNITS / 2, Arc::clone(&room));
         let is_filling = move || left.available_permits() < half;
         let (host, events) = (host.to_owned(), Arc::clone(&outgoing));
-        tokio::spawn(Delivery::new(events, Arc::clone(&counters), host, precedence, is_filling).run(inbox));
-        Self { queue, room, counters, outgoing }
+        tokio::spawn(Delivery::new(events, Arc::clone(&progress), host, precedence, is_filling).run(inbox));
+        Self { queue, room, progress, outgoing }
     }
 
     /// A pod is bound, which had this `resourceVersion` before.
@@ -338,13 +335,13 @@ impl Events {
     fn push(&self, event: Event) {
         let units = u32::try_from((EVENT_BYTES + event.note.len()).div_ceil(UNIT_BYTES)).unwrap_or(u32::MAX);
         let Ok(permit) = Arc::clone(&self.room).try_acquire_many_owned(units) else {
-            self.counters.dropped.fetch_add(1, Ordering::Relaxed);
+            self.progress.counters.dropped.add(1);
             return;
         };
-        self.counters.waiting.fetch_add(1, Ordering::Relaxed);
-        let room = Room { _permit: permit, counters: Arc::clone(&self.counters) };
+        self.progress.waiting.fetch_add(1, Ordering::Relaxed);
+        let room = Room { _permit: permit, progress: Arc::clone(&self.progress) };
         if self.queue.send((event, room)).is_err() {
-            self.counters.dropped.fetch_add(1, Ordering::Relaxed);
+            self.progress.counters.dropped.add(1);
         }
     }
 
@@ -356,10 +353,8 @@ impl Events {
     /// What has been written so far.
     #[must_use]
     pub fn tally(&self) -> Tally {
-        let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let Counters { written, refused, dropped, skipped, waiting } = &*self.counters;
-        let (written, refused, dropped, skipped) = (get(written), get(refused), get(dropped), get(skipped));
-        Tally { written, refused, dropped, skipped, waiting: get(waiting), turned_away: self.outgoing.turned_away() }
+        let waiting = self.progress.waiting.load(Ordering::Relaxed);
+        self.progress.counters.read(waiting, self.outgoing.turned_away())
     }
 }
 

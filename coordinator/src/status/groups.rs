@@ -7,10 +7,7 @@
 
 use std::{
     collections::BTreeMap,
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
@@ -31,7 +28,7 @@ use tokio::{
 };
 use tracing::{debug, warn};
 
-use super::tally::Tally;
+use super::tally::{Counters, Tally};
 use crate::{
     lease::Leadership,
     outgoing::{Outgoing, Refusal},
@@ -59,9 +56,7 @@ pub struct GroupConditions {
 struct Shared {
     newest: Mutex<BTreeMap<Arc<str>, GroupReport>>,
     wake: Notify,
-    written: AtomicU64,
-    refused: AtomicU64,
-    dropped: AtomicU64,
+    counters: Counters,
 }
 
 /// What became of a write.
@@ -94,10 +89,8 @@ impl GroupConditions {
     /// What has been written so far.
     #[must_use]
     pub fn tally(&self) -> Tally {
-        let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let Shared { written, refused, dropped, .. } = &*self.shared;
-        let (waiting, turned_away) = (self.shared.newest().len() as u64, self.outgoing.turned_away());
-        Tally { written: get(written), refused: get(refused), dropped: get(dropped), skipped: 0, waiting, turned_away }
+        let waiting = self.shared.newest().len() as u64;
+        self.shared.counters.read(waiting, self.outgoing.turned_away())
     }
 }
 
@@ -161,24 +154,24 @@ impl Writer {
     async fn write(&self, report: GroupReport) -> Written {
         let group = format!("{}/{}", report.namespace, report.name);
         if self.outgoing.lead().is_none() {
-            self.shared.dropped.fetch_add(1, Ordering::Relaxed);
+            self.shared.counters.dropped.add(1);
             return Written::Done;
         }
         let trouble = match self.try_write(&report).await {
             Ok(()) => {
-                self.shared.written.fetch_add(1, Ordering::Relaxed);
+                self.shared.counters.written.add(1);
                 return Written::Done;
             }
             Err(Refusal::Passing(reason)) => reason,
             Err(Refusal::Late(limit)) => format!("no answer within {limit:?}"),
             Err(Refusal::Gone(reason)) => {
                 debug!(group, reason, "the pod group is gone, so its condition is not written");
-                self.shared.refused.fetch_add(1, Ordering::Relaxed);
+                self.shared.counters.refused.add(1);
                 return Written::Done;
             }
             Err(Refusal::Lasting(reason)) => {
                 warn!(group, reason, "the API server refuses the condition; grant patch on podgroups/status");
-                self.shared.refused.fetch_add(1, Ordering::Relaxed);
+                self.shared.counters.refused.add(1);
                 return Written::Done;
             }
         };

@@ -1,4 +1,4 @@
-//! The kinds of objects that are watched, but for those of storage (`storage`).
+//! The kinds of objects that are watched, but for those that plugins keep (`stored`).
 //!
 //! Knows: where each kind is, and which event tells the machine of one. Must not know: how a list or a watch is spoken
 //! (`source`), or what is read from an object (`flotilla_framework::ingest`).
@@ -27,7 +27,6 @@ pub(super) struct Pods;
 
 impl Kind for Pods {
     const PATH: &'static str = "/api/v1/pods";
-    const WHAT: &'static str = "pods";
     const FIELDS: Option<&'static str> = Some(LIVE_PODS);
     const BOUNDS_VIEW: bool = true;
     type Object = object::Pod;
@@ -64,8 +63,6 @@ pub(super) struct Nodes;
 
 impl Kind for Nodes {
     const PATH: &'static str = "/api/v1/nodes";
-    const WHAT: &'static str = "nodes";
-    const FIELDS: Option<&'static str> = None;
     const BOUNDS_VIEW: bool = true;
     type Object = object::Node;
 
@@ -87,8 +84,6 @@ pub(super) struct PodGroups;
 
 impl Kind for PodGroups {
     const PATH: &'static str = "/apis/scheduling.k8s.io/v1beta1/podgroups";
-    const WHAT: &'static str = "podgroups";
-    const FIELDS: Option<&'static str> = None;
     const UNSERVED: Option<&'static str> = Some(
         "start the API server with --feature-gates=GenericWorkload=true and \
          --runtime-config=scheduling.k8s.io/v1beta1=true, or this process without GenericWorkload",
@@ -111,8 +106,6 @@ pub(super) struct Namespaces;
 
 impl Kind for Namespaces {
     const PATH: &'static str = "/api/v1/namespaces";
-    const WHAT: &'static str = "namespaces";
-    const FIELDS: Option<&'static str> = None;
     type Object = object::Namespace;
 
     fn applied(object: object::Namespace) -> Result<Event, IngestError> {
@@ -130,8 +123,6 @@ pub(super) struct Budgets;
 
 impl Kind for Budgets {
     const PATH: &'static str = "/apis/policy/v1/poddisruptionbudgets";
-    const WHAT: &'static str = "poddisruptionbudgets";
-    const FIELDS: Option<&'static str> = None;
     type Object = object::Specified<policy::PodDisruptionBudgetSpec, object::BudgetStatus>;
 
     fn applied(object: Self::Object) -> Result<Event, IngestError> {
@@ -158,7 +149,6 @@ impl Kind for Budgets {
 /// A kind whose objects select pods.
 pub(super) trait Selects: Send + Sync + 'static {
     const PATH: &'static str;
-    const WHAT: &'static str;
     /// The kind's name, for events.
     const NAME: &'static str;
     const KIND: SelectingKind;
@@ -180,8 +170,6 @@ where
     object::Selecting<S::Selector>: object::Object,
 {
     const PATH: &'static str = S::PATH;
-    const WHAT: &'static str = S::WHAT;
-    const FIELDS: Option<&'static str> = None;
     type Object = object::Selecting<S::Selector>;
 
     fn applied(object: Self::Object) -> Result<Event, IngestError> {
@@ -213,74 +201,34 @@ fn present<'a>(text: &'a str, field: &'static str) -> Result<&'a str, IngestErro
     if text.is_empty() { Err(IngestError::Missing(field)) } else { Ok(text) }
 }
 
-pub(super) struct Service;
+/// The name for events, the path, what the machine calls it, the selector as the API has it, and what reads that.
+macro_rules! selecting {
+    ($($name:ident $path:literal, $kind:expr, $selector:ty, $read:path, $excess:path;)*) => {$(
+        pub(super) struct $name;
 
-impl Selects for Service {
-    const PATH: &'static str = "/api/v1/services";
-    const WHAT: &'static str = "services";
-    const NAME: &'static str = "Service";
-    const KIND: SelectingKind = SelectingKind::Service;
-    type Selector = SelectorMap;
+        impl Selects for $name {
+            const PATH: &'static str = $path;
+            const NAME: &'static str = stringify!($name);
+            const KIND: SelectingKind = $kind;
+            type Selector = $selector;
 
-    fn selector(selector: Option<&SelectorMap>) -> LabelSelector {
-        selectors::map_selector(selector)
-    }
+            fn selector(selector: Option<&$selector>) -> LabelSelector {
+                $read(selector)
+            }
 
-    fn excess(selector: Option<&SelectorMap>) -> Option<String> {
-        objects::of_map(selector)
-    }
+            fn excess(selector: Option<&$selector>) -> Option<String> {
+                $excess(selector)
+            }
+        }
+    )*};
 }
 
-pub(super) struct ReplicationController;
-
-impl Selects for ReplicationController {
-    const PATH: &'static str = "/api/v1/replicationcontrollers";
-    const WHAT: &'static str = "replicationcontrollers";
-    const NAME: &'static str = "ReplicationController";
-    const KIND: SelectingKind = SelectingKind::Controller(OwnerKind::ReplicationController);
-    type Selector = SelectorMap;
-
-    fn selector(selector: Option<&SelectorMap>) -> LabelSelector {
-        selectors::map_selector(selector)
-    }
-
-    fn excess(selector: Option<&SelectorMap>) -> Option<String> {
-        objects::of_map(selector)
-    }
-}
-
-pub(super) struct ReplicaSet;
-
-impl Selects for ReplicaSet {
-    const PATH: &'static str = "/apis/apps/v1/replicasets";
-    const WHAT: &'static str = "replicasets";
-    const NAME: &'static str = "ReplicaSet";
-    const KIND: SelectingKind = SelectingKind::Controller(OwnerKind::ReplicaSet);
-    type Selector = Selector;
-
-    fn selector(selector: Option<&Selector>) -> LabelSelector {
-        selectors::controller_selector(selector)
-    }
-
-    fn excess(selector: Option<&Selector>) -> Option<String> {
-        objects::of_selector(selector)
-    }
-}
-
-pub(super) struct StatefulSet;
-
-impl Selects for StatefulSet {
-    const PATH: &'static str = "/apis/apps/v1/statefulsets";
-    const WHAT: &'static str = "statefulsets";
-    const NAME: &'static str = "StatefulSet";
-    const KIND: SelectingKind = SelectingKind::Controller(OwnerKind::StatefulSet);
-    type Selector = Selector;
-
-    fn selector(selector: Option<&Selector>) -> LabelSelector {
-        selectors::controller_selector(selector)
-    }
-
-    fn excess(selector: Option<&Selector>) -> Option<String> {
-        objects::of_selector(selector)
-    }
+selecting! {
+    Service "/api/v1/services", SelectingKind::Service, SelectorMap, selectors::map_selector, objects::of_map;
+    ReplicationController "/api/v1/replicationcontrollers", SelectingKind::Controller(OwnerKind::ReplicationController),
+        SelectorMap, selectors::map_selector, objects::of_map;
+    ReplicaSet "/apis/apps/v1/replicasets", SelectingKind::Controller(OwnerKind::ReplicaSet),
+        Selector, selectors::controller_selector, objects::of_selector;
+    StatefulSet "/apis/apps/v1/statefulsets", SelectingKind::Controller(OwnerKind::StatefulSet),
+        Selector, selectors::controller_selector, objects::of_selector;
 }

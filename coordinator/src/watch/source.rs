@@ -3,13 +3,7 @@
 //! Knows: resource versions, bookmarks, deadlines, 410 and backoff. Must not know: what kind of objects it is, how they are
 //! encoded, or how a list is asked for (`list`).
 
-use std::{
-    collections::HashSet,
-    convert::Infallible,
-    marker::PhantomData,
-    sync::{Arc, atomic::Ordering},
-    time::Duration,
-};
+use std::{collections::HashSet, convert::Infallible, marker::PhantomData, sync::Arc, time::Duration};
 
 use flotilla_encoding::{Change, Metadata, Object, Read, Status, caught};
 use flotilla_framework::ingest::IngestError;
@@ -60,10 +54,10 @@ const SET_BACK: u32 = 10;
 pub(super) trait Kind: Send + Sync + 'static {
     /// The path of the collection.
     const PATH: &'static str;
-    /// The plural, for messages.
-    const WHAT: &'static str;
+    /// The plural, for messages: the end of the path.
+    const WHAT: &'static str = plural(Self::PATH);
     /// The field selector.
-    const FIELDS: Option<&'static str>;
+    const FIELDS: Option<&'static str> = None;
     /// What to do where the API server has no such kind; `None`: every API server has it. What there is none of is listed.
     const UNSERVED: Option<&'static str> = None;
     /// Whether binding stops when the view of these objects has not been confirmed for long.
@@ -103,6 +97,15 @@ pub(super) trait Kind: Send + Sync + 'static {
     fn regarding(_key: &str, _uid: &str) -> Option<Regarding> {
         None
     }
+}
+
+/// What comes after the last slash of a path.
+const fn plural(path: &'static str) -> &'static str {
+    let mut start = path.len();
+    while start > 0 && path.as_bytes()[start - 1] != b'/' {
+        start -= 1;
+    }
+    path.split_at(start).1
 }
 
 /// One list and watch.
@@ -213,7 +216,7 @@ impl<K: Kind> Source<K> {
 
     async fn failed(&mut self, last_backoff: Duration) {
         self.backoff = self.backoff.min(last_backoff);
-        self.shared.failures.fetch_add(1, Ordering::Relaxed);
+        self.shared.counters.failures.add(1);
         tokio::select! {
             biased;
             () = tokio::time::sleep(self.backoff.mul_f64(surroundings::between(0.5..=1.0))) => {}
@@ -241,7 +244,7 @@ impl<K: Kind> Source<K> {
                 version = metadata.version(),
                 "left out, because it is old"
             );
-            self.shared.count_stale();
+            self.shared.counters.stale.add(1);
         }
         is_stale
     }
@@ -261,7 +264,7 @@ impl<K: Kind> Source<K> {
         params.field_selector = K::FIELDS.map(str::to_owned);
         let request = Request::new(K::PATH).watch(&params, &self.version)?;
         let mut stream = exchange::ask(&self.client, request).await?.stream();
-        self.shared.watches.fetch_add(1, Ordering::Relaxed);
+        self.shared.counters.watches.add(1);
         debug!(what = K::WHAT, version = self.version, encoding = ?stream.encoding(), "watching");
         let silent = if planted("waits-for-silent-watches") { 1_000_000 } else { 0 };
         let patience = Duration::from_secs(u64::from(seconds) + silent) + MARGIN;
@@ -369,7 +372,7 @@ impl<K: Kind> Source<K> {
         {
             let node = pod.node_name.as_deref();
             warn!(object, node, %reason, "its node is charged for all of the resource; correct or delete the pod");
-            self.shared.unusable.fetch_add(1, Ordering::Relaxed);
+            self.shared.counters.unusable.add(1);
         }
     }
 
@@ -381,7 +384,7 @@ impl<K: Kind> Source<K> {
         };
         if self.excessive.insert(Box::from(key)) {
             warn!(what = K::WHAT, object = key, uid, reason, "the selector is too large; make it smaller");
-            self.shared.unusable.fetch_add(1, Ordering::Relaxed);
+            self.shared.counters.unusable.add(1);
         }
         if let Some(regarding) = K::regarding(key, uid) {
             self.reporter.events().selector_too_large(regarding, &reason);
@@ -393,7 +396,7 @@ impl<K: Kind> Source<K> {
     async fn refuse(&mut self, key: &str, uid: &str, reason: &str, is_too_large: bool) -> Result<(), Trouble> {
         let why = if is_too_large { "it is too large" } else { "it makes no sense" };
         warn!(what = K::WHAT, object = key, uid, reason, why, "ignoring an object; correct or delete it");
-        self.shared.unusable.fetch_add(1, Ordering::Relaxed);
+        self.shared.counters.unusable.add(1);
         if let Some(regarding) = K::regarding(key, uid) {
             self.reporter.events().unusable(regarding, reason);
         }

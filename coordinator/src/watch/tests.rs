@@ -775,9 +775,9 @@ async fn claims_volumes_and_classes_are_told_with_what_scheduling_reads() {
         "allowedTopologies": [{ "matchLabelExpressions": [{ "key": "zone", "values": ["a"] }] }],
     });
     check_told([
-        (StorageObject::Claim(claim), told_of_storage::<AllOf<storage::Claim>>(of_claim).await),
-        (StorageObject::Volume(volume), told_of_storage::<AllOf<storage::Volume>>(of_volume).await),
-        (StorageObject::StorageClass(class), told_of_storage::<AllOf<storage::StorageClass>>(of_class).await),
+        (StorageObject::Claim(claim), told_of_storage::<AllOf<stored::PersistentVolumeClaim>>(of_claim).await),
+        (StorageObject::Volume(volume), told_of_storage::<AllOf<stored::PersistentVolume>>(of_volume).await),
+        (StorageObject::StorageClass(class), told_of_storage::<AllOf<stored::StorageClass>>(of_class).await),
     ]);
 }
 
@@ -810,12 +810,12 @@ async fn drivers_nodes_capacities_and_attachments_are_told_with_what_scheduling_
         "metadata": { "name": "at" }, "status": { "attached": true },
         "spec": { "attacher": "d", "nodeName": "n", "source": { "persistentVolumeName": "pv" } },
     });
-    let told_of_capacity = told_of_storage::<AllOf<storage::StorageCapacity>>(of_capacity).await;
-    let told_of_attachment = told_of_storage::<AllOf<storage::VolumeAttachment>>(of_attachment).await;
+    let told_of_capacity = told_of_storage::<AllOf<stored::CsiStorageCapacity>>(of_capacity).await;
+    let told_of_attachment = told_of_storage::<AllOf<stored::VolumeAttachment>>(of_attachment).await;
     check_told([
-        (StorageObject::CsiDriver(driver), told_of_storage::<AllOf<storage::CsiDriver>>(of_driver).await),
+        (StorageObject::CsiDriver(driver), told_of_storage::<AllOf<stored::CsiDriver>>(of_driver).await),
         (StorageObject::StorageCapacity(capacity), told_of_capacity),
-        (StorageObject::CsiNode(node), told_of_storage::<AllOf<storage::CsiNode>>(of_node).await),
+        (StorageObject::CsiNode(node), told_of_storage::<AllOf<stored::CsiNode>>(of_node).await),
         (StorageObject::VolumeAttachment(volume_attachment), told_of_attachment),
     ]);
 }
@@ -833,7 +833,7 @@ async fn an_object_of_storage_that_makes_no_sense_spoils_no_other() {
     let of = |name: &str, amount: &str| json!({ "metadata": { "name": name }, "spec": { "capacity": { "storage": amount } } });
     let list = json!({ "metadata": { "resourceVersion": "10" }, "items": [of("a", "much"), of("b", "1")] });
     server.answers("list persistentvolumes", 200, list);
-    let (mut heard, shared, _) = server.heard_of::<AllOf<storage::Volume>>();
+    let (mut heard, shared, _) = server.heard_of::<AllOf<stored::PersistentVolume>>();
     let capacity = Quantity::from_units(1);
     let good = Volume { name: "b".into(), capacity, ..Volume::default() };
     assert_eq!(heard.recv().await, Some(Event::ObjectApplied(StorageObject::Volume(good).into())));
@@ -907,11 +907,38 @@ async fn every_kind_that_a_plugin_may_read_can_be_watched_and_the_others_always_
     let (handle, _heard) = listener();
     let (needs, stop) = (Needs { with_groups: true, ..needs(&[]) }, CancellationToken::new());
     let watches = Watches::start(server.client(), handle, server.reporter(), needs, begun(), stop);
-    let (read, always): (Vec<_>, Vec<_>) =
-        watches.all.iter().partition(|(what, _)| extension::Kind::of(what).is_some());
-    assert_eq!(
-        read.iter().map(|(what, _)| *what).collect::<Vec<_>>(),
-        extension::Kind::ALL.map(extension::Kind::plural)
-    );
-    assert_eq!(always.iter().map(|(what, _)| *what).collect::<Vec<_>>(), ["pods", "nodes", "podgroups"]);
+    let whats: Vec<&str> = watches.all.iter().map(|(what, _)| *what).collect();
+    let read = extension::Kind::ALL.map(extension::Kind::plural);
+    assert_eq!(whats, [&["pods", "nodes"][..], &read, &["podgroups"]].concat());
+    let mut encoded = flotilla_encoding::testing::KINDS.map(|(_, path)| path.rsplit('/').next().unwrap_or(path));
+    encoded.sort_unstable();
+    let whats: std::collections::BTreeSet<&str> = whats.into_iter().collect();
+    assert_eq!(whats.into_iter().collect::<Vec<_>>(), encoded, "each is compared in both encodings");
+}
+
+/// Whether a rule of a manifest lets its subject list and watch a resource, which is named by its path.
+fn grants(manifest: &str, path: &str) -> bool {
+    let (group, plural) = match path.trim_start_matches("/api").split('/').collect::<Vec<_>>()[..] {
+        ["s", group, _, plural] => (group, plural),
+        ["", _, plural] => ("", plural),
+        _ => panic!("{path} is no path of a collection"),
+    };
+    let (group, plural) = (format!("apiGroups: [\"{group}\"]"), format!("\"{plural}\""));
+    let mut rules = manifest.split("\n- ");
+    rules.any(|rule| {
+        let verbs = rule.split("verbs:").nth(1).unwrap_or_default();
+        rule.starts_with(&group) && rule.contains(&plural) && verbs.contains("\"list\"") && verbs.contains("\"watch\"")
+    })
+}
+
+#[test]
+fn every_kind_may_be_listed_and_watched_by_the_rights_that_are_deployed() {
+    for manifest in ["base/rbac.yaml", "overlays/shadow/rbac.yaml", "helm/flotilla/templates/rbac.yaml"] {
+        let text = std::fs::read_to_string(format!("{}/../deploy/{manifest}", env!("CARGO_MANIFEST_DIR")));
+        let text = text.expect("a manifest of the repository");
+        for (kind, path) in flotilla_encoding::testing::KINDS {
+            assert!(grants(&text, path), "{manifest} grants no list and watch of {kind}");
+        }
+        assert!(!grants(&text, "/api/v1/secrets") && !grants(&text, "/apis/apps/v1/pods"));
+    }
 }

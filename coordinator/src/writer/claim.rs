@@ -14,7 +14,7 @@ mod fresh;
 mod json;
 mod request;
 
-use std::{collections::BTreeMap, sync::Arc, sync::atomic::Ordering, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use flotilla_encoding::Encoding;
@@ -89,8 +89,8 @@ impl Inner {
         let doing = Doing { pod, target, patch, created: is_create(patch) };
         let done = self.settle(&doing, held).await;
         if doing.created {
-            let counter = if done.is_ok() { &self.created } else { &self.not_created };
-            counter.fetch_add(1, Ordering::Relaxed);
+            let counter = if done.is_ok() { &self.counters.created } else { &self.counters.not_created };
+            counter.add(1);
         }
         let held = done?;
         let version = Arc::clone(&held.version);
@@ -123,7 +123,7 @@ impl Inner {
                     None => return Err(doing.failed(&failure)),
                 },
             };
-            self.repeated.fetch_add(1, Ordering::Relaxed);
+            self.counters.repeated.add(1);
             match doing.judge(&patch, &held, fresh.as_ref())? {
                 Judged::Done(held) => return Ok(held),
                 Judged::Again(again, on) => (patch, held) = (again, on),

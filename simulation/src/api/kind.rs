@@ -3,38 +3,6 @@
 //! Knows: where each kind is, and which rules of the API server differ between kinds. Must not know: requests, or the fields of
 //! a kind.
 
-/// A kind of objects.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-#[allow(missing_docs, reason = "each is the kind of that name")]
-pub enum Kind {
-    Pod,
-    Node,
-    Namespace,
-    Service,
-    ReplicationController,
-    ReplicaSet,
-    StatefulSet,
-    PodDisruptionBudget,
-    PodGroup,
-    PersistentVolumeClaim,
-    PersistentVolume,
-    StorageClass,
-    CsiDriver,
-    CsiStorageCapacity,
-    CsiNode,
-    VolumeAttachment,
-    ResourceClaim,
-    DeviceClass,
-    ResourceSlice,
-    DeviceTaintRule,
-    Lease,
-    Event,
-    EndpointSlice,
-    Secret,
-    ConfigMap,
-    PriorityClass,
-}
-
 /// What the API server knows of a kind.
 #[derive(Debug)]
 struct About {
@@ -45,80 +13,64 @@ struct About {
     has_status: bool,
 }
 
-const fn about(
-    kind: &'static str,
-    api_version: &'static str,
-    plural: &'static str,
-    is_namespaced: bool,
-    has_status: bool,
-) -> About {
-    About { kind, api_version, plural, is_namespaced, has_status }
+/// The kinds: the name, the group and version, the plural, whether objects are in a namespace, and whether the status is written apart.
+macro_rules! kinds {
+    ($($kind:ident $name:literal $api_version:literal $plural:literal $is_namespaced:literal $has_status:literal;)*) => {
+        /// A kind of objects.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+        #[allow(missing_docs, reason = "each is the kind of that name")]
+        pub enum Kind {
+            $($kind),*
+        }
+
+        /// In the order of [`Kind`].
+        const ABOUT: [About; Kind::COUNT] = [$(About {
+            kind: $name,
+            api_version: $api_version,
+            plural: $plural,
+            is_namespaced: $is_namespaced,
+            has_status: $has_status,
+        }),*];
+
+        impl Kind {
+            /// All kinds.
+            pub const ALL: [Self; Self::COUNT] = [$(Self::$kind),*];
+            /// How many there are.
+            pub const COUNT: usize = [$($name),*].len();
+        }
+    };
 }
 
-/// In the order of [`Kind`].
-const ABOUT: [About; Kind::COUNT] = [
-    about("Pod", "v1", "pods", true, true),
-    about("Node", "v1", "nodes", false, true),
-    about("Namespace", "v1", "namespaces", false, true),
-    about("Service", "v1", "services", true, true),
-    about("ReplicationController", "v1", "replicationcontrollers", true, true),
-    about("ReplicaSet", "apps/v1", "replicasets", true, true),
-    about("StatefulSet", "apps/v1", "statefulsets", true, true),
-    about("PodDisruptionBudget", "policy/v1", "poddisruptionbudgets", true, true),
-    about("PodGroup", "scheduling.k8s.io/v1beta1", "podgroups", true, true),
-    about("PersistentVolumeClaim", "v1", "persistentvolumeclaims", true, true),
-    about("PersistentVolume", "v1", "persistentvolumes", false, true),
-    about("StorageClass", "storage.k8s.io/v1", "storageclasses", false, false),
-    about("CSIDriver", "storage.k8s.io/v1", "csidrivers", false, false),
-    about("CSIStorageCapacity", "storage.k8s.io/v1", "csistoragecapacities", true, false),
-    about("CSINode", "storage.k8s.io/v1", "csinodes", false, false),
-    about("VolumeAttachment", "storage.k8s.io/v1", "volumeattachments", false, true),
-    about("ResourceClaim", "resource.k8s.io/v1", "resourceclaims", true, true),
-    about("DeviceClass", "resource.k8s.io/v1", "deviceclasses", false, false),
-    about("ResourceSlice", "resource.k8s.io/v1", "resourceslices", false, false),
-    about("DeviceTaintRule", "resource.k8s.io/v1", "devicetaintrules", false, true),
-    about("Lease", "coordination.k8s.io/v1", "leases", true, false),
-    about("Event", "events.k8s.io/v1", "events", true, false),
-    about("EndpointSlice", "discovery.k8s.io/v1", "endpointslices", true, false),
-    about("Secret", "v1", "secrets", true, false),
-    about("ConfigMap", "v1", "configmaps", true, false),
-    about("PriorityClass", "scheduling.k8s.io/v1", "priorityclasses", false, false),
-];
+kinds! {
+    Pod "Pod" "v1" "pods" true true;
+    Node "Node" "v1" "nodes" false true;
+    Namespace "Namespace" "v1" "namespaces" false true;
+    Service "Service" "v1" "services" true true;
+    ReplicationController "ReplicationController" "v1" "replicationcontrollers" true true;
+    ReplicaSet "ReplicaSet" "apps/v1" "replicasets" true true;
+    StatefulSet "StatefulSet" "apps/v1" "statefulsets" true true;
+    PodDisruptionBudget "PodDisruptionBudget" "policy/v1" "poddisruptionbudgets" true true;
+    PodGroup "PodGroup" "scheduling.k8s.io/v1beta1" "podgroups" true true;
+    PersistentVolumeClaim "PersistentVolumeClaim" "v1" "persistentvolumeclaims" true true;
+    PersistentVolume "PersistentVolume" "v1" "persistentvolumes" false true;
+    StorageClass "StorageClass" "storage.k8s.io/v1" "storageclasses" false false;
+    CsiDriver "CSIDriver" "storage.k8s.io/v1" "csidrivers" false false;
+    CsiStorageCapacity "CSIStorageCapacity" "storage.k8s.io/v1" "csistoragecapacities" true false;
+    CsiNode "CSINode" "storage.k8s.io/v1" "csinodes" false false;
+    VolumeAttachment "VolumeAttachment" "storage.k8s.io/v1" "volumeattachments" false true;
+    ResourceClaim "ResourceClaim" "resource.k8s.io/v1" "resourceclaims" true true;
+    DeviceClass "DeviceClass" "resource.k8s.io/v1" "deviceclasses" false false;
+    ResourceSlice "ResourceSlice" "resource.k8s.io/v1" "resourceslices" false false;
+    DeviceTaintRule "DeviceTaintRule" "resource.k8s.io/v1" "devicetaintrules" false true;
+    Lease "Lease" "coordination.k8s.io/v1" "leases" true false;
+    Event "Event" "events.k8s.io/v1" "events" true false;
+    EndpointSlice "EndpointSlice" "discovery.k8s.io/v1" "endpointslices" true false;
+    Secret "Secret" "v1" "secrets" true false;
+    ConfigMap "ConfigMap" "v1" "configmaps" true false;
+    PriorityClass "PriorityClass" "scheduling.k8s.io/v1" "priorityclasses" false false;
+}
 
 impl Kind {
-    /// How many there are.
-    pub const COUNT: usize = 26;
-
-    /// All kinds.
-    pub const ALL: [Self; Self::COUNT] = [
-        Self::Pod,
-        Self::Node,
-        Self::Namespace,
-        Self::Service,
-        Self::ReplicationController,
-        Self::ReplicaSet,
-        Self::StatefulSet,
-        Self::PodDisruptionBudget,
-        Self::PodGroup,
-        Self::PersistentVolumeClaim,
-        Self::PersistentVolume,
-        Self::StorageClass,
-        Self::CsiDriver,
-        Self::CsiStorageCapacity,
-        Self::CsiNode,
-        Self::VolumeAttachment,
-        Self::ResourceClaim,
-        Self::DeviceClass,
-        Self::ResourceSlice,
-        Self::DeviceTaintRule,
-        Self::Lease,
-        Self::Event,
-        Self::EndpointSlice,
-        Self::Secret,
-        Self::ConfigMap,
-        Self::PriorityClass,
-    ];
-
     const fn about(self) -> &'static About {
         &ABOUT[self as usize]
     }

@@ -6,49 +6,6 @@ use std::time::Duration;
 
 use prometheus::{Histogram, HistogramOpts, IntCounter, IntGauge, Registry, core::Collector, exponential_buckets};
 
-/// Counts since the start of a worker; shared by all its streams.
-#[derive(Debug)]
-pub struct Counters {
-    registry: Registry,
-    pub(crate) attached: Counter,
-    pub(crate) refused: Counter,
-    pub(crate) unreadable: Counter,
-    pub(crate) panicked: Counter,
-    pub(crate) words: Counter,
-    pub(crate) words_waited: Counter,
-    pub(crate) word_bytes: Counter,
-    pub(crate) answers: Counter,
-    pub(crate) answers_waited: Counter,
-    pub(crate) answers_too_large: Counter,
-    pub(crate) answer_bytes: Counter,
-    nodes: IntGauge,
-    revision: IntGauge,
-    evaluations: Histogram,
-}
-
-/// What [`Counters`] held at one moment.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Counts {
-    /// Streams whose leader was obeyed.
-    pub attached: u64,
-    /// Streams that were refused: too many of them, or of an older leader.
-    pub refused: u64,
-    /// Messages that could not be read; each ended its stream.
-    pub unreadable: u64,
-    /// Evaluations and dry runs that panicked.
-    pub panicked: u64,
-    /// Messages taken in.
-    pub words: u64,
-    /// Messages that found their channel full and waited.
-    pub words_waited: u64,
-    /// Messages given out.
-    pub answers: u64,
-    /// Answers that found their channel full and waited.
-    pub answers_waited: u64,
-    /// Answers that would not have fitted into a message.
-    pub answers_too_large: u64,
-}
-
 /// Makes and registers. The names are all constants of this file.
 struct Making(Registry);
 
@@ -68,62 +25,82 @@ impl Making {
     }
 }
 
-impl Default for Counters {
-    fn default() -> Self {
-        let registry = Registry::new();
-        let make = Making(registry.clone());
-        let buckets = exponential_buckets(0.000_05, 2.0, 16);
-        let evaluation = HistogramOpts::new(
-            "flotilla_worker_evaluation_duration_seconds",
-            "Evaluations of a class over the nodes held here",
-        );
-        Self {
-            attached: make.counter("flotilla_worker_streams_attached_total", "Streams whose leader was obeyed"),
-            refused: make.counter(
-                "flotilla_worker_streams_refused_total",
-                "Streams too many, or of an older leader, that were refused",
-            ),
-            unreadable: make.counter("flotilla_worker_messages_unreadable_total", "Messages that could not be read"),
-            panicked: make.counter("flotilla_worker_panics_total", "Evaluations and dry runs that panicked"),
-            words: make.counter("flotilla_worker_messages_received_total", "Messages taken in"),
-            words_waited: make
-                .counter("flotilla_worker_messages_waited_total", "Messages that found their channel full and waited"),
-            word_bytes: make
-                .counter("flotilla_worker_received_bytes_total", "Bytes of messages taken in, without framing"),
-            answers: make.counter("flotilla_worker_answers_total", "Messages given out"),
-            answers_waited: make
-                .counter("flotilla_worker_answers_waited_total", "Answers that found their channel full and waited"),
-            answers_too_large: make.counter(
-                "flotilla_worker_answers_too_large_total",
-                "Answers that would not have fitted into a message",
-            ),
-            answer_bytes: make
-                .counter("flotilla_worker_sent_bytes_total", "Bytes of messages given out, without framing"),
-            nodes: make.gauge("flotilla_worker_nodes", "Nodes held for the leader that was heard last"),
-            revision: make.gauge("flotilla_worker_revision", "The state of the cluster that its last word spoke of"),
-            evaluations: make.register(buckets.and_then(|buckets| Histogram::with_opts(evaluation.buckets(buckets)))),
-            registry,
+/// Declares and registers what is counted: the field, its metric's name and its help text. What is `told` is in [`Counts`] too.
+macro_rules! counters {
+    (
+        told { $($told:ident $told_name:literal $told_help:literal;)* }
+        others { $($other:ident $name:literal $help:literal;)* }
+    ) => {
+        /// Counts since the start of a worker; shared by all its streams.
+        #[derive(Debug)]
+        pub struct Counters {
+            registry: Registry,
+            $(pub(crate) $told: Counter,)*
+            $(pub(crate) $other: Counter,)*
+            nodes: IntGauge,
+            revision: IntGauge,
+            evaluations: Histogram,
         }
+
+        /// What [`Counters`] held at one moment.
+        #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+        pub struct Counts {
+            $(#[doc = $told_help] pub $told: u64,)*
+        }
+
+        impl Default for Counters {
+            fn default() -> Self {
+                let registry = Registry::new();
+                let make = Making(registry.clone());
+                let buckets = exponential_buckets(0.000_05, 2.0, 16);
+                let evaluation = HistogramOpts::new(
+                    "flotilla_worker_evaluation_duration_seconds",
+                    "Evaluations of a class over the nodes held here",
+                );
+                let evaluation = buckets.and_then(|buckets| Histogram::with_opts(evaluation.buckets(buckets)));
+                Self {
+                    $($told: make.counter($told_name, $told_help),)*
+                    $($other: make.counter($name, $help),)*
+                    nodes: make.gauge("flotilla_worker_nodes", "Nodes held for the leader that was heard last"),
+                    revision: make
+                        .gauge("flotilla_worker_revision", "The state of the cluster that its last word spoke of"),
+                    evaluations: make.register(evaluation),
+                    registry,
+                }
+            }
+        }
+
+        impl Counters {
+            /// The counts as of now.
+            #[must_use]
+            pub fn read(&self) -> Counts {
+                Counts { $($told: self.$told.get()),* }
+            }
+        }
+    };
+}
+
+counters! {
+    told {
+        attached "flotilla_worker_streams_attached_total" "Streams whose leader was obeyed";
+        refused "flotilla_worker_streams_refused_total" "Streams too many, or of an older leader, that were refused";
+        // Each ended its stream.
+        unreadable "flotilla_worker_messages_unreadable_total" "Messages that could not be read";
+        panicked "flotilla_worker_panics_total" "Evaluations and dry runs that panicked";
+        words "flotilla_worker_messages_received_total" "Messages taken in";
+        words_waited "flotilla_worker_messages_waited_total" "Messages that found their channel full and waited";
+        answers "flotilla_worker_answers_total" "Messages given out";
+        answers_waited "flotilla_worker_answers_waited_total" "Answers that found their channel full and waited";
+        answers_too_large "flotilla_worker_answers_too_large_total"
+            "Answers that would not have fitted into a message";
+    }
+    others {
+        word_bytes "flotilla_worker_received_bytes_total" "Bytes of messages taken in, without framing";
+        answer_bytes "flotilla_worker_sent_bytes_total" "Bytes of messages given out, without framing";
     }
 }
 
 impl Counters {
-    /// The counts as of now.
-    #[must_use]
-    pub fn read(&self) -> Counts {
-        Counts {
-            attached: self.attached.get(),
-            refused: self.refused.get(),
-            unreadable: self.unreadable.get(),
-            panicked: self.panicked.get(),
-            words: self.words.get(),
-            words_waited: self.words_waited.get(),
-            answers: self.answers.get(),
-            answers_waited: self.answers_waited.get(),
-            answers_too_large: self.answers_too_large.get(),
-        }
-    }
-
     /// A word was obeyed: so many nodes are held now, at this revision.
     pub(crate) fn stands(&self, nodes: usize, revision: u64) {
         self.nodes.set(i64::try_from(nodes).unwrap_or(i64::MAX));

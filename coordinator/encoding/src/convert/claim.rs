@@ -1,12 +1,9 @@
 //! Claims of devices, their classes, and what is allocated.
 
-use k8s_openapi::{
-    api::{core::v1 as core, resource::v1 as api},
-    apimachinery::pkg::{apis::meta::v1::Time, runtime::RawExtension},
-};
+use k8s_openapi::{api::resource::v1 as api, apimachinery::pkg::runtime::RawExtension};
 use serde_json::Value;
 
-use super::{amounts, list, some, texts, tried};
+use super::{list, read, tried};
 use crate::{DecodeError, object::Specified, pb};
 
 impl TryFrom<pb::ResourceClaim> for Specified<api::ResourceClaimSpec, api::ResourceClaimStatus> {
@@ -40,44 +37,14 @@ impl TryFrom<pb::DeviceClaim> for api::DeviceClaim {
     }
 }
 
-impl From<pb::DeviceRequest> for api::DeviceRequest {
-    fn from(request: pb::DeviceRequest) -> Self {
-        Self {
-            exactly: request.exactly.map(Into::into),
-            first_available: list(request.first_available),
-            name: request.name,
-        }
-    }
-}
-
-impl From<pb::ExactDeviceRequest> for api::ExactDeviceRequest {
-    fn from(request: pb::ExactDeviceRequest) -> Self {
-        Self {
-            admin_access: request.admin_access,
-            allocation_mode: some(request.allocation_mode),
-            capacity: request.capacity.map(Into::into),
-            count: Some(request.count).filter(|count| *count != 0),
-            derived_attributes: list(request.derived_attributes),
-            device_class_name: request.device_class_name,
-            selectors: list(request.selectors),
-            tolerations: list(request.tolerations),
-        }
-    }
-}
-
-impl From<pb::DeviceSubRequest> for api::DeviceSubRequest {
-    fn from(request: pb::DeviceSubRequest) -> Self {
-        Self {
-            allocation_mode: some(request.allocation_mode),
-            capacity: request.capacity.map(Into::into),
-            count: Some(request.count).filter(|count| *count != 0),
-            derived_attributes: list(request.derived_attributes),
-            device_class_name: request.device_class_name,
-            name: request.name,
-            selectors: list(request.selectors),
-            tolerations: list(request.tolerations),
-        }
-    }
+read! {
+    request: pb::DeviceRequest => api::DeviceRequest { exactly, first_available, name };
+    request: pb::ExactDeviceRequest => api::ExactDeviceRequest {
+        admin_access, allocation_mode, capacity, count, derived_attributes, device_class_name, selectors, tolerations,
+    };
+    request: pb::DeviceSubRequest => api::DeviceSubRequest {
+        allocation_mode, capacity, count, derived_attributes, device_class_name, name, selectors, tolerations,
+    };
 }
 
 impl From<pb::DeviceDerivedAttribute> for api::DeviceDerivedAttribute {
@@ -86,45 +53,19 @@ impl From<pb::DeviceDerivedAttribute> for api::DeviceDerivedAttribute {
     }
 }
 
-impl From<pb::CapacityRequirements> for api::CapacityRequirements {
-    fn from(capacity: pb::CapacityRequirements) -> Self {
-        Self { requests: amounts(capacity.requests) }
-    }
-}
-
-impl From<pb::DeviceSelector> for api::DeviceSelector {
-    fn from(selector: pb::DeviceSelector) -> Self {
-        Self { cel: selector.cel.map(|cel| api::CELDeviceSelector { expression: cel.expression }) }
-    }
-}
-
-impl From<pb::DeviceToleration> for api::DeviceToleration {
-    fn from(toleration: pb::DeviceToleration) -> Self {
-        Self {
-            effect: some(toleration.effect),
-            key: some(toleration.key),
-            operator: some(toleration.operator),
-            toleration_seconds: toleration.toleration_seconds,
-            value: some(toleration.value),
-        }
-    }
-}
-
-impl From<pb::DeviceConstraint> for api::DeviceConstraint {
-    fn from(constraint: pb::DeviceConstraint) -> Self {
-        Self {
-            distinct_attribute: constraint.distinct_attribute,
-            match_attribute: constraint.match_attribute,
-            requests: texts(constraint.requests),
-        }
-    }
+read! {
+    capacity: pb::CapacityRequirements => api::CapacityRequirements { requests };
+    selector: pb::DeviceSelector => api::DeviceSelector { cel };
+    cel: pb::CelDeviceSelector => api::CELDeviceSelector { expression };
+    toleration: pb::DeviceToleration => api::DeviceToleration { effect, key, operator, toleration_seconds, value };
+    constraint: pb::DeviceConstraint => api::DeviceConstraint { distinct_attribute, match_attribute, requests };
 }
 
 impl TryFrom<pb::DeviceClaimConfiguration> for api::DeviceClaimConfiguration {
     type Error = DecodeError;
 
     fn try_from(configuration: pb::DeviceClaimConfiguration) -> Result<Self, DecodeError> {
-        let requests = texts(configuration.requests);
+        let requests = list(configuration.requests);
         Ok(Self { opaque: opaque(configuration.device_configuration)?, requests })
     }
 }
@@ -141,91 +82,29 @@ fn raw(extension: pb::RawExtension) -> Result<RawExtension, DecodeError> {
     Ok(RawExtension(value))
 }
 
-impl From<pb::ResourceClaimStatus> for api::ResourceClaimStatus {
-    fn from(status: pb::ResourceClaimStatus) -> Self {
-        Self {
-            allocation: status.allocation.map(Into::into),
-            devices: list(status.devices),
-            reserved_for: list(status.reserved_for),
-        }
-    }
-}
-
-impl From<pb::AllocationResult> for api::AllocationResult {
-    fn from(allocation: pb::AllocationResult) -> Self {
-        let devices = allocation.devices.unwrap_or_default();
-        Self {
-            allocation_timestamp: allocation.allocation_timestamp.map(Time::from),
-            devices: Some(api::DeviceAllocationResult { config: list(devices.config), results: list(devices.results) }),
-            node_selector: allocation.node_selector.map(core::NodeSelector::from),
-        }
-    }
-}
-
-impl From<pb::DeviceRequestAllocationResult> for api::DeviceRequestAllocationResult {
-    fn from(result: pb::DeviceRequestAllocationResult) -> Self {
-        Self {
-            admin_access: result.admin_access,
-            binding_conditions: texts(result.binding_conditions),
-            binding_failure_conditions: texts(result.binding_failure_conditions),
-            consumed_capacity: amounts(result.consumed_capacity),
-            device: result.device,
-            driver: result.driver,
-            pool: result.pool,
-            request: result.request,
-            share_id: result.share_id,
-            tolerations: list(result.tolerations),
-            ..Self::default()
-        }
-    }
-}
-
-impl From<pb::DeviceAllocationConfiguration> for api::DeviceAllocationConfiguration {
-    fn from(configuration: pb::DeviceAllocationConfiguration) -> Self {
-        Self {
-            // Of what is allocated, the configuration is only for drivers.
-            opaque: opaque(configuration.device_configuration).unwrap_or_default(),
-            requests: texts(configuration.requests),
-            source: configuration.source,
-        }
-    }
-}
-
-impl From<pb::ResourceClaimConsumerReference> for api::ResourceClaimConsumerReference {
-    fn from(consumer: pb::ResourceClaimConsumerReference) -> Self {
-        Self {
-            api_group: some(consumer.api_group),
-            name: consumer.name,
-            resource: consumer.resource,
-            uid: consumer.uid,
-        }
-    }
-}
-
-impl From<pb::AllocatedDeviceStatus> for api::AllocatedDeviceStatus {
-    fn from(status: pb::AllocatedDeviceStatus) -> Self {
-        let data = status.data.and_then(|data| raw(data).ok());
-        Self {
-            conditions: list(status.conditions),
-            // Of JSON, `null` is none.
-            data: data.filter(|data| !data.0.is_null()),
-            device: status.device,
-            driver: status.driver,
-            network_data: status.network_data.map(Into::into),
-            pool: status.pool,
-            share_id: status.share_id,
-        }
-    }
-}
-
-impl From<pb::NetworkDeviceData> for api::NetworkDeviceData {
-    fn from(data: pb::NetworkDeviceData) -> Self {
-        Self {
-            hardware_address: some(data.hardware_address),
-            interface_name: some(data.interface_name),
-            ips: texts(data.ips),
-        }
-    }
+read! {
+    status: pb::ResourceClaimStatus => api::ResourceClaimStatus { allocation, devices, reserved_for };
+    allocation: pb::AllocationResult => api::AllocationResult {
+        allocation_timestamp, devices = Some(allocation.devices.unwrap_or_default().into()), node_selector,
+    };
+    devices: pb::DeviceAllocationResult => api::DeviceAllocationResult { config, results };
+    result: pb::DeviceRequestAllocationResult => api::DeviceRequestAllocationResult {
+        admin_access, binding_conditions, binding_failure_conditions, consumed_capacity, device, driver, pool, request,
+        share_id, tolerations,
+    } ..default;
+    // Of what is allocated, the configuration is only for drivers.
+    configuration: pb::DeviceAllocationConfiguration => api::DeviceAllocationConfiguration {
+        opaque = opaque(configuration.device_configuration).unwrap_or_default(), requests, source,
+    };
+    consumer: pb::ResourceClaimConsumerReference => api::ResourceClaimConsumerReference {
+        api_group, name, resource, uid,
+    };
+    // Of JSON, `null` is none.
+    status: pb::AllocatedDeviceStatus => api::AllocatedDeviceStatus {
+        conditions, data = status.data.and_then(|data| raw(data).ok()).filter(|data| !data.0.is_null()), device, driver,
+        network_data, pool, share_id,
+    };
+    data: pb::NetworkDeviceData => api::NetworkDeviceData { hardware_address, interface_name, ips };
 }
 
 impl TryFrom<pb::DeviceClass> for Specified<api::DeviceClassSpec> {

@@ -7,7 +7,7 @@ use k8s_openapi::{
 
 use serde::de::IgnoredAny;
 
-use super::{list, map};
+use super::{read, some};
 use crate::{
     object::{BudgetStatus, Namespace, Selecting, SelectingSpec, SelectorMap, Specified},
     pb,
@@ -21,79 +21,33 @@ impl From<pb::Namespace> for Namespace {
     }
 }
 
-impl From<pb::MapSelecting> for Selecting<SelectorMap> {
-    fn from(object: pb::MapSelecting) -> Self {
-        let spec = object.spec.map(|spec| SelectingSpec { selector: map(spec.selector) });
-        Self { metadata: object.metadata.unwrap_or_default().into(), spec }
-    }
-}
-
-impl From<pb::Selecting> for Selecting<LabelSelector> {
-    fn from(object: pb::Selecting) -> Self {
-        let spec = object.spec.map(|spec| SelectingSpec { selector: spec.selector.map(LabelSelector::from) });
-        Self { metadata: object.metadata.unwrap_or_default().into(), spec }
-    }
-}
-
-impl From<pb::PodDisruptionBudget> for Specified<policy::PodDisruptionBudgetSpec, BudgetStatus> {
-    fn from(budget: pb::PodDisruptionBudget) -> Self {
-        Self {
-            metadata: budget.metadata.unwrap_or_default().into(),
-            spec: budget.spec.map(|spec| policy::PodDisruptionBudgetSpec {
-                selector: spec.selector.map(LabelSelector::from),
-                ..policy::PodDisruptionBudgetSpec::default()
-            }),
-            status: budget.status.map(BudgetStatus::from),
-        }
-    }
-}
-
-impl From<pb::PodDisruptionBudgetStatus> for BudgetStatus {
-    fn from(status: pb::PodDisruptionBudgetStatus) -> Self {
-        let disrupted = status.disrupted_pods.into_keys().map(|name| (name, IgnoredAny)).collect();
-        Self { disrupted_pods: Some(disrupted), disruptions_allowed: Some(status.disruptions_allowed) }
-    }
-}
-
-impl From<pb::PodGroup> for Specified<workloads::PodGroupSpec, workloads::PodGroupStatus> {
-    fn from(group: pb::PodGroup) -> Self {
-        Self {
-            metadata: group.metadata.unwrap_or_default().into(),
-            spec: group.spec.map(workloads::PodGroupSpec::from),
-            status: group
-                .status
-                .map(|status| workloads::PodGroupStatus { conditions: list(status.conditions), ..Default::default() }),
-        }
-    }
-}
-
-impl From<pb::PodGroupSpec> for workloads::PodGroupSpec {
-    fn from(spec: pb::PodGroupSpec) -> Self {
-        let gang = spec.scheduling_policy.and_then(|policy| policy.gang);
-        Self {
-            disruption_mode: spec.disruption_mode.map(|mode| workloads::DisruptionMode {
-                all: mode.all.map(|_| workloads::AllDisruptionMode::default()),
-                ..workloads::DisruptionMode::default()
-            }),
-            priority: spec.priority,
-            scheduling_policy: workloads::PodGroupSchedulingPolicy {
-                gang: gang.map(|gang| workloads::GangSchedulingPolicy { min_count: gang.min_count }),
-                ..workloads::PodGroupSchedulingPolicy::default()
-            },
-            ..Self::default()
-        }
-    }
-}
-
-impl From<pb::Condition> for Condition {
-    fn from(condition: pb::Condition) -> Self {
-        Self {
-            last_transition_time: Time::from(condition.last_transition_time.unwrap_or_default()),
-            message: condition.message,
-            observed_generation: Some(condition.observed_generation).filter(|generation| *generation != 0),
-            reason: condition.reason,
-            status: condition.status,
-            type_: condition.r#type,
-        }
-    }
+read! {
+    object: pb::MapSelecting => Selecting<SelectorMap> {
+        metadata, spec = object.spec.map(|spec| SelectingSpec { selector: some(spec.selector) }),
+    };
+    object: pb::Selecting => Selecting<LabelSelector> {
+        metadata, spec = object.spec.map(|spec| SelectingSpec { selector: spec.selector.map(LabelSelector::from) }),
+    };
+    budget: pb::PodDisruptionBudget => Specified<policy::PodDisruptionBudgetSpec, BudgetStatus> {
+        metadata, spec, status,
+    };
+    spec: pb::PodDisruptionBudgetSpec => policy::PodDisruptionBudgetSpec { selector } ..default;
+    status: pb::PodDisruptionBudgetStatus => BudgetStatus {
+        disrupted_pods = Some(status.disrupted_pods.into_keys().map(|name| (name, IgnoredAny)).collect()),
+        disruptions_allowed = Some(status.disruptions_allowed),
+    };
+    group: pb::PodGroup => Specified<workloads::PodGroupSpec, workloads::PodGroupStatus> { metadata, spec, status };
+    status: pb::PodGroupStatus => workloads::PodGroupStatus { conditions } ..default;
+    spec: pb::PodGroupSpec => workloads::PodGroupSpec {
+        disruption_mode, priority, scheduling_policy = spec.scheduling_policy.unwrap_or_default().into(),
+    } ..default;
+    mode: pb::DisruptionMode => workloads::DisruptionMode {
+        all = mode.all.map(|_| workloads::AllDisruptionMode::default()),
+    } ..default;
+    policy: pb::PodGroupSchedulingPolicy => workloads::PodGroupSchedulingPolicy { gang } ..default;
+    gang: pb::GangSchedulingPolicy => workloads::GangSchedulingPolicy { min_count };
+    condition: pb::Condition => Condition {
+        last_transition_time = Time::from(condition.last_transition_time.unwrap_or_default()), message,
+        observed_generation, reason, status, type_ = condition.r#type,
+    };
 }

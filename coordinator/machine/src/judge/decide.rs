@@ -88,7 +88,7 @@ impl Judge {
                 }
                 Best::Dry | Best::Nothing if known.family.is_some() => self.states.wants_own_answers(subject),
                 Best::Dry => {
-                    self.counts.dry += 1;
+                    self.counts.offers_dry += 1;
                     self.states.forget_view(subject);
                     if is_short {
                         self.evaluate_here(subject);
@@ -116,7 +116,7 @@ impl Judge {
         let by_workers = known.is_some_and(|known| known.source.is_some() && !known.view.is_laid_over());
         self.evaluate_here(subject);
         let is_true = self.states.known(subject).is_none_or(|own| own.view.error(own.prepared).is_some());
-        self.counts.false_refusals += u64::from(by_workers && !is_true);
+        self.counts.refusals_refuted += u64::from(by_workers && !is_true);
     }
 
     /// Why no node will do. `None`: that was the word of workers and is not so.
@@ -141,7 +141,7 @@ impl Judge {
             if !alone && of_head.is_some_and(|state| state.can_be_asked() && state.family.can_be_asked()) {
                 return Some(Want::Whole(head));
             }
-            self.counts.local += 1;
+            self.counts.evaluations_local += 1;
             self.states.evaluate_whole_here(head, &self.cache);
             if self.states.sort_for(subject, head, &self.cache) {
                 return None;
@@ -158,7 +158,7 @@ impl Judge {
         if !alone && state.can_be_asked() {
             return Some(Want::Offers(subject));
         }
-        self.counts.refuted += u64::from(state.is_refuted());
+        self.counts.evaluations_refuted += u64::from(state.is_refuted());
         self.evaluate_here(subject);
         None
     }
@@ -205,7 +205,7 @@ impl Judge {
     fn mistrust(&mut self, subject: Subject, offer: Offer, repaired: bool) -> Option<String> {
         let source = self.source_of(subject, offer.node).filter(|_| !repaired);
         let is_shared = self.states.known(subject).is_some_and(|known| known.family.is_some());
-        self.counts.mismatches += 1;
+        self.counts.offers_refuted += 1;
         self.states.distrust();
         if is_shared {
             self.states.wants_own_answers(subject);

@@ -101,7 +101,7 @@ impl Judge {
 
     /// Restores what a panic may have left half done.
     pub(super) fn restore(&mut self) {
-        self.counts.panics += 1;
+        self.counts.plugin_panics += 1;
         self.states.work.add(super::work::RESTORED_NODE * self.cache.nodes.len() as u64);
         self.states.clear();
         self.cache.restore();

@@ -1,156 +1,156 @@
 //! What the machine looks like from outside, in numbers.
 //!
-//! Knows: what is worth a metric. Must not know: any exporter.
+//! Knows: what is worth a metric, and the metric's name and help text. Must not know: any exporter, or what moves a number.
 
-use flotilla_framework::shard::{Epoch, Generation, Revision};
+/// A metric of one number: its name, its help text and its value.
+pub type Number = (&'static str, &'static str, u64);
 
-/// Gauges and counters. Gauges are of the moment; counters count since the start.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Status {
-    /// 1 while this process leads.
-    pub leading: u64,
-    /// 1 once the view is whole.
-    pub synced: u64,
-    /// The epoch of the leadership, 0 for a follower.
-    pub epoch: Epoch,
-    /// The configuration in force.
-    pub generation: Generation,
-    /// Nodes known.
-    pub nodes: u64,
-    /// Workers connected.
-    pub workers: u64,
-    /// Workers that are asked: they have acknowledged the configuration and their shard, and owe no answer for too long.
-    pub workers_ready: u64,
-    /// Workers that are kept away because they were given up again and again.
-    pub workers_quarantined: u64,
-    /// Pods in activeQ.
-    pub pods_active: u64,
-    /// Pods in backoffQ.
-    pub pods_backoff: u64,
-    /// Pods that no node would take.
-    pub pods_unschedulable: u64,
-    /// Pods kept out of the queue.
-    pub pods_gated: u64,
-    /// Pods that are too large: not tried, or standing on a node without their wishes about other pods.
-    pub pods_too_large: u64,
-    /// Counter: times that a pod was signed again because a selector came into play, or an object changed that it names.
-    pub pods_signed_again: u64,
-    /// Binds under way.
-    pub binds_in_flight: u64,
-    /// Evaluations under way at workers.
-    pub evaluations_in_flight: u64,
-    /// Whether extenders are being asked about a pod, which the others wait for.
-    pub extensions_in_flight: u64,
-    /// Pods in PreBind: their volumes are being bound, before they are.
-    pub preparations: u64,
-    /// Pod groups known.
-    pub pod_groups: u64,
-    /// Pods that wait with a pod group, whether it has its turn yet or not.
-    pub pods_in_groups: u64,
-    /// Classes known.
-    pub classes: u64,
-    /// What the strings of nodes take, in bytes.
-    pub text_bytes: u64,
-    /// What classes take, in bytes.
-    pub class_bytes: u64,
-    /// What the whole cluster says about classes, in bytes.
-    pub fact_bytes: u64,
-    /// Decisions that are kept for who asks afterwards.
-    pub decisions_kept: u64,
-    /// What those take, in bytes.
-    pub decision_bytes: u64,
-    /// What the amounts of extended resources take, in bytes.
-    pub resource_bytes: u64,
-    /// Sets of taints that nodes have, or had.
-    pub taint_sets: u64,
-    /// Counter: times that what no node has any more was cleared away.
-    pub compacted: u64,
-    /// Changes of the cluster so far.
-    pub revision: Revision,
-    /// Counter: decisions, whatever their outcome.
-    pub decisions: u64,
-    /// Counter: pods that got a node.
-    pub placed: u64,
-    /// Counter: verdicts that no node will do.
-    pub unschedulable: u64,
-    /// Counter: kinds of pods in backoffQ that were asked about a node before a pod that comes after them took it.
-    pub ahead_asked: u64,
-    /// Counter: of those, the ones that went first, for the node was feasible for them.
-    pub ahead_first: u64,
-    /// Counter: of those, the ones beyond the bound, which were not asked.
-    pub ahead_unasked: u64,
-    /// Counter: attempts at pod groups that placed as many pods as the group has to have.
-    pub groups_placed: u64,
-    /// Counter: attempts at pod groups that found no place for as many pods.
-    pub groups_refused: u64,
-    /// Counter: binds that failed.
-    pub bind_failures: u64,
-    /// Counter: evaluations asked of workers, one for each class and round.
-    pub evaluations_asked: u64,
-    /// Counter: evaluations made here for want of workers.
-    pub evaluations_local: u64,
-    /// Pods on nodes whose class is too large to be told to workers: their nodes are judged here.
-    pub pods_untold: u64,
-    /// Counter: evaluations of which a part was made here, for nodes of workers that were not ready.
-    pub evaluations_partial: u64,
-    /// Counter: answers that were not waited for any more.
-    pub answers_late: u64,
-    /// Counter: panics of plugins that were contained.
-    pub plugin_panics: u64,
-    /// The largest work of one event so far, in units of some 10 ns.
-    pub event_work_largest: u64,
-    /// Counter: events that ended because of their work while pods waited in activeQ.
-    pub events_cut: u64,
-    /// Counter: messages of workers that nothing had asked for.
-    pub answers_unasked: u64,
-    /// Counter: evaluations whose counts over domains were not ours, and which were made here instead.
-    pub evaluations_refuted: u64,
-    /// Counter: decisions for an offer as it came from a worker.
-    pub offers_used: u64,
-    /// Counter: decisions for a node that was judged anew here.
-    pub offers_repaired: u64,
-    /// Counter: times that the offers of a class ran dry.
-    pub offers_dry: u64,
-    /// Counter: pods that extenders were asked about.
-    pub extensions_asked: u64,
-    /// Counter: answers of extenders that did not count any more when they came.
-    pub extensions_discarded: u64,
-    /// Counter: answers of extenders that never came.
-    pub extensions_lost: u64,
-    /// Preemptions under way.
-    pub preemptions_in_flight: u64,
-    /// Pods that are being deleted for them.
-    pub victims_in_flight: u64,
-    /// Counter: pods that no node would take and that room was looked for; upstream's `preemption_attempts_total`.
-    pub preemption_attempts: u64,
-    /// Counter: pods that others made room for.
-    pub preemptions: u64,
-    /// Counter: pods that made room.
-    pub preemption_victims: u64,
-    /// Counter: preemptions in which a victim could not be deleted.
-    pub preemptions_failed: u64,
-    /// Counter: preemptions that had to wait because too many victims were under way.
-    pub preemptions_postponed: u64,
-    /// Counter: answers to preemptions that had been given up when they came.
-    pub preemptions_discarded: u64,
-    /// Counter: dry runs of preemption asked of workers, one for each pod and round.
-    pub dry_runs_asked: u64,
-    /// Counter: dry runs of preemption made here.
-    pub dry_runs_local: u64,
-    /// Counter: dry runs whose answers did not count any more when they came.
-    pub dry_runs_discarded: u64,
-    /// Counter: candidates of workers that our own dry run did not bear out.
-    pub dry_runs_refuted: u64,
-    /// Counter: nodes that were to be chosen and were not what had been said of them.
-    pub offers_refuted: u64,
-    /// Counter: times that workers said that no node will do, or that a filter failed, and that was not so.
-    pub refusals_refuted: u64,
-    /// Counter: answers to evaluations that no worker with its shard can give.
-    pub answers_refused: u64,
-    /// Counter: workers given up for silence or nonsense.
-    pub workers_dropped: u64,
-    /// Counter: pods tried again only because they had waited too long. Each is a wake-up that was missed.
-    pub flushed: u64,
-    /// Counter: broken invariants that the audit found.
-    pub invariant_violations: u64,
+/// Makes [`Status`] of its fields. A gauge has its value from `Machine::status`, a counter from whoever counts.
+macro_rules! numbers {
+    (
+        gauges { $($gauge:ident $gauge_name:literal $gauge_help:literal;)* }
+        counters { $($counter:ident $counter_name:literal $counter_help:literal;)* }
+        parts { $($(#[$part_doc:meta])* $part:ident;)* }
+    ) => {
+        /// Gauges and counters. Gauges are of the moment; counters count since the start.
+        #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+        pub struct Status {
+            $(#[doc = $gauge_help] pub $gauge: u64,)*
+            $(#[doc = $counter_help] pub $counter: u64,)*
+            $($(#[$part_doc])* pub $part: u64,)*
+        }
+
+        impl Status {
+            /// The gauges that are metrics by themselves.
+            #[must_use]
+            pub fn gauges(&self) -> Vec<Number> {
+                vec![$(($gauge_name, $gauge_help, self.$gauge)),*]
+            }
+
+            /// The counters that are metrics by themselves.
+            #[must_use]
+            pub fn counters(&self) -> Vec<Number> {
+                vec![$(($counter_name, $counter_help, self.$counter)),*]
+            }
+
+            /// Adds what others have counted.
+            pub(crate) const fn plus(&self, other: &Self) -> Self {
+                Self {
+                    $($gauge: self.$gauge + other.$gauge,)*
+                    $($counter: self.$counter + other.$counter,)*
+                    $($part: self.$part + other.$part,)*
+                }
+            }
+        }
+    };
+}
+
+numbers! {
+    gauges {
+        leading "flotilla_leading" "1 while this process leads";
+        synced "flotilla_synced" "1 once the view of the cluster is whole";
+        epoch "flotilla_epoch" "The epoch of the lead, 0 for a follower";
+        generation "flotilla_configuration_generation" "The configuration in force";
+        nodes "flotilla_nodes" "Nodes known";
+        workers "flotilla_workers" "Workers attached";
+        workers_ready "flotilla_workers_ready"
+            "Workers that hold their shard and the configuration, and answer in time";
+        workers_quarantined "flotilla_workers_quarantined" "Workers that are kept away for a while";
+        pods_untold "flotilla_pods_untold"
+            "Pods whose class is too large to be told to workers, so that their nodes are judged here";
+        binds_in_flight "flotilla_binds_in_flight" "Binds that the machine waits for";
+        evaluations_in_flight "flotilla_evaluations_in_flight" "Evaluations under way at workers";
+        extensions_in_flight "flotilla_extensions_in_flight" "1 while extenders are asked about a pod";
+        pod_groups "flotilla_pod_groups" "Pod groups known";
+        // Whether the group has its turn yet or not.
+        pods_in_groups "flotilla_pods_in_groups" "Pods that wait with a pod group";
+        // Or are on a node, and their wishes about other pods do not count.
+        pods_too_large "flotilla_pods_too_large" "Pods that are not tried because they are too large";
+        classes "flotilla_classes" "Classes of pods known";
+        text_bytes "flotilla_text_bytes" "Bytes of the strings that nodes have, or had";
+        class_bytes "flotilla_class_bytes" "Bytes of the classes of pods";
+        fact_bytes "flotilla_fact_bytes" "Bytes of what the whole cluster says about classes";
+        decisions_kept "flotilla_decisions_kept" "Decisions that are kept to be explained";
+        decision_bytes "flotilla_decision_bytes" "Bytes of the decisions that are kept";
+        resource_bytes "flotilla_resource_bytes" "Bytes of the amounts of extended resources";
+        taint_sets "flotilla_taint_sets" "Sets of taints that nodes have, or had";
+        event_work_largest "flotilla_event_work_largest" "Largest work of one event, in units of some 10 ns";
+        revision "flotilla_revision" "Changes of the cluster so far";
+        preparations "flotilla_volume_preparations" "Pods whose volumes are being bound, before they are";
+        preemptions_in_flight "flotilla_preemptions_in_flight" "Preemptions whose victims are being deleted";
+        victims_in_flight "flotilla_victims_in_flight" "Pods that are being deleted for others";
+    }
+    counters {
+        compacted "flotilla_tables_compacted_total" "Times that what no node has any more was cleared away";
+        pods_signed_again "flotilla_pods_signed_again_total"
+            "Times that a pod's class was computed again because another object changed";
+        events_cut "flotilla_events_cut_total" "Events that ended by their work while pods waited";
+        plugin_panics "flotilla_plugin_panics_total" "Panics of plugins that were contained";
+        decisions "flotilla_decisions_total" "Decisions, whatever their outcome";
+        placed "flotilla_placed_total" "Pods that got a node";
+        unschedulable "flotilla_unschedulable_total" "Verdicts that no node will do";
+        groups_placed "flotilla_pod_groups_placed_total" "Attempts that placed enough pods of a pod group";
+        groups_refused "flotilla_pod_groups_refused_total" "Attempts that found no place for enough pods";
+        bind_failures "flotilla_bind_failures_total" "Binds that failed";
+        // One for each class and round.
+        evaluations_asked "flotilla_evaluations_asked_total" "Evaluations asked of workers";
+        evaluations_local "flotilla_evaluations_local_total" "Evaluations made here for want of workers";
+        evaluations_partial "flotilla_evaluations_partial_total"
+            "Evaluations of which a part was made here, for nodes of workers that were not ready";
+        answers_late "flotilla_answers_late_total" "Answers of workers that were not waited for any more";
+        evaluations_refuted "flotilla_evaluations_refuted_total"
+            "Evaluations of workers whose counts over domains were not ours";
+        offers_used "flotilla_offers_used_total" "Decisions for an offer as it came from a worker";
+        offers_repaired "flotilla_offers_repaired_total" "Decisions for a node that was judged anew here";
+        offers_dry "flotilla_offers_dry_total" "Times that the offers of a class ran dry";
+        offers_refuted "flotilla_offers_refuted_total"
+            "Nodes that were to be chosen and were not what had been said of them";
+        refusals_refuted "flotilla_refusals_refuted_total"
+            "Times that workers said that no node will do, or that a filter failed, and that was not so";
+        answers_refused "flotilla_answers_refused_total" "Answers of workers that no worker with its shard can give";
+        answers_unasked "flotilla_answers_unasked_total" "Messages of workers that nothing had asked for";
+        extensions_asked "flotilla_extensions_asked_total" "Pods that extenders were asked about";
+        extensions_discarded "flotilla_extensions_discarded_total" "Answers of extenders that came too late to count";
+        extensions_lost "flotilla_extensions_lost_total" "Answers of extenders that never came";
+        workers_dropped "flotilla_workers_dropped_total" "Workers given up for silence or nonsense";
+        // Each is a wake-up that was missed.
+        flushed "flotilla_flushed_total" "Pods tried again only because they had waited too long";
+        invariant_violations "flotilla_invariant_violations_total" "Broken invariants that the audit found";
+        preemption_victims "flotilla_preemption_victims_total" "Pods that were to make room";
+    }
+    // Each is a sample of a family whose samples differ in a label, so that the family is put together by the exporter.
+    parts {
+        /// Pods that no node would take and that room was looked for; upstream's `preemption_attempts_total`.
+        preemption_attempts;
+        /// Pods in activeQ.
+        pods_active;
+        /// Pods in backoffQ.
+        pods_backoff;
+        /// Pods that no node would take.
+        pods_unschedulable;
+        /// Pods kept out of the queue.
+        pods_gated;
+        /// Kinds of pods in backoffQ that were asked about a node before a pod that comes after them took it.
+        ahead_asked;
+        /// Of those, the ones that went first, for the node was feasible for them.
+        ahead_first;
+        /// Of those, the ones beyond the bound, which were not asked.
+        ahead_unasked;
+        /// Pods that others made room for.
+        preemptions;
+        /// Preemptions in which a victim could not be deleted.
+        preemptions_failed;
+        /// Preemptions that had to wait because too many victims were under way.
+        preemptions_postponed;
+        /// Answers to preemptions that had been given up when they came.
+        preemptions_discarded;
+        /// Dry runs of preemption asked of workers, one for each pod and round.
+        dry_runs_asked;
+        /// Dry runs of preemption made here.
+        dry_runs_local;
+        /// Dry runs whose answers did not count any more when they came.
+        dry_runs_discarded;
+        /// Candidates of workers that our own dry run did not bear out.
+        dry_runs_refuted;
+    }
 }

@@ -5,12 +5,9 @@
 use std::thread::JoinHandle;
 
 use flotilla_machine::{
-    action::Action,
     comparison::Comparison,
     event::{Event, TimeMs},
     machine::Machine,
-    status::Status,
-    tally::Ended,
 };
 
 use super::{Course, Handle, Performer, spawn_course};
@@ -34,32 +31,16 @@ struct Comparing<F> {
 }
 
 impl<F: FnMut(Comparison) + Send + 'static> Course for Comparing<F> {
+    fn machine(&self) -> &Machine {
+        &self.machine
+    }
+
+    fn machine_mut(&mut self) -> &mut Machine {
+        &mut self.machine
+    }
+
     fn take_in(&mut self, now_ms: TimeMs, event: Event) -> Option<&'static str> {
         self.machine.compare(&event).into_iter().for_each(&mut self.compared);
         self.machine.take_in(now_ms, event)
-    }
-
-    fn go_on(&mut self, now_ms: TimeMs, heard_ms: TimeMs) -> Vec<Action> {
-        self.machine.go_on_heard(now_ms, heard_ms)
-    }
-
-    fn asked_at(&mut self, began_ms: TimeMs, now_ms: TimeMs) {
-        self.machine.asked_at(began_ms, now_ms);
-    }
-
-    fn ended(&self) -> Ended<'_> {
-        self.machine.ended()
-    }
-
-    fn next_wakeup(&self) -> Option<TimeMs> {
-        self.machine.next_wakeup()
-    }
-
-    fn status(&self) -> Status {
-        self.machine.status()
-    }
-
-    fn machine(&self) -> &Machine {
-        &self.machine
     }
 }

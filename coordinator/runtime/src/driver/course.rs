@@ -10,43 +10,42 @@ use flotilla_machine::{
     tally::Ended,
 };
 
-/// What the thread needs of the machine.
+/// What the thread needs of the machine: the machine itself, unless something listens.
 pub(super) trait Course: Send + 'static {
-    fn take_in(&mut self, now_ms: TimeMs, event: Event) -> Option<&'static str>;
-    fn go_on(&mut self, now_ms: TimeMs, heard_ms: TimeMs) -> Vec<Action>;
-    fn asked_at(&mut self, began_ms: TimeMs, now_ms: TimeMs);
-    fn ended(&self) -> Ended<'_>;
-    fn next_wakeup(&self) -> Option<TimeMs>;
-    fn status(&self) -> Status;
     fn machine(&self) -> &Machine;
-}
+    fn machine_mut(&mut self) -> &mut Machine;
 
-impl Course for Machine {
     fn take_in(&mut self, now_ms: TimeMs, event: Event) -> Option<&'static str> {
-        Self::take_in(self, now_ms, event)
+        self.machine_mut().take_in(now_ms, event)
     }
 
     fn go_on(&mut self, now_ms: TimeMs, heard_ms: TimeMs) -> Vec<Action> {
-        self.go_on_heard(now_ms, heard_ms)
+        self.machine_mut().go_on_heard(now_ms, heard_ms)
     }
 
     fn asked_at(&mut self, began_ms: TimeMs, now_ms: TimeMs) {
-        Self::asked_at(self, began_ms, now_ms);
+        self.machine_mut().asked_at(began_ms, now_ms);
     }
 
     fn ended(&self) -> Ended<'_> {
-        Self::ended(self)
+        self.machine().ended()
     }
 
     fn next_wakeup(&self) -> Option<TimeMs> {
-        Self::next_wakeup(self)
+        self.machine().next_wakeup()
     }
 
     fn status(&self) -> Status {
-        Self::status(self)
+        self.machine().status()
+    }
+}
+
+impl Course for Machine {
+    fn machine(&self) -> &Machine {
+        self
     }
 
-    fn machine(&self) -> &Machine {
+    fn machine_mut(&mut self) -> &mut Machine {
         self
     }
 }

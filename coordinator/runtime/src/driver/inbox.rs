@@ -34,24 +34,6 @@ pub(super) struct Told {
     pub(super) applied: Option<oneshot::Sender<()>>,
 }
 
-/// Whether an event is the answer to something that the machine asked for, or the end of its lead, after which nothing is to be
-/// decided by what the watches told before. The begin of a lead is news: it holds only after what the watches told before it.
-pub(super) const fn is_preferred(event: &Event) -> bool {
-    matches!(
-        event,
-        Event::Following
-            | Event::WorkerJoined { .. }
-            | Event::WorkerLost { .. }
-            | Event::FromWorker { .. }
-            | Event::Bound { .. }
-            | Event::BindFailed { .. }
-            | Event::Extended { .. }
-            | Event::Written { .. }
-            | Event::Proposed { .. }
-            | Event::Preempted { .. }
-    )
-}
-
 /// Both channels, as those see them who tell.
 #[derive(Debug, Clone)]
 pub(super) struct Senders {
@@ -62,7 +44,7 @@ pub(super) struct Senders {
 impl Senders {
     /// The channel for an event.
     pub(super) const fn of(&self, event: &Event) -> &mpsc::Sender<Told> {
-        if is_preferred(event) { &self.answers } else { &self.news }
+        if event.is_preferred() { &self.answers } else { &self.news }
     }
 }
 
@@ -106,7 +88,7 @@ impl Inbox {
     /// Up to when everything has been heard, for deadlines of answers, when this event is applied at `now_ms`.
     pub(super) fn heard(&mut self, told: Option<&Told>, now_ms: TimeMs) -> TimeMs {
         let heard_ms = match told {
-            Some(told) if is_preferred(&told.event) => told.arrived_ms,
+            Some(told) if told.event.is_preferred() => told.arrived_ms,
             _ if self.answers.is_empty() => now_ms,
             _ => self.heard_ms,
         };

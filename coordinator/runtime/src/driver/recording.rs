@@ -8,8 +8,6 @@ use flotilla_machine::{
     action::Action,
     event::{Event, TimeMs},
     machine::Machine,
-    status::Status,
-    tally::Ended,
 };
 
 use super::{Course, Handle, Performer, spawn_course};
@@ -40,6 +38,14 @@ struct Recording<T> {
 }
 
 impl<T: Tap> Course for Recording<T> {
+    fn machine(&self) -> &Machine {
+        &self.machine
+    }
+
+    fn machine_mut(&mut self) -> &mut Machine {
+        &mut self.machine
+    }
+
     fn take_in(&mut self, now_ms: TimeMs, event: Event) -> Option<&'static str> {
         self.tap.event(now_ms, &event);
         self.machine.take_in(now_ms, event)
@@ -54,21 +60,5 @@ impl<T: Tap> Course for Recording<T> {
     fn asked_at(&mut self, began_ms: TimeMs, now_ms: TimeMs) {
         self.tap.asked_at(began_ms, now_ms);
         self.machine.asked_at(began_ms, now_ms);
-    }
-
-    fn ended(&self) -> Ended<'_> {
-        self.machine.ended()
-    }
-
-    fn next_wakeup(&self) -> Option<TimeMs> {
-        self.machine.next_wakeup()
-    }
-
-    fn status(&self) -> Status {
-        self.machine.status()
-    }
-
-    fn machine(&self) -> &Machine {
-        &self.machine
     }
 }

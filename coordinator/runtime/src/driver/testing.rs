@@ -5,8 +5,6 @@ use flotilla_machine::{
     action::Action,
     event::{Event, TimeMs},
     machine::Machine,
-    status::Status,
-    tally::Ended,
 };
 use tokio::sync::mpsc;
 
@@ -29,22 +27,12 @@ impl Course for Listener {
         Vec::new()
     }
 
-    fn asked_at(&mut self, _: TimeMs, _: TimeMs) {}
-
-    fn ended(&self) -> Ended<'_> {
-        Ended::default()
-    }
-
-    fn next_wakeup(&self) -> Option<TimeMs> {
-        None
-    }
-
-    fn status(&self) -> Status {
-        Status::default()
-    }
-
     fn machine(&self) -> &Machine {
         &self.machine
+    }
+
+    fn machine_mut(&mut self) -> &mut Machine {
+        &mut self.machine
     }
 }
 

@@ -80,6 +80,10 @@ impl Course for Puppet {
     fn machine(&self) -> &Machine {
         &self.machine
     }
+
+    fn machine_mut(&mut self) -> &mut Machine {
+        &mut self.machine
+    }
 }
 
 /// How long the puppet is at [`Event::Synced`].

@@ -27,7 +27,7 @@ use tonic::transport::Channel;
 use tracing::{debug, info, warn};
 
 use super::{
-    Count as _, Incoming, Inner, Outgoing, WORDS, Words,
+    Incoming, Inner, Outgoing, WORDS, Words,
     connect::{Connected, connect},
     lock,
     questions::Questions,

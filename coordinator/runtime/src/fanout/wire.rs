@@ -22,7 +22,7 @@ use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::Channel;
 
-use super::{Count as _, Incoming, Inner, Words, questions::Questions, stream::End};
+use super::{Incoming, Inner, Words, questions::Questions, stream::End};
 
 /// The service at the other end of `channel`.
 pub(super) fn client(channel: Channel) -> WorkerClient<Channel> {

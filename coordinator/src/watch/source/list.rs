@@ -72,7 +72,7 @@ impl<K: Kind> Source<K> {
 
     /// Tells the machine that what it will be told is as it is at a moment after it heard this: no request for the list has been sent.
     async fn announce(&self) -> Result<(), Stopped> {
-        match K::listed_anew().filter(|_| self.shared.lists.load(Ordering::Relaxed) > 0) {
+        match K::listed_anew().filter(|_| self.shared.counters.lists.get() > 0) {
             Some(event) if !planted("ignores-restores") => self.handle.tell_applied(event).await,
             _ => Ok(()),
         }
@@ -160,7 +160,7 @@ impl<K: Kind> Source<K> {
         let version = version.unwrap_or_default();
         if self.set_back < SET_BACK {
             self.set_back += 1;
-            self.shared.count_stale();
+            self.shared.counters.stale.add(1);
             return Err(Trouble::Past(version.to_owned()));
         }
         warn!(what = K::WHAT, version, "the cluster has gone back in time, as after a restored backup; going along");

@@ -10,6 +10,7 @@ use std::{
     time::Duration,
 };
 
+use flotilla_runtime::tally;
 use tokio::{
     sync::{Notify, watch},
     time::Instant,
@@ -30,11 +31,7 @@ pub(in crate::watch) struct Shared {
     pub(super) newest: AtomicU64,
     /// Asks to find out soon which version the API server has got to.
     pub(in crate::watch) hurry: Notify,
-    pub(super) lists: AtomicU64,
-    pub(super) watches: AtomicU64,
-    pub(super) failures: AtomicU64,
-    pub(super) unusable: AtomicU64,
-    stale: AtomicU64,
+    pub(super) counters: Counters,
     objects: AtomicU64,
     /// The API server has no such kind.
     pub(in crate::watch) unserved: AtomicBool,
@@ -42,38 +39,32 @@ pub(in crate::watch) struct Shared {
     told_at: Mutex<Option<Instant>>,
 }
 
-/// What a watch has done so far.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Tally {
-    /// Lists that came to their end.
-    pub lists: u64,
-    /// Watches that were opened.
-    pub watches: u64,
-    /// Lists and watches that failed.
-    pub failures: u64,
-    /// Objects that made no sense.
-    pub unusable: u64,
-    /// Lists and changes that were left out because something newer had been told before.
-    pub stale: u64,
-    /// Objects that are there now.
-    pub objects: u64,
-    /// How long ago the API server told anything: an object, its end, a bookmark, or that nothing has changed. Zero before the first
-    /// list.
-    pub age: Duration,
+tally! {
+    /// What a watch has done so far.
+    Tally of pub(super) Counters {
+        /// Lists that came to their end.
+        lists,
+        /// Watches that were opened.
+        watches,
+        /// Lists and watches that failed.
+        failures,
+        /// Objects that made no sense.
+        unusable,
+        /// Lists and changes that were left out because something newer had been told before.
+        stale,
+    }
+    measured {
+        /// Objects that are there now.
+        objects: u64,
+        /// How long ago the API server told anything: an object, its end, a bookmark, or that nothing has changed. Zero before the first
+        /// list.
+        age: Duration,
+    }
 }
 
 impl Shared {
     pub(in crate::watch) fn tally(&self) -> Tally {
-        let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        Tally {
-            lists: get(&self.lists),
-            watches: get(&self.watches),
-            failures: get(&self.failures),
-            unusable: get(&self.unusable),
-            stale: get(&self.stale),
-            objects: get(&self.objects),
-            age: self.age(),
-        }
+        self.counters.read(self.objects.load(Ordering::Relaxed), self.age())
     }
 
     /// How long ago the API server told anything; zero before the first list.
@@ -116,11 +107,7 @@ impl Shared {
     }
 
     pub(super) fn count_list(&self) {
-        self.lists.fetch_add(1, Ordering::Relaxed);
+        self.counters.lists.add(1);
         self.unserved.store(false, Ordering::Relaxed);
-    }
-
-    pub(super) fn count_stale(&self) {
-        self.stale.fetch_add(1, Ordering::Relaxed);
     }
 }

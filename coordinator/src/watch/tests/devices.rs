@@ -5,7 +5,7 @@ use flotilla_framework::devices::{
     objects::DeviceObject,
 };
 
-use super::{super::devices, *};
+use super::*;
 
 #[tokio::test(start_paused = true)]
 async fn claims_classes_slices_and_rules_are_told_with_what_scheduling_reads() {
@@ -20,10 +20,10 @@ async fn claims_classes_slices_and_rules_are_told_with_what_scheduling_reads() {
     let rule = DeviceTaintRule { name: "r".into(), ..DeviceTaintRule::default() };
     let of_rule = json!({ "metadata": { "name": "r" }, "spec": { "taint": { "key": "", "effect": "NoSchedule" } } });
     let table: [(DeviceObject, [Event; 2]); 4] = [
-        (claim.into(), told_of_storage::<devices::AllOf<devices::Claim>>(of_claim).await),
-        (class.into(), told_of_storage::<devices::AllOf<devices::Class>>(of_class).await),
-        (slice.into(), told_of_storage::<devices::AllOf<devices::Slice>>(of_slice).await),
-        (rule.into(), told_of_storage::<devices::AllOf<devices::TaintRule>>(of_rule).await),
+        (claim.into(), told_of_storage::<AllOf<ResourceClaim>>(of_claim).await),
+        (class.into(), told_of_storage::<AllOf<stored::DeviceClass>>(of_class).await),
+        (slice.into(), told_of_storage::<AllOf<stored::ResourceSlice>>(of_slice).await),
+        (rule.into(), told_of_storage::<AllOf<stored::DeviceTaintRule>>(of_rule).await),
     ];
     for (object, told) in table {
         let key = object.key();
@@ -43,7 +43,7 @@ async fn where_a_list_of_claims_begins_and_ends_is_told() {
     server.answers("list resourceclaims", 200, list("10", &[claim("a", "5")]));
     server.answers("watch resourceclaims", 410, &expired);
     server.answers("list resourceclaims", 200, list("20", &[claim("b", "15")]));
-    let (mut heard, _, _) = server.heard_of::<devices::AllOf<devices::Claim>>();
+    let (mut heard, _, _) = server.heard_of::<AllOf<ResourceClaim>>();
     let mut told = Vec::new();
     while told.len() < 6 {
         told.push(match heard.recv().await.expect("more to come") {
@@ -69,7 +69,7 @@ async fn what_an_older_api_server_does_not_have_there_is_none_of_until_it_has_it
         { "metadata": { "name": "r" }, "spec": { "taint": { "key": "k", "effect": "NoExecute" } } },
     ] });
     server.answers("list devicetaintrules", 200, list);
-    let (mut heard, shared, _) = server.heard_of::<devices::AllOf<devices::TaintRule>>();
+    let (mut heard, shared, _) = server.heard_of::<AllOf<stored::DeviceTaintRule>>();
     shared.listed.cancelled().await;
     assert!(shared.unserved.load(Ordering::Relaxed));
     assert_eq!(shared.tally().lists, 0);

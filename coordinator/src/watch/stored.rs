@@ -1,0 +1,127 @@
+//! The kinds that plugins keep objects of: those of storage, and those of devices.
+//!
+//! Knows: where each kind is, which of its fields are decoded, and that older API servers lack some. Must not know: how a list or a
+//! watch is spoken (`source`), or what is read from an object (`flotilla_framework::ingest`).
+
+use std::{marker::PhantomData, sync::Arc};
+
+use flotilla_encoding::{self as object, Object, Specified};
+use flotilla_framework::{
+    devices::objects::{DeviceKey, DeviceKind, DeviceObject},
+    extension::objects,
+    ingest::{IngestError, device_objects, storage},
+    volumes::objects::{StorageKey, StorageKind, StorageObject},
+};
+use flotilla_machine::event::Event;
+use k8s_openapi::api::{core::v1 as core, resource::v1 as resource, storage::v1 as api};
+
+use super::{known::Gone, source::Kind};
+
+/// What the machine calls a kind.
+#[derive(Clone, Copy)]
+pub(super) enum Family {
+    Storage(StorageKind),
+    Device(DeviceKind),
+}
+
+use Family::{Device, Storage};
+
+/// A kind that a plugin keeps objects of.
+pub(super) trait Stores: Send + Sync + 'static {
+    const PATH: &'static str;
+    const FAMILY: Family;
+    /// What is decoded of an object.
+    type Object: Object;
+
+    /// What scheduling reads of it.
+    fn read(object: Self::Object) -> Result<objects::Object, IngestError>;
+}
+
+/// All objects of such a kind.
+pub(super) struct AllOf<S>(PhantomData<S>);
+
+impl<S: Stores> Kind for AllOf<S> {
+    const PATH: &'static str = S::PATH;
+    const UNSERVED: Option<&'static str> = match S::FAMILY {
+        Storage(_) => None,
+        Device(DeviceKind::TaintRule) => {
+            Some("DeviceTaintRules are read of resource.k8s.io/v1, where Kubernetes has them since 1.37")
+        }
+        Device(_) => Some(
+            "pods with ResourceClaims need an API server that serves resource.k8s.io/v1, as Kubernetes does since 1.34",
+        ),
+    };
+    type Object = S::Object;
+
+    fn applied(object: S::Object) -> Result<Event, IngestError> {
+        Ok(Event::ObjectApplied(S::read(object)?))
+    }
+
+    fn deleted(gone: Gone) -> Event {
+        let (namespace, name) = gone.key.split_once('/').unwrap_or(("", &gone.key));
+        let (namespace, name) = (Arc::from(namespace), Arc::from(name));
+        Event::ObjectDeleted(match S::FAMILY {
+            Storage(kind) => StorageKey { kind, namespace, name }.into(),
+            Device(kind) => DeviceKey { kind, namespace, name }.into(),
+        })
+    }
+
+    fn went_back() -> Option<Event> {
+        Self::listed_anew().map(|_| Event::ObjectsWentBack)
+    }
+
+    /// Of the kinds that a coordinator writes.
+    fn listed_anew() -> Option<Event> {
+        match S::FAMILY {
+            Storage(kind @ (StorageKind::Claim | StorageKind::Volume)) => Some(Event::StorageListedAnew(kind)),
+            Device(DeviceKind::Claim) => Some(Event::ClaimsListedAnew),
+            Storage(_) | Device(_) => None,
+        }
+    }
+
+    fn listed(version: &str) -> Option<Event> {
+        matches!(S::FAMILY, Device(DeviceKind::Claim)).then(|| Event::ClaimsListed { version: version.into() })
+    }
+}
+
+/// The path, what the machine calls the kind, what is decoded of an object, what reads that, and what the machine calls the result.
+macro_rules! stored {
+    ($($name:ident $path:literal, $family:expr, $object:ty, $read:path => $read_object:path;)*) => {$(
+        pub(super) struct $name;
+
+        impl Stores for $name {
+            const PATH: &'static str = $path;
+            const FAMILY: Family = $family;
+            type Object = $object;
+
+            fn read(object: $object) -> Result<objects::Object, IngestError> {
+                Ok($read_object($read(&object.into())?).into())
+            }
+        }
+    )*};
+}
+
+stored! {
+    PersistentVolumeClaim "/api/v1/persistentvolumeclaims", Storage(StorageKind::Claim),
+        Specified<core::PersistentVolumeClaimSpec, core::PersistentVolumeClaimStatus>, storage::claim => StorageObject::Claim;
+    PersistentVolume "/api/v1/persistentvolumes", Storage(StorageKind::Volume),
+        Specified<core::PersistentVolumeSpec, core::PersistentVolumeStatus>, storage::volume => StorageObject::Volume;
+    StorageClass "/apis/storage.k8s.io/v1/storageclasses", Storage(StorageKind::StorageClass),
+        object::StorageClass, storage::storage_class => StorageObject::StorageClass;
+    CsiDriver "/apis/storage.k8s.io/v1/csidrivers", Storage(StorageKind::CsiDriver),
+        Specified<api::CSIDriverSpec>, storage::csi_driver => StorageObject::CsiDriver;
+    CsiStorageCapacity "/apis/storage.k8s.io/v1/csistoragecapacities", Storage(StorageKind::StorageCapacity),
+        object::StorageCapacity, storage::storage_capacity => StorageObject::StorageCapacity;
+    CsiNode "/apis/storage.k8s.io/v1/csinodes", Storage(StorageKind::CsiNode),
+        Specified<api::CSINodeSpec>, storage::csi_node => StorageObject::CsiNode;
+    VolumeAttachment "/apis/storage.k8s.io/v1/volumeattachments", Storage(StorageKind::VolumeAttachment),
+        Specified<api::VolumeAttachmentSpec>, storage::volume_attachment => StorageObject::VolumeAttachment;
+    ResourceClaim "/apis/resource.k8s.io/v1/resourceclaims", Device(DeviceKind::Claim),
+        Specified<resource::ResourceClaimSpec, resource::ResourceClaimStatus>, device_objects::claim => DeviceObject::from;
+    DeviceClass "/apis/resource.k8s.io/v1/deviceclasses", Device(DeviceKind::Class),
+        Specified<resource::DeviceClassSpec>, device_objects::device_class => DeviceObject::from;
+    ResourceSlice "/apis/resource.k8s.io/v1/resourceslices", Device(DeviceKind::Slice),
+        Specified<resource::ResourceSliceSpec>, device_objects::slice => DeviceObject::from;
+    DeviceTaintRule "/apis/resource.k8s.io/v1/devicetaintrules", Device(DeviceKind::TaintRule),
+        Specified<resource::DeviceTaintRuleSpec>, device_objects::taint_rule => DeviceObject::from;
+}

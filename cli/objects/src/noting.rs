@@ -8,7 +8,8 @@ use std::{cell::RefCell, fmt};
 
 use serde::{
     de::{
-        self, DeserializeSeed, Deserializer, EnumAccess, Error as _, Expected, MapAccess, SeqAccess, Unexpected, Visitor,
+        self, DeserializeSeed, Deserializer, EnumAccess, Error as _, Expected, MapAccess, SeqAccess, Unexpected,
+        Visitor,
         value::{StrDeserializer, StringDeserializer, UnitDeserializer},
     },
     forward_to_deserialize_any,

@@ -28,7 +28,7 @@ fn yaml(json: &str) -> String {
     let values = serde_json::Deserializer::from_str(json).into_iter::<Value>();
     let document = |value: Value| serde_yaml::to_string(&value).expect("YAML");
     let documents: Result<Vec<String>, _> = values.map(|value| value.map(document)).collect();
-    documents.map_or(json.to_owned(), |documents| documents.join("---\n"))
+    documents.map_or_else(|_| json.to_owned(), |documents| documents.join("---\n"))
 }
 
 /// Runs every case of a file in `cases/`.

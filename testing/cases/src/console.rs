@@ -38,7 +38,7 @@ impl Console {
     /// Runs this program.
     #[must_use]
     pub fn new(program: impl Into<PathBuf>) -> Self {
-        Console { program: program.into(), links: Vec::new(), views: Vec::new() }
+        Self { program: program.into(), links: Vec::new(), views: Vec::new() }
     }
 
     /// Each case also finds this file or folder, under this name. Cases must not change it.
@@ -104,7 +104,7 @@ impl Console {
         program.args(words(command)).current_dir(folder).stdin(input).env_remove("RUST_LOG");
         let Output { status, stdout, stderr } = program.output().expect("the program runs");
         let stdout = String::from_utf8(stdout).expect("UTF-8");
-        let stdout = view.map_or(stdout.clone(), |view| view(&stdout));
+        let stdout = view.map_or_else(|| stdout.clone(), |view| view(&stdout));
         let stderr = String::from_utf8(stderr).expect("UTF-8");
         let mut printed = marked(&stdout, "") + &marked(&stderr, ERROR);
         if let Some(code) = status.code().filter(|code| *code != 0) {

@@ -45,7 +45,7 @@ fn parse<'a>(text: &'a str, file: &str) -> (&'a str, Vec<Case<'a>>) {
         .collect();
     assert!(!cases.is_empty(), "{file} holds no case");
     let names: BTreeSet<&str> = cases.iter().map(|case| case.name).collect();
-    assert_eq!(names.len(), cases.len(), "two cases of {file} have the same name");
+    assert!(names.len() == cases.len(), "two cases of {file} have the same name");
     (text[..starts[0].0].trim_end_matches('\n'), cases)
 }
 

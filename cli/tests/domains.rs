@@ -1,8 +1,12 @@
 //! Default spread constraints, and affinity between pods, through `flotilla explain` and `flotilla simulate`: what they
 //! need of namespaces, services and controllers comes from the files.
 
-use std::{fs, path::Path, process::Command};
+#[path = "support/program.rs"]
+mod program;
 
+use std::fs;
+
+use program::flotilla;
 use serde_json::Value;
 
 /// Two zones of two nodes each.
@@ -30,21 +34,14 @@ fn run(command: &str, input: &str, flags: &[&str]) -> String {
     fs::write(directory.path().join("in.yaml"), format!("{NODES}{input}")).expect("a file");
     let told = ["1", "2", "7"].map(|workers| {
         let arguments = [&[command, "-f", "in.yaml", "--workers", workers], flags].concat();
-        let output = flotilla(directory.path(), &arguments);
-        let answer = String::from_utf8(output).expect("text");
+        let (code, answer, said) = flotilla(directory.path(), &arguments);
+        assert_eq!(code, Some(0), "{said}");
         // `simulate` tells by how many workers it was done, and how fast.
         if command == "simulate" { placements(&answer) } else { answer }
     });
     assert!(told[0] == told[1] && told[0] == told[2], "{}\n{}\n{}", told[0], told[1], told[2]);
     let [first, ..] = told;
     first
-}
-
-fn flotilla(directory: &Path, arguments: &[&str]) -> Vec<u8> {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_flotilla"));
-    let output = command.current_dir(directory).env_remove("RUST_LOG").args(arguments).output().expect("flotilla runs");
-    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
-    output.stdout
 }
 
 fn placements(json: &str) -> String {
@@ -274,10 +271,7 @@ fn a_service_or_controller_that_cannot_be_read_is_told_with_its_place() {
     ];
     for (input, expected) in cases {
         fs::write(directory.path().join("in.yaml"), input).expect("a file");
-        let mut command = Command::new(env!("CARGO_BIN_EXE_flotilla"));
-        let output = command.current_dir(directory.path()).args(["explain", "-f", "in.yaml"]).output();
-        let output = output.expect("flotilla runs");
-        let told = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!((output.status.code(), told.starts_with(expected)), (Some(2), true), "{told}");
+        let (code, _, told) = flotilla(directory.path(), &["explain", "-f", "in.yaml"]);
+        assert_eq!((code, told.starts_with(expected)), (Some(2), true), "{told}");
     }
 }

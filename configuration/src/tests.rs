@@ -1,39 +1,25 @@
-//! What the reader accepts and what it refuses, as tables.
+//! What the reader accepts and what it refuses.
 //!
-//! Knows: how a table is run. Must not know: any rule.
+//! Texts and all that is shown of them are in `tests/cases`, a file for each subject; `FLOTILLA_RECORD=1` writes them again.
+//!
+//! Knows: how a text is read and shown. Must not know: any rule.
 
+use std::path::{Path, PathBuf};
+
+use flotilla_cases::check_answers_in;
 use flotilla_framework::registry::Registry;
 
-use super::{API_VERSION, ConfigErrors, Configuration, KIND};
+use super::{API_VERSION, ConfigErrors, Configuration, KIND, examine};
 use crate::features::FeatureGates;
 
 mod accepted;
-mod affinities;
-mod arguments;
 mod export;
 mod extenders;
-mod fields;
 mod gates;
-mod header;
 mod migrate;
 mod orders;
 mod own_plugins;
-mod profiles;
 mod robustness;
-mod settings;
-mod syntax;
-
-/// A text that is refused.
-struct Bad {
-    /// What the case shows, as a sentence.
-    name: &'static str,
-    /// Whether apiVersion and kind are put before the text, on two lines of their own.
-    header: bool,
-    /// The text; a line break that it begins with is left out.
-    text: &'static str,
-    /// All errors as `line:column: path: message`, each with its hint.
-    errors: &'static [(&'static str, &'static str)],
-}
 
 /// Reads a text with the feature gates as they are by default.
 fn load(text: &str, file: &str) -> Result<Configuration, ConfigErrors> {
@@ -52,34 +38,27 @@ fn accept(text: &str) -> Configuration {
     }
 }
 
-/// Runs every case of a table before it fails, so that one change shows all that it touches.
-fn assert_refused(cases: &[Bad]) {
-    let mut failures = Vec::new();
-    for case in cases {
-        let text = if case.header { with_header(case.text) } else { case.text.trim_start_matches('\n').to_owned() };
-        let found: Vec<(String, String)> = match load(&text, "scheduler.yaml") {
-            Ok(_) => Vec::new(),
-            Err(errors) => errors
-                .errors
-                .iter()
-                .map(|error| {
-                    let shown = error.to_string();
-                    let message = shown.strip_prefix("scheduler.yaml:").unwrap_or(&shown).to_owned();
-                    (message, error.hint.clone().unwrap_or_default())
-                })
-                .collect(),
-        };
-        let is_same = found.len() == case.errors.len()
-            && found.iter().zip(case.errors).all(|((message, hint), (expected, expected_hint))| {
-                let matches = match expected.strip_suffix('…') {
-                    Some(beginning) => message.starts_with(beginning),
-                    None => message == expected,
-                };
-                matches && hint == expected_hint
-            });
-        if !is_same {
-            failures.push(format!("{}\n  found: {found:#?}\n  expected: {:#?}", case.name, case.errors));
-        }
+/// A file or folder of cases.
+fn cases(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("src/tests").join(name)
+}
+
+/// The feature gates that the first line of a text names, as in the recorded files.
+fn gates(text: &str) -> FeatureGates {
+    let named = text.strip_prefix("# feature-gates: ").and_then(|rest| rest.lines().next());
+    FeatureGates::examine(named.unwrap_or_default()).0
+}
+
+/// All that is shown of a text: its errors, or its warnings where it is accepted.
+fn shown(text: &str, registry: Registry) -> String {
+    let found = examine(text, "scheduler.yaml", &gates(text), registry);
+    match found.errors {
+        Some(errors) => errors.to_string(),
+        None => format!("accepted\n{}", found.warnings.join("\n")),
     }
-    assert!(failures.is_empty(), "{}", failures.join("\n\n"));
+}
+
+#[test]
+fn every_mistake_is_named_where_it_stands() {
+    check_answers_in(cases("cases"), |text| shown(text, Registry::built_in()));
 }

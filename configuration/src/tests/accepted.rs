@@ -1,4 +1,4 @@
-//! What is filled in, what is taken over, and what is accepted with a warning.
+//! What is filled in and what is taken over. What is warned of is in `cases/warnings.txt`.
 //!
 //! Knows: kube-scheduler's defaults. Must not know: how they are filled in.
 
@@ -236,43 +236,6 @@ profiles:
 }
 
 #[test]
-fn what_is_accepted_without_effect_is_warned_of_in_the_order_of_the_text() {
-    let text = with_header(
-        "
-percentageOfNodesToScore: 50
-profiles:
-- schedulerName: a
-  percentageOfNodesToScore: 0
-  plugins:
-    filter: {disabled: [{name: NodePort}, {name: Coscheduling}]}
-  pluginConfig:
-  - {name: NodeResourceFit, args: {a: 1}}
-  - {name: NodeName, args: {a: 1}}
-  - {name: Coscheduling}
-",
-    );
-    let warnings = load(&text, "scheduler.yaml").map(|configuration| configuration.warnings);
-    let expected = [
-        "scheduler.yaml:3:27: percentageOfNodesToScore: 50 is accepted, but Flotilla scores every node that is feasible",
-        "scheduler.yaml:6:29: profiles[0].percentageOfNodesToScore: 0 is accepted, but Flotilla scores every node that \
-         is feasible",
-        "scheduler.yaml:8:32: profiles[0].plugins.filter.disabled[0].name: kube-scheduler has no plugin \"NodePort\", so \
-         disabling it changes nothing; did you mean \"NodePorts\"?",
-        "scheduler.yaml:8:50: profiles[0].plugins.filter.disabled[1].name: kube-scheduler has no plugin \
-         \"Coscheduling\", so disabling it changes nothing; Go plugins cannot be loaded; \
-         a plugin in Rust can be compiled in, which docs/plugins.md shows",
-        "scheduler.yaml:10:12: profiles[0].pluginConfig[0].name: kube-scheduler has no plugin \"NodeResourceFit\", so \
-         these arguments are ignored; did you mean \"NodeResourcesFit\"?",
-        "scheduler.yaml:11:12: profiles[0].pluginConfig[1].name: the plugin \"NodeName\" takes no arguments, so these \
-         are ignored",
-        "scheduler.yaml:12:12: profiles[0].pluginConfig[2].name: kube-scheduler has no plugin \"Coscheduling\", so these \
-         arguments are ignored; Go plugins cannot be loaded; \
-         a plugin in Rust can be compiled in, which docs/plugins.md shows",
-    ];
-    assert_eq!(warnings, Ok(expected.map(str::to_owned).to_vec()));
-}
-
-#[test]
 fn durations_are_those_of_go() {
     let nanoseconds = [
         ("0", Some(0)),
@@ -357,30 +320,11 @@ leaderElection: {leaderElect: false, retryPeriod: 3s}
 fn what_comes_after_the_first_document_is_not_read() {
     let configuration = accept("parallelism: 4\n---\nnobody: [reads\n");
     assert_eq!(configuration.parallelism, 4);
-    let text = "a second YAML document begins here; only the first is read, by kube-scheduler too";
-    assert_eq!(configuration.warnings, [format!("scheduler.yaml:4:1: document: {text}")]);
 }
 
 #[test]
 fn a_renewal_deadline_just_above_the_stretched_retry_period_will_do() {
     assert_eq!(accept("leaderElection: {renewDeadline: 2.401s}\n").leader_election.renew_deadline_ms, 2_401);
-}
-
-#[test]
-fn what_kube_scheduler_does_not_look_at_is_only_warned_of() {
-    let configuration = accept(
-        "
-profiles:
-- plugins:
-    multiPoint: {disabled: [{name: NodeResourcesFit}]}
-    filter: {disabled: [{}]}
-  pluginConfig:
-  - {name: NodeResourcesFit, args: {scoringStrategy: {type: Best}}}
-  - {args: {}}
-",
-    );
-    let warnings: Vec<&str> = configuration.warnings.iter().map(|warning| &warning[..20]).collect();
-    assert_eq!(warnings, ["scheduler.yaml:6:25:", "scheduler.yaml:8:61:", "scheduler.yaml:9:5: "]);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! What feature gates change about a configuration.
 //!
-//! Knows: the defaults and rules that depend on gates. Must not know: how gates are set.
+//! Knows: the defaults that depend on gates; what they have refused is in `cases/gates.txt`. Must not know: how gates are set.
 
 use super::super::{Configuration, examine};
 use super::with_header;
@@ -23,36 +23,6 @@ fn gates_that_are_off_leave_out_the_arguments_that_they_are_for() {
     let shown = configuration.to_v1();
     let timeouts = &shown["profiles"][0]["pluginConfig"][1]["args"];
     assert_eq!((timeouts.get("filterTimeout"), timeouts.get("bindingTimeout")), (Some(&serde_json::Value::Null), None));
-}
-
-#[test]
-fn arguments_are_refused_while_their_gate_is_off() {
-    let config =
-        |plugin: &str, args: &str| format!("profiles: [{{pluginConfig: [{{name: {plugin}, args: {args}}}]}}]\n");
-    for (gate, plugin, args, expected) in [
-        (
-            "StorageCapacityScoring",
-            "VolumeBinding",
-            "{shape: []}",
-            "shape: found a shape while the feature gate StorageCapacityScoring is off; expected none",
-        ),
-        (
-            "DRASchedulerFilterTimeout",
-            "DynamicResources",
-            "{filterTimeout: 1s}",
-            "filterTimeout: found a timeout while the feature gate DRASchedulerFilterTimeout is off; expected none",
-        ),
-        (
-            "DRADeviceBindingConditions",
-            "DynamicResources",
-            "{bindingTimeout: 1s}",
-            "bindingTimeout: found a timeout while the feature gate DRADeviceBindingConditions is off; expected none",
-        ),
-    ] {
-        let text = config(plugin, args);
-        assert!(read(&format!("{gate}=false"), &text).1.contains(expected), "{gate}");
-        assert_eq!(read("", &text).1, "", "{gate}");
-    }
 }
 
 #[test]

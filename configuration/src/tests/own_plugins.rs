@@ -2,6 +2,7 @@
 //!
 //! Knows: a plugin that scores and filters. Must not know: any other rule.
 
+use flotilla_cases::check_answers;
 use flotilla_framework::{
     extension::{Plugin, Point},
     profile::{ArgsError, read_args},
@@ -10,7 +11,7 @@ use flotilla_framework::{
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{super::Configuration, with_header};
+use super::{super::Configuration, cases, shown, with_header};
 use crate::{features::FeatureGates, load};
 
 struct Own;
@@ -49,15 +50,14 @@ impl Plugin for Plain {
     }
 }
 
-fn read(text: &str) -> Result<Configuration, Vec<String>> {
+fn registry() -> Registry {
     let own = [Box::new(Own) as Box<dyn Plugin>, Box::new(Plain)];
-    let registry = Registry::built_in().with(own).expect("names of their own");
-    load(&with_header(text), "f", &FeatureGates::default(), registry)
-        .map_err(|errors| errors.errors.iter().map(ToString::to_string).collect())
+    Registry::built_in().with(own).expect("names of their own")
 }
 
 fn accept(text: &str) -> Configuration {
-    read(text).unwrap_or_else(|errors| panic!("refused: {errors:#?}"))
+    load(&with_header(text), "f", &FeatureGates::default(), registry())
+        .unwrap_or_else(|errors| panic!("refused: {errors}"))
 }
 
 #[test]
@@ -96,38 +96,5 @@ fn arguments_of_a_plugin_that_is_not_enabled_are_left_out() {
 
 #[test]
 fn what_a_plugin_refuses_is_told_with_its_place() {
-    let enabled = "profiles:\n- plugins: {multiPoint: {enabled: [{name: Own}, {name: Plain}]}}\n  pluginConfig:\n";
-    let cases = [
-        (
-            "  - {name: Own, args: {rverse: true}}\n",
-            "f:6:24: profiles[0].pluginConfig[0].args.rverse: found an unknown field; expected reverse or most",
-        ),
-        (
-            "  - {name: Own, args: {reverse: 1}}\n",
-            "f:6:33: profiles[0].pluginConfig[0].args.reverse: found integer 1; expected a boolean",
-        ),
-        (
-            "  - {name: Own, args: {reverse: true, most: 7}}\n",
-            "f:6:45: profiles[0].pluginConfig[0].args.most: found 7; expected a number to reverse",
-        ),
-        (
-            "  - {name: Plain, args: {a: 1}}\n",
-            "f:6:26: profiles[0].pluginConfig[0].args.a: found an unknown field; expected no field",
-        ),
-    ];
-    for (args, expected) in cases {
-        let errors = read(&format!("{enabled}{args}")).expect_err("arguments that make no sense");
-        assert_eq!(errors, [expected], "{args}");
-    }
-}
-
-#[test]
-fn a_plugin_is_named_only_where_it_runs() {
-    let errors = read("profiles:\n- plugins: {preScore: {enabled: [{name: Own}]}}\n").expect_err("no such point");
-    assert!(
-        errors[0].starts_with("f:4:41: profiles[0].plugins.preScore.enabled[0].name: found \"Own\""),
-        "{errors:#?}"
-    );
-    let errors = read("profiles:\n- plugins: {filter: {enabled: [{name: Owm}]}}\n").expect_err("no such plugin");
-    assert!(errors[0].contains("found \"Owm\", which is not a plugin of kube-scheduler"), "{errors:#?}");
+    check_answers(cases("own_plugins.txt"), |text| shown(text, registry()));
 }

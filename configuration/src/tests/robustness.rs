@@ -1,4 +1,4 @@
-//! That no text makes the reader panic, and what its messages look like on a terminal.
+//! That no text makes the reader panic. What its messages look like on a terminal is in `cases/shown.txt`.
 //!
 //! Knows: how to damage a text. Must not know: what is wrong with the result.
 
@@ -132,34 +132,6 @@ fn after_a_thousand_errors_the_rest_is_counted() {
     assert!(errors.is_some_and(|errors| {
         (errors.errors.len(), errors.omitted) == (1000, 201) && errors.to_string().ends_with("\nand 201 more")
     }));
-}
-
-#[test]
-fn an_error_is_shown_with_its_line_and_carets_under_what_is_meant() {
-    let text = with_header("profiles:\n- plugins:\n\tx: 1\n").replace('\t', "    ");
-    let shown = load(&text, "dir/scheduler.yaml").map_err(|errors| errors.to_string());
-    let expected = "dir/scheduler.yaml:5:5: profiles[0].plugins.x: found an unknown field; expected preEnqueue, queueSort, \
-                    preFilter, filter, postFilter, preScore, score, reserve, permit, preBind, bind, postBind, multiPoint, \
-                    placementGenerate, placementScore or podGroupPostFilter\n        x: 1\n        ^";
-    assert_eq!(shown.err().as_deref(), Some(expected));
-}
-
-#[test]
-fn several_errors_are_shown_one_after_the_other_with_their_hints() {
-    let shown = load(&with_header("\nparalelism: 1\nparallelism: 0\n"), "f").map_err(|errors| errors.to_string());
-    let shown = shown.err().unwrap_or_default();
-    let lines: Vec<&str> = shown.lines().collect();
-    assert_eq!(
-        lines.iter().skip(1).copied().collect::<Vec<_>>(),
-        [
-            "    paralelism: 1",
-            "    ^^^^^^^^^^",
-            "    hint: did you mean \"parallelism\"?",
-            "f:4:14: parallelism: found 0; expected an integer greater than 0",
-            "    parallelism: 0",
-            "                 ^",
-        ]
-    );
 }
 
 #[test]

@@ -1,0 +1,87 @@
+//! `flotilla` as a person runs it: files and flags in, text, data and an exit code out.
+//!
+//! The commands and all that they print are in `cases/`, a file for each command; `FLOTILLA_RECORD=1` writes them again. A folder with the
+//! name of such a file has files that its cases share.
+//!
+//! `| placements` shows where `simulate` places each pod, and why the others are pending; `| yaml` shows JSON in more lines.
+
+use std::{fs, path::Path};
+
+use flotilla_cases::console::Console;
+use serde_json::Value;
+
+/// One line for each pod: its node, or the message with which it is pending.
+fn placements(json: &str) -> String {
+    let Ok(answer) = serde_json::from_str::<Value>(json) else { return json.to_owned() };
+    let placements = answer["placements"].as_array().expect("a list").iter();
+    let field = |placement: &Value, name: &str| placement[name].as_str().unwrap_or_default().to_owned();
+    let line = |one: &Value| match (field(one, "pod"), field(one, "node"), field(one, "message")) {
+        (pod, node, message) if message.is_empty() => format!("{pod} on {node}\n"),
+        (pod, node, message) if node.is_empty() => format!("{pod}: {message}\n"),
+        (pod, node, message) => format!("{pod} on {node}: {message}\n"),
+    };
+    placements.map(line).collect()
+}
+
+/// Each line of JSON as a document of YAML.
+fn yaml(json: &str) -> String {
+    let values = serde_json::Deserializer::from_str(json).into_iter::<Value>();
+    let document = |value: Value| serde_yaml::to_string(&value).expect("YAML");
+    let documents: Result<Vec<String>, _> = values.map(|value| value.map(document)).collect();
+    documents.map_or_else(|_| json.to_owned(), |documents| documents.join("---\n"))
+}
+
+/// Runs every case of a file in `cases/`.
+fn check(name: &str) {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut console = Console::new(env!("CARGO_BIN_EXE_flotilla"))
+        .with_view("placements", placements)
+        .with_view("yaml", yaml)
+        .with_link("examples", root.join("../examples"));
+    let cases = root.join("tests/cases");
+    let shared = fs::read_dir(cases.join(name)).into_iter().flatten();
+    for file in shared.map(|file| file.expect("an entry")) {
+        console = console.with_link(file.file_name().to_str().expect("UTF-8"), file.path());
+    }
+    console.check(cases.join(format!("{name}.txt")));
+}
+
+#[test]
+fn simulate_refuses_bad_input_with_its_place_and_what_was_expected() {
+    check("simulate-input");
+}
+
+#[test]
+fn simulate_places_pods_and_says_why_others_are_pending() {
+    check("simulate");
+}
+
+#[test]
+fn simulate_makes_pods_of_workloads() {
+    check("workloads");
+}
+
+#[test]
+fn explain_says_how_each_node_evaluates_a_pod() {
+    check("explain");
+}
+
+#[test]
+fn explain_says_which_devices_a_pod_lacks() {
+    check("explain-devices");
+}
+
+#[test]
+fn whatif_says_which_pods_fare_differently() {
+    check("whatif");
+}
+
+#[test]
+fn capacity_says_how_many_more_pods_fit() {
+    check("capacity");
+}
+
+#[test]
+fn config_checks_shows_compares_and_migrates_files() {
+    check("config");
+}

@@ -1,4 +1,4 @@
-//! The commands that this build leaves out: those that need a cluster, or are the programs of one.
+//! The commands that this build leaves out: those that need a cluster or a recording of one, or are its programs.
 //!
 //! They bring a client of the API server, a control plane and a terminal's pictures, which take longer to compile than all
 //! the rest. The feature `cluster` has them.
@@ -22,6 +22,8 @@ pub(crate) enum AbsentCommand {
     Up(Ignored),
     /// End what `flotilla up` has started (feature `cluster`)
     Down(Ignored),
+    /// Run a recorded coordinator again (feature `cluster`)
+    Replay(Ignored),
     /// Show the leader, the workers and what waits (feature `cluster`)
     Status(Ignored),
     /// The same, live (feature `cluster`)
@@ -51,6 +53,7 @@ pub(crate) fn refuse(command: &AbsentCommand) -> ExitCode {
     let name = match command {
         AbsentCommand::Up(_) => "up",
         AbsentCommand::Down(_) => "down",
+        AbsentCommand::Replay(_) => "replay",
         AbsentCommand::Status(_) => "status",
         AbsentCommand::Top(_) => "top",
         AbsentCommand::Trace(_) => "trace",

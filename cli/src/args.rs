@@ -15,7 +15,6 @@ use crate::{
     explain::ExplainArgs,
     man::ManArgs,
     plugin::PluginArgs,
-    replay::ReplayArgs,
     simulate::args::{EXAMPLES as SIMULATE_EXAMPLES, SimulateArgs},
     ui::{EXAMPLES as UI_EXAMPLES, UiArgs},
     whatif::WhatifArgs,
@@ -23,6 +22,7 @@ use crate::{
 #[cfg(feature = "cluster")]
 use crate::{
     preflight::PreflightArgs,
+    replay::ReplayArgs,
     shadow::ShadowArgs,
     status::StatusArgs,
     top::TopArgs,
@@ -90,6 +90,7 @@ pub(crate) enum Command {
     /// Tell for each pending pod what every node and every plugin makes of it
     Explain(Box<ExplainArgs>),
 
+    #[cfg(feature = "cluster")]
     /// Run a recorded coordinator again: the same decisions, or what another configuration would have decided
     ///
     /// Tells a machine in this process what the recorded one was told, event by event, and compares each decision. Nothing but the

@@ -7,6 +7,7 @@ mod absent;
 mod args;
 mod capacity;
 mod cluster;
+#[cfg(feature = "cluster")]
 mod comparison;
 mod completion;
 mod config;
@@ -24,6 +25,7 @@ mod progress;
 mod reach;
 #[cfg(all(test, feature = "cluster"))]
 mod reference;
+#[cfg(feature = "cluster")]
 mod replay;
 mod run;
 #[cfg(feature = "cluster")]

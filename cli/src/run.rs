@@ -9,10 +9,10 @@ use flotilla_framework::registry::Registry;
 use crate::absent;
 use crate::{
     args::{Args, Command},
-    capacity, completion, config, explain, man, plugin, replay, simulate, ui, whatif,
+    capacity, completion, config, explain, man, plugin, simulate, ui, whatif,
 };
 #[cfg(feature = "cluster")]
-use crate::{preflight, shadow, status, top, trace, up};
+use crate::{preflight, replay, shadow, status, top, trace, up};
 
 /// Runs a command to its end, with these plugins.
 pub(crate) fn run(command: Command, registry: Registry) -> ExitCode {
@@ -21,6 +21,7 @@ pub(crate) fn run(command: Command, registry: Registry) -> ExitCode {
         Command::Whatif(args) => whatif::command(&args, registry),
         Command::Capacity(args) => capacity::command(&args, registry),
         Command::Explain(args) => explain::command(&args, registry),
+        #[cfg(feature = "cluster")]
         Command::Replay(args) => replay::command(&args, registry),
         Command::Ui(args) => ui::command(&args, registry),
         #[cfg(feature = "cluster")]

@@ -4,6 +4,7 @@
 
 mod args;
 mod background;
+mod compile_cost;
 mod fingerprint;
 mod go_programs;
 mod progress;

@@ -14,7 +14,7 @@ use anyhow::{Context as _, Result, bail};
 use crate::{
     args::{Part, Task},
     background::{self, Background},
-    fingerprint, go_programs,
+    compile_cost, fingerprint, go_programs,
     progress::{Cost, Estimate, Ticker, heading, shortened, table, words},
     record::Record,
     side_by_side,
@@ -28,11 +28,7 @@ use crate::{
 pub(crate) fn task(task: Task) -> Result<()> {
     let steps = match task {
         Task::GoPrograms { part } => return go_programs::build(part),
-        Task::LastPrograms => {
-            Course::new(vec![steps::first_command()], false).run()?;
-            go_programs::build(Some(Part::Special))?;
-            steps::static_programs()
-        }
+        Task::LastPrograms => return last_programs(),
         Task::Test { all: false, fresh } => {
             let steps = [steps::check(), steps::unit(root())].concat();
             // An interrupted run of all tests keeps the integration tests that have passed.
@@ -65,6 +61,17 @@ pub(crate) fn task(task: Task) -> Result<()> {
         Task::Bench => steps::bench(),
     };
     Course::new(steps, false).run()
+}
+
+/// Builds what the last integration tests need. What the first command costs is known only where it compiles everything.
+fn last_programs() -> Result<()> {
+    let is_cold = compile_cost::is_cold(root());
+    let first = Course::new(vec![steps::yardstick(), steps::first_command()], false);
+    first.run()?;
+    go_programs::build(Some(Part::Special))?;
+    Course::new(steps::static_programs(), false).run()?;
+    let cpu = |index: usize| first.costs.borrow().get(index).filter(|_| is_cold).and_then(|cost: &Cost| cost.cpu);
+    compile_cost::check(root(), cpu(1), cpu(0))
 }
 
 /// Goes on where the last run on this tree was; when all has passed, what is of this run is forgotten, and the next runs all.
@@ -184,9 +191,9 @@ impl Course {
             Work::Command { words, variables } => command(step.name, words, variables),
             Work::GoPrograms => go.map_or(Ok(()), Background::wait),
             Work::SideBySide => {
-                // Its failure is that of the tests that need the programs: they build what is missing.
-                let _builds = Background::start(background::LAST_PROGRAMS, &folder())?;
-                side_by_side::run(&self.record, self.resume, &folder().join("integration-tests"))
+                let mut builds = Background::start(background::LAST_PROGRAMS, &folder())?;
+                side_by_side::run(&self.record, self.resume, &folder().join("integration-tests"))?;
+                builds.wait()
             }
         }
     }

@@ -121,6 +121,12 @@ pub(crate) fn first_command() -> Step {
     Step::new("the README's first command", 300, why, "cargo build --release -p flotilla")
 }
 
+/// What the cost of the first command is compared with.
+pub(crate) fn yardstick() -> Step {
+    let command = "rustc --edition 2024 -C opt-level=3 -C codegen-units=16 --emit obj --out-dir target/xtask xtask/yardstick/maps.rs";
+    Step::new("yardstick", 30, "compiles a fixed file, to tell how fast this machine compiles", command)
+}
+
 /// What the test of a release packs: static programs, of a profile that compiles in half the time.
 pub(crate) fn static_programs() -> Vec<Step> {
     let why = "compiles the programs and what they depend on with musl";
@@ -446,7 +452,8 @@ mod tests {
     #[test]
     fn every_step_has_a_name_of_its_own() {
         let steps =
-            [check(), unit(root()), integration(), static_programs(), vec![first_command(), real_node()]].concat();
+            [check(), unit(root()), integration(), static_programs(), vec![yardstick(), first_command(), real_node()]]
+                .concat();
         let names: BTreeSet<&str> = steps.iter().map(|step| step.name).collect();
         assert_eq!(names.len(), steps.len());
     }

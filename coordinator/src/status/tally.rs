@@ -4,7 +4,7 @@ use flotilla_runtime::tally;
 
 tally! {
     /// What has been written so far.
-    Tally of Counters {
+    Tally of pub(super) Counters {
         /// Writes that the API server took.
         written,
         /// Writes that were not worth another try: the object is gone, or the API server refuses them.

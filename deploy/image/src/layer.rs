@@ -2,11 +2,11 @@
 //!
 //! Knows: what lies where in the image, and whose it is. Must not know: what an image is beyond its files.
 
-use std::{io::Write as _, path::Path};
+use std::io::Write as _;
 
 use anyhow::Result;
 use flate2::{Compression, write::GzEncoder};
-use tar::{Archive, Builder, EntryType};
+use tar::{Builder, EntryType};
 
 use flotilla_image::{
     entry::{file, header},
@@ -26,16 +26,6 @@ pub(crate) struct Layer {
     pub(crate) tar: Vec<u8>,
     /// As it is stored.
     pub(crate) gzip: Vec<u8>,
-}
-
-impl Layer {
-    /// Lays the files out in a folder, owned by the user who runs this.
-    ///
-    /// # Errors
-    /// Where they cannot be written.
-    pub(crate) fn unpack(&self, folder: &Path) -> Result<()> {
-        Ok(Archive::new(&*self.tar).unpack(folder)?)
-    }
 }
 
 /// Lays out the programs and, where there is one, their bill of materials.
@@ -71,6 +61,7 @@ mod tests {
 
     use super::*;
     use flate2::read::GzDecoder;
+    use tar::Archive;
 
     fn layer() -> Layer {
         of(&[Program { name: "flotilla".to_owned(), bytes: b"program".to_vec() }], Some(b"{}")).unwrap()

@@ -36,14 +36,11 @@ struct Args {
     #[arg(long, value_name = "FILE", conflicts_with = "profile")]
     only: Option<PathBuf>,
     /// Only build the programs, and print the folder that they are in
-    #[arg(long, conflicts_with_all = ["only", "folder", "output"])]
+    #[arg(long, conflicts_with_all = ["only", "output"])]
     programs: bool,
     /// Only build the simulation that `cargo xtask sim` runs, and print its file
-    #[arg(long, conflicts_with_all = ["only", "folder", "output", "programs"])]
+    #[arg(long, conflicts_with_all = ["only", "output", "programs"])]
     simulation: bool,
-    /// Also lay the files of the image out in this folder, for builders that want them so
-    #[arg(long, value_name = "FOLDER")]
-    folder: Option<PathBuf>,
 }
 
 fn main() -> ExitCode {
@@ -64,14 +61,7 @@ fn run(args: &Args) -> Result<()> {
         }
         return Ok(());
     }
-    let mut images = Vec::new();
-    for &architecture in &args.arch {
-        let image = image(args, architecture)?;
-        if let Some(folder) = &args.folder {
-            image.layer.unpack(folder).with_context(|| format!("laying out {}", folder.display()))?;
-        }
-        images.push(image);
-    }
+    let images: Vec<Image> = args.arch.iter().map(|&architecture| image(args, architecture)).collect::<Result<_>>()?;
     archive::write(&args.output, &args.name, &images).with_context(|| format!("writing {}", args.output.display()))?;
     let bytes = args.output.metadata().map_or(0, |file| file.len());
     eprintln!("image: {} is {}, {} MiB", args.name, args.output.display(), bytes >> 20);

@@ -15,6 +15,8 @@ mod cpu;
 mod laps;
 mod leader;
 mod loading;
+#[cfg(feature = "probes")]
+mod probes;
 mod serve;
 mod service;
 mod session;

@@ -5,14 +5,15 @@
 use std::{pin::Pin, sync::Arc, time::Duration};
 
 use flotilla_framework::registry::Registry;
-use flotilla_proto::{FILE_DESCRIPTOR_SET, SERVICE_NAME, bounds::MAX_MESSAGE_BYTES, pb::worker_server::WorkerServer};
+use flotilla_proto::{bounds::MAX_MESSAGE_BYTES, pb::worker_server::WorkerServer};
 use flotilla_spans::Spans;
 use flotilla_transport::{Incoming, Transport};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tonic::transport::{Server, server::TcpIncoming};
-use tonic_health::{ServingStatus, server::HealthReporter};
 
+#[cfg(feature = "probes")]
+use crate::probes::Probes;
 use crate::{counters::Counters, leader::CurrentLeader, service::Service, session::Shared};
 
 /// A leader holds one stream on a connection, a prober a few.
@@ -61,6 +62,7 @@ impl ServeOptions {
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
     /// The description of the services could not be read.
+    #[cfg(feature = "probes")]
     #[error("the services cannot be described to clients")]
     Reflection(#[from] tonic_reflection::server::Error),
     /// The listener or the transport failed.
@@ -71,7 +73,7 @@ pub enum ServeError {
 /// Runs a worker on a listener until `shutdown` is cancelled. Any number of workers may run in one process; dropping
 /// the future ends the streams as a shutdown does.
 ///
-/// Serves `flotilla.v1.Worker`, `grpc.health.v1.Health` (for `""` and `flotilla.v1.Worker`) and
+/// Serves `flotilla.v1.Worker`, and with the feature `probes` `grpc.health.v1.Health` (for `""` and `flotilla.v1.Worker`) and
 /// `grpc.reflection.v1.ServerReflection`, all over [`ServeOptions::transport`]: with certificates also health is told to
 /// coordinators only. On shutdown health turns to `NOT_SERVING`, then the streams
 /// end with `UNAVAILABLE`, then connections are closed, those that linger after [`ServeOptions::grace`].
@@ -96,19 +98,16 @@ async fn run(listener: TcpListener, options: ServeOptions, shutdown: Cancellatio
     let worker = WorkerServer::new(Service::new(shared))
         .max_decoding_message_size(MAX_MESSAGE_BYTES)
         .max_encoding_message_size(MAX_MESSAGE_BYTES);
-    let reflection = tonic_reflection::server::Builder::configure()
-        .register_encoded_file_descriptor_set(FILE_DESCRIPTOR_SET)
-        .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
-        .build_v1()?;
-    let (reporter, health) = tonic_health::server::health_reporter();
-    report(&reporter, ServingStatus::Serving).await;
+    let services = builder().add_service(worker);
+    #[cfg(feature = "probes")]
+    let (probes, services) = Probes::add_to(services).await?;
 
     let stopping = async {
         shutdown.cancelled().await;
-        report(&reporter, ServingStatus::NotServing).await;
+        #[cfg(feature = "probes")]
+        probes.stop().await;
         stop.cancel();
     };
-    let services = builder().add_service(worker).add_service(health).add_service(reflection);
     let server = async {
         match transport {
             Transport::InsecurePlaintext => {
@@ -144,10 +143,4 @@ fn builder() -> Server {
         .http2_max_pending_accept_reset_streams(Some(RESETS))
         .http2_keepalive_interval(Some(KEEPALIVE_INTERVAL))
         .http2_keepalive_timeout(Some(KEEPALIVE_TIMEOUT))
-}
-
-async fn report(reporter: &HealthReporter, status: ServingStatus) {
-    for service in ["", SERVICE_NAME] {
-        reporter.set_service_status(service, status).await;
-    }
 }

@@ -12,7 +12,7 @@ use anyhow::{Context as _, Result, bail};
 const YARDSTICKS: f64 = 16.5;
 
 /// The crates that the first command compiles for itself, its build scripts among them.
-const CRATES: usize = 205;
+const CRATES: usize = 201;
 
 /// How much larger than recorded a value may be.
 const GROWTH: f64 = 1.1;

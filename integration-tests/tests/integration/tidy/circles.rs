@@ -96,10 +96,11 @@ fn read(tokens: &[String]) -> Names<'_> {
             let mut found = Vec::new();
             branch(&mut tokens, &Parts::new(), &mut found);
             names.imports.extend(found.into_iter().map(|(name, path)| (name, path, before == "pub")));
-        } else if token.starts_with(|sign: char| sign.is_alphabetic() || sign == '_') {
+        } else if token.starts_with(|sign: char| sign.is_alphabetic() || sign == '_') && !matches!(before, "." | "fn") {
+            // The name of a method or of a new function is no path.
             path.push(token);
         }
-        before = token;
+        before = if (before, token) == (".", ".") { ".." } else { token };
     }
     names
 }

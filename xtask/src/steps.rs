@@ -123,7 +123,7 @@ pub(crate) fn first_command() -> Step {
 
 /// What the cost of the first command is compared with.
 pub(crate) fn yardstick() -> Step {
-    let command = "rustc --edition 2024 -C opt-level=3 -C codegen-units=16 --emit obj --out-dir target/xtask xtask/yardstick/maps.rs.txt";
+    let command = "rustc --edition 2024 --crate-name maps -C opt-level=3 -C codegen-units=16 --emit obj --out-dir target/xtask xtask/yardstick/maps.rs.txt";
     Step::new("yardstick", 30, "compiles a fixed file, to tell how fast this machine compiles", command)
 }
 

@@ -31,7 +31,7 @@ fn the_first_command_of_the_readme_builds_and_places_pods() {
 
 #[test]
 fn commands_that_are_not_in_that_build_say_which_build_has_them() {
-    for words in ["status", "replay recordings", "up --nodes 3", "explain pod web-1 -n shop", "coordinator --help"] {
+    for words in ["status", "replay --workers 2", "up --nodes 3", "explain pod web-1 -n shop", "coordinator --help"] {
         let output = typed(words);
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(2), "{words}: {said}");

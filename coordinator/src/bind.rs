@@ -87,7 +87,7 @@ tally! {
         bound,
         /// Pods that were gone.
         gone,
-        /// Pods that somebody else had bound.
+        /// Pods that another scheduler bound first.
         elsewhere,
         /// Anything else.
         errors,

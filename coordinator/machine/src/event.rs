@@ -197,8 +197,8 @@ pub enum Event {
 }
 
 impl Event {
-    /// Whether it is the answer to something that the machine asked for, or the end of its lead, after which nothing is to be decided by
-    /// what the watches told before. The begin of a lead is news: it holds only after what the watches told before it.
+    /// Whether the machine handles it before events of watches: an answer to a request of the machine, or the end of leadership, after
+    /// which the machine must decide nothing. The start of leadership is not: earlier events of watches come first.
     #[must_use]
     pub const fn is_preferred(&self) -> bool {
         matches!(

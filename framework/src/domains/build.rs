@@ -41,7 +41,7 @@ impl Tables {
         tables
     }
 
-    /// Nothing is counted yet; `by_count` says of each key whether its domains are told apart by their counts.
+    /// Tables without counts. `by_count` has an entry for each key: whether domains with equal counts are one group.
     pub(crate) fn uncounted(prepared: &Prepared, by_count: &[bool]) -> Self {
         let mut tables = Self::empty(prepared);
         tables.lay_out(by_count);
@@ -70,7 +70,7 @@ impl Tables {
     }
 }
 
-/// Whether the domains of a key are told apart by their counts, where they are more than [`MAX_NUMBERED`] or not.
+/// Whether domains of a key with equal counts are one group. `many` says whether the key has more than [`MAX_NUMBERED`] domains.
 pub(crate) fn is_by_count(prepared: &Prepared, key: usize, many: bool) -> bool {
     let mut terms = prepared.terms().iter().filter(|term| term.key == key);
     many && !terms.any(|term| term.spec.distinguishes)

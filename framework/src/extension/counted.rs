@@ -45,7 +45,7 @@ pub struct Term {
     pub lacking_is_empty: bool,
     /// A domain is known as soon as a node of it counts, also where nothing is counted.
     pub knows_empty: bool,
-    /// The score has to tell the domains apart, not only their counts.
+    /// The score depends on the domain, not only on its count.
     pub distinguishes: bool,
 }
 

@@ -7,9 +7,8 @@ use std::sync::Arc;
 use super::{Column, Slot, Snapshot, Values};
 use crate::symbols::Symbol;
 
-/// A label of more values than this has its domains told apart by their counts alone, unless a score has to know which
-/// they are. A decision looks at every group of nodes, so this bounds what one such label makes of it: 64 groups at some
-/// 20 ns each are near to a microsecond.
+/// Domains of a label with more values than this are grouped by their counts, unless a score depends on the domain. A decision reads
+/// every group of nodes, so this bounds the cost of one label: 64 groups of some 20 ns each take about a microsecond.
 pub(crate) const MAX_NUMBERED: usize = 64;
 
 impl Snapshot {

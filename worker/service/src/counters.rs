@@ -25,17 +25,17 @@ impl Making {
     }
 }
 
-/// Declares and registers what is counted: the field, its metric's name and its help text. What is `told` is in [`Counts`] too.
+/// Declares and registers the counters: field, name of the metric, help text. [`Counts`] has those of `read`.
 macro_rules! counters {
     (
-        told { $($told:ident $told_name:literal $told_help:literal;)* }
+        read { $($read:ident $read_name:literal $read_help:literal;)* }
         others { $($other:ident $name:literal $help:literal;)* }
     ) => {
         /// Counts since the start of a worker; shared by all its streams.
         #[derive(Debug)]
         pub struct Counters {
             registry: Registry,
-            $(pub(crate) $told: Counter,)*
+            $(pub(crate) $read: Counter,)*
             $(pub(crate) $other: Counter,)*
             nodes: IntGauge,
             revision: IntGauge,
@@ -45,7 +45,7 @@ macro_rules! counters {
         /// What [`Counters`] held at one moment.
         #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
         pub struct Counts {
-            $(#[doc = $told_help] pub $told: u64,)*
+            $(#[doc = $read_help] pub $read: u64,)*
         }
 
         impl Default for Counters {
@@ -59,7 +59,7 @@ macro_rules! counters {
                 );
                 let evaluation = buckets.and_then(|buckets| Histogram::with_opts(evaluation.buckets(buckets)));
                 Self {
-                    $($told: make.counter($told_name, $told_help),)*
+                    $($read: make.counter($read_name, $read_help),)*
                     $($other: make.counter($name, $help),)*
                     nodes: make.gauge("flotilla_worker_nodes", "Nodes held for the leader that was heard last"),
                     revision: make
@@ -74,14 +74,14 @@ macro_rules! counters {
             /// The counts as of now.
             #[must_use]
             pub fn read(&self) -> Counts {
-                Counts { $($told: self.$told.get()),* }
+                Counts { $($read: self.$read.get()),* }
             }
         }
     };
 }
 
 counters! {
-    told {
+    read {
         attached "flotilla_worker_streams_attached_total" "Streams whose leader was obeyed";
         refused "flotilla_worker_streams_refused_total" "Streams too many, or of an older leader, that were refused";
         // Each ended its stream.

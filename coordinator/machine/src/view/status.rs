@@ -5,7 +5,7 @@
 /// A metric of one number: its name, its help text and its value.
 pub type Number = (&'static str, &'static str, u64);
 
-/// Makes [`Status`] of its fields. A gauge has its value from `Machine::status`, a counter from whoever counts.
+/// Declares [`Status`] and the metric of each field. `Machine::status` sets the gauges; the code that counts sets the counters.
 macro_rules! numbers {
     (
         gauges { $($gauge:ident $gauge_name:literal $gauge_help:literal;)* }
@@ -150,7 +150,7 @@ numbers! {
         dry_runs_local;
         /// Dry runs whose answers did not count any more when they came.
         dry_runs_discarded;
-        /// Candidates of workers that our own dry run did not bear out.
+        /// Candidates of workers that the dry run of the coordinator refuted.
         dry_runs_refuted;
     }
 }

@@ -35,7 +35,7 @@ pub(in crate::watch) struct Shared {
     objects: AtomicU64,
     /// The API server has no such kind.
     pub(in crate::watch) unserved: AtomicBool,
-    /// When the API server told anything last.
+    /// The time of the last message of the API server.
     told_at: Mutex<Option<Instant>>,
 }
 
@@ -50,14 +50,14 @@ tally! {
         failures,
         /// Objects that made no sense.
         unusable,
-        /// Lists and changes that were left out because something newer had been told before.
+        /// Lists and changes that were ignored because a newer version had arrived before them.
         stale,
     }
     measured {
         /// Objects that are there now.
         objects: u64,
-        /// How long ago the API server told anything: an object, its end, a bookmark, or that nothing has changed. Zero before the first
-        /// list.
+        /// The time since the last message of the API server: an object, a deletion, a bookmark, or an answer that nothing has changed. Zero
+        /// before the first list.
         age: Duration,
     }
 }
@@ -67,7 +67,7 @@ impl Shared {
         self.counters.read(self.objects.load(Ordering::Relaxed), self.age())
     }
 
-    /// How long ago the API server told anything; zero before the first list.
+    /// The time since the last message of the API server; zero before the first list.
     pub(in crate::watch) fn age(&self) -> Duration {
         self.told_at.lock().unwrap_or_else(PoisonError::into_inner).map_or(Duration::ZERO, |at| at.elapsed())
     }

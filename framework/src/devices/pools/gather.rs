@@ -16,7 +16,7 @@ use crate::{
     selector::LoneNode,
 };
 
-/// Whether a slice may matter to a node. One that cannot be told of does.
+/// Whether the devices of a slice may be available on a node. A slice whose node selector cannot be read may.
 pub(in crate::devices) fn may_reach(slice: &Slice, node: &NodeInfo) -> bool {
     let mut lone = None;
     if slice.per_device {

@@ -148,14 +148,14 @@ fn circles(sources: &BTreeMap<Parts<'_>, Vec<String>>) -> BTreeSet<String> {
     let reached: BTreeMap<_, _> = files.keys().map(|module| (module, reach(module))).collect();
     let circle = |module| reached[module].iter().copied().filter(|other| reached[other].contains(module)).collect();
     let large = files.keys().map(circle).filter(|circle: &BTreeSet<_>| circle.len() > MAX_FILES);
-    let told = |circle: BTreeSet<&Parts<'_>>| {
+    let ties_of = |circle: BTreeSet<&Parts<'_>>| {
         let ties = circle.iter().flat_map(|from| imports[from].iter().map(move |(to, names)| (from, to, names)));
         let line = |(from, to, names): (&&Parts<'_>, &Parts<'_>, _)| {
             format!("crate::{} imports {names:?} of crate::{}\n", from.join("::"), to.join("::"))
         };
         ties.filter(|(_, to, _)| circle.contains(to)).map(line).collect()
     };
-    large.map(told).collect()
+    large.map(ties_of).collect()
 }
 
 fn tokens(text: &str) -> Vec<String> {

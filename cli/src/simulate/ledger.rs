@@ -74,9 +74,23 @@ struct Book {
     undecided: HashMap<Arc<str>, Arc<PodInfo>>,
     /// Of pods that may be tried again: the message of the first attempt, and of the last one where there were several.
     reports: HashMap<Arc<str>, (String, Option<String>)>,
+    /// The pods that are decided on, each with the rank of its decision.
+    placements: Vec<(u64, Placement)>,
+    /// Of pods with a node whose PreBind is under way: the rank of the decision.
+    ranks: HashMap<Arc<str>, u64>,
+    /// The rank of the next decision: how many came before it.
+    next_rank: u64,
     outcome: Outcome,
     began: Option<Instant>,
     last: Option<Instant>,
+}
+
+impl Book {
+    fn take_rank(&mut self) -> u64 {
+        let rank = self.next_rank;
+        self.next_rank += 1;
+        rank
+    }
 }
 
 impl Ledger {
@@ -98,6 +112,14 @@ impl Ledger {
         (book.began, book.last) = (Some(now), Some(now));
     }
 
+    /// A pod has a node, and is bound once what its PreBind writes is written. Writes take their time, and the decisions that follow do
+    /// not wait for them.
+    pub(super) fn reserved(&self, uid: &Arc<str>) {
+        let mut book = self.book();
+        let rank = book.take_rank();
+        book.ranks.insert(Arc::clone(uid), rank);
+    }
+
     /// A pod goes to a node; the pod as it looks there. `None`: it was decided on before.
     pub(super) fn placed(&self, binding: &Binding, now: Instant) -> Option<Arc<PodInfo>> {
         let pod = self.decide(&binding.uid, Some(Arc::clone(&binding.node)), String::new(), now)?;
@@ -107,7 +129,9 @@ impl Ledger {
     /// A pod stays pending.
     pub(super) fn reported(&self, report: Report, now: Instant) {
         if self.shared.tries_again {
-            match self.book().reports.entry(report.uid) {
+            let mut book = self.book();
+            book.ranks.remove(&report.uid);
+            match book.reports.entry(report.uid) {
                 Entry::Vacant(entry) => _ = entry.insert((report.message, None)),
                 Entry::Occupied(mut entry) => entry.get_mut().1 = Some(report.message),
             }
@@ -153,7 +177,7 @@ impl Ledger {
         let PodName { namespace, name, .. } = &preemption.preemptor;
         let by = format!("{namespace}/{name}");
         let mut book = self.book();
-        book.outcome.placements.retain(|placement| placement.pod.uid != pod.uid);
+        book.placements.retain(|(_, placement)| placement.pod.uid != pod.uid);
         book.outcome.evicted.push(Evicted { pod: Arc::clone(pod), by });
     }
 
@@ -171,7 +195,10 @@ impl Ledger {
 
     /// The results, with the pods that are not decided on.
     pub(super) fn close(&self, gated: Vec<Placement>) -> Outcome {
-        let mut outcome = std::mem::take(&mut self.book().outcome);
+        let mut book = self.book();
+        let (mut outcome, mut placements) = (std::mem::take(&mut book.outcome), std::mem::take(&mut book.placements));
+        placements.sort_by_key(|(rank, _)| *rank);
+        outcome.placements = placements.into_iter().map(|(_, placement)| placement).collect();
         outcome.decisions = outcome.placements.len();
         outcome.placements.extend(gated);
         outcome
@@ -186,7 +213,8 @@ impl Ledger {
         book.outcome.latencies.push(now.saturating_duration_since(since));
         let reports = book.reports.remove(uid);
         let first_message = reports.filter(|(_, last)| node.is_some() || last.is_some()).map(|(first, _)| first);
-        book.outcome.placements.push(Placement { pod: Arc::clone(&pod), node, message, first_message });
+        let rank = book.ranks.remove(uid).unwrap_or_else(|| book.take_rank());
+        book.placements.push((rank, Placement { pod: Arc::clone(&pod), node, message, first_message }));
         self.shared.decided.fetch_add(1, Ordering::Relaxed);
         if book.undecided.is_empty() {
             self.shared.finished.cancel();

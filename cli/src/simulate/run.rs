@@ -173,7 +173,10 @@ fn perform(
                 let _ = binds.send(Request::Bind(pod));
             }
         }
-        Action::PreBind(pre_bind) => drop(binds.send(Request::PreBind(pre_bind))),
+        Action::PreBind(pre_bind) => {
+            ledger.reserved(&pre_bind.uid);
+            let _ = binds.send(Request::PreBind(pre_bind));
+        }
         Action::Unreserve(unreserve) => drop(binds.send(Request::Unreserve(unreserve))),
         Action::Report(report) => ledger.reported(report, Instant::now()),
         Action::Send { worker, word } => {

@@ -1,4 +1,4 @@
-// The sheet on which new questions are asked: pods that are written down, nodes that change, and what the nodes make of it.
+// The sheet for questions: new pods, changes of nodes, and the results of the nodes.
 
 const EXAMPLE = `apiVersion: v1
 kind: Pod
@@ -15,12 +15,11 @@ spec:
 
 const asking = { text: EXAMPLE, changes: new Map(), pod: null, note: "", wrong: [], answer: null, shown: null, isBusy: false };
 
-// What is known of a question that is asked no more.
 const forgetAnswer = () => Object.assign(asking, { wrong: [], answer: null, shown: null, note: "" });
 
 const isTakenAway = (node) => state.tab === "ask" && asking.changes.get(node.name) === "removed";
 
-// Opens the sheet with the manifest of a pending pod, to be changed.
+// Opens the sheet with the manifest of a pending pod.
 const askAbout = async (name) => {
   if (asking.pod === name) return;
   forgetAnswer();
@@ -48,7 +47,7 @@ const askNodes = async () => {
   Object.assign(asking, { isBusy: true, note: "Asking …" });
   state.verdicts = null;
   render({ keepFocus: "asknow" });
-  // Lets the browser show that before the module works.
+  // Let the browser render before the module blocks it.
   await new Promise((done) => setTimeout(done, 20));
   try {
     const of = (what) => [...asking.changes].filter(([, known]) => known === what).map(([name]) => name);
@@ -73,10 +72,9 @@ const askNodes = async () => {
   say(asking.wrong.length > 0 ? `Not answered: ${asking.wrong[0]}` : (asking.answer?.pods.map((pod) => `${pod.name}: ${inShort(pod)}`).slice(0, 3).join("; ") ?? ""));
 };
 
-// Where a pod would go, in a few words.
 const inShort = ({ verdicts: { account } }) => {
   const names = account.best.slice(0, 3).map(nameAt).join(", ");
-  if (account.gate) return `is kept out of the queue by ${account.gate[0]}`;
+  if (account.gate) return `is gated by ${account.gate[0]}`;
   if (account.error) return "the attempt fails";
   if (account.nominated !== undefined) return `goes to ${nameAt(account.nominated)}, to which it is nominated`;
   if (account.best.length === 1) return `goes to ${names}`;
@@ -84,7 +82,7 @@ const inShort = ({ verdicts: { account } }) => {
   return `stays pending: ${causeOf(account.message)}`;
 };
 
-// A line with a place in the text is a button that goes there.
+// A line with a position in the text is a link to it.
 const wrongLine = (line) => {
   const [, row, column, words] = /^input:(\d+):(\d+): (.*)$/s.exec(line) ?? [];
   if (!words) return h("li", {}, line);
@@ -134,7 +132,7 @@ const answerParts = () => {
     return h("li", {}, h("button", { type: "button", class: "asked", id: `asked${place}`, "aria-pressed": pod === shown ? "true" : "false", onclick: press }, h("b", {}, pod.name), h("span", { class: `word ${look}` }, inShort(pod))));
   });
   const more = answer.pods.length - heads.length + answer.more;
-  const list = [h("ul", { class: "plainlist", id: "answer", tabindex: -1, "aria-label": "Pods that were asked about" }, heads), ...(more > 0 ? [h("p", { class: "dim" }, `and ${counted(more, "more pod")}`)] : [])];
+  const list = [h("ul", { class: "plainlist", id: "answer", tabindex: -1, "aria-label": "Evaluated pods" }, heads), ...(more > 0 ? [h("p", { class: "dim" }, `and ${counted(more, "more pod")}`)] : [])];
   return [...lines, ...list, ...(shown ? accountNotes(shown.verdicts, true, shown.verdicts.account.message) : [])];
 };
 
@@ -155,7 +153,7 @@ const askSheet = () => {
     if (location.hash === "#ask") render({ keepFocus: "question" });
     else go("#ask");
   };
-  const help = h("p", { class: "dim", id: "askhelp" }, "Objects come to the cluster as by kubectl apply, and pods without a node are judged against every node; without any, the pending pods are. Ctrl+Enter asks.");
+  const help = h("p", { class: "dim", id: "askhelp" }, "Objects are added to the cluster, as by kubectl apply. Pods without a node are evaluated on every node; without such pods, the pending pods are. Ctrl+Enter asks.");
   const buttons = h("div", { class: "chips" }, h("button", { type: "button", class: "plain primary", id: "asknow", onclick: askNodes, "aria-disabled": asking.isBusy ? "true" : "false" }, "Ask"), h("button", { type: "button", class: "plain", onclick: restart }, "Start over"));
   const detail = h("div", { class: "detail asking" }, field, help, changeBar(), buttons);
   if (asking.note) detail.append(h("p", { class: "note", role: "status" }, asking.note));

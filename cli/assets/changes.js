@@ -1,4 +1,4 @@
-// What a change does to pods: the words of the change, the first bottleneck, and the pods that fare differently.
+// The effect of a change on pods: the changes, the first bottleneck, and the pods with another outcome.
 
 const CHANGES = {
   pending: ["stay pending", "stays pending", "warn"],
@@ -21,7 +21,7 @@ const placeCell = (pod, side) => (pod.places[side] >= 0 ? nodes[pod.places[side]
 
 const changeTable = () =>
   new Table(
-    "Pods that fare differently",
+    "Pods with another outcome",
     [
       { title: "pod", width: "minmax(150px, 1.5fr)", class: "strong", value: ({ pod }) => pod.name },
       { title: "change", width: "104px", value: ({ place }) => place, cell: ({ word }) => h("span", { class: `word ${CHANGES[word][2]}` }, word) },
@@ -31,10 +31,10 @@ const changeTable = () =>
     ({ pod }) => openPod(pod),
   );
 
-// How many pods fare how, each a filter of the table below; before that what is changed, and what is in the way first.
+// Pods by outcome, each a filter of the table below, after the changes and the first bottleneck.
 const changeHead = () => {
   const head = h("div", { class: "changes" });
-  if (comparison.changes.length > 0) head.append(h("ul", { class: "chips plainlist", "aria-label": "What is changed" }, comparison.changes.map((words) => h("li", { class: "chip" }, words))));
+  if (comparison.changes.length > 0) head.append(h("ul", { class: "chips plainlist", "aria-label": "The changes" }, comparison.changes.map((words) => h("li", { class: "chip" }, words))));
   if (comparison.bottleneck) {
     const [name, message, advice] = comparison.bottleneck;
     const pod = pods.find((known) => known.name === name);
@@ -60,5 +60,5 @@ const changeList = {
   make: changeTable,
   head: changeHead,
   rows: () => matching(state.cause === null ? changed : changed.filter(({ word }) => word === state.cause), ({ pod, word }) => `${pod.name} ${word} ${placeOn(pod, 0)} ${placeOn(pod, lastSide)}`.toLowerCase()),
-  empty: "No pod fares differently.",
+  empty: "No placement differs.",
 };

@@ -1,4 +1,4 @@
-// Charts of the last minutes, drawn by uPlot, each with its own legend: what the lines are, and what they are now or under the pointer.
+// Charts of the last minutes, drawn by uPlot, with a legend of the current values or those under the pointer.
 
 const LEAST_S = 120; // So that a few seconds do not look like minutes.
 
@@ -8,7 +8,7 @@ const STEPS = Array.from({ length: 14 }, (_, power) => [1, 2, 5].map((factor) =>
 const cssColor = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 const clock = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", second: "2-digit" });
 
-// Microseconds with three digits that count.
+// Microseconds with three significant digits.
 const duration = (us) => {
   if (us === null || us === undefined) return "–";
   if (us < 0.5) return "0";
@@ -16,7 +16,6 @@ const duration = (us) => {
   return us < 1e6 ? `${short(us / 1000)} ms` : us < 120e6 ? `${short(us / 1e6)} s` : span(us / 1000);
 };
 
-// Milliseconds as people say them.
 const span = (ms) => {
   const s = ms / 1000;
   if (s < 60) return `${short(s)} s`;
@@ -31,8 +30,8 @@ const ceiling = (value) => {
 };
 
 class Chart {
-  // `series`: the name of a line in the answer, its label, the name of its color, and whether it is filled to the ground. `leastStep`:
-  // what lies between two lines of the grid at least.
+  // `series`: the name of a line in the answer, its label, the name of its color, and whether its area is filled. `leastStep`:
+  // the minimum distance of two grid lines.
   constructor(title, write, series, leastStep = 0) {
     Object.assign(this, { title, write, series, leastStep });
     this.values = series.map(() => h("b", {}, "–"));
@@ -53,7 +52,7 @@ class Chart {
     this.tell();
   }
 
-  // What stands in the legend: the last values, or those under the pointer.
+  // The values of the legend: the last ones, or those under the pointer.
   tell() {
     const under = this.plot?.cursor.idx;
     const place = under ?? this.data[0].length - 1;
@@ -68,7 +67,7 @@ class Chart {
     else this.plot = new uPlot(this.options(width, height), this.data, this.canvas);
   }
 
-  // In the colors of the theme that is set now.
+  // In the colors of the current theme.
   repaint() {
     this.plot?.destroy();
     this.plot = null;

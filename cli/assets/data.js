@@ -1,4 +1,4 @@
-// The report, taken apart: nodes, pods, and what is taken of each node on each side.
+// The parsed report: nodes, pods, and the used amounts of each node on each side.
 
 const PENDING = -1;
 const ABSENT = -2;
@@ -7,7 +7,7 @@ const report = JSON.parse(byId("data").textContent, (_, value) => (typeof value 
 const resources = report.resources;
 const lastSide = report.sides.length - 1;
 
-// What is written once counts for all sides.
+// A single value applies to all sides.
 const onSides = (list) => report.sides.map((_, side) => list[Math.min(side, list.length - 1)]);
 
 const kinds = report.kinds.map(([requests, scheduler, priority, asks]) => ({ requests, scheduler, priority, asks }));
@@ -56,7 +56,7 @@ const isGone = (pod) => pod.places[lastSide] === ABSENT;
 const livePods = pods.filter((pod) => !isGone(pod));
 const pendingOn = report.sides.map((_, side) => pods.filter((pod) => pod.places[side] === PENDING).length);
 const nodesOn = report.sides.map((_, side) => nodes.filter((node) => node.isThere[side]).length);
-// In another place than before, rather than standing there from the start.
+// The pod is on another node than before.
 const isNew = (pod) => lastSide > 0 && pod.places[0] !== pod.places[lastSide];
 
 const shareOf = (node, resource, side) => {
@@ -71,15 +71,15 @@ const zones = report.zones.map((name, id) => ({
 }));
 zones.sort((left, right) => collator.compare(left.name, right.name));
 
-// What the server answers that the page came from.
+// Sends a request to the page's server.
 const ask = async (path) => {
   const response = await fetch(path);
   const text = await response.text();
-  if (!response.ok) throw new Error(clean(text) || `the server says ${response.status}`);
+  if (!response.ok) throw new Error(clean(text) || `the server answers ${response.status}`);
   return JSON.parse(text, (_, value) => (typeof value === "string" ? clean(value) : value));
 };
 
-// The account of a pod: embedded, or asked for once. `null` where there is none.
+// The account of a pod: embedded, or requested once. `null` if there is none.
 const asked = new Map();
 const accountOf = (pod) => {
   if (pod.account >= 0) return Promise.resolve(report.accounts[pod.account]);
@@ -92,7 +92,7 @@ const accountOf = (pod) => {
   return asked.get(pod.id);
 };
 
-// What an account says of each node: the group that it is in, its total and what it lacks.
+// The result of each node: its group, total and missing resources.
 const FITS = 0;
 const verdictsOf = (account) => {
   const groups = [{ plugin: "", title: "fits", nodes: account.feasible.map(([node]) => node), lacks: "" }];

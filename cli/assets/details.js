@@ -1,4 +1,4 @@
-// What there is to know of one pod or one node.
+// The sheet of one pod or one node.
 
 const chip = (text, look = "") => h("span", { class: `chip ${look}` }, text);
 const note = (title, text, look = "") => h("div", { class: `note ${look}` }, title ? h("b", {}, title) : null, text);
@@ -26,27 +26,27 @@ const placeChips = (pod) => {
   return chips;
 };
 
-// The sheet of a pod; `verdicts` is null where there is no account of it.
+// The sheet of a pod; `verdicts` is null without an account.
 const podSheet = (pod, verdicts, problem) => {
   const { scheduler, priority, asks } = pod.kind;
   const facts = [...requestsOf(pod), ...asks, ...(priority !== 0 ? [`priority ${count(priority)}`] : []), ...(scheduler !== "default-scheduler" ? [`scheduler ${scheduler}`] : [])];
   const detail = h("div", { class: "detail" }, heading(pod.name), h("div", { class: "chips" }, placeChips(pod), facts.map((fact) => chip(fact))));
-  if (canAsk && isPending(pod)) detail.append(h("p", { class: "chips" }, h("button", { type: "button", class: "chip", id: "askpod", onclick: () => go(`#ask=${encodeURIComponent(pod.name)}`) }, "Change it and ask anew →")));
-  if (live && !isGone(pod)) detail.append(h("p", { class: "chips" }, h("button", { type: "button", class: "chip", onclick: () => go(`#live=${encodeURIComponent(pod.name)}`) }, "Where it stands in the queue, and its trace →")));
+  if (canAsk && isPending(pod)) detail.append(h("p", { class: "chips" }, h("button", { type: "button", class: "chip", id: "askpod", onclick: () => go(`#ask=${encodeURIComponent(pod.name)}`) }, "Change it and ask again →")));
+  if (live && !isGone(pod)) detail.append(h("p", { class: "chips" }, h("button", { type: "button", class: "chip", onclick: () => go(`#live=${encodeURIComponent(pod.name)}`) }, "Its state in the queue, and its trace →")));
   if (problem) detail.append(note("", problem));
   if (!verdicts) {
     if (pod.message) detail.append(note("Why it stays pending", pod.message, "warn"));
     return [detail];
   }
-  detail.append(...accountNotes(verdicts, isPending(pod), pod.message || verdicts.account.message || "nothing: some node would do"));
-  if (pod.places[lastSide] >= 0) detail.append(h("p", { class: "chips dim" }, "Judged as if it had just been taken off its node; the other pods stay where they are."));
+  detail.append(...accountNotes(verdicts, isPending(pod), pod.message || verdicts.account.message || "none: a node is feasible"));
+  if (pod.places[lastSide] >= 0) detail.append(h("p", { class: "chips dim" }, "Evaluated as if it had just been removed from its node; all other pods stay."));
   return [detail, ...verdictParts(verdicts)];
 };
 
-// What is said of a pod as a whole.
+// Notes about the pod as a whole.
 const accountNotes = ({ account }, pending, message) => {
   const notes = [];
-  if (account.gate) notes.push(note(`${account.gate[0]} keeps it out of the queue`, account.gate[1], "warn"));
+  if (account.gate) notes.push(note(`${account.gate[0]} gates it`, account.gate[1], "warn"));
   else if (account.error) notes.push(note("The attempt fails", account.error, "warn"));
   else if (pending && message) notes.push(note("Why it stays pending", message, "warn"));
   if (account.advice) notes.push(note("What would help", account.advice, "help"));
@@ -54,13 +54,13 @@ const accountNotes = ({ account }, pending, message) => {
   return notes;
 };
 
-// What each node makes of it: by reason, and one by one.
+// The results of the nodes, by reason and individually.
 const verdictParts = (verdicts) => {
   const { groups } = verdicts;
   if (verdicts.of.size === 0) return [];
   const table = verdictTable(verdicts);
   return [
-    h("div", { class: "detail" }, h("h3", {}, `What ${counted(verdicts.of.size, "node")} make of it`), stack(groups), groupList(groups)),
+    h("div", { class: "detail" }, h("h3", {}, `Results of ${counted(verdicts.of.size, "node")}`), stack(groups), groupList(groups)),
     table.show([...verdicts.of].filter(([, verdict]) => state.group === null || verdict.group === state.group)).limit(12).element,
   ];
 };
@@ -96,7 +96,7 @@ const groupList = (groups) => {
       state.group = state.group === place ? null : place;
       render({ keepFocus: `group${place}` });
     };
-    const words = place === FITS ? "would do" : group.title || "refused";
+    const words = place === FITS ? "feasible" : group.title || "refused";
     return h(
       "li",
       {},
@@ -122,8 +122,8 @@ const verdictTable = ({ account, groups, of }) => {
   }
   if (account.refused.length > 0) {
     columns.push(
-      { title: "verdict", width: "minmax(180px, 1.6fr)", value: ([, verdict]) => (verdict.group === FITS ? "would do" : groups[verdict.group].title) },
-      { title: "what it lacks", width: "minmax(150px, 1.3fr)", class: "dim", value: ([, verdict]) => verdict.nearness, cell: ([, verdict]) => verdict.lacks },
+      { title: "result", width: "minmax(180px, 1.6fr)", value: ([, verdict]) => (verdict.group === FITS ? "feasible" : groups[verdict.group].title) },
+      { title: "missing", width: "minmax(150px, 1.3fr)", class: "dim", value: ([, verdict]) => verdict.nearness, cell: ([, verdict]) => verdict.lacks },
     );
   }
   account.plugins.forEach((plugin, place) => {
@@ -133,10 +133,10 @@ const verdictTable = ({ account, groups, of }) => {
     }
   });
   const order = account.feasible.length > 0 ? { column: 1, down: true } : { column: 2, down: false };
-  return new Table(`What each node makes of the pod`, columns, ([node]) => nodes[node] && openNode(nodes[node]), order);
+  return new Table("The result of each node", columns, ([node]) => nodes[node] && openNode(nodes[node]), order);
 };
 
-// A bar of what is taken, the part that was taken before in a lighter color.
+// A bar of used amounts, with the amount before in a lighter color.
 const meter = (share, was = null) => {
   const bar = h("span", { class: "meter", "aria-hidden": "true" });
   const fill = (value, look, color) => {

@@ -1,6 +1,6 @@
-// New questions to the cluster of the report, answered by Flotilla's own code, which is part of the file as a module of WebAssembly.
+// Answers questions about the cluster of the report with Flotilla's WebAssembly module, which is part of the file.
 
-// What is packed into an element of the file.
+// Unpacks an element of the file.
 const unpacked = async (id) => {
   const packed = Uint8Array.from(atob(byId(id).textContent), (letter) => letter.charCodeAt(0));
   const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate"));
@@ -30,7 +30,7 @@ class Engine {
   call(name, bytes) {
     const { exports } = this;
     try {
-      // The memory may have grown, and its buffer with it.
+      // The memory may have grown, which invalidates its buffer.
       const at = exports.flotilla_input(bytes.length);
       new Uint8Array(exports.memory.buffer, at, bytes.length).set(bytes);
       const length = exports[name]();
@@ -38,7 +38,7 @@ class Engine {
     } catch (error) {
       this.isBroken = true;
       const words = error instanceof WebAssembly.RuntimeError ? this.read(exports.flotilla_last_words_at(), exports.flotilla_last_words()) : "";
-      throw new Error(`the module has failed, and is loaded anew for the next question: ${clean(words || error.message)}`);
+      throw new Error(`the module has failed, and is loaded again for the next question: ${clean(words || error.message)}`);
     }
   }
 
@@ -47,7 +47,7 @@ class Engine {
   }
 }
 
-// The module is loaded with the first question. One that has failed is not used again.
+// The first question loads the module. A failed module is not used again.
 let engine = null;
 const loaded = async () => {
   if (!engine || (await engine.catch(() => ({ isBroken: true }))).isBroken) engine = Engine.load();
@@ -58,8 +58,8 @@ const loaded = async () => {
 const newNodes = [];
 const nameAt = (id) => nodes[id]?.name ?? newNodes[id - nodes.length];
 
-// Accounts name nodes by their places among those of the answer; here they get those of the report. A node that the report does not
-// have is put behind them, and is not on the map.
+// Accounts refer to nodes by index in the answer; these are mapped to indexes in the report. Nodes that are not in the report
+// are appended, and are not on the map.
 const placed = (account, names) => {
   const id = (place) => {
     const name = names[place];

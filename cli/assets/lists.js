@@ -41,7 +41,7 @@ const nodeTable = () => {
   return new Table("Nodes", columns, openNode);
 };
 
-// The titles of lists, one of which is open: arrow keys choose, one stop of the Tab key.
+// The tabs: arrow keys choose, one stop of the Tab key.
 const tabStrip = (label, prefix, items, openName, open) => {
   const tabs = items.map(({ name, title, found }, place) => {
     const key = (event) => {

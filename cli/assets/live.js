@@ -1,12 +1,12 @@
-// The view of the running coordinator: how it and its workers are, what waits, how fast pods are decided on, and where one pod stands.
-// The server that the page came from asks; this only shows what it says.
+// The view of the running coordinator: its status, workers, queues and latencies, and the state of one pod.
+// The page's server sends the requests.
 
 const PERIOD_MS = 1000;
 const POD_PERIOD_MS = 2000;
 
 const live = (() => {
   const seen = { isOpen: false, now: null, problem: "", tab: "workers", search: "", pod: null, worker: null };
-  // What is known of the pod that is open.
+  // The open pod.
   const pod = { stand: null, problem: "", trace: null, traceProblem: "", attempt: 0, opened: new Set(), asked: "" };
   let timer = 0;
   let podTimer = 0;
@@ -33,7 +33,7 @@ const live = (() => {
     return line.length > 0 ? line[line.length - 1] : null;
   };
 
-  // Asking
+  // Requests
 
   const schedule = () => {
     clearTimeout(timer);
@@ -60,7 +60,7 @@ const live = (() => {
       const stand = await ask(`live/pods/${parts().map(encodeURIComponent).join("/")}`);
       if (seen.pod !== name) return;
       Object.assign(pod, { stand, problem: "" });
-      // A further attempt has a further trace.
+      // A new attempt has a new trace.
       const key = `${stand.attempts} ${stand.state}`;
       if (pod.asked !== "" && pod.asked !== key) setTimeout(() => seen.pod === name && askTrace(), 2 * PERIOD_MS);
       pod.asked = key;
@@ -124,7 +124,7 @@ const live = (() => {
       all: () => leader()?.workers ?? [],
       key: (worker) => worker.name,
       words: (worker) => `${worker.name} ${worker.ready ? "ready" : "not ready"} ${worker.why ?? ""}`,
-      empty: () => (seen.now ? "No workers are known; the leader evaluates by itself." : "Asking …"),
+      empty: () => (seen.now ? "No workers are known; the leader evaluates all nodes." : "Asking …"),
       make: () =>
         new Table("Workers", [
           { title: "worker", width: "minmax(130px, 1.4fr)", class: "strong", value: (worker) => worker.name },
@@ -142,7 +142,7 @@ const live = (() => {
       words: (row) => `${row.namespace}/${row.pod} ${row.schedulerName}`,
       empty: () => "No pod waits.",
       make: () =>
-        new Table("Pods that wait, by what they ask for", [
+        new Table("Waiting pods, by class", [
           { title: "pods like", width: "minmax(150px, 1.6fr)", class: "strong", value: (row) => `${row.namespace}/${row.pod}` },
           { title: "active", width: "76px", number: true, value: (row) => row.active, cell: (row) => count(row.active) },
           { title: "backoff", width: "80px", number: true, value: (row) => row.backingOff, cell: (row) => count(row.backingOff) },
@@ -225,14 +225,14 @@ const live = (() => {
       return [detail];
     }
     detail.append(h("div", { class: "chips" }, chip(worker.ready ? "ready" : "not ready", worker.ready ? "good" : "warn"), chip(counted(worker.nodes, "node")), worker.version ? chip(`version ${worker.version}`) : null));
-    if (worker.why) detail.append(note("Why it is not asked", worker.why, "warn"));
+    if (worker.why) detail.append(note("Why it gets no requests", worker.why, "warn"));
     const { configuration } = leader();
     const until = worker.certificateNotAfter ? `${worker.certificateNotAfter}, in ${span(new Date(worker.certificateNotAfter) - Date.now())}` : null;
     detail.append(
       factList([
         ["configuration", worker.generation === configuration.generation ? `generation ${worker.generation}, in force` : `generation ${worker.generation}; ${configuration.generation} is in force`],
-        ["questions in flight", count(worker.inFlight)],
-        ["oldest owed", worker.oldestMs > 0 ? span(worker.oldestMs) : "nothing"],
+        ["requests in flight", count(worker.inFlight)],
+        ["oldest request", worker.oldestMs > 0 ? span(worker.oldestMs) : "nothing"],
         ["changes behind", count(worker.revisionsBehind)],
         ["round trip, half of the last 256", micros(worker.roundTripP50Us)],
         ["round trip, 99 of 100", micros(worker.roundTripP99Us)],
@@ -277,8 +277,8 @@ const live = (() => {
         ["node", `${decision.node}, total ${count(decision.total)}${runner}`],
         ["when", `${span(decision.agoMs)} ago, attempt ${count(decision.attempt)}, after ${span(decision.waitedMs)} of waiting`],
         ["cluster", `revision ${count(decision.revision)}`],
-        ["nodes", nodes ? `${count(nodes.feasible)} of ${count(nodes.all)} would have done${nodes.tied > 1 ? `; ${count(nodes.tied)} had the highest total` : ""}` : null],
-        ["not known", decision.unknown],
+        ["nodes", nodes ? `${count(nodes.feasible)} of ${count(nodes.all)} were feasible${nodes.tied > 1 ? `; ${count(nodes.tied)} had the highest total` : ""}` : null],
+        ["unknown", decision.unknown],
         ["preemptions", (decision.preemptions ?? []).map(({ node, victims }) => `${victims.join(", ")} on ${node}`).join("; ")],
       ]),
     );
@@ -292,7 +292,7 @@ const live = (() => {
     title.id = "livename";
     detail.append(title);
     const { stand } = pod;
-    if (pod.problem) detail.append(note("Where it stands is not known", pod.problem, "warn"));
+    if (pod.problem) detail.append(note("Its state is unknown", pod.problem, "warn"));
     if (!stand) {
       if (!pod.problem) detail.append(note("", "Asking the coordinator …"));
       return [detail];
@@ -303,13 +303,13 @@ const live = (() => {
     if (stand.schedulerName) chips.push(chip(`scheduler ${stand.schedulerName}`));
     if (stand.priority) chips.push(chip(`priority ${count(stand.priority)}`));
     detail.append(h("div", { class: "chips" }, chips));
-    if (stand.state === "Gated") detail.append(note(`${stand.plugin ?? "A plugin that is not built"} keeps it out of the queue`, stand.message, "warn"));
+    if (stand.state === "Gated") detail.append(note(`${stand.plugin ?? "A plugin that is not built"} gates it`, stand.message, "warn"));
     if (stand.lastMessage && stand.state !== "Bound") detail.append(note("Why it stays pending", stand.lastMessage, "warn"));
     for (const { plugin, waitsFor } of stand.rejectedBy ?? []) {
       detail.append(note(`${plugin} refused it`, waitsFor.length > 0 ? `It is tried again after ${waitsFor.join(", ")}, or in ${span(stand.flushInMs)}.` : `It is tried again in ${span(stand.flushInMs)}.`));
     }
     const known = podNames.get(seen.pod);
-    if (known) detail.append(h("p", { class: "chips" }, h("button", { type: "button", class: "chip", onclick: () => openPod(known) }, "What each node makes of it →")));
+    if (known) detail.append(h("p", { class: "chips" }, h("button", { type: "button", class: "chip", onclick: () => openPod(known) }, "The result of each node →")));
     if (stand.decisionWithheld) detail.append(note("How it got its node", stand.decisionWithheld));
     return stand.decision ? [detail, ...decisionParts(stand.decision)] : [detail];
   };
@@ -322,7 +322,7 @@ const live = (() => {
     byId("livesheet").scrollTop = top;
     if (hadFocus === "liveback" || hadFocus === "livename") byId(hadFocus)?.focus({ preventScroll: true });
   };
-  // A person who is in the middle of typing or choosing is not disturbed.
+  // Updates must not interrupt typing or choosing.
   const isBusy = () => byId("livepanel").contains(document.activeElement) && ["livesearch"].includes(document.activeElement.id);
   const renderPod = () => {
     if (seen.pod && seen.isOpen && !isBusy()) renderSheet(standSheet(), "Coordinator");
@@ -410,7 +410,7 @@ const live = (() => {
       clearTimeout(timer);
       clearTimeout(podTimer);
     },
-    // Goes back one step, if there is one.
+    // Goes back one step, if possible.
     back() {
       if (seen.pod || seen.worker) back();
     },

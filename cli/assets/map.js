@@ -1,4 +1,4 @@
-// The map: every node a tile, in a block for its zone. Drawn on a canvas, so that thousands cost no elements.
+// The map: every node a tile, in a block for its zone. A canvas, because thousands of elements would be slow.
 
 const RAMPS = {
   light: [[0, "#e6eaf3"], [0.25, "#b4c3f3"], [0.5, "#7b83e8"], [0.75, "#a044c8"], [0.9, "#e2487c"], [1, "#f97316"]],
@@ -20,7 +20,7 @@ const mixed = (ramp, share) => {
   const [a, b] = [channels(low), channels(high)];
   return `rgb(${a.map((value, place) => Math.round(value + (b[place] - value) * part)).join(" ")})`;
 };
-// 256 steps are more than an eye tells apart.
+// More than 256 steps are not distinguishable.
 const steps = new Map();
 const shade = (ramps, share) => {
   const ramp = ramps[theme()];
@@ -36,7 +36,7 @@ const PAD = 12;
 const TITLE = 30;
 
 class NodeMap {
-  // `paint(node)` gives the color of a node, whether it is dim or marked, and words for a tile that has room for them.
+  // `paint(node)` returns the color of a node, whether it is dim or marked, and a text for large tiles.
   constructor(paint, open) {
     this.paint = paint;
     this.open = open;
@@ -61,7 +61,7 @@ class NodeMap {
     this.host.addEventListener("blur", () => this.tip(null));
   }
 
-  // The largest tiles with which all zones fit into the card; where even the smallest do not, the map scrolls.
+  // The largest tiles with which all zones fit into the card; if the smallest do not fit, the map scrolls.
   layout() {
     const [width, height] = [this.host.clientWidth, this.host.clientHeight];
     if (width === 0 || zones.length === 0) return;
@@ -100,7 +100,7 @@ class NodeMap {
     return best && this.stretched(best, limit);
   }
 
-  // The same with tiles that take up what is left over.
+  // The same with tiles that fill the remaining space.
   stretched(cell, limit) {
     const { blocks, gap } = cell;
     const { width, across } = blocks[0];
@@ -120,7 +120,7 @@ class NodeMap {
     return { ...cell, w, h, height: top };
   }
 
-  // All tiles anew in the next frame, or only the rings around some.
+  // Redraws all tiles in the next frame, or only some rings.
   redraw(isRingsOnly = false) {
     this.isAllOld ||= !isRingsOnly;
     if (this.waits) return;
@@ -150,14 +150,14 @@ class NodeMap {
     context.textBaseline = "alphabetic";
     this.marked = [];
     for (const block of this.blocks) this.block(block);
-    // What is under the pointer changes often, and the tiles do not.
+    // Tiles are drawn separately, because rings change more often.
     this.tiles ??= document.createElement("canvas");
     Object.assign(this.tiles, { width: this.canvas.width, height: this.canvas.height });
     if (this.tiles.width > 0 && this.tiles.height > 0) this.tiles.getContext("2d").drawImage(this.canvas, 0, 0);
     this.rings();
   }
 
-  // Rings around the tiles that are marked, under the pointer, or acted on by keys; the tiles are as they were.
+  // Rings around marked tiles, the tile under the pointer, and the active tile.
   rings() {
     const { context, colors } = this;
     if (!this.tiles?.width || !this.tiles.height) return;
@@ -214,7 +214,7 @@ class NodeMap {
     });
   }
 
-  // A node that this side does not have.
+  // A node that is missing on this side.
   outline(node, [left, top, w, high]) {
     const { context, colors, cell } = this;
     this.round(left + 0.5, top + 0.5, w - 1, high - 1, cell.w >= TALL ? 7 : cell.w >= 9 ? 3 : 0);
@@ -229,7 +229,7 @@ class NodeMap {
     context.fillText(this.cut(node.name, w - 18), left + 9, top + (w >= 110 ? 20 : 18));
   }
 
-  // A tile with room for words is filled as far as the node is.
+  // A large tile is filled up to the node's utilization.
   tile(node, look, [left, top, w, high]) {
     const { context, colors } = this;
     const level = Math.round(high * Math.max(0, Math.min(1, look.level)));
@@ -283,7 +283,7 @@ class NodeMap {
     context.globalAlpha = 1;
   }
 
-  // A square for each pod, those that differ between the sides in a color of their own.
+  // A square for each pod, with another color for pods that differ between the sides.
   dots(dots, left, top, width, height) {
     const { context, colors } = this;
     const [size, gap] = width >= 110 ? [11, 4] : [8, 3];
@@ -335,7 +335,7 @@ class NodeMap {
     this.context.roundRect(left, top, width, height, radius);
   }
 
-  // Lines no wider than this; a word that is wider is cut.
+  // Wraps to this width; wider words are cut.
   wrapped(text, width) {
     const lines = [""];
     for (const word of text.split(" ")) {
@@ -386,7 +386,7 @@ class NodeMap {
     tip.style.top = `${y + 18 + height > innerHeight ? y - height - 12 : y + 18}px`;
   }
 
-  // Makes a node the one that keys act on, in view and told to screen readers.
+  // Makes a node active, scrolls to it, and announces it to screen readers.
   go(node, isQuiet = false) {
     if (!node || !this.blocks) return;
     this.current = node;
@@ -414,7 +414,7 @@ class NodeMap {
     const moves = {
       ArrowRight: 1,
       ArrowLeft: -1,
-      // Past the end of a zone's rows to its end, and from there to the next zone.
+      // At the end of a zone's rows first to its end, then to the next zone.
       ArrowDown: Math.min(block.across, Math.max(1, block.zone.nodes.length - 1 - inBlock)),
       ArrowUp: -Math.min(block.across, Math.max(1, inBlock)),
       PageDown: block.zone.nodes.length - inBlock,

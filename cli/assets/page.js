@@ -1,4 +1,4 @@
-// The page: what is looked at, and what follows from it.
+// The state of the page, and its rendering.
 
 const state = { resource: 0, side: lastSide, tab: report.comparison ? "changes" : pendingPods.length > 0 ? "pending" : "pods", search: "", cause: null, pod: null, node: null, verdicts: null, problem: "", group: null };
 
@@ -22,7 +22,7 @@ const setTheme = (name) => {
 };
 setTheme(chosen() === "dark" || chosen() === "light" ? chosen() : system.matches ? "dark" : "light");
 
-// The address after # names what is open, so that it can be linked to, and the browser's Back goes back.
+// The fragment of the address names the open view, for links and the browser's Back.
 const openPod = (pod) => go(`#pod=${encodeURIComponent(pod.name)}`);
 const openNode = (node) => go(`#node=${encodeURIComponent(node.name)}`);
 const close = () => go(`#${state.tab}`);
@@ -34,7 +34,7 @@ const go = (address) => {
 const podNames = new Map(pods.map((pod) => [pod.name, pod]));
 const nodeNames = new Map(nodes.map((node) => [node.name, node]));
 
-// The name in an address; nothing where it is not valid.
+// The name in an address; nothing if it is invalid.
 const decoded = (name) => {
   try {
     return clean(decodeURIComponent(name));
@@ -75,7 +75,7 @@ const follow = async (isFirst = false) => {
   if (state.node) map.go(state.node, true);
   if (pod && pod.places[lastSide] >= 0) map.go(nodes[pod.places[lastSide]], true);
   if (pod) {
-    const wait = setTimeout(() => state.pod === pod && showProblem(pod, "Asking what the nodes make of it …"), 150);
+    const wait = setTimeout(() => state.pod === pod && showProblem(pod, "Evaluating the nodes …"), 150);
     try {
       const account = await accountOf(pod);
       if (state.pod !== pod) return;
@@ -83,7 +83,7 @@ const follow = async (isFirst = false) => {
       else state.problem = withoutAccount(pod);
     } catch (error) {
       if (state.pod !== pod) return;
-      state.problem = `What the nodes make of it is not known: ${error.message}`;
+      state.problem = `The pod cannot be evaluated: ${error.message}`;
     } finally {
       clearTimeout(wait);
     }
@@ -99,31 +99,31 @@ const showProblem = (pod, text) => {
 
 const withoutAccount = (pod) => {
   if (isPending(pod) && report.unexplained > 0) {
-    return `This file has no account of it: accounts of all pending pods would be larger than ${report.mostAccountBytes >> 20} MiB, and ${counted(report.unexplained, "pod")} had to go without. Ask \`flotilla explain --pod ${pod.name}\`, or open the page with \`flotilla ui\`.`;
+    return `This file has no results for it: those of all pending pods would exceed ${report.mostAccountBytes >> 20} MiB, and ${counted(report.unexplained, "pod")} are left out. Run \`flotilla explain --pod ${pod.name}\`, or open the page with \`flotilla ui\`.`;
   }
-  return isPending(pod) ? "" : "This file gives account of pending pods only. `flotilla ui` judges any pod.";
+  return isPending(pod) ? "" : "This file has results for pending pods only. `flotilla ui` evaluates any pod.";
 };
 
-// What the map shows of a node: how full it is, or what it makes of the pod that is open.
+// The map shows the utilization of a node, or its result for the open pod.
 const paint = (node) => {
   const share = shareOf(node, state.resource, state.side);
   const resource = resources[state.resource];
   const all = node.offered[state.side][state.resource];
   const use = !node.isThere[state.side] ? `not there ${report.sides[state.side]}` : all > 0 ? `${percent(share)} of ${amount(resource, all)} ${resource}` : `no ${resource}`;
   const lines = [node.name, `${report.zones[node.zone] || "no zone"} · ${counted(node.pods[state.side].length, "pod")}${node.cordoned[state.side] ? " · cordoned" : ""}`, use];
-  // 0: where it was; else it has come, or on the side before it is to go.
+  // 1: new on the last side; 2: leaves the node with the change.
   const dots = node.pods[state.side].map((pod) => (isNew(pod) ? (state.side === lastSide ? 1 : 2) : 0));
   if (lastSide > 0) dots.sort((left, right) => left - right);
   const verdict = state.verdicts?.of.get(node.id);
   if (verdict) {
     const { groups, account } = state.verdicts;
     const isFit = verdict.group === FITS;
-    lines.push(isFit ? `would do${verdict.total === null ? "" : `, total ${count(verdict.total)}`}` : groups[verdict.group].title || "refused");
+    lines.push(isFit ? `feasible${verdict.total === null ? "" : `, total ${count(verdict.total)}`}` : groups[verdict.group].title || "refused");
     if (verdict.lacks) lines.push(`lacks ${verdict.lacks}`);
     return {
       color: isFit ? fitColor(verdict.height) : reasonColor(verdict.group),
       level: 0,
-      note: isFit ? "would do" : groups[verdict.group].title || "refused",
+      note: isFit ? "feasible" : groups[verdict.group].title || "refused",
       dim: state.group !== null && state.group !== verdict.group,
       marked: state.pod?.places[lastSide] === node.id || (account.feasible.length > 0 && account.best.length < 10 && account.best.includes(node.id)),
       word: isFit && verdict.total !== null ? count(verdict.total) : "",
@@ -141,7 +141,7 @@ state.find = "";
 
 const map = new NodeMap(paint, openNode);
 
-// One of several: arrow keys choose, one stop of the Tab key.
+// A choice: arrow keys choose, one stop of the Tab key.
 const choice = (host, items, isChosen, choose) => {
   const buttons = items.map((item, place) => {
     const press = (at) => {
@@ -164,7 +164,7 @@ const renderTop = () => {
   document.title = `${report.subject || report.command} – Flotilla`;
   byId("subject").replaceChildren(`${report.command} `, h("b", {}, report.subject || (live ? "a live cluster" : "")), ` · ${made}`);
   const { figures } = report;
-  // Of a few pods the rate says nothing.
+  // A rate of a few pods is meaningless.
   byId("figures").textContent = figures && pods.length >= 1000 ? `${count(Math.round(figures.decisionsPerSecond))} decisions per second by ${counted(figures.workers, "worker")} · p99 ${short(figures.p99Micros / 1000)} ms` : `version ${report.version}`;
 };
 
@@ -214,7 +214,7 @@ const renderSides = () => {
 const renderLegend = () => {
   if (state.verdicts && state.verdicts.of.size > 0) {
     const keys = state.verdicts.groups.map((group, place) => ({ group, place })).filter(({ group }) => group.nodes.length > 0);
-    const shown = keys.slice(0, 3).map(({ group, place }) => h("span", { class: "key", title: group.title }, swatch(place === FITS ? fitColor(1) : reasonColor(place)), h("span", {}, place === FITS ? "would do" : group.title)));
+    const shown = keys.slice(0, 3).map(({ group, place }) => h("span", { class: "key", title: group.title }, swatch(place === FITS ? fitColor(1) : reasonColor(place)), h("span", {}, place === FITS ? "feasible" : group.title)));
     byId("legend").replaceChildren(...shown, ...(keys.length > 3 ? [h("span", { class: "dim" }, `+${keys.length - 3}`)] : []));
     return;
   }
@@ -225,7 +225,7 @@ const renderLegend = () => {
 
 let table = null;
 
-// The titles of all lists, and beside them what else is to the right of the map.
+// The tabs of all lists, and the tab Ask.
 const tabsOf = (open) => {
   const items = Object.entries(lists).map(([name, { title, all }]) => ({ name, title, found: all.length }));
   if (canAsk) items.push({ name: "ask", title: "Ask", found: null });
@@ -296,7 +296,7 @@ byId("theme").addEventListener("click", () => {
   try {
     localStorage.setItem("flotilla-theme", name);
   } catch {
-    // The choice is not kept where the browser keeps nothing for files.
+    // Some browsers store nothing for files.
   }
   setTheme(name);
   redrawAll();

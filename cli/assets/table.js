@@ -1,11 +1,11 @@
-// A table of any length: only the rows in view are elements. Its rows are one stop of the Tab key and its titles another; arrows
+// A table of any length: only the rows in view are elements. Rows are one stop of the Tab key and titles another; arrows
 // move inside.
 
 const ROW_HEIGHT = 34;
 let tables = 0;
 
 class Table {
-  // Columns have a title, a width, `value` to sort by, `cell` to show (`value` unless given), and `number` where it is one.
+  // Columns have a title, a width, `value` to sort by, `cell` to show (default: `value`), and `number` for numeric ones.
   constructor(label, columns, open, order = null) {
     this.columns = columns;
     this.open = open;
@@ -22,7 +22,7 @@ class Table {
       this.body,
     );
     this.template = columns.map((column) => column.width).join(" ");
-    // All rows are equally wide, whatever is in them.
+    // All rows have the same width.
     this.least = `${columns.reduce((sum, column) => sum + Number(/\d+/.exec(column.width)[0]), 0)}px`;
     this.head.style.gridTemplateColumns = this.template;
     this.head.style.minWidth = this.least;
@@ -41,7 +41,7 @@ class Table {
     new ResizeObserver(() => this.draw()).observe(this.element);
   }
 
-  // At most so many rows high, where the sheet around it scrolls.
+  // Limits the height in rows, for a table in a scrolling sheet.
   limit(rows) {
     this.element.style.height = `${Math.min(this.rows.length, rows) * ROW_HEIGHT + ROW_HEIGHT + 10}px`;
     return this;
@@ -55,7 +55,7 @@ class Table {
     return this;
   }
 
-  // The same rows as they are now: which is chosen, and which are in view, stays as it was.
+  // Updates the rows; the chosen one and the position stay.
   renew(rows, key) {
     const kept = this.rows[this.active];
     this.given = rows;
@@ -82,7 +82,7 @@ class Table {
       const keys = new Map(this.rows.map((row) => [row, value(row)]));
       const compare = (left, right) => {
         const [a, b] = [keys.get(left), keys.get(right)];
-        // What has no value comes last in both directions.
+        // Missing values are last in both directions.
         if (a === null || b === null || Number.isNaN(a) || Number.isNaN(b)) return (a === null || Number.isNaN(a)) - (b === null || Number.isNaN(b));
         const order = typeof a === "number" ? (a === b ? 0 : a < b ? -1 : 1) : collator.compare(a, b);
         return down ? -order : order;
@@ -138,7 +138,7 @@ class Table {
     this.open(this.rows[place]);
   }
 
-  // A pointer that presses has chosen its row, and what it presses must not be drawn anew under it.
+  // A press has chosen its row. Its element must not be replaced during the press.
   focused() {
     if (!this.element.matches(":focus-visible")) return;
     if (this.active < 0 && this.rows.length > 0) this.move(Math.floor(this.element.scrollTop / ROW_HEIGHT));

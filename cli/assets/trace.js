@@ -1,11 +1,11 @@
-// A trace as a waterfall: a line for each span, below the span that it is part of, as `flotilla trace` prints it.
+// A trace as a waterfall: a line for each span, below its parent, as in `flotilla trace`.
 
 const MOST_SPANS = 1000;
 const PROCESS_COLORS = { light: ["#3b5bdb", "#c2570c", "#0f7b5f", "#9d2a9d", "#8a6d00", "#0e7490", "#b4234a", "#5a6475"], dark: ["#8aa4ff", "#f0a04b", "#5fd196", "#d98ae0", "#d9c04b", "#5ac8dc", "#f2748f", "#9aa5b8"] };
 
 const processColor = (place) => PROCESS_COLORS[theme()][place % PROCESS_COLORS.light.length];
 
-// Round times to draw lines at, some five of them.
+// Round times for about five lines.
 const ticksOf = (takesUs) => {
   const wanted = Math.max(takesUs, 1) / 5;
   const power = 10 ** Math.floor(Math.log10(wanted));
@@ -18,7 +18,7 @@ const attributesOf = (row, processes) => {
   return h("dl", { class: "facts" }, facts.flatMap(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]));
 };
 
-// The picture of a trace. `opened` is the set of the spans whose attributes are shown, by place.
+// The drawing of a trace. `opened`: the indexes of spans with visible attributes.
 const waterfall = (trace, opened) => {
   const { rows, processes, takesUs } = trace;
   const at = (us) => `${(us / Math.max(takesUs, 1)) * 100}%`;
@@ -67,7 +67,7 @@ const waterfall = (trace, opened) => {
   });
   const legend = h("div", { class: "keys" }, processes.map(({ name }, place) => h("span", { class: "key" }, swatch(processColor(place)), h("span", {}, name))));
   const list = h("ol", { class: "spans" }, items);
-  // The arrow keys go from span to span.
+  // The arrow keys move between spans.
   list.addEventListener("keydown", (event) => {
     const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
     const buttons = [...list.querySelectorAll(".span")];

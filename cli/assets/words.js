@@ -1,4 +1,4 @@
-// How text, amounts and elements are made. Every string from the report reaches the document as text, never as markup.
+// Text, amounts and elements. Every string from the report becomes text in the document, never markup.
 
 const h = (tag, given = {}, ...children) => {
   const element = document.createElement(tag);
@@ -14,10 +14,10 @@ const h = (tag, given = {}, ...children) => {
 
 const byId = (id) => document.getElementById(id);
 
-// Control characters, and those that turn the direction of writing, could make a name look like another.
+// Control and bidirectional characters could make one name look like another.
 const clean = (text) => text.replace(/[\u0000-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]/g, "\ufffd");
 
-// The same of text that has lines.
+// The same for text with several lines.
 const cleanLines = (text) => text.split("\n").map(clean).join("\n");
 
 const grouped = new Intl.NumberFormat("en");
@@ -25,7 +25,7 @@ const collator = new Intl.Collator("en", { numeric: true });
 const count = (value) => grouped.format(value);
 const counted = (value, word) => `${count(value)} ${word}${value === 1 ? "" : "s"}`;
 
-// A list whose numbers are in a column as wide as the longest.
+// A list with its numbers in a column as wide as the longest.
 const withDigits = (list, numbers) => {
   list.style.setProperty("--digits", `${Math.max(...numbers.map((value) => count(value).length), 1)}ch`);
   return list;
@@ -36,7 +36,7 @@ const short = (value) => {
   return String(Number(value.toFixed(digits)));
 };
 
-// Amounts come in the smallest unit: thousandths of a core, bytes, pieces.
+// Amounts are in the smallest unit: thousandths of a core, bytes, pieces.
 const amount = (resource, value) => {
   if (resource === "cpu") return Math.abs(value) < 1000 && value !== 0 ? `${Math.round(value)}m` : short(value / 1000);
   if (resource === "memory" || resource === "ephemeral-storage" || resource.startsWith("hugepages-")) {
@@ -57,7 +57,7 @@ const percent = (share) => {
   return `${value > 0 && value < 9.95 ? value.toFixed(1).replace(/\.0$/, "") : Math.round(value)} %`;
 };
 
-// The causes in a message of the condition PodScheduled, without how many nodes each concerns.
+// The causes in a message of the condition PodScheduled, without their node counts.
 const causeOf = (message) => {
   const body = /nodes are available: (.*?)(?:\. preemption:.*|\.?)$/s.exec(message);
   if (!body) return message;

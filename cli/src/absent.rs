@@ -1,7 +1,6 @@
-//! The commands that this build leaves out: those that need a cluster or a recording of one, or are its programs.
+//! Commands that need the feature `cluster`.
 //!
-//! They bring a client of the API server, a control plane and a terminal's pictures, which take longer to compile than all
-//! the rest. The feature `cluster` has them.
+//! Their dependencies, such as the API server client and the terminal UI, take longer to compile than everything else.
 
 use std::{ffi::OsString, process::ExitCode};
 
@@ -9,30 +8,27 @@ use clap::Subcommand;
 
 use crate::output::tell;
 
-/// Usage errors have this exit code.
 const BAD_INPUT: u8 = 2;
 
-/// What to type instead.
 const BUILD: &str = "cargo build --release -p flotilla --features cluster";
 
-/// A command that is left out.
 #[derive(Clone, Debug, Subcommand)]
 pub(crate) enum AbsentCommand {
-    /// Start a real control plane with simulated nodes, and Flotilla on it (feature `cluster`)
+    /// Start a local control plane with simulated nodes and Flotilla (feature `cluster`)
     Up(Ignored),
-    /// End what `flotilla up` has started (feature `cluster`)
+    /// Stop the cluster that `flotilla up` started (feature `cluster`)
     Down(Ignored),
-    /// Run a recorded coordinator again (feature `cluster`)
+    /// Replay a recording, with the same or another configuration (feature `cluster`)
     Replay(Ignored),
-    /// Show the leader, the workers and what waits (feature `cluster`)
+    /// Show the leader, the workers and the queues (feature `cluster`)
     Status(Ignored),
-    /// The same, live (feature `cluster`)
+    /// Show workers, queues and decisions per second, live (feature `cluster`)
     Top(Ignored),
-    /// Show the trace of an attempt to place a pod (feature `cluster`)
+    /// Show the trace of a scheduling attempt (feature `cluster`)
     Trace(Ignored),
     /// Check a cluster before Flotilla is rolled out to it (feature `cluster`)
     Preflight(Ignored),
-    /// Compare what another scheduler decides with what Flotilla would decide (feature `cluster`)
+    /// Compare another scheduler's decisions with Flotilla's (feature `cluster`)
     Shadow(Ignored),
     #[command(hide = true)]
     Coordinator(Ignored),
@@ -40,7 +36,6 @@ pub(crate) enum AbsentCommand {
     Worker(Ignored),
 }
 
-/// Flags that nothing here reads.
 #[derive(Clone, Debug, clap::Args)]
 #[command(disable_help_flag = true)]
 pub(crate) struct Ignored {
@@ -48,7 +43,7 @@ pub(crate) struct Ignored {
     words: Vec<OsString>,
 }
 
-/// Says that the command is not in this build, and which build has it.
+/// Prints which build has the command.
 pub(crate) fn refuse(command: &AbsentCommand) -> ExitCode {
     let name = match command {
         AbsentCommand::Up(_) => "up",
@@ -66,10 +61,11 @@ pub(crate) fn refuse(command: &AbsentCommand) -> ExitCode {
     ExitCode::from(BAD_INPUT)
 }
 
-/// Why something cannot be done by this build, and what to type.
+/// Names the missing feature and the build that has it.
 pub(crate) fn message(what: &str) -> String {
     let version = env!("CARGO_PKG_VERSION");
     format!(
-        "`{what}` is not in this build of flotilla {version}, which has what needs no cluster. Build it with\n  {BUILD}"
+        "`{what}` is not in this build of flotilla {version}, which has only the commands that need no cluster. Build \
+         it with\n  {BUILD}"
     )
 }

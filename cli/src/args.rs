@@ -1,6 +1,4 @@
 //! The command line of `flotilla`.
-//!
-//! Knows: flags, their texts and their grammar. Must not know: what a flag does.
 
 use std::path::Path;
 
@@ -30,23 +28,20 @@ use crate::{
     up::args::{DOWN_EXAMPLES, ProgramArgs, UP_EXAMPLES, UpArgs},
 };
 
-/// The name under which kubectl finds the program as its plugin.
+/// The file name of the kubectl plugin.
 const PLUGIN: &str = "kubectl-flotilla";
 
-/// Flotilla, a Kubernetes scheduler split in two: try it on a cluster of its own, see what it decides and what a
-/// configuration means without one.
+/// Flotilla, a kube-scheduler replacement that distributes filtering and scoring: try it, simulate and explain scheduling, and check
+/// configurations.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "flotilla", version, max_term_width = 110)]
 pub(crate) struct Args {
-    /// What to do.
     #[command(subcommand)]
     pub(crate) command: Command,
 }
 
-// === impl Args ===
-
 impl Args {
-    /// The command line of this process. Where kubectl runs the program as its plugin, help and messages say so.
+    /// Parses the process's command line. As a kubectl plugin, help and messages use that name.
     pub(crate) fn of_process() -> Self {
         let is_plugin = std::env::args_os().next().is_some_and(|name| Path::new(&name).ends_with(PLUGIN));
         let command = if is_plugin { Self::command().bin_name("kubectl flotilla") } else { Self::command() };
@@ -54,82 +49,87 @@ impl Args {
     }
 }
 
-/// What can be done.
 #[derive(Clone, Debug, Subcommand)]
 pub(crate) enum Command {
     #[cfg(feature = "cluster")]
-    /// Start a real control plane with simulated nodes, and Flotilla on it
+    /// Start a local control plane with simulated nodes and Flotilla
     ///
-    /// Builds etcd, kube-apiserver, kube-controller-manager and kwok on the first run, starts them on loopback with one
-    /// coordinator and some workers, and says how to use the cluster. It runs until Ctrl-C, or with --detach until
-    /// `flotilla down`.
+    /// Builds etcd, kube-apiserver, kube-controller-manager and kwok on the first run. Starts them on loopback with one coordinator and
+    /// some workers, and prints how to use the cluster. Runs until Ctrl-C, or with --detach until `flotilla down`.
     #[command(after_help = UP_EXAMPLES)]
     Up(UpArgs),
 
     #[cfg(feature = "cluster")]
-    /// End what `flotilla up` has started
+    /// Stop the cluster that `flotilla up` started
     #[command(after_help = DOWN_EXAMPLES)]
     Down,
 
-    /// Schedule pods onto nodes that are only written down
+    /// Schedule pods from files, without a cluster
     ///
-    /// Runs the real coordinator and real workers, with gRPC between them, in this process. Nothing but files is read,
-    /// and nothing is written but the answer: where each pod goes, or why it stays pending.
+    /// Runs the real coordinator and real workers, with gRPC between them, in this process. Reads only the input, and writes only the
+    /// answer: the node of each pod, or why the pod stays pending.
     #[command(after_help = SIMULATE_EXAMPLES)]
     Simulate(SimulateArgs),
-    /// Tell what a change would do to the pods, before it is made
+    /// Show what a change would do to pods, without making it
     ///
-    /// Simulates the cluster as it is and as it would be, and tells which pods would be placed, moved or left pending, which would
-    /// make room for others, how full nodes and zones would be, and what is the first bottleneck. Nothing is changed.
+    /// Simulates the cluster with and without the change. Prints which pods would be placed, moved, left pending or preempted, how full
+    /// nodes and zones would be, and the first bottleneck. Changes nothing.
     Whatif(Box<WhatifArgs>),
-    /// Tell how many more of a pod fit, and what would admit more
+    /// Count how many more copies of a pod fit, and find changes that admit more
     ///
-    /// Places copies of a pod until one fits nowhere, tells which nodes refuse the next one and why, and which toleration, which
-    /// smaller request or which further node would admit more. Each of these changes is simulated before it is told.
+    /// Places copies of a pod until one fits nowhere. Prints which nodes are infeasible for the next copy and why, and which toleration,
+    /// smaller request or additional node would admit more. Each of these changes is simulated before it is printed.
     Capacity(Box<CapacityArgs>),
-    /// Tell for each pending pod what every node and every plugin makes of it
+    /// Explain why pods are pending, per node and plugin
+    ///
+    /// Evaluates every node for each pod with real workers, with gRPC between them and this command. Prints the feasible nodes with the
+    /// scores of each plugin, the infeasible nodes with the missing resources, and changes that would make the pod fit. With -f it reads
+    /// only the files. For a live cluster it reads the objects that affect scheduling, and asks the running coordinator for the state of
+    /// the pod in its queue.
     Explain(Box<ExplainArgs>),
 
     #[cfg(feature = "cluster")]
-    /// Run a recorded coordinator again: the same decisions, or what another configuration would have decided
+    /// Replay a recording, with the same or another configuration
     ///
-    /// Tells a machine in this process what the recorded one was told, event by event, and compares each decision. Nothing but the
-    /// recording is read.
+    /// Feeds the recorded events to a scheduler in this process and compares each decision. Reads only the recording.
     Replay(Box<ReplayArgs>),
 
-    /// Show nodes and pods in a browser: what is placed where, what stays pending, and why
+    /// Show nodes, placements and pending pods in a browser
     ///
-    /// Schedules pods onto nodes that are only written down, as `flotilla simulate` does, and serves a page with the answer on
-    /// 127.0.0.1. The page loads nothing from elsewhere. With changes it compares, as `flotilla whatif` does; of a live cluster it
-    /// also shows how the running coordinator, its queue and its workers are.
+    /// Schedules pods from files, as `flotilla simulate` does, and serves a page with the answer on 127.0.0.1. The page loads nothing from
+    /// elsewhere. With changes it compares, as `flotilla whatif` does. For a live cluster it also shows the running coordinator, its queue
+    /// and its workers.
     #[command(after_help = UI_EXAMPLES)]
     Ui(Box<UiArgs>),
 
     #[cfg(feature = "cluster")]
-    /// Tell who leads, how the workers are, and what waits; what is wrong first
+    /// Show the leader, the workers and the queues; problems first
     ///
-    /// The coordinator that holds the Lease is asked through the API server, or those at --coordinator directly.
+    /// Asks the coordinator that holds the Lease through the API server, or those at --coordinator directly.
     Status(Box<StatusArgs>),
 
     #[cfg(feature = "cluster")]
-    /// The same, live: workers, queues, decisions per second
+    /// Show workers, queues and decisions per second, live
     Top(Box<TopArgs>),
 
     #[cfg(feature = "cluster")]
-    /// Show the trace of an attempt to place a pod
+    /// Show the trace of a scheduling attempt
+    ///
+    /// Finds the trace by the pod's UID and the number of the attempt. If the pod's annotation traceparent names a trace, the attempts are
+    /// part of that trace. Reads only the pod from the cluster, and the trace from Jaeger's HTTP API.
     Trace(Box<TraceArgs>),
     #[cfg(feature = "cluster")]
     /// Check a cluster before Flotilla is rolled out to it
     ///
-    /// A line for each check: whether the API server, its resources, the coordinators' rights, Leases, namespace, certificates
-    /// and workers are as they have to be, and what to do where they are not. Nothing is changed.
+    /// Prints one line for each check of the API server, its resources, the coordinators' rights, Leases, namespace, certificates and
+    /// workers, and the next step for each failure. Changes nothing.
     Preflight(Box<PreflightArgs>),
 
     #[cfg(feature = "cluster")]
-    /// Compare what another scheduler decides with what Flotilla would decide
+    /// Compare another scheduler's decisions with Flotilla's
     ///
-    /// Watches a cluster as a coordinator does, and judges each decision of the scheduler that is there by the nodes of the same
-    /// moment. It binds nothing, writes nothing, and stands for no election.
+    /// Watches a cluster as a coordinator does, and evaluates each decision of the other scheduler on the nodes of that moment. Binds
+    /// nothing, writes nothing, and takes part in no leader election.
     Shadow(Box<ShadowArgs>),
 
     #[cfg(not(feature = "cluster"))]
@@ -139,20 +139,20 @@ pub(crate) enum Command {
     /// Check, show, compare and migrate KubeSchedulerConfigurations
     Config(ConfigArgs),
 
-    /// Begin a plugin in WebAssembly, or look at one
+    /// Create or inspect a WebAssembly plugin
     Plugin(PluginArgs),
-    /// Print a script that completes commands and flags in a shell
+    /// Print a shell completion script
     Completion(CompletionArgs),
     /// Write the manual pages
     Man(ManArgs),
 
     #[cfg(feature = "cluster")]
-    /// Be `flotilla-coordinator`
+    /// Run `flotilla-coordinator`
     #[command(hide = true, disable_help_flag = true, disable_version_flag = true)]
     Coordinator(ProgramArgs),
 
     #[cfg(feature = "cluster")]
-    /// Be `flotilla-worker`
+    /// Run `flotilla-worker`
     #[command(hide = true, disable_help_flag = true, disable_version_flag = true)]
     Worker(ProgramArgs),
 }

@@ -1,7 +1,4 @@
-//! `flotilla capacity`: how many more of a pod fit, what stops the next one, and what would admit more.
-//!
-//! Knows: the order of reading, counting and trying changes, and which exit code each outcome has. Must not know: how any of them
-//! is done.
+//! `flotilla capacity`: counts how many more copies of a pod fit, and finds changes that admit more.
 
 use std::{process::ExitCode, sync::Arc};
 
@@ -30,7 +27,6 @@ use count::{Count, count};
 use model::Model;
 use output::{Admitting, Answer};
 
-/// Runs `flotilla capacity`.
 pub(crate) fn command(args: &CapacityArgs, registry: Registry) -> ExitCode {
     crate::output::end(capacity(args, registry))
 }
@@ -74,7 +70,7 @@ fn capacity(args: &CapacityArgs, registry: Registry) -> Result<ExitCode, Failure
     Ok(if fails { ExitCode::from(STAYS_PENDING) } else { ExitCode::SUCCESS })
 }
 
-/// The cluster, and the pod that is counted in it.
+/// The cluster and the pod to count.
 fn read(
     args: &CapacityArgs,
     configuration: &Configuration,
@@ -87,20 +83,21 @@ fn read(
     let file = args.pod.display();
     if !model.is_found() {
         let text =
-            format!("{file}: holds no pod; expected a Pod, or an object that pods are made of, such as a Deployment");
+            format!("{file}: holds no pod; expected a Pod, or an object with a pod template, such as a Deployment");
         return Err(Failure::input(vec![text]));
     }
     let mut cluster = files.changed(&mut model, profiles, gates, Manifests::Dropped)?;
     let place = cluster.pending.iter().rposition(|pod| pod.key() == model.key);
     let pod = place.map(|place| cluster.pending.remove(place)).ok_or_else(|| {
         Failure::input(vec![format!(
-            "{file}: no profile is responsible for the pod; its spec.schedulerName says whose it is"
+            "{file}: no profile has the pod's spec.schedulerName; change it, or name another configuration with \
+             --config"
         )])
     })?;
     Ok((cluster, pod))
 }
 
-/// Changes that admit more, of each kind the smallest.
+/// The smallest change of each kind that admits more.
 fn admitting(
     cluster: &Cluster,
     model: &Arc<PodInfo>,

@@ -1,6 +1,4 @@
-//! Clusters that are only written down, and the profiles that they are looked at with.
-//!
-//! Knows: the order of reading, gathering and complaining. Must not know: what is done with a cluster.
+//! Reads clusters and configurations from files.
 
 use std::path::{Path, PathBuf};
 
@@ -21,16 +19,13 @@ use crate::{
     progress::progress,
 };
 
-/// A configuration that says nothing.
 const STOCK: &str = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n";
 
-/// Where a configuration comes from.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Origin<'a> {
-    /// What kube-scheduler has without a file.
     Defaults,
     File(&'a Path),
-    /// What a running coordinator works by.
+    /// The configuration of a running coordinator.
     Text(&'a Text),
 }
 
@@ -41,19 +36,19 @@ impl<'a> From<Option<&'a Path>> for Origin<'a> {
 }
 
 impl<'a> Origin<'a> {
-    /// The file; where there is none, what the coordinator works by, if that is known.
+    /// The file, else the coordinator's configuration if known, else the defaults.
     pub(crate) fn new(file: Option<&'a Path>, told: Option<&'a Text>) -> Self {
         file.map_or_else(|| told.map_or(Self::Defaults, Self::Text), Self::File)
     }
 }
 
-/// What `--feature-gates` comes to.
+/// Parses `--feature-gates`.
 pub(crate) fn gates(flags: &[String]) -> Result<FeatureGates, Failure> {
     let gates = FeatureGates::parse(&flags.join(","));
     gates.map_err(|errors| Failure::input(vec![format!("--feature-gates: {errors}")]))
 }
 
-/// What a configuration file says; without one, what kube-scheduler has.
+/// Reads a configuration file; the default configuration without one.
 pub(crate) fn configuration(
     config: Option<&Path>,
     gates: &FeatureGates,
@@ -62,8 +57,8 @@ pub(crate) fn configuration(
     Ok(configured(config.into(), gates, registry)?.0)
 }
 
-/// What a configuration file says, for a command that calls no extenders; and the error for a pod that interests one, because
-/// what an extender would answer must not be left out without notice.
+/// Reads a configuration for a command that calls no extenders. Also returns an error message for pods that an extender manages, because
+/// ignoring the extender would give a wrong answer.
 pub(crate) fn configuration_without_calls(
     config: Origin<'_>,
     gates: &FeatureGates,
@@ -86,7 +81,6 @@ pub(crate) fn configuration_without_calls(
     Ok((configuration, refusal))
 }
 
-/// What a configuration file says, with its name and its text.
 fn configured(
     config: Origin<'_>,
     gates: &FeatureGates,
@@ -101,14 +95,14 @@ fn configured(
         Origin::Defaults => ("the defaults".to_owned(), STOCK.to_owned()),
     };
     let configuration = configuration_of(&text, &name, gates, registry)?;
-    // The coordinator has told those of its own when it was started.
+    // The running coordinator printed its own warnings at its start.
     if !matches!(config, Origin::Text(_)) {
         tell(&configuration.warnings);
     }
     Ok((configuration, name, text))
 }
 
-/// What a text says, whose warnings the caller has printed already.
+/// Parses a configuration; the caller has printed its warnings.
 pub(crate) fn configuration_of(
     text: &str,
     name: &str,
@@ -121,7 +115,7 @@ pub(crate) fn configuration_of(
 }
 
 #[cfg(feature = "cluster")]
-/// The cluster of objects that come from no file. One that is not valid is told and left out.
+/// Gathers objects that come from no file. Invalid ones are reported and left out.
 pub(crate) fn gather(
     profiles: &[Profile],
     gatherer: Gatherer,
@@ -140,10 +134,10 @@ pub(crate) fn gather(
     Ok(cluster)
 }
 
-/// Objects that come from no file.
+/// Adds objects that come from no file.
 pub(crate) type MadeUp<'a> = &'a dyn Fn(&mut Gatherer, &mut Problems);
 
-/// The cluster of the inputs, and of what is made up before them.
+/// The cluster of the inputs and of the generated objects.
 pub(crate) fn read(
     inputs: Inputs<'_>,
     made_up: Option<MadeUp<'_>>,
@@ -154,40 +148,38 @@ pub(crate) fn read(
     gather_files(inputs, made_up, profiles, gatherer(manifests.gatherer(), gates))
 }
 
-/// Whether pods keep their manifests, in short.
+/// Whether pods keep their reduced manifests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Manifests {
-    /// For a page that can be asked about them.
     Kept,
     Dropped,
 }
 
 impl Manifests {
-    /// `is_asked`: a page that can be asked is made of it.
+    /// `is_asked`: the page answers new questions.
     pub(crate) const fn of(is_asked: bool) -> Self {
         if is_asked { Self::Kept } else { Self::Dropped }
     }
 
     pub(crate) fn gatherer(self) -> Gatherer {
         match self {
-            // Of nodes nothing is kept.
+            // Nodes keep no manifest.
             Self::Kept => Gatherer::with_texts(Texts::new(|_| Err(String::new()), |pod| manifest::pod(pod.to_value()))),
             Self::Dropped => Gatherer::default(),
         }
     }
 }
 
-/// Keeps nodes and pods as they are told to extenders.
+/// Keeps the JSON of nodes and pods for extenders.
 pub(crate) fn telling() -> Gatherer {
     Gatherer::with_texts(Texts::new(|node| node_text(node.to_value()), |pod| pod_text(pod.to_value())))
 }
 
-/// Where pod groups count they are read.
 fn gatherer(gatherer: Gatherer, gates: &FeatureGates) -> Gatherer {
     if gates.enabled(GATE) { gatherer.with_groups() } else { gatherer }
 }
 
-/// The same of files, with the text of each object.
+/// Reads files, with the JSON of each object.
 pub(crate) fn read_with_texts(
     files: &[PathBuf],
     profiles: &[Profile],
@@ -196,15 +188,15 @@ pub(crate) fn read_with_texts(
     gather_files(Inputs::files(files), None, profiles, gatherer(telling(), gates))
 }
 
-/// Files whose objects are taken in several times, changed each time in another way.
+/// Files that are gathered several times with different edits.
 pub(crate) struct Files {
     sources: Sources,
-    /// The number of the first document that is applied to the others.
+    /// The index of the first document that is applied to the others.
     applied: usize,
 }
 
 impl Files {
-    /// Reads the inputs, and gives the cluster that they hold. `edit` sees every object.
+    /// Reads the inputs and gathers their cluster. `edit` gets every object.
     pub(crate) fn read(
         inputs: Inputs<'_>,
         edit: &mut (dyn Edit + 'static),
@@ -218,7 +210,7 @@ impl Files {
         Ok((Self { sources, applied }, cluster))
     }
 
-    /// Reads more files, whose objects are applied to the others. `see` is given every object.
+    /// Reads more files and applies their objects to the others. `see` gets every object.
     pub(crate) fn apply(
         &mut self,
         files: &[PathBuf],
@@ -234,7 +226,7 @@ impl Files {
         if problems.error_count() > 0 { Err(Failure::input(problems.render(&self.sources))) } else { Ok(()) }
     }
 
-    /// The cluster once everything is changed.
+    /// Gathers the cluster again with edited objects.
     pub(crate) fn changed(
         &mut self,
         edit: &mut (dyn Edit + 'static),
@@ -247,12 +239,11 @@ impl Files {
     }
 }
 
-/// How objects are taken in.
 struct How<'a> {
     edit: Option<&'a mut (dyn Edit + 'static)>,
-    /// All documents that were read before, and which of them are applied to the others.
+    /// Gather all documents read before; those from this index on are applied to the others.
     documents: Option<usize>,
-    /// Whether warnings are told.
+    /// Print warnings.
     is_told: bool,
 }
 

@@ -1,7 +1,4 @@
-//! Decisions beside others, as programs read it and as people do.
-//!
-//! Knows: how decisions are counted, and which are told one by one. Must not know: how two decisions are compared, or who made
-//! either.
+//! Compares two lists of decisions, as JSON, YAML and text.
 
 use std::{
     collections::BTreeMap,
@@ -14,13 +11,12 @@ use serde::Serialize;
 
 use crate::output::{json, printable, table, yaml};
 
-/// The most decisions that are told one by one.
+/// The limit of printed decisions.
 const MOST_CASES: usize = 10;
 
-/// From this many nodes on, kube-scheduler may look at a part of them only.
+/// From this many nodes on, kube-scheduler may evaluate only a part of them.
 const SAMPLED: usize = 100;
 
-/// How the answer is printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
     /// For people
@@ -31,7 +27,7 @@ pub(crate) enum Format {
     Yaml,
 }
 
-/// How two decisions stand to each other. The worst comes first.
+/// How two decisions compare, the worst first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) enum Outcome {
@@ -68,12 +64,12 @@ impl Outcome {
             Self::OtherReasons => "no node, for other reasons".to_owned(),
             Self::PlacedHereOnly => format!("no node, where {here} has one"),
             Self::Refused => format!("a node that {here} refuses"),
-            Self::Failed => format!("what is an error in {here}"),
+            Self::Failed => format!("a decision that is an error in {here}"),
             Self::NodeUnknown => "a node that is not known".to_owned(),
         }
     }
 
-    /// As metrics have it.
+    /// The label value in metrics.
     const fn label(self) -> &'static str {
         match self {
             Self::SameNode => "same_node",
@@ -93,12 +89,12 @@ impl Outcome {
     }
 }
 
-/// Whose decisions are beside those of here.
+/// The source of the decisions that are compared with Flotilla's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Beside {
-    /// Those of another scheduler, beside Flotilla's.
+    /// Another scheduler.
     Scheduler,
-    /// Those of a recording, beside those of its replay.
+    /// A recording; Flotilla's decisions are those of its replay.
     Recording,
 }
 
@@ -125,51 +121,45 @@ impl Beside {
     }
 }
 
-/// How one decision stands to that of here.
 #[derive(Debug)]
 #[cfg_attr(not(feature = "cluster"), expect(dead_code, reason = "only metrics read it"))]
 pub(crate) struct Found {
-    /// The name of the outcome.
     pub(crate) outcome: &'static str,
-    /// The plugins that make the difference.
+    /// The plugins that cause the difference.
     pub(crate) plugins: Vec<String>,
 }
 
-/// A decision that differs.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Case {
     outcome: Outcome,
     pod: String,
     scheduler: String,
-    /// What the other scheduler decided.
+    /// The other scheduler's decision.
     theirs: String,
-    /// What would be decided here.
+    /// Flotilla's decision.
     ours: String,
-    /// The plugins that make the difference.
+    /// The plugins that cause the difference.
     plugins: Vec<String>,
 }
 
-/// All that was found.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Report {
     #[serde(skip)]
     beside: Beside,
     schedulers: Vec<String>,
-    /// Decisions that were compared.
     pub(crate) compared: u64,
-    /// Those that were not.
     pub(crate) missed: u64,
-    /// In how many of a hundred both agree: on the node, on its total, or on why there is none.
+    /// The percentage of decisions that agree on the node, its total, or the reason that there is none.
     #[serde(serialize_with = "two_digits")]
     agreement_percent: f64,
     outcomes: BTreeMap<Outcome, u64>,
-    /// How many decisions differ by which plugin.
+    /// Differing decisions by plugin.
     by_plugin: BTreeMap<String, u64>,
-    /// The most nodes that there were.
+    /// The maximum number of nodes.
     nodes: usize,
-    /// One for each way to differ, the worst first.
+    /// One example of each kind of difference, the worst first.
     cases: Vec<Case>,
 }
 
@@ -192,13 +182,12 @@ impl Report {
         }
     }
 
-    /// The names of all ways in which two decisions can stand to each other.
+    /// The names of all outcomes.
     #[cfg(feature = "cluster")]
     pub(crate) fn outcomes() -> impl Iterator<Item = &'static str> {
         Outcome::ALL.into_iter().map(Outcome::label)
     }
 
-    /// Counts a decision.
     pub(crate) fn add(&mut self, compared: &Compared) -> Found {
         let case = case(compared);
         let found = Found { outcome: case.outcome.label(), plugins: case.plugins.clone() };
@@ -214,7 +203,7 @@ impl Report {
         found
     }
 
-    /// Keeps the first of each way to differ, and the worst of them.
+    /// Keeps the first case of each kind of difference, and the worst kinds.
     fn keep(&mut self, case: Case) {
         let is_alike = |other: &Case| (other.outcome, &other.plugins) == (case.outcome, &case.plugins);
         if case.outcome.agrees() || self.cases.iter().any(is_alike) {
@@ -225,17 +214,16 @@ impl Report {
         self.cases.truncate(MOST_CASES);
     }
 
-    /// Whether all that was compared is the same, node by node and word by word.
+    /// Whether each pair of decisions has the same node, or none.
     pub(crate) fn is_same(&self) -> bool {
         self.outcomes.keys().all(|outcome| matches!(outcome, Outcome::SameNode | Outcome::NeitherPlaced))
     }
 
-    /// A line for a bar.
+    /// A line for the progress bar.
     pub(crate) fn headline(&self) -> String {
         format!("{} decisions compared, {:.2} % agree", self.compared, self.agreement_percent)
     }
 
-    /// Prints the report.
     pub(crate) fn print(&self, format: Format, out: &mut dyn Write) -> io::Result<()> {
         match format {
             Format::Table => self.print_table(out),

@@ -1,6 +1,4 @@
-//! `flotilla completion`: what a shell has to know to complete the command line.
-//!
-//! Knows: how such a script is made and installed. Must not know: which commands there are.
+//! `flotilla completion`: prints a shell completion script.
 
 use std::process::ExitCode;
 
@@ -8,7 +6,6 @@ use clap_complete::{Shell, generate};
 
 use crate::output::{end, print};
 
-/// How to install what is printed.
 const INSTALL: &str = "\
 Examples:
   # Bash, in this shell; the package bash-completion is needed
@@ -36,7 +33,6 @@ Exit codes:
   0  the script is printed
   2  the flags are not valid";
 
-/// The flags of `flotilla completion`.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = INSTALL)]
 pub(crate) struct CompletionArgs {
@@ -45,7 +41,6 @@ pub(crate) struct CompletionArgs {
     shell: Shell,
 }
 
-/// Runs `flotilla completion` for a command line.
 pub(crate) fn command(args: &CompletionArgs, mut line: clap::Command) -> ExitCode {
     let mut script = Vec::new();
     generate(args.shell, &mut line, "flotilla", &mut script);

@@ -1,6 +1,4 @@
-//! `flotilla config`: configurations checked, shown, compared and brought up to date.
-//!
-//! Knows: which command does what. Must not know: how.
+//! `flotilla config`: checks, shows, compares and migrates configurations.
 
 use std::process::ExitCode;
 
@@ -18,7 +16,6 @@ pub(crate) use args::ConfigArgs;
 use flotilla_framework::registry::Registry;
 use gates::Gates;
 
-/// Runs `flotilla config`.
 pub(crate) fn command(args: &ConfigArgs, registry: Registry) -> ExitCode {
     let run = |gates: &Gates| match &args.command {
         args::Command::Check(args) => check::check(args, gates),

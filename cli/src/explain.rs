@@ -1,7 +1,4 @@
-//! `flotilla explain`: every pending pod judged against every node, with every plugin's part in it.
-//!
-//! Knows: the order of reading, asking and printing, and which exit code each failure has. Must not know: how any of
-//! them is done.
+//! `flotilla explain`: evaluates every pending pod on every node, with each plugin's result.
 
 use std::{
     io::{self, BufWriter, Write},
@@ -49,16 +46,14 @@ use extenders::Asking;
 use telling::Pages;
 use workers::{AttachedWorkers, Workers};
 
-/// What an account has to have.
 struct Wanted<'a> {
     format: Format,
-    /// Nothing beside what kube-scheduler says.
+    /// Only the parts that kube-scheduler reports.
     is_compared: bool,
-    /// The extenders, and the objects as they are told to them.
+    /// The extenders, and the JSON of objects for them.
     asking: Option<(&'a Asking, &'a Texts)>,
 }
 
-/// Runs `flotilla explain`.
 pub(crate) fn command(args: &ExplainArgs, registry: Registry) -> ExitCode {
     crate::output::end(explain(args, registry).map(|()| ExitCode::SUCCESS))
 }
@@ -127,7 +122,7 @@ fn explain_cluster(
     let printed = crate::output::print_to(out, |out| {
         for pod in pods {
             let asking = asking.as_ref().map(|asking| (asking, &cluster.texts));
-            // Cases are compared with what kube-scheduler says, which is no more than the reasons.
+            // `--cases` compares with kube-scheduler, which reports only reasons.
             let wanted = Wanted { format: args.output, is_compared: args.cases.is_some(), asking };
             let account = match runtime.block_on(account(pod, &mut world, &mut attached, &profiles, wanted)) {
                 Ok(account) => account,
@@ -159,14 +154,13 @@ fn explain_cluster(
     })
 }
 
-/// Workers that hold the cluster.
+/// Starts sessions with workers that hold the cluster.
 async fn hire(workers: &Workers, world: &World, profiles: &[Profile]) -> anyhow::Result<AttachedWorkers> {
     let mut attached = AttachedWorkers::attach(workers).await?;
     attached.lay_out(world, profiles).await?;
     Ok(attached)
 }
 
-/// The account of one pod.
 async fn account(
     pod: &Arc<PodInfo>,
     world: &mut World,
@@ -175,7 +169,7 @@ async fn account(
     Wanted { format, is_compared, asking }: Wanted<'_>,
 ) -> anyhow::Result<Account> {
     let profile = profiles.iter().find(|profile| profile.scheduler_name == pod.scheduler_name);
-    // Pods of other schedulers were left out when the files were read.
+    // Pods of other schedulers were dropped earlier.
     let profile = profile.with_context(|| format!("pod {:?} has no profile", pod.key()))?;
     if let Some(held) = account::held_back(pod, profile, world) {
         return Ok(held);
@@ -211,7 +205,7 @@ fn print(format: Format, account: &Account, world: &World, out: &mut dyn Write) 
             let text = serde_yaml::to_string(&Answer::new(account, world)).map_err(io::Error::other)?;
             write!(out, "---\n{text}")
         }
-        // A page has the accounts of all pods.
+        // The page is written once, after all accounts.
         Format::Html => Ok(()),
     }
 }

@@ -1,6 +1,4 @@
-//! Files and the standard input as text.
-//!
-//! Knows: where text comes from, and what is said when it does not come. Must not know: what the text means.
+//! Reads files and standard input.
 
 use std::{
     fs,
@@ -12,20 +10,19 @@ use flotilla_cluster::Loader;
 
 use crate::{output::Failure, reach::LiveArgs};
 
-/// The largest file that is read: 512 MiB, a dump of some 100,000 pods with everything that controllers write there.
+/// The size limit of a file: 512 MiB, a dump of about 100,000 pods with all managed fields.
 pub(crate) const MAX_BYTES: u64 = 512 << 20;
 
-/// What the standard input is called on the command line.
 pub(crate) const STDIN: &str = "-";
 
-/// What objects are read from, and what messages call it.
+/// A text and its name in messages.
 #[derive(Clone, Debug)]
 pub(crate) struct Text {
     pub(crate) name: String,
     pub(crate) text: String,
 }
 
-/// Where the objects of a cluster come from: a live one, then files.
+/// The sources of a cluster: a live one, then files.
 #[derive(Debug)]
 pub(crate) struct Inputs<'a> {
     pub(crate) live: Option<Text>,
@@ -33,21 +30,20 @@ pub(crate) struct Inputs<'a> {
 }
 
 impl<'a> Inputs<'a> {
-    /// Files alone.
     pub(crate) const fn files(files: &'a [PathBuf]) -> Self {
         Self { live: None, files }
     }
 
-    /// What the flags say.
+    /// The inputs that the flags name.
     ///
     /// # Errors
-    /// The live cluster cannot be read, or this build cannot.
+    /// The live cluster cannot be read, or this build lacks the feature.
     pub(crate) fn of(files: &'a [PathBuf], live: &LiveArgs) -> Result<Self, Failure> {
         Ok(Self { live: read_live(live)?, files })
     }
 }
 
-/// Reads the live cluster, if it is asked for.
+/// Reads the live cluster, if requested.
 fn read_live(args: &LiveArgs) -> Result<Option<Text>, Failure> {
     if !args.is_asked() {
         return Ok(None);
@@ -58,7 +54,7 @@ fn read_live(args: &LiveArgs) -> Result<Option<Text>, Failure> {
     Err(Failure::input(vec![crate::absent::message("--live")]))
 }
 
-/// The name and the text of a file; where it goes wrong, `file: sentence` or `file:line:column: sentence`.
+/// The name and the text of a file. Errors are `file: sentence` or `file:line:column: sentence`.
 pub(crate) fn read(path: &Path) -> Result<(String, String), String> {
     let is_stdin = path == Path::new(STDIN);
     let name = if is_stdin { "stdin".to_owned() } else { path.display().to_string() };
@@ -85,7 +81,6 @@ pub(crate) fn read(path: &Path) -> Result<(String, String), String> {
     }
 }
 
-/// Reads everything that is named.
 pub(crate) fn load(loader: &mut Loader<'_>, inputs: Inputs<'_>) {
     if let Some(Text { name, text }) = inputs.live {
         loader.text(name, text);
@@ -101,7 +96,7 @@ pub(crate) fn load(loader: &mut Loader<'_>, inputs: Inputs<'_>) {
     }
 }
 
-/// The files that a name on the command line stands for.
+/// Expands a directory to its files.
 fn expand(path: &Path) -> Result<Vec<PathBuf>, String> {
     if path == Path::new(STDIN) || !path.is_dir() {
         return Ok(vec![path.to_owned()]);
@@ -122,7 +117,7 @@ fn expand(path: &Path) -> Result<Vec<PathBuf>, String> {
     Ok(files)
 }
 
-/// What files are called on the command line.
+/// The paths as given on the command line.
 pub(crate) fn names(paths: &[PathBuf]) -> String {
     let name = |path: &PathBuf| if path == Path::new(STDIN) { "stdin".to_owned() } else { path.display().to_string() };
     paths.iter().map(name).collect::<Vec<_>>().join(", ")

@@ -1,6 +1,6 @@
-//! `flotilla`: what a person types, with the plugins that a program adds.
+//! The command `flotilla`, extensible with plugins.
 //!
-//! Knows: nothing but where to start. Must not know: what any command does.
+//! Contains: the dispatch of commands. Does not depend on: details of any command.
 
 #[cfg(not(feature = "cluster"))]
 mod absent;
@@ -49,7 +49,7 @@ use args::Args;
 
 use flotilla_framework::{extension::Plugin, registry::Registry};
 
-/// The command `flotilla` with kube-scheduler's plugins and others.
+/// The command `flotilla` with kube-scheduler's plugins and additional ones.
 #[derive(Default)]
 pub struct Command {
     own: Vec<Box<dyn Plugin>>,
@@ -70,14 +70,14 @@ pub fn command() -> Command {
 }
 
 impl Command {
-    /// Lets configurations name a plugin, in every subcommand that reads one.
+    /// Registers a plugin for the configurations of all subcommands.
     #[must_use]
     pub fn with_plugin(mut self, plugin: impl Plugin + 'static) -> Self {
         self.own.push(Box::new(plugin));
         self
     }
 
-    /// Runs what the command line of the process says. Two plugins of one name are an error.
+    /// Runs the process's command line. Two plugins of one name are an error.
     #[must_use]
     pub fn run(self) -> ExitCode {
         match registry().with(self.own) {
@@ -90,7 +90,7 @@ impl Command {
     }
 }
 
-/// The plugins that are built in, and with the feature `wasm` modules.
+/// The built-in plugins, and with the feature `wasm` modules.
 fn registry() -> Registry {
     #[cfg(feature = "wasm")]
     let registry = Registry::built_in().and(flotilla_wasm::Table::new());

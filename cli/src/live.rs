@@ -1,6 +1,4 @@
-//! The way to a live cluster and to the coordinator that decides in it, for every command that asks one.
-//!
-//! Knows: which flags say where they are. Must not know: what is asked.
+//! Connections to a live cluster and its coordinator.
 
 mod ask;
 mod connection;

@@ -1,6 +1,4 @@
-//! `flotilla man`: the manual pages.
-//!
-//! Knows: which programs have pages, and where they go. Must not know: what a page says.
+//! `flotilla man`: writes the manual pages.
 
 use std::{fs, path::PathBuf, process::ExitCode};
 
@@ -21,16 +19,15 @@ Exit codes:
   1  they cannot be written
   2  the flags are not valid";
 
-/// The flags of `flotilla man`.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ManArgs {
-    /// The directory to write the pages to; it is created if it is not there
+    /// The directory for the pages; created if it does not exist
     #[arg(value_name = "DIRECTORY")]
     directory: PathBuf,
 }
 
-/// Runs `flotilla man`; `line` is the command line of `flotilla`.
+/// `line` is the command line of `flotilla`.
 pub(crate) fn command(args: &ManArgs, line: clap::Command) -> ExitCode {
     end(write(args, line).map_err(Failure::run).map(|()| ExitCode::SUCCESS))
 }

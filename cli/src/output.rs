@@ -1,6 +1,4 @@
-//! What commands say: answers to the standard output, everything else to the standard error, and an exit code.
-//!
-//! Knows: streams, terminals, tables. Must not know: what is said.
+//! Output of commands: answers to standard output, everything else to standard error, and exit codes.
 
 use std::{
     borrow::Cow,
@@ -13,13 +11,12 @@ use anyhow::Context as _;
 use comfy_table::{ContentArrangement, Row, Table, presets::NOTHING};
 use serde::Serialize;
 
-/// What the flags or the files have wrong.
+/// The flags or the files are invalid.
 const BAD_INPUT: u8 = 2;
 
-/// A pod stays pending, and the command was to fail on that.
+/// A pod stays pending, and `--fail-on` is set.
 pub(crate) const STAYS_PENDING: u8 = 3;
 
-/// Why a command came to nothing.
 #[derive(Debug)]
 pub(crate) struct Failure {
     code: u8,
@@ -27,17 +24,16 @@ pub(crate) struct Failure {
 }
 
 impl Failure {
-    /// The input is not valid, as these lines say; exit code 2.
+    /// Invalid input, one line per error; exit code 2.
     pub(crate) fn input(lines: Vec<String>) -> Self {
         Self { code: BAD_INPUT, lines }
     }
 
-    /// What was asked for could not be done; exit code 1.
+    /// A failed command; exit code 1.
     pub(crate) fn run(error: anyhow::Error) -> Self {
         Self { code: 1, lines: vec![format!("flotilla: {error:#}")] }
     }
 
-    /// The same, with another exit code.
     pub(crate) fn with_code(self, code: u8) -> Self {
         Self { code, ..self }
     }
@@ -49,7 +45,7 @@ impl fmt::Display for Failure {
     }
 }
 
-/// The end of a command: its exit code, once what went wrong is told.
+/// Prints the failure, if any, and returns the exit code.
 pub(crate) fn end(outcome: Result<ExitCode, Failure>) -> ExitCode {
     outcome.unwrap_or_else(|failure| {
         tell(&failure.lines);
@@ -57,29 +53,28 @@ pub(crate) fn end(outcome: Result<ExitCode, Failure>) -> ExitCode {
     })
 }
 
-/// Lines for the standard error. That it cannot be written to is ignored: there is no other output.
+/// Prints lines to standard error. Write errors are ignored, because there is no other output.
 pub(crate) fn tell(lines: &[String]) {
     let mut out = io::stderr().lock();
     lines.iter().for_each(|line| _ = writeln!(out, "{line}"));
 }
 
-/// Writes the answer to the standard output.
+/// Writes the answer to standard output.
 pub(crate) fn print(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), Failure> {
     print_to(&mut io::BufWriter::new(io::stdout().lock()), write)
 }
 
-/// Writes an answer as one JSON document for people to read, too.
+/// Writes an answer as indented JSON.
 pub(crate) fn json(answer: &impl Serialize, out: &mut dyn Write) -> io::Result<()> {
     serde_json::to_writer_pretty(&mut *out, answer)?;
     writeln!(out)
 }
 
-/// Writes an answer as YAML.
 pub(crate) fn yaml(answer: &impl Serialize, out: &mut dyn Write) -> io::Result<()> {
     out.write_all(serde_yaml::to_string(answer).map_err(io::Error::other)?.as_bytes())
 }
 
-/// Writes a part of the answer to where it goes.
+/// Writes a part of the answer to `out`.
 pub(crate) fn print_to(
     out: &mut dyn Write,
     write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
@@ -91,12 +86,12 @@ pub(crate) fn print_to(
     }
 }
 
-/// Whether a stream is a terminal whose user wants colours.
+/// Whether the stream is a terminal with colors enabled.
 pub(crate) fn has_colours(stream: &impl IsTerminal) -> bool {
     stream.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 
-/// Names come from files, and control characters in them must not reach a terminal.
+/// Escapes control characters, because names from files must not control a terminal.
 pub(crate) fn printable(text: &str) -> Cow<'_, str> {
     if text.chars().any(char::is_control) {
         Cow::Owned(text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect())
@@ -105,7 +100,7 @@ pub(crate) fn printable(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// A table as kubectl prints it. Only a terminal has a width that long cells are wrapped to.
+/// A table in kubectl's layout. Long cells are wrapped to the width of a terminal only.
 pub(crate) fn table<R: Into<Row>>(header: impl Into<Row>, rows: impl IntoIterator<Item = R>) -> Table {
     let mut table = Table::new();
     table.load_style(NOTHING).set_content_arrangement(ContentArrangement::Dynamic);

@@ -1,7 +1,4 @@
-//! The page: a report that a browser shows, in one file that asks for nothing else.
-//!
-//! Knows: how text is kept from being read as markup or as code, and what the browser is told to refuse. Must not know: what is in
-//! a report, or how the page draws it.
+//! The page: a report for a browser, in one self-contained file.
 
 use std::io::{self, Write};
 
@@ -17,13 +14,13 @@ pub(crate) use flotilla_account::told;
 
 pub(crate) use report::Report;
 
-/// How hard data is packed: the usual level of zlib. The next ones take twice as long for a hundredth less.
+/// The usual level of zlib. Higher levels take twice as long and save 1 %.
 const LEVEL: u8 = 6;
 
-/// The page around its style, its script and its data.
+/// The HTML around style, script and data.
 const FRAME: &str = include_str!("../assets/page.html");
 const STYLE: &str = include_str!("../assets/page.css");
-/// The parts of the script, in the order in which they use each other.
+/// The parts of the script, in dependency order.
 const SCRIPT: [&str; 9] = [
     include_str!("../assets/words.js"),
     include_str!("../assets/data.js"),
@@ -35,12 +32,12 @@ const SCRIPT: [&str; 9] = [
     include_str!("../assets/engine.js"),
     include_str!("../assets/ask.js"),
 ];
-/// The code that answers new questions, for wasm32 and packed: `cargo xtask page-engine` makes it.
+/// The module for wasm32 that answers new questions, compressed. `cargo xtask page-engine` builds it.
 const ENGINE: &[u8] = include_bytes!("../assets/engine.wasm.zlib");
 /// The last part, which uses all others.
 const LAST: &str = include_str!("../assets/page.js");
 
-/// What the page of a live cluster has beside that: the view of the running coordinator, and uPlot, which draws its charts.
+/// Additional parts for live clusters: the coordinator's view, and uPlot for its charts.
 #[cfg(feature = "cluster")]
 mod live {
     pub(super) const STYLE: [&str; 2] =
@@ -56,26 +53,24 @@ mod live {
     ];
 }
 
-/// Without a cluster no page has it.
 #[cfg(not(feature = "cluster"))]
 mod live {
     pub(super) const STYLE: [&str; 0] = [];
     pub(super) const SCRIPT: [&str; 0] = [];
 }
 
-/// Stands where the parts of a live cluster would be.
 const NOT_LIVE: &str = "const live = null;\n";
 
-/// Writes the page with a report in it.
+/// Writes the page with a report.
 ///
-/// The policy allows the page its own style and script by their hashes and nothing else, so that a name in the cluster that got
-/// past all escaping could still not be run. A served page may also ask the server that it came from.
+/// The content security policy allows only the page's style and script, by hash. A name from the cluster that defeats all escaping still
+/// cannot run. A served page may also connect to its own server.
 pub(crate) fn write(report: &Report<'_>, out: &mut dyn Write) -> io::Result<()> {
     let is_live = report.serving.is_some_and(|serving| serving.is_live);
     let (script, style) = (script(is_live), style(is_live));
     let policy = policy(&script, &style, report);
     let data = embedded(report)?;
-    // The module is of no use without a cluster.
+    // The module is useless without a cluster.
     let kept = report.kept.as_deref().map(packed).unwrap_or_default();
     let engine = report.kept.as_ref().map(|_| STANDARD.encode(ENGINE)).unwrap_or_default();
     let mut rest = FRAME;
@@ -106,8 +101,7 @@ fn style(is_live: bool) -> String {
     format!("{STYLE}{live}")
 }
 
-/// What the browser lets the page do. It may compile WebAssembly only where the report has a module: what that can do is to answer
-/// what the script asks it.
+/// The page's content security policy. WebAssembly is allowed only with a module, which can only answer the script's requests.
 fn policy(script: &str, style: &str, report: &Report<'_>) -> String {
     let hash = |text: &str| STANDARD.encode(digest(&SHA256, text.as_bytes()));
     let asks = if report.serving.is_some() { "'self'" } else { "'none'" };
@@ -120,8 +114,8 @@ fn policy(script: &str, style: &str, report: &Report<'_>) -> String {
     )
 }
 
-/// What a page needs to answer new questions about a cluster. `None` where it would answer otherwise than this command: further plugins,
-/// compiled in or modules, are not in its module, and no page calls extenders.
+/// The cluster for new questions. `None` if the page's answers would differ from this command's: the page has no additional plugins and
+/// calls no extenders.
 pub(crate) fn kept(
     cluster: &Cluster,
     profiles: &[Profile],
@@ -137,13 +131,13 @@ pub(crate) fn kept(
     Kept::new(cluster, profiles).encode().map(Some).map_err(io::Error::other)
 }
 
-/// Bytes as text that the page unpacks.
+/// Compressed bytes in base64.
 fn packed(bytes: &[u8]) -> String {
     STANDARD.encode(miniz_oxide::deflate::compress_to_vec_zlib(bytes, LEVEL))
 }
 
-/// JSON that may stand between the tags of a script: without `<`, which could end it or begin a comment, and without `&` and `>`,
-/// which older readers of XHTML take for markup. Outside strings JSON has none of them.
+/// JSON that is safe inside a script element: without `<`, which could end it or start a comment, and without `&` and `>`, which older
+/// XHTML parsers treat as markup. Outside of strings JSON has none of them.
 fn embedded(data: &impl Serialize) -> io::Result<String> {
     let text = serde_json::to_string(data)?;
     Ok(text.replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026"))

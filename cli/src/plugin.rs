@@ -1,6 +1,4 @@
-//! `flotilla plugin`: plugins in WebAssembly, begun and looked at.
-//!
-//! Knows: which command does what. Must not know: how.
+//! `flotilla plugin`: creates and checks WebAssembly plugins.
 
 use std::{path::PathBuf, process::ExitCode};
 
@@ -36,7 +34,6 @@ Exit codes:
   1  it cannot be read, cannot be run, or is not pure
   2  the flags are not valid";
 
-/// The flags of `flotilla plugin`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct PluginArgs {
     #[command(subcommand)]
@@ -45,29 +42,27 @@ pub(crate) struct PluginArgs {
 
 #[derive(Clone, Debug, Subcommand)]
 enum Command {
-    /// Write a project for a plugin in WebAssembly, with a rule, its tests and a configuration
+    /// Create a project for a WebAssembly plugin, with a rule, its tests and a configuration
     #[command(after_help = NEW)]
     New(NewArgs),
 
-    /// Look at a module: its exports, its limits, whether it is pure on a sample cluster, and what a node costs
+    /// Check a module: its exports, its limits, its purity on a sample cluster, and the cost per node
     #[command(after_help = CHECK)]
     Check(CheckArgs),
 }
 
-/// The flags of `flotilla plugin new`.
 #[derive(Clone, Debug, Args)]
 struct NewArgs {
-    /// The name of the project: small letters, digits and hyphens
+    /// The name of the project: lowercase letters, digits and hyphens
     name: String,
     /// The language
     #[arg(long, value_enum)]
     lang: Lang,
-    /// The folder to write to [default: the name]
+    /// The directory to write [default: the name]
     #[arg(long, value_name = "DIRECTORY")]
     directory: Option<PathBuf>,
 }
 
-/// A language that there is an SDK for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Lang {
     /// Rust, for the target wasm32-unknown-unknown
@@ -76,23 +71,21 @@ enum Lang {
     Go,
 }
 
-/// The flags of `flotilla plugin check`.
 #[derive(Clone, Debug, Args)]
 struct CheckArgs {
     /// The module
     file: PathBuf,
-    /// What the module reads as its configuration
+    /// The configuration that the module reads
     #[arg(long, value_name = "TEXT", default_value = "")]
     guest_config: String,
-    /// A field of the pod that the module sees, as in podFields; may be repeated [default: all]
+    /// A pod field that the module reads, as in podFields; can be repeated [default: all]
     #[arg(long = "pod-field", value_name = "PATH")]
     pod_fields: Vec<String>,
-    /// A field of nodes that the module sees, as in nodeFields; may be repeated [default: all]
+    /// A node field that the module reads, as in nodeFields; can be repeated [default: all]
     #[arg(long = "node-field", value_name = "PATH")]
     node_fields: Vec<String>,
 }
 
-/// Runs `flotilla plugin`.
 pub(crate) fn command(args: &PluginArgs) -> ExitCode {
     crate::output::end(match &args.command {
         Command::New(args) => new::new(args),

@@ -1,6 +1,4 @@
-//! `flotilla preflight`: whether a cluster is ready for Flotilla, before anything is rolled out.
-//!
-//! Knows: which checks there are, in which order, and the exit code. Must not know: how any of them is done.
+//! `flotilla preflight`: checks whether a cluster is ready for Flotilla.
 
 use std::{
     io::{self, Write},
@@ -31,7 +29,6 @@ pub(crate) use args::PreflightArgs;
 use args::Format;
 use check::{Check, Verdict};
 
-/// Runs `flotilla preflight`.
 pub(crate) fn command(args: &PreflightArgs, registry: Registry) -> ExitCode {
     end(run(args, registry))
 }
@@ -47,7 +44,7 @@ fn run(args: &PreflightArgs, registry: Registry) -> Result<ExitCode, Failure> {
     Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-/// The configuration, as `flotilla config check` reads it.
+/// The configuration, parsed as in `flotilla config check`.
 fn configuration(args: &PreflightArgs, registry: Registry) -> (Check, Option<Configuration>) {
     const NAME: &str = "configuration";
     let Some(path) = &args.config else {
@@ -71,7 +68,6 @@ async fn look(args: &PreflightArgs, connection: &Connection, configuration: Opti
     let client = &connection.client;
     let mut checks = match server::version(client, &connection.place).await {
         Ok(check) => vec![check],
-        // Nothing else can be found out.
         Err(check) => return vec![check],
     };
     let lease = args.lease(configuration);

@@ -1,18 +1,12 @@
-//! The flags that say where a cluster and its coordinators are, named as kubectl names them.
-//!
-//! Knows: flags, their texts and their grammar. Must not know: what a flag does.
+//! The flags for a cluster and its coordinators, named as in kubectl.
 
 #![cfg_attr(
     not(feature = "cluster"),
-    allow(
-        dead_code,
-        reason = "without a client they are only read from the command line, so that the refusal can be told"
-    )
+    allow(dead_code, reason = "without a client they are parsed only for the error message")
 )]
 
 use std::path::PathBuf;
 
-/// Where a live cluster is.
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Live cluster")]
 pub(crate) struct ClusterArgs {
@@ -33,45 +27,39 @@ pub(crate) struct ClusterArgs {
     pub(crate) user: Option<String>,
 }
 
-/// A live cluster beside files, or instead of them.
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Live cluster")]
 pub(crate) struct LiveArgs {
-    /// Read a live cluster, that of the current context unless the next flags name another. Nothing is written to it (feature
-    /// `cluster`)
+    /// Read a live cluster, by default that of the current context. Writes nothing to it (feature `cluster`)
     #[arg(long)]
     live: bool,
 
-    /// Which one.
     #[command(flatten)]
     pub(crate) server: ClusterArgs,
 }
 
 impl LiveArgs {
-    /// The flags of which any one says that a live cluster is to be read.
+    /// The flags that imply a live cluster.
     pub(crate) const FLAGS: [&str; 5] = ["live", "kubeconfig", "context", "cluster", "user"];
 
-    /// What the flags of another command say.
     pub(crate) fn new(live: bool, server: ClusterArgs) -> Self {
         Self { live, server }
     }
 
-    /// Whether a live cluster is to be read.
+    /// Whether to read a live cluster.
     pub(crate) fn is_asked(&self) -> bool {
         let ClusterArgs { kubeconfig, context, cluster, user } = &self.server;
         self.live || kubeconfig.is_some() || context.is_some() || cluster.is_some() || user.is_some()
     }
 }
 
-/// Where a live cluster and its coordinators are.
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Live cluster")]
 pub(crate) struct ReachArgs {
-    /// The cluster.
     #[command(flatten)]
     pub(crate) server: ClusterArgs,
 
-    /// The authority, in PEM, that signed the certificate of --coordinator; without it, that of the API server
+    /// The CA certificate of --coordinator, in PEM; without it, that of the API server
     #[arg(
         long,
         value_name = "FILE",
@@ -84,12 +72,12 @@ pub(crate) struct ReachArgs {
     #[arg(long, requires = "coordinator")]
     pub(crate) coordinator_insecure_skip_tls_verify: bool,
 
-    /// The Lease whose holder decides; without it, the first that has a holder of flotilla/flotilla,
-    /// kube-system/flotilla and kube-system/kube-scheduler
+    /// The Lease of the coordinators; without it, the first with a holder of flotilla/flotilla, kube-system/flotilla and
+    /// kube-system/kube-scheduler
     #[arg(long, value_name = "NAMESPACE/NAME", value_parser = parse_pair)]
     pub(crate) lease: Option<(String, String)>,
 
-    /// The namespace that the coordinators run in
+    /// The namespace of the coordinators
     #[arg(long, value_name = "NAMESPACE", default_value = "flotilla")]
     pub(crate) coordinator_namespace: String,
 
@@ -97,12 +85,12 @@ pub(crate) struct ReachArgs {
     #[arg(long, value_name = "PORT", default_value_t = 10259, value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) coordinator_port: u16,
 
-    /// The service account that the coordinator is asked as, with a token that has no other use
+    /// The service account for requests to the coordinator, with a token for this purpose only
     #[arg(long, value_name = "NAMESPACE/NAME", default_value = "flotilla/flotilla-reader", value_parser = parse_pair)]
     pub(crate) service_account: (String, String),
 }
 
-/// NAMESPACE/NAME.
+/// Parses NAMESPACE/NAME.
 pub(crate) fn parse_pair(text: &str) -> Result<(String, String), String> {
     match text.split_once('/') {
         Some((namespace, name)) if !namespace.is_empty() && !name.is_empty() && !name.contains('/') => {
@@ -112,10 +100,9 @@ pub(crate) fn parse_pair(text: &str) -> Result<(String, String), String> {
     }
 }
 
-/// Where Jaeger is unless it is said.
 pub(crate) const JAEGER: &str = "http://127.0.0.1:16686";
 
-/// The URL of Jaeger's pages.
+/// Parses the URL of Jaeger's UI.
 pub(crate) fn parse_jaeger(text: &str) -> Result<String, String> {
     let rest = text.strip_prefix("http://").or_else(|| text.strip_prefix("https://"));
     match rest {

@@ -1,8 +1,4 @@
-//! `docs/reference.md` says what the command lines say: it is written from them.
-//!
-//! Knows: how flags and commands are laid out in Markdown. Must not know: what any of them means.
-//!
-//! With `FLOTILLA_RECORD=1` the document is written instead of compared.
+//! Compares `docs/reference/command-line.md` with the command lines, and writes it with `FLOTILLA_RECORD=1`.
 
 use std::{env, fmt::Write as _, fs, path::Path};
 
@@ -11,20 +7,20 @@ use clap::{Arg, Command, CommandFactory as _};
 const OPENING: &str = "\
 # Flags
 
-Every flag of the three programs, with its default. This page is written from the command lines themselves, and a test holds
-it against them; after a change write it anew with `FLOTILLA_RECORD=1 cargo test -p flotilla reference`. Examples and exit
-codes are in `--help`, and in the manual pages that `flotilla man` writes.
+Every flag of the three programs, with its default. A test compares this page with the command lines. After a change,
+update it with `FLOTILLA_RECORD=1 cargo test -p flotilla reference`. Examples and exit codes are in `--help`, and in the manual
+pages that `flotilla man` writes.
 
-[configuration.md](configuration.md) tells which flags count beside a configuration file, and [endpoints.md](endpoints.md) what
-the endpoints are.
+[configuration.md](configuration.md) lists the flags that apply together with a configuration file, and
+[endpoints.md](endpoints.md) describes the endpoints.
 ";
 
-/// The help texts of clap in one line of a table.
+/// A help text on one line of a Markdown table.
 fn cell(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ").replace('|', "\\|")
 }
 
-/// How a flag or an argument is written.
+/// A flag or an argument as written on the command line.
 fn spelling(arg: &Arg) -> String {
     let values: Vec<String> = arg.get_value_names().unwrap_or_default().iter().map(ToString::to_string).collect();
     let value = if arg.get_action().takes_values() { values.join(" ") } else { String::new() };
@@ -42,7 +38,7 @@ fn spelling(arg: &Arg) -> String {
     format!("{short}`--{long}{value}`")
 }
 
-/// The default and what is left of the help text, where some flags have their default because a file may say otherwise.
+/// Splits `(default X)` from the help. Flags that a file may override state their default this way.
 fn default_and_help(arg: &Arg) -> (String, String) {
     let help = arg.get_long_help().or_else(|| arg.get_help()).map(ToString::to_string).unwrap_or_default();
     let defaults: Vec<String> =
@@ -67,7 +63,7 @@ fn row(arg: &Arg) -> String {
     format!("| {} | {default} | {} |\n", spelling(arg).replace('|', "\\|"), cell(&help))
 }
 
-/// The flags of one command, a table for each heading, and then its subcommands.
+/// One command: a table for each heading, then its subcommands.
 fn describe(command: &Command, path: &str, depth: usize, page: &mut String) {
     let about = command.get_long_about().or_else(|| command.get_about()).map(ToString::to_string).unwrap_or_default();
     write!(page, "\n{} {path}\n\n{about}\n", "#".repeat(depth)).expect("a String takes all");
@@ -102,7 +98,7 @@ fn the_reference_of_flags_is_what_the_command_lines_say() {
         let name = command.get_name().to_owned();
         describe(&command, &name, 2, &mut page);
     }
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/reference.md");
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/reference/command-line.md");
     if env::var("FLOTILLA_RECORD").is_ok_and(|value| value == "1") {
         fs::write(&file, &page).expect("the docs can be written");
     }
@@ -111,8 +107,8 @@ fn the_reference_of_flags_is_what_the_command_lines_say() {
     let changed: Vec<&str> = changed.collect();
     assert!(
         page == written,
-        "docs/reference.md is not what the command lines say; write it anew with `FLOTILLA_RECORD=1 cargo test -p \
-         flotilla reference`. Lines that it lacks:\n{}",
+        "docs/reference/command-line.md differs from the command lines; update it with `FLOTILLA_RECORD=1 cargo test -p flotilla \
+         reference`. Missing lines:\n{}",
         changed.join("\n")
     );
 }

@@ -1,6 +1,4 @@
-//! `flotilla replay`: a recorded machine told the same again, or its decisions judged by another configuration.
-//!
-//! Knows: the order of reading, telling and reporting. Must not know: how entries are written, or how decisions are compared.
+//! `flotilla replay`: feeds recorded events to the scheduler again, or compares the decisions with another configuration.
 
 use std::{path::Path, process::ExitCode, sync::Arc};
 
@@ -25,13 +23,12 @@ use crate::{
     progress::progress,
 };
 
-/// A decision differs from the recorded one.
+/// The exit code if a decision differs from the recorded one.
 const DIFFERS: u8 = 3;
 
-/// So many turns are told between two looks at the bar.
+/// Turns between two updates of the progress bar.
 const LOOK: u64 = 256;
 
-/// Runs `flotilla replay`.
 pub(crate) fn command(args: &ReplayArgs, registry: Registry) -> ExitCode {
     end(replay(args, registry))
 }
@@ -50,7 +47,7 @@ fn replay(args: &ReplayArgs, registry: Registry) -> Result<ExitCode, Failure> {
     };
     tell(&answer.notices);
     print(|out| answer.print(args.output, out))?;
-    // What was replayed before is told anyway.
+    // The report covers the events before the error.
     if let Some(error) = stopped {
         return Err(Failure::input(vec![error.to_string()]));
     }
@@ -58,19 +55,20 @@ fn replay(args: &ReplayArgs, registry: Registry) -> Result<ExitCode, Failure> {
     Ok(if may_differ || answer.is_same() { ExitCode::SUCCESS } else { ExitCode::from(DIFFERS) })
 }
 
-/// What is decided by in the place of what was recorded.
+/// The configuration that replaces the recorded one.
 fn configuration(path: &Path, args: &ReplayArgs, registry: Registry) -> Result<event::Configuration, Failure> {
     let gates = cluster::gates(&args.feature_gates)?;
     let read = cluster::configuration(Some(path), &gates, registry)?;
     if !read.extenders.is_empty() {
-        let why = "flotilla replay calls no extenders, whose answers may change; leave `extenders` out of --config";
+        let why = "flotilla replay calls no extenders, because their answers may change; leave `extenders` out of \
+        --config";
         return Err(Failure::input(vec![why.to_owned()]));
     }
     let generic_workload = gates.enabled("GenericWorkload");
     Ok(event::Configuration { generic_workload, ..event::Configuration::new(1, read.profiles) })
 }
 
-/// Replays exactly what begins at the beginning, and judges decision by decision what does not.
+/// Replays a chain from the recording's start exactly, and compares single decisions of later chains.
 fn again(recording: &Recording, args: &ReplayArgs, registry: Registry, answer: &mut Answer) -> Option<BadRecording> {
     let (first, later) = match recording.chains.split_first() {
         Some((first, later)) if first.is_from_beginning() => (Some(first), later),
@@ -81,13 +79,13 @@ fn again(recording: &Recording, args: &ReplayArgs, registry: Registry, answer: &
         return stopped;
     }
     answer.notices.push(
-        "what does not begin with the coordinator is judged decision by decision, each in the cluster as it was then"
+        "parts without the coordinator's start are compared decision by decision, each in the cluster of that moment"
             .to_owned(),
     );
     judge_all(later, None, args, registry, answer)
 }
 
-/// Tells the same machine the same, up to the first difference.
+/// Feeds the recorded events to a machine, up to the first difference.
 fn exact(chain: &Chain, args: &ReplayArgs, registry: Registry, answer: &mut Answer) -> Option<BadRecording> {
     let bar = progress("{elapsed_precise}  {msg}");
     let mut replayer = Replayer::new(registry);
@@ -105,7 +103,7 @@ fn exact(chain: &Chain, args: &ReplayArgs, registry: Registry, answer: &mut Answ
     answer.take(told)
 }
 
-/// Judges each decision of parts by itself.
+/// Evaluates each decision separately.
 fn judge_all(
     chains: &[Chain],
     configuration: Option<Arc<event::Configuration>>,
@@ -138,7 +136,7 @@ fn judge_all(
     stopped
 }
 
-/// Lets workers of this process answer.
+/// Replays with workers in this process instead of the recorded answers.
 fn rerun(
     recording: &Recording,
     workers: u16,
@@ -163,7 +161,7 @@ fn rerun(
 }
 
 impl Answer {
-    /// Takes what reading says; gives what has stopped it.
+    /// Records how reading ended; returns the error that stopped it.
     fn take(&mut self, told: Result<Ended, BadRecording>) -> Option<BadRecording> {
         match told {
             Ok(Ended::Over(notices)) => self.notices.extend(notices),

@@ -1,4 +1,4 @@
-//! Which module performs which command.
+//! Dispatches commands.
 
 use std::process::ExitCode;
 
@@ -14,7 +14,6 @@ use crate::{
 #[cfg(feature = "cluster")]
 use crate::{preflight, replay, shadow, status, top, trace, up};
 
-/// Runs a command to its end, with these plugins.
 pub(crate) fn run(command: Command, registry: Registry) -> ExitCode {
     match command {
         Command::Simulate(args) => simulate::command(&args, registry),

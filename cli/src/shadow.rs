@@ -1,6 +1,4 @@
-//! `flotilla shadow`: what another scheduler decides beside what would be decided here.
-//!
-//! Knows: the order of connecting, following and reporting, and when it ends. Must not know: how decisions are compared.
+//! `flotilla shadow`: compares another scheduler's decisions with Flotilla's.
 
 use std::{process::ExitCode, time::Duration};
 
@@ -25,10 +23,9 @@ use crate::{
     progress::{log, progress},
 };
 
-/// For the first lists of a large cluster: 150,000 pods at 1,000 a second are 150 s.
+/// The timeout of the first lists of a large cluster: 150,000 pods at 1,000 a second are 150 s.
 const LISTED: Duration = Duration::from_secs(300);
 
-/// Runs `flotilla shadow`.
 pub(crate) fn command(args: &ShadowArgs, registry: Registry) -> ExitCode {
     end(shadow(args, registry).map(|()| ExitCode::SUCCESS))
 }
@@ -42,12 +39,13 @@ fn shadow(args: &ShadowArgs, registry: Registry) -> Result<(), Failure> {
     print(|out| report.print(args.output, out))
 }
 
-/// What is decided by.
+/// The configuration to evaluate with.
 fn configuration(args: &ShadowArgs, registry: Registry) -> Result<event::Configuration, Failure> {
     let gates = cluster::gates(&args.feature_gates)?;
     let read = cluster::configuration(args.config.as_deref(), &gates, registry)?;
     if !read.extenders.is_empty() {
-        let why = "flotilla shadow calls no extenders, whose answers may change; leave `extenders` out of --config";
+        let why = "flotilla shadow calls no extenders, because their answers may change; leave `extenders` out of \
+        --config";
         return Err(Failure::input(vec![why.to_owned()]));
     }
     let mut profiles = read.profiles;
@@ -63,7 +61,7 @@ fn configuration(args: &ShadowArgs, registry: Registry) -> Result<event::Configu
     Ok(event::Configuration { generic_workload, ..event::Configuration::new(1, profiles) })
 }
 
-/// Follows the other scheduler for as long as was asked for.
+/// Follows the other scheduler for the requested period.
 async fn follow(args: &ShadowArgs, registry: Registry, configuration: event::Configuration) -> anyhow::Result<Report> {
     let connection = Connection::open(&args.server).await?;
     let client = connection.watching("shadow").await?;
@@ -72,8 +70,8 @@ async fn follow(args: &ShadowArgs, registry: Registry, configuration: event::Con
     if tokio::time::timeout(LISTED, shadow.wait_synced()).await.is_err() {
         let missing = shadow.unlisted().join(", ");
         anyhow::bail!(
-            "{} has not listed {missing} within {LISTED:?}; flotilla shadow -v says why, and docs/shadow.md has the rights that it \
-             takes",
+            "{} has not listed {missing} within {LISTED:?}; flotilla shadow -v shows why, and docs/tasks/shadow.md lists \
+             the required rights",
             connection.place
         );
     }
@@ -108,7 +106,7 @@ async fn follow(args: &ShadowArgs, registry: Registry, configuration: event::Con
     Ok(report)
 }
 
-/// Returns after the period, and at once for a signal.
+/// Returns after the period, or on a signal.
 async fn over(period: Option<Duration>) {
     let passed = async {
         match period {
@@ -116,7 +114,7 @@ async fn over(period: Option<Duration>) {
             None => std::future::pending().await,
         }
     };
-    // The kubelet ends a pod by SIGTERM.
+    // The kubelet stops a pod with SIGTERM.
     let terminated = async {
         match signal(SignalKind::terminate()) {
             Ok(mut terminations) => _ = terminations.recv().await,

@@ -1,7 +1,4 @@
-//! `flotilla simulate`: pods placed on nodes that are only written down.
-//!
-//! Knows: the order of reading, running and printing, and which exit code each failure has. Must not know: how any of
-//! them is done.
+//! `flotilla simulate`: schedules pods from files.
 
 use std::process::ExitCode;
 
@@ -34,7 +31,6 @@ use output::Answer;
 pub(crate) use page::Simulated;
 use run::Settings;
 
-/// Runs `flotilla simulate`.
 pub(crate) fn command(args: &SimulateArgs, registry: Registry) -> ExitCode {
     crate::output::end(simulate(args, registry))
 }
@@ -54,14 +50,14 @@ fn simulate(args: &SimulateArgs, registry: Registry) -> Result<ExitCode, Failure
     Ok(if fails { ExitCode::from(STAYS_PENDING) } else { ExitCode::SUCCESS })
 }
 
-/// A simulation for the page. `told`: the configuration where no file has one.
+/// A simulation for the page. `told`: the configuration to use without a file.
 pub(crate) fn for_page(args: &SimulateArgs, told: Option<&Text>, registry: Registry) -> Result<Simulated, Failure> {
     let (cluster, outcome, settings) = outcome(args, told, registry)?;
     let figures = Answer::new(&cluster, &outcome, args.workers).figures();
     Ok(Simulated::new(args, figures, cluster, outcome, settings))
 }
 
-/// The cluster as it is read, what came of it, and what it was decided by.
+/// The input cluster, the simulation's result, and the configuration.
 fn outcome(
     args: &SimulateArgs,
     told: Option<&Text>,
@@ -84,7 +80,7 @@ fn outcome(
     Ok((cluster, outcome.map_err(Failure::run)?, settings))
 }
 
-/// The cluster of the files, of a live one and of `--generate`.
+/// The cluster of the files, of a live cluster and of `--generate`.
 fn read(args: &SimulateArgs, profiles: &[Profile], gates: &FeatureGates) -> Result<Cluster, Failure> {
     let inputs = Inputs::of(&args.files, &args.live)?;
     let manifests = Manifests::of(args.output == Format::Html && !args.no_questions);

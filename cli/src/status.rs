@@ -1,6 +1,4 @@
-//! `flotilla status`: who leads, with which workers, and what waits; what is wrong first.
-//!
-//! Knows: the order of asking, judging and printing, and the exit code. Must not know: how any of them is done.
+//! `flotilla status`: shows the leader, the workers, the queues and problems.
 
 use std::{
     io::{self, Write},
@@ -28,7 +26,6 @@ pub(crate) use text::{micros, rate, span};
 
 use args::Format;
 
-/// Runs `flotilla status`.
 pub(crate) fn command(args: &StatusArgs) -> ExitCode {
     end(run(args))
 }
@@ -41,7 +38,6 @@ fn run(args: &StatusArgs) -> Result<ExitCode, Failure> {
     Ok(if report.healthy { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// What asks.
 pub(crate) fn runtime() -> Result<Runtime, Failure> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
     runtime.context("cannot start the async runtime").map_err(Failure::run)

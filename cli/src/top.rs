@@ -1,6 +1,4 @@
-//! `flotilla top`: the same as `flotilla status`, alive.
-//!
-//! Knows: the loop of asking, drawing and listening for keys. Must not know: what is on the screen.
+//! `flotilla top`: a live view of `flotilla status`.
 
 use std::{
     io::{self, IsTerminal as _},
@@ -29,10 +27,9 @@ pub(crate) use args::TopArgs;
 
 use view::View;
 
-/// How long a key may wait for the screen to notice.
+/// The polling interval for keys.
 const KEYS: Duration = Duration::from_millis(100);
 
-/// Runs `flotilla top`.
 pub(crate) fn command(args: &TopArgs) -> ExitCode {
     end(run(args).map(|()| ExitCode::SUCCESS))
 }
@@ -53,13 +50,13 @@ fn run(args: &TopArgs) -> Result<(), Failure> {
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
             ticks.tick().await;
-            // The user has ended it.
+            // The user has quit.
             if tell.send(gather(&connection, &targets).await).is_err() {
                 return;
             }
         }
     });
-    // Gives the terminal back also when something panics.
+    // Restores the terminal on a panic too.
     let mut terminal = ratatui::try_init().context("cannot draw on this terminal").map_err(Failure::run)?;
     let shown = show(&mut terminal, &told);
     ratatui::restore();

@@ -1,6 +1,4 @@
-//! `flotilla trace`: what became of an attempt to place a pod, from the queue through the workers to the bind.
-//!
-//! Knows: the order of finding, reading and printing. Must not know: how any of them is done.
+//! `flotilla trace`: shows the trace of a scheduling attempt.
 
 use std::{
     fs,
@@ -29,18 +27,17 @@ use crate::{
     output::{Failure, end, has_colours, print},
 };
 
-/// A trace as Jaeger tells it, and which part of it was asked for.
 struct Found {
     /// `{"traceID": ..., "spans": [...], "processes": {...}}`.
     trace: Value,
-    /// Only this span and what is part of it, where not all was asked for.
+    /// Show only this span and its descendants.
     within: Option<u64>,
 }
 
-/// The trace of an attempt to place a pod of a live cluster, ready to be shown.
+/// The trace of a scheduling attempt in a live cluster.
 ///
 /// # Errors
-/// That there is none, or which server does not answer; with the next step.
+/// There is no trace, or a server does not answer; with the next step.
 pub(crate) async fn of_live(
     connection: &Connection,
     jaeger: &str,
@@ -51,7 +48,6 @@ pub(crate) async fn of_live(
     Waterfall::new(&found.trace, found.within)
 }
 
-/// Runs `flotilla trace`.
 pub(crate) fn command(args: &TraceArgs) -> ExitCode {
     end(run(args).map(|()| ExitCode::SUCCESS))
 }
@@ -81,7 +77,7 @@ fn run(args: &TraceArgs) -> Result<(), Failure> {
     })
 }
 
-/// As Jaeger's API gives it, so that `-f` reads it back.
+/// In the format of Jaeger's API, so that `-f` reads it back.
 fn json(trace: &Value, out: &mut dyn Write) -> io::Result<()> {
     serde_json::to_writer_pretty(&mut *out, &serde_json::json!({ "data": [trace] }))?;
     writeln!(out)

@@ -1,6 +1,4 @@
-//! `flotilla ui`: the page, served to a browser on the same machine.
-//!
-//! Knows: the order of reading, listening and serving. Must not know: who may ask, how pods are judged, or what the page shows.
+//! `flotilla ui`: serves the page to a browser on the same machine.
 
 use std::{net::Ipv4Addr, process::ExitCode};
 
@@ -22,7 +20,6 @@ pub(crate) use args::{EXAMPLES, UiArgs};
 
 use content::Source;
 
-/// Runs `flotilla ui`.
 pub(crate) fn command(args: &UiArgs, registry: Registry) -> ExitCode {
     crate::output::end(ui(args, registry).map(|()| ExitCode::SUCCESS))
 }

@@ -1,6 +1,4 @@
-//! `flotilla up` and `flotilla down`: a cluster in one command, and its end.
-//!
-//! Knows: which process does what, and which exit code each end has. Must not know: how any of it is done.
+//! `flotilla up` and `flotilla down`: start and stop a local cluster.
 
 use std::{
     env,
@@ -33,28 +31,24 @@ use running::Running;
 use state::{State, StateFolder};
 use supervise::Notebook;
 
-/// What the flags or the configuration have wrong.
+/// Invalid flags or configuration.
 const BAD_INPUT: u8 = 2;
-/// As a shell says of a program that SIGINT ended.
+/// The exit code of a shell for a program stopped by SIGINT.
 const INTERRUPTED: u8 = 130;
 
-/// How it went, where nothing failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Outcome {
-    /// The cluster was up and has been ended.
     Ended,
-    /// The cluster is up, in the background.
     Detached,
-    /// It was ended before it was up.
+    /// The user stopped it before it was up.
     Interrupted,
 }
 
-/// Runs `flotilla up`.
 pub(crate) fn up(args: &UpArgs, registry: Registry) -> ExitCode {
     let teller: Arc<dyn Teller> = if args.supervisor { Arc::new(Wire::new()) } else { Arc::new(Screen::new()) };
     let plan = match Plan::new(args, registry) {
         Ok((plan, warnings)) => {
-            // The process in front has said so already.
+            // The foreground process has printed them.
             warnings.into_iter().filter(|_| !args.supervisor).for_each(|what| teller.tell(Note::Line { what }));
             plan
         }
@@ -73,7 +67,6 @@ pub(crate) fn up(args: &UpArgs, registry: Registry) -> ExitCode {
     }
 }
 
-/// Runs `flotilla down`.
 pub(crate) fn down() -> ExitCode {
     match folders::state().and_then(|folder| down::down(&StateFolder::new(folder))) {
         Ok(()) => ExitCode::SUCCESS,
@@ -93,12 +86,12 @@ fn run(args: &UpArgs, plan: &Plan, teller: &Arc<dyn Teller>) -> anyhow::Result<O
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.context("cannot start the async runtime")?;
     if args.detach {
-        // For the process in the background to take.
+        // The background process locks it.
         drop(lock);
         return runtime.block_on(detach::detach(args, &folder, |running| print(running, true)));
     }
     if args.supervisor {
-        // An interrupt from the keyboard, or the end of the terminal that started it, must not end it.
+        // The background process must survive Ctrl-C and the end of the terminal.
         rustix::process::setsid().context("cannot leave the session of the terminal")?;
     }
     let since = jiff::Zoned::now().strftime("%Y-%m-%d %H:%M").to_string();
@@ -118,7 +111,7 @@ fn print(running: &Running, detached: bool) {
     _ = write!(io::stdout(), "\n{}", running.summary(&program(), detached));
 }
 
-/// Why a second cluster is refused, and what to do about the first.
+/// Why a second cluster cannot start, and how to stop the first.
 fn is_up_already(state: Option<&State>) -> anyhow::Error {
     let program = program();
     let Some(State { supervisor, since, running, .. }) = state else {
@@ -137,7 +130,7 @@ fn is_up_already(state: Option<&State>) -> anyhow::Error {
     }
 }
 
-/// How this program was called, so that what it says can be typed.
+/// The program as the user called it, for commands in messages.
 fn program() -> String {
     let called = env::args_os().next();
     called.map_or_else(|| "flotilla".to_owned(), |called| running::quoted(called.as_ref()))

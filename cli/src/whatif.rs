@@ -1,7 +1,4 @@
-//! `flotilla whatif`: what a change would do before it is made.
-//!
-//! Knows: the order of reading, changing, simulating and comparing, and which exit code each outcome has. Must not know: how any
-//! of them is done.
+//! `flotilla whatif`: simulates a change and compares the cluster without and with it.
 
 use std::{collections::BTreeMap, process::ExitCode};
 
@@ -35,10 +32,10 @@ use plan::Plan;
 use side::Side;
 use survey::{Key, Survey, key};
 
-/// What the messages of this command call it.
+/// The command's name in messages.
 const NAME: &str = "flotilla whatif";
 
-/// The objects that are applied, with the templates of their pods.
+/// The objects that are applied, with their pod templates.
 #[derive(Default)]
 struct Applied(BTreeMap<Key, Option<Value>>);
 
@@ -54,7 +51,6 @@ impl Edit for Applied {
     }
 }
 
-/// Runs `flotilla whatif`.
 pub(crate) fn command(args: &WhatifArgs, registry: Registry) -> ExitCode {
     crate::output::end(whatif(args, registry))
 }
@@ -73,7 +69,7 @@ fn whatif(args: &WhatifArgs, registry: Registry) -> Result<ExitCode, Failure> {
     Ok(if args.fail_on.iter().any(fails) { ExitCode::from(STAYS_PENDING) } else { ExitCode::SUCCESS })
 }
 
-/// Both sides, decided. `told`: the configuration where no file has one.
+/// Simulates both sides. `told`: the configuration to use without a file.
 pub(crate) fn compared(args: &WhatifArgs, told: Option<&Text>, registry: Registry) -> Result<Compared, Failure> {
     log(args.verbose);
     let gates = cluster::gates(&args.feature_gates)?;

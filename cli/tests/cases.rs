@@ -1,16 +1,16 @@
-//! `flotilla` as a person runs it: files and flags in, text, data and an exit code out.
+//! Runs `flotilla` with files and flags, and compares output and exit code.
 //!
-//! The commands and all that they print are in `cases/`, a file for each command; `FLOTILLA_RECORD=1` writes them again. A folder with the
-//! name of such a file has files that its cases share.
+//! The commands and their output are in `cases/`, one file for each command; `FLOTILLA_RECORD=1` rewrites them. A folder with the name of
+//! such a file has files that its cases share.
 //!
-//! `| placements` shows where `simulate` places each pod, and why the others are pending; `| yaml` shows JSON in more lines.
+//! `| placements` shows the node or message of each pod; `| yaml` shows JSON as YAML.
 
 use std::{fs, path::Path};
 
 use flotilla_cases::console::Console;
 use serde_json::Value;
 
-/// One line for each pod: its node, or the message with which it is pending.
+/// One line for each pod: its node, or its message.
 fn placements(json: &str) -> String {
     let Ok(answer) = serde_json::from_str::<Value>(json) else { return json.to_owned() };
     let placements = answer["placements"].as_array().expect("a list").iter();
@@ -23,7 +23,7 @@ fn placements(json: &str) -> String {
     placements.map(line).collect()
 }
 
-/// Each line of JSON as a document of YAML.
+/// Each line of JSON as a YAML document.
 fn yaml(json: &str) -> String {
     let values = serde_json::Deserializer::from_str(json).into_iter::<Value>();
     let document = |value: Value| serde_yaml::to_string(&value).expect("YAML");
@@ -31,7 +31,6 @@ fn yaml(json: &str) -> String {
     documents.map_or_else(|_| json.to_owned(), |documents| documents.join("---\n"))
 }
 
-/// Runs every case of a file in `cases/`.
 fn check(name: &str) {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut console = Console::new(env!("CARGO_BIN_EXE_flotilla"))

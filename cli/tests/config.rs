@@ -1,4 +1,4 @@
-//! `flotilla config`, `completion` and `man` where files are written or outputs compared; all others are in `cases/config.txt`.
+//! `flotilla config`, `completion` and `man` with written files or compared outputs; all other cases are in `cases/config.txt`.
 
 #[path = "support/program.rs"]
 mod program;
@@ -15,14 +15,14 @@ use serde_json::{Value, json};
 
 const HEADER: &str = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n";
 
-/// A custom scheduler, as tutorials write it.
+/// A typical custom scheduler.
 const OWN: &str = include_str!("cases/config/own.yaml");
 
 const OLD: &str = include_str!("cases/config/old.yaml");
 
 const TWO: &str = include_str!("cases/config/two.yaml");
 
-/// Runs `flotilla` among `files`, with nothing on its standard input.
+/// Runs `flotilla` in a folder with `files`, without standard input.
 fn among(files: &[(&str, &str)], arguments: &[&str]) -> (Option<i32>, String, String) {
     let directory = tempfile::tempdir().expect("a directory");
     for (name, text) in files {
@@ -35,7 +35,7 @@ fn said(code: i32, stdout: &str, stderr: &str) -> (Option<i32>, String, String) 
     (Some(code), stdout.to_owned(), stderr.to_owned())
 }
 
-/// A file that kube-scheduler would accept and this version cannot run, whatever this version lacks.
+/// A configuration that kube-scheduler accepts and this version cannot run.
 fn lacking() -> String {
     let lacking = PLUGINS.iter().find(|plugin| !plugin.built);
     let name = lacking.expect("a plugin that is not built; once there is none, this test can go").name;
@@ -94,7 +94,7 @@ fn what_is_shown_is_a_configuration_of_the_same_effect() {
     assert_eq!(serde_yaml::from_str::<Value>(&yaml).expect("YAML"), json);
     let files = [("a.yaml", TWO), ("b.yaml", yaml.as_str())];
     let (code, stdout, _) = among(&files, &["config", "diff", "a.yaml", "b.yaml"]);
-    assert_eq!((code, stdout.as_str()), (Some(0), "a.yaml and b.yaml are written differently and come to the same\n"));
+    assert_eq!((code, stdout.as_str()), (Some(0), "a.yaml and b.yaml differ in form and have the same effect\n"));
 }
 
 #[test]

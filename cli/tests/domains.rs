@@ -1,5 +1,5 @@
-//! Default spread constraints, and affinity between pods, through `flotilla explain` and `flotilla simulate`: what they
-//! need of namespaces, services and controllers comes from the files.
+//! Default spread constraints and inter-pod affinity in `flotilla explain` and `flotilla simulate`, with namespaces, services and
+//! controllers from files.
 
 #[path = "support/program.rs"]
 mod program;
@@ -9,7 +9,6 @@ use std::fs;
 use program::flotilla;
 use serde_json::Value;
 
-/// Two zones of two nodes each.
 const NODES: &str = "\
 kind: Node
 metadata: {name: a1, labels: {topology.kubernetes.io/zone: a}}
@@ -28,7 +27,7 @@ metadata: {name: b2, labels: {topology.kubernetes.io/zone: b}}
 status: {allocatable: {cpu: 8, memory: 16Gi, pods: 20}}
 ";
 
-/// The standard output of a command on a file, which is the same to the byte for 1, 2 and 7 workers.
+/// The standard output of a command on a file, which must be identical for 1, 2 and 7 workers.
 fn run(command: &str, input: &str, flags: &[&str]) -> String {
     let directory = tempfile::tempdir().expect("a directory");
     fs::write(directory.path().join("in.yaml"), format!("{NODES}{input}")).expect("a file");
@@ -36,7 +35,7 @@ fn run(command: &str, input: &str, flags: &[&str]) -> String {
         let arguments = [&[command, "-f", "in.yaml", "--workers", workers], flags].concat();
         let (code, answer, said) = flotilla(directory.path(), &arguments);
         assert_eq!(code, Some(0), "{said}");
-        // `simulate` tells by how many workers it was done, and how fast.
+        // The output of `simulate` contains the number of workers and times.
         if command == "simulate" { placements(&answer) } else { answer }
     });
     assert!(told[0] == told[1] && told[0] == told[2], "{}\n{}\n{}", told[0], told[1], told[2]);
@@ -54,13 +53,13 @@ fn explain(input: &str) -> Vec<Value> {
     told.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
 }
 
-/// Node by node a plugin's part in the score before normalising; `null` where it has none.
+/// The raw score of a plugin for each node; `null` where it has none.
 fn raw<'a>(answer: &'a Value, plugin: &str) -> Vec<(&'a str, Option<i64>)> {
     let nodes = answer["nodes"].as_array().expect("a list").iter();
     nodes.map(|node| (node["node"].as_str().expect("a name"), node["raw"][plugin].as_i64())).collect()
 }
 
-/// Node by node who refused it.
+/// The rejecting plugin of each node.
 fn refused(answer: &Value) -> Vec<(&str, &str)> {
     let nodes = answer["nodes"].as_array().expect("a list").iter();
     nodes.map(|node| (node["node"].as_str().expect("a name"), node["plugin"].as_str().expect("a name"))).collect()
@@ -122,7 +121,7 @@ fn a_service_of_another_namespace_selects_nothing_here() {
     assert_eq!(raw(&explain(&input)[0], "PodTopologySpread")[0].1, None);
 }
 
-/// A pod that must be near to one of a namespace with a label.
+/// A pod with affinity to pods in namespaces with a label.
 const NEAR: &str = "\
 ---
 kind: Namespace
@@ -153,7 +152,7 @@ fn affinity_reaches_into_the_namespaces_that_its_selector_selects() {
     let answer = &explain(NEAR)[0];
     let affinity = "InterPodAffinity";
     assert_eq!(refused(answer), [("a1", affinity), ("a2", affinity), ("b1", ""), ("b2", "")]);
-    // A namespace has its name as a label, also where no file holds it.
+    // A namespace has its name as a label, even if no file contains it.
     let by_name = NEAR.replace("{team: storage}}\n        top", "{kubernetes.io/metadata.name: lab}}\n        top");
     let answer = &explain(&by_name)[0];
     assert_eq!(refused(answer), [("a1", ""), ("a2", ""), ("b1", affinity), ("b2", affinity)]);
@@ -167,7 +166,7 @@ fn affinity_reaches_into_the_namespaces_that_its_selector_selects() {
     assert!(!told.contains("It would fit"), "{told}");
 }
 
-/// A pod that stands in zone `a` and wants no web pod of a test namespace there; and two that wait.
+/// A bound pod in zone `a` with anti-affinity to web pods of a test namespace, and two pending pods.
 const APART: &str = "\
 ---
 kind: Namespace
@@ -207,8 +206,8 @@ fn a_standing_pod_refuses_others_by_its_anti_affinity() {
     let reason = "2 node(s) didn't satisfy existing pods anti-affinity rules";
     assert!(answers[2]["message"].as_str().is_some_and(|message| message.contains(reason)), "{}", answers[2]);
     let told = run("explain", APART, &["--pod", "test/picky"]);
-    assert!(told.contains("no pod whose anti-affinity over topology.kubernetes.io/zone refuses it"), "{told}");
-    // A node of zone b with the label of zone a would be in the zone that refuses the pod.
+    assert!(told.contains("no pod with anti-affinity over topology.kubernetes.io/zone that excludes it"), "{told}");
+    // A node of zone b with the label of zone a would be in the zone that rejects the pod.
     assert!(!told.contains("It would fit"), "{told}");
 }
 
@@ -224,7 +223,7 @@ fn a_pod_that_only_waits_keeps_no_pod_away() {
     );
 }
 
-/// A zone that holds two pods more than the other.
+/// A zone with two more pods than the other.
 const SKEWED: &str = "\
 ---
 kind: Pod

@@ -1,6 +1,6 @@
-//! The module that the page asks belongs to the sources, and has nothing in it that the page would have to give it.
+//! The page's module matches the sources and has no imports.
 //!
-//! With `FLOTILLA_RECORD=1`, as `cargo xtask page-engine` runs it, the module is made anew.
+//! With `FLOTILLA_RECORD=1`, as set by `cargo xtask page-engine`, the module is built again.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -13,12 +13,12 @@ use miniz_oxide::{deflate::compress_to_vec_zlib, inflate::decompress_to_vec_zlib
 use ring::digest::{Context, SHA256};
 
 const MODULE: &str = "cli/assets/engine.wasm.zlib";
-/// What the module was made of, in a line each: the digest of all, and how many bytes the module has.
+/// The digest of the module's sources, and the size of the module.
 const RECORD: &str = "cli/assets/engine.txt";
 const MANIFEST: &str = "cli/engine/Cargo.toml";
 const LOCK: &str = "cli/engine/Cargo.lock";
 
-/// Our crates that are in it, and where they are.
+/// The workspace crates in the module, and their directories.
 const CRATES: [(&str, &str); 9] = [
     ("flotilla-account", "cli/account"),
     ("flotilla-cel", "framework/cel"),
@@ -42,7 +42,7 @@ fn read(path: &str) -> String {
     fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-/// The packages of a lock: the version of each, and whether it comes from a registry.
+/// The packages of a lock file: version, and whether it is from a registry.
 fn packages(lock: &str) -> BTreeSet<(String, String, bool)> {
     let value = |block: &str, key: &str| {
         let line = block.lines().find_map(|line| line.strip_prefix(&format!("{key} = \"")))?;
@@ -53,7 +53,7 @@ fn packages(lock: &str) -> BTreeSet<(String, String, bool)> {
     lock.split("[[package]]").filter_map(package).collect()
 }
 
-/// The code of a file: no comments, and none of the tests at its end, so that another word in either makes no other module.
+/// The code of a file without comments and the tests at its end, because these do not change the module.
 fn code(text: &str) -> String {
     let mut lines = text.lines().peekable();
     let mut code = String::new();
@@ -70,7 +70,7 @@ fn code(text: &str) -> String {
     code
 }
 
-/// The files of Rust below a folder, but those of tests.
+/// The Rust files below a folder, except tests.
 fn sources(folder: &Path, found: &mut BTreeMap<String, String>) {
     for entry in fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display())) {
         let path = entry.expect("an entry").path();
@@ -85,7 +85,7 @@ fn sources(folder: &Path, found: &mut BTreeMap<String, String>) {
     }
 }
 
-/// The digest of everything that the module is made of: our code, the manifests, the versions of all else, and the compiler.
+/// The digest of the module's inputs: code, manifests, versions of dependencies, and the compiler.
 fn digest() -> String {
     let lock = read(LOCK);
     let names: BTreeSet<String> = packages(&lock).into_iter().map(|(name, ..)| name).collect();
@@ -97,7 +97,7 @@ fn digest() -> String {
         let text = read(&manifest);
         parts.insert(manifest, text.split("[dev-dependencies]").next().unwrap_or_default().to_owned());
     }
-    // Of the workspace, with which features each of them is compiled.
+    // Features of workspace dependencies.
     let of = |line: &&str| line.split_once([' ', '.']).is_some_and(|(name, _)| names.contains(name));
     parts.insert("Cargo.toml".to_owned(), read("Cargo.toml").lines().filter(of).collect::<Vec<_>>().join("\n"));
     let mut context = Context::new(&SHA256);
@@ -107,7 +107,7 @@ fn digest() -> String {
     context.finish().as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Builds the module, the same on any machine: paths of the machine that builds are not in it.
+/// Builds the module reproducibly, without paths of this machine.
 fn build() -> Vec<u8> {
     let root = root().canonicalize().expect("the repository");
     let home = env::var_os("CARGO_HOME").map(PathBuf::from);
@@ -128,7 +128,7 @@ fn build() -> Vec<u8> {
     fs::read(folder.join("wasm32-unknown-unknown/release/flotilla_engine.wasm")).expect("the module")
 }
 
-/// An unsigned number in LEB128, and the rest.
+/// Reads an unsigned LEB128 number; also returns the rest.
 fn number(bytes: &[u8]) -> (usize, &[u8]) {
     let (mut value, mut shift) = (0, 0);
     for (at, byte) in bytes.iter().enumerate() {
@@ -141,7 +141,7 @@ fn number(bytes: &[u8]) -> (usize, &[u8]) {
     panic!("a number without an end")
 }
 
-/// The sections of a module by their numbers; those of its own making, which say nothing to a browser, have the number 0.
+/// The sections of a module by number; custom sections have number 0.
 fn sections(module: &[u8]) -> Vec<(u8, &[u8])> {
     assert_eq!(module.get(..8), Some(&b"\0asm\x01\0\0\0"[..]), "it is a module");
     let (mut rest, mut found) = (&module[8..], Vec::new());
@@ -181,7 +181,7 @@ fn the_module_of_the_page_is_made_of_the_sources() {
     assert_eq!(
         read(RECORD),
         expected,
-        "the page would answer otherwise than the commands: make its module anew with `cargo xtask page-engine`"
+        "the page's module does not match the sources: build it again with `cargo xtask page-engine`"
     );
     eprintln!("the module has {} bytes, {} of them packed", module.len(), packed.len());
     assert!(packed.len() <= MOST_BYTES, "{} bytes are more than a report should grow by", packed.len());

@@ -1,4 +1,4 @@
-//! `flotilla explain` where its output is compared with another one; all others are in `cases/explain.txt`.
+//! `flotilla explain` with compared outputs; all other cases are in `cases/explain.txt`.
 
 #[path = "support/program.rs"]
 mod program;
@@ -8,10 +8,9 @@ use std::{fs, path::Path};
 use program::flotilla;
 use serde_json::Value;
 
-/// A node of each kind, and a pod of each kind.
 const CLUSTER: &str = include_str!("cases/explain/cluster.yaml");
 
-/// Runs a command on one file called `in.yaml`: the exit code, and both outputs.
+/// Runs a command on a file `in.yaml`; returns the exit code and both outputs.
 fn run(command: &str, input: &str, flags: &[&str]) -> (Option<i32>, String, String) {
     let directory = tempfile::tempdir().expect("a directory");
     fs::write(directory.path().join("in.yaml"), input).expect("a file");
@@ -106,7 +105,7 @@ fn a_large_cluster_is_cut_with_a_word_on_how_much_is_left_out() {
     let pod = "kind: Pod\nmetadata: {name: p}\nspec: {containers: [{name: c, resources: {requests: {cpu: 6}}}]}\n";
     let (_, text, _) = run("explain", &format!("{nodes}{pod}"), &[]);
     assert!(text.starts_with("default/p: fits 20 of 40 nodes, of which 20 are equally good\n"), "{text}");
-    assert!(text.contains("\n... and 10 more nodes would do; -o wide shows all\n"), "{text}");
+    assert!(text.contains("\n... and 10 more feasible nodes; -o wide shows all\n"), "{text}");
     let nearest = "NodeResourcesFit  20     Insufficient cpu  1 more cpu than its 5  n04, n09, n14, n19\n";
     assert!(text.contains(nearest) && text.contains(" ...                    and 8 more\n"), "{text}");
     let (_, wide, _) = run("explain", &format!("{nodes}{pod}"), &["-o", "wide"]);

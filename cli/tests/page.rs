@@ -1,7 +1,6 @@
-//! The page in a real browser: every view, by pointer and by keyboard. Without Chromium there is nothing to show it, and each test
-//! says so and passes.
+//! The page in a real browser: every view, by pointer and by keyboard. Without Chromium each test prints a message and passes.
 //!
-//! With `FLOTILLA_RECORD=1` the pictures in `docs/images` are made anew.
+//! With `FLOTILLA_RECORD=1` it writes the pictures in `docs/images`.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -25,7 +24,7 @@ use browser::Browser;
 
 const WINDOW: (u32, u32) = (1440, 900);
 
-/// A cluster whose names are markup, and whose labels end scripts.
+/// A cluster with markup in names, and labels that end scripts.
 const HOSTILE: &str = r#"
 apiVersion: v1
 kind: Node
@@ -54,7 +53,7 @@ fn flotilla(args: &[&str]) -> Vec<u8> {
     output.stdout
 }
 
-/// A report in a file, and its address.
+/// A report in a file, and its URL.
 fn report(args: &[&str]) -> (TempDir, String) {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("report.html");
@@ -86,7 +85,7 @@ fn text(browser: &mut Browser, selector: &str) -> String {
     text.as_str().unwrap_or_default().to_owned()
 }
 
-/// Everything that can be operated has a name for those who do not see it.
+/// Every control has an accessible name.
 fn assert_named(browser: &mut Browser) {
     let tree = browser.call("Accessibility.getFullAXTree", json!({}));
     let nodes = tree["nodes"].as_array().cloned().unwrap_or_default();
@@ -141,7 +140,7 @@ fn a_pending_pod_leads_to_its_reason_and_to_what_would_help() {
     assert_named(&mut browser);
     record("page-pod.png", &browser.picture());
 
-    // One reason's nodes, then one of them, and back.
+    // Open a reason's nodes, then one of them, and go back.
     browser.click("document.querySelector('.group')");
     browser.wait("document.querySelectorAll('.sheet .row').length < 8");
     browser.click("document.querySelector('.sheet .row')");
@@ -183,7 +182,7 @@ fn everything_can_be_reached_without_a_pointer() {
     let at = |name: &str| stops.iter().position(|stop| stop == name);
     assert!(at("tile") < at("map") && at("map") < at("tab-pending") && at("tab-pending") < at("table"), "{stops:?}");
 
-    // The map: the second node, opened.
+    // The map: open the second node.
     browser.value("document.getElementById('map').focus()");
     browser.press(&["Home", "ArrowRight"]);
     let told = browser.value(
@@ -195,14 +194,14 @@ fn everything_can_be_reached_without_a_pointer() {
     browser.wait("document.activeElement.id === 'subjectname'");
     browser.press(&["Escape"]);
 
-    // The table: the last pending pod, opened, and back with the focus in the table.
+    // The table: open the last pending pod, and return with the focus in the table.
     browser.wait("document.activeElement.className === 'table'");
     browser.press(&["End", "Enter"]);
     browser.wait("location.hash.startsWith('#pod=')");
     browser.press(&["Escape"]);
     browser.wait("document.activeElement.className === 'table'");
 
-    // A resource, by arrow; the other theme, by Enter.
+    // Select a resource with an arrow key, and the other theme with Enter.
     browser.value("document.querySelector('[role=radio].tile').focus()");
     browser.press(&["ArrowRight"]);
     browser.wait("document.getElementById('legend').innerText.includes('memory')");
@@ -214,7 +213,7 @@ fn everything_can_be_reached_without_a_pointer() {
     assert_eq!(browser.complaints, [] as [&str; 0]);
 }
 
-/// A change after which pods move, stay pending, are new and are gone, with a node more and one less.
+/// Changes that move, add and remove pods, leave some pending, and add and remove a node.
 const CHANGES: [&str; 9] = [
     "-f",
     "examples/shop",
@@ -256,7 +255,7 @@ fn what_a_change_does_is_shown_before_and_after() {
     browser.wait("document.documentElement.dataset.theme === 'light'");
     record("whatif-light.png", &browser.picture());
 
-    // One kind of change, one of its pods, and the side before.
+    // Select one kind of change, one of its pods, and the side before.
     browser.click("document.getElementById('change-pending')");
     browser.wait("[...document.querySelectorAll('#panel .row')].every((row) => row.innerText.includes('pending'))");
     browser.click("document.querySelector('#panel .row')");
@@ -264,7 +263,7 @@ fn what_a_change_does_is_shown_before_and_after() {
     assert!(text(&mut browser, ".note.warn").contains("nodes are available"), "{}", text(&mut browser, ".note"));
     browser.press(&["Escape"]);
     browser.wait("location.hash === '#changes'");
-    // A node that is gone has no pods after the changes, and its own before them.
+    // A removed node has no pods after the changes, and its pods before.
     browser.value("location.hash = '#node=small-c'");
     browser.wait("document.querySelector('.detail') !== null");
     assert!(text(&mut browser, ".detail").contains("not there after"), "{}", text(&mut browser, ".detail"));
@@ -274,7 +273,7 @@ fn what_a_change_does_is_shown_before_and_after() {
     );
     assert_eq!(browser.complaints, [] as [&str; 0]);
 
-    // The same from a server, which judges pods that were placed, too.
+    // The server also evaluates placed pods.
     let server = Server::start(&CHANGES);
     browser.open(&format!("{}#pods", server.url));
     browser.click("[...document.querySelectorAll('.row')].find((row) => row.innerText.includes('edge-a'))");
@@ -282,7 +281,7 @@ fn what_a_change_does_is_shown_before_and_after() {
     assert_eq!(browser.complaints, [] as [&str; 0]);
 }
 
-/// A pod that only some nodes of the shop take, of which one is best.
+/// A pod that is feasible on some nodes of the shop, with one best node.
 const NEW_POD: &str = "\
 apiVersion: v1
 kind: Pod
@@ -296,7 +295,7 @@ spec:
     resources: {requests: {cpu: \"3\", memory: 6Gi}}
 ";
 
-/// What `flotilla explain` says of a pod in these files: whether each node would do, with its total, and the nodes that are best.
+/// The answer of `flotilla explain` about a pod: the total of each node, `None` if infeasible, and the best nodes.
 fn explained(files: &[&Path], pod: &str) -> (BTreeMap<String, Option<i64>>, BTreeSet<String>) {
     let mut args: Vec<String> = ["explain", "--pod", pod, "-o", "json"].map(str::to_owned).to_vec();
     args.extend(files.iter().flat_map(|file| ["-f".to_owned(), file.display().to_string()]));
@@ -308,7 +307,7 @@ fn explained(files: &[&Path], pod: &str) -> (BTreeMap<String, Option<i64>>, BTre
     (nodes, answer["best"].as_array().expect("the best").iter().map(text).collect())
 }
 
-/// The same of the page, as it stands in its table and above it.
+/// The page's answer, from its table and heading.
 fn answered(browser: &mut Browser) -> (BTreeMap<String, Option<i64>>, BTreeSet<String>) {
     let rows = browser.value("[...document.querySelectorAll('.sheet .row')].map((row) => [row.children[0].innerText.trim(), row.children[1].innerText.replace(/,/g, '')])");
     let rows: Vec<(String, String)> = serde_json::from_value(rows).expect("names and totals");
@@ -317,7 +316,7 @@ fn answered(browser: &mut Browser) -> (BTreeMap<String, Option<i64>>, BTreeSet<S
     (rows.into_iter().map(|(node, total)| (node, total.parse().ok())).collect(), names.into_iter().collect())
 }
 
-/// Writes a question over the one that is there, and asks it; with the keyboard alone.
+/// Replaces the question and submits it, by keyboard only.
 fn ask(browser: &mut Browser, question: &str) {
     browser.value("document.getElementById('question').focus()");
     browser.press_with_ctrl("a", 65, &["selectAll"]);
@@ -336,7 +335,7 @@ fn a_saved_report_answers_new_questions() {
     let expected = explained(&[Path::new("examples/shop"), &file], "shop/cache-0");
     assert_eq!((expected.0.len(), expected.1.len()), (8, 1), "{expected:?}");
 
-    // To the sheet with arrow keys, into the text with Tab.
+    // Go to the sheet with arrow keys, and into the text with Tab.
     browser.prefer("light");
     browser.open(&url);
     browser.wait("document.querySelectorAll('#panel .row').length > 5");
@@ -358,7 +357,7 @@ fn a_saved_report_answers_new_questions() {
     browser.value("document.getElementById('sheet').scrollTop = 0");
     record("ask-dark.png", &browser.picture());
 
-    // The node that it goes to is removed, and then another one comes.
+    // Remove the best node; the pod goes to another one.
     let best = expected.1.iter().next().expect("a node").clone();
     browser.value("document.getElementById('asknode').focus()");
     browser.insert(&best);
@@ -379,7 +378,6 @@ fn a_saved_report_answers_new_questions() {
         browser.requests
     );
 
-    // A server's page has the same module.
     let server = Server::start(&["-f", "examples/shop"]);
     browser.open(&format!("{}#ask", server.url));
     ask(
@@ -409,7 +407,7 @@ fn a_pending_pod_is_changed_in_the_page_and_asked_about_again() {
     let without: Vec<&str> = manifest.lines().filter(|line| !line.contains("example.com/gpu: ")).collect();
     ask(&mut browser, &without.join("\n"));
     assert!(text(&mut browser, ".asked .word").starts_with("goes to "), "{}", text(&mut browser, ".asked"));
-    // Without a text the pods are asked about that stay pending in the report.
+    // Without a text the page evaluates the pending pods of the report.
     ask(&mut browser, " ");
     assert_eq!(browser.value("document.querySelectorAll('.asked').length"), json!(6));
     assert_eq!(browser.complaints, [] as [&str; 0]);
@@ -435,14 +433,14 @@ fn a_question_that_makes_no_sense_is_told_with_its_place() {
         let wrong = text(&mut browser, "#wrong, .asking .note");
         assert!(wrong.contains(place) && wrong.contains(words), "{question}: {wrong}");
     }
-    // The place is a button that leads there.
+    // The position is a link to the text.
     browser.value("document.querySelector('#wrong button').focus()");
     browser.press(&["Enter"]);
     assert_eq!(browser.value("document.activeElement.id + document.activeElement.selectionStart"), json!("question6"));
     assert_eq!(browser.complaints, [] as [&str; 0]);
 }
 
-/// Where a cluster has secrets that no scheduler reads.
+/// A cluster with secrets that no scheduler reads.
 const SECRETIVE: &str = r#"
 apiVersion: v1
 kind: Node
@@ -553,7 +551,7 @@ fn five_thousand_nodes_are_drawn_smoothly() {
     browser.click("document.querySelector('#panel .row')");
     browser.wait("document.querySelector('.note.help') !== null");
     record("page-5000.png", &browser.picture());
-    // The pointer over the map, a frame for each place.
+    // Move the pointer over the map, one frame for each position.
     let frame_ms = browser.value(
         "(async () => {
           const map = document.getElementById('map');
@@ -568,13 +566,13 @@ fn five_thousand_nodes_are_drawn_smoothly() {
     );
     let frame_ms = frame_ms.as_f64().expect("a number");
     eprintln!("a frame takes {frame_ms:.1} ms, the file {bytes} bytes");
-    // A screen shows one every 16.7 ms; a busy machine without a graphics card is given six times that.
+    // A display shows a frame every 16.7 ms; a busy machine without a GPU gets six times that.
     assert!(frame_ms < 100.0, "a frame takes {frame_ms} ms");
     assert!(bytes < 16 << 20, "the file has {bytes} bytes");
     assert_eq!(browser.complaints, [] as [&str; 0]);
 }
 
-/// `flotilla ui`, ended with it.
+/// Runs `flotilla ui`; dropping it stops the process.
 struct Server {
     process: Child,
     url: String,
@@ -591,18 +589,18 @@ impl Server {
         Self { process, url: url.trim().to_owned() }
     }
 
-    /// The host and the port, and the path under which the server answers.
+    /// Host with port, and the path prefix of the server.
     fn address(&self) -> (&str, &str) {
         let address = self.url.trim_start_matches("http://");
         address.split_at(address.find('/').expect("a path"))
     }
 
-    /// The answer to a request with these lines, whose path is put under that of the server.
+    /// Sends a request with these lines; its path is relative to the server's prefix.
     fn ask(&self, request: &str) -> String {
         self.ask_outside(&request.replacen(" /", &format!(" {}", self.address().1), 1))
     }
 
-    /// The answer to a request with these lines.
+    /// Sends a request with these lines.
     fn ask_outside(&self, request: &str) -> String {
         let (address, _) = self.address();
         let mut stream = TcpStream::connect(address).expect("the server listens");
@@ -625,7 +623,7 @@ impl Drop for Server {
 fn the_server_answers_under_the_printed_address_only_and_judges_any_pod() {
     let server = Server::start(&["-f", "examples/shop"]);
     assert!(server.url.starts_with("http://127.0.0.1:"), "{}", server.url);
-    // Another user of this machine knows the port at most.
+    // Another user of this machine knows at most the port.
     for path in ["/", "/account/1/0", "/live", "/00000000000000000000000000000000/", "/favicon.ico"] {
         let answer = server.ask_outside(&format!("GET {path} HTTP/1.1\r\nHost: HERE"));
         assert!(answer.starts_with("HTTP/1.1 403"), "{path}: {answer}");
@@ -637,7 +635,7 @@ fn the_server_answers_under_the_printed_address_only_and_judges_any_pod() {
         "{}",
         page.get(..900).unwrap_or(&page)
     );
-    // Accounts are asked for by the page that they are for.
+    // Accounts are only for the page that requests them.
     let made = page.split_once("\"madeMs\":").and_then(|(_, rest)| rest.split_once(',')).expect("a time").0;
     for (request, expected) in [
         ("GET / HTTP/1.1\r\nHost: rebound.example", "HTTP/1.1 403"),
@@ -654,7 +652,7 @@ fn the_server_answers_under_the_printed_address_only_and_judges_any_pod() {
         assert!(answer.starts_with(expected), "{request}: {answer}");
         assert!(answer.contains("frame-ancestors 'none'"), "{request}: {answer}");
     }
-    // A pod that stood on its node from the start, twice: it was put back in between.
+    // Ask twice about a bound pod, because each evaluation removes it from its node and adds it again.
     let account = format!("GET /account/{made}/0 HTTP/1.1\r\nHost: HERE");
     let first = server.ask(&account);
     let body = |answer: &str| answer.split_once("\r\n\r\n").map(|(_, body)| body.to_owned());
@@ -665,7 +663,7 @@ fn the_server_answers_under_the_printed_address_only_and_judges_any_pod() {
     browser.open(&format!("{}#pods", server.url));
     browser.click("[...document.querySelectorAll('.row')].find((row) => row.innerText.includes('shop/web-1'))");
     browser.wait("document.querySelectorAll('.sheet .row').length === 8");
-    assert!(text(&mut browser, ".detail").contains("would do"), "{}", text(&mut browser, ".detail"));
+    assert!(text(&mut browser, ".detail").contains("feasible"), "{}", text(&mut browser, ".detail"));
     assert!(
         browser.requests.iter().all(|url| url.starts_with(&server.url) || url.starts_with("data:")),
         "{:?}",

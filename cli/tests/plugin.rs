@@ -1,8 +1,8 @@
-//! `flotilla` as kubectl's plugin.
+//! `flotilla` as a kubectl plugin.
 
 use std::{fs, os::unix::fs::symlink, path::PathBuf, process::Command};
 
-/// The program under the name by which kubectl finds it.
+/// The program under its name as a kubectl plugin.
 fn plugin() -> PathBuf {
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("plugin");
     fs::create_dir_all(&folder).expect("a folder");

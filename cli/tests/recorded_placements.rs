@@ -1,8 +1,5 @@
-//! Placements equal kube-scheduler's: what `flotilla explain` makes of recorded clusters, against what kube-scheduler's own
-//! code made of them.
-//!
-//! Knows: where cases and answers lie, and with how many workers Flotilla is asked. Must not know: what counts as the same
-//! (that is `flotilla_placements`), or how answers are recorded (`placements/README.md`).
+//! Compares `flotilla explain` on recorded clusters with the answers of kube-scheduler's own code. `flotilla_placements` defines equality,
+//! and `placements/README.md` describes the recording.
 
 use std::{collections::BTreeMap, fs, path::PathBuf, process::Command, thread};
 
@@ -56,6 +53,6 @@ fn the_record_is_of_the_cases_that_are_there_and_there_are_many() {
         recorded.iter().filter(|(_, said)| matches!(said, Outcome::Refused(_))).map(|(name, _)| name).collect();
     assert!(refused.is_empty(), "kube-scheduler's side refuses {refused:?}");
     let recorded: Vec<String> = recorded.into_keys().collect();
-    assert_eq!(recorded, names, "record with FLOTILLA_RECORD=1, as README.md there tells");
+    assert_eq!(recorded, names, "record with FLOTILLA_RECORD=1, as in README.md there");
     assert!(names.len() >= 300, "{} cases", names.len());
 }

@@ -1,4 +1,4 @@
-//! `flotilla up` and `flotilla down` where there is nothing to start and nothing to end: what is said, and how soon.
+//! `flotilla up` and `flotilla down` with invalid input or without a cluster: messages and speed.
 
 use std::{
     fs,

@@ -1,4 +1,4 @@
-//! `flotilla simulate` where its output is compared with another one; all others are in `cases/simulate.txt`.
+//! `flotilla simulate` with compared outputs; all other cases are in `cases/simulate.txt`.
 
 #[path = "support/program.rs"]
 mod program;

@@ -1,6 +1,6 @@
-//! `flotilla trace` as a person runs it: a trace as Jaeger's API gives it in, lines and a picture out.
+//! `flotilla trace`: from the JSON of Jaeger's API to text and SVG.
 //!
-//! What is to come out is in `trace/`; with `FLOTILLA_RECORD=1` it is written anew, to be looked at.
+//! The expected output is in `trace/`; `FLOTILLA_RECORD=1` rewrites it.
 
 use std::{
     fs,
@@ -22,7 +22,6 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).expect("UTF-8")
 }
 
-/// Compares with what is recorded.
 fn compare(name: &str, found: &str) {
     let path = folder().join(name);
     if std::env::var_os("FLOTILLA_RECORD").is_some_and(|value| value == "1") {
@@ -89,7 +88,6 @@ fn a_trace_that_is_named_has_no_attempts_to_choose_among() {
 
 #[test]
 fn a_jaeger_that_does_not_answer_is_named_with_the_next_step() {
-    // No server listens on port 1.
     let output = flotilla(&["--uid=u", "--jaeger=http://127.0.0.1:1/"]);
     assert_eq!(output.status.code(), Some(1));
     let words = text(&output.stderr);

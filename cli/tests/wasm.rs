@@ -1,4 +1,4 @@
-//! Plugins in WebAssembly as a person uses them: named in a configuration, looked at, and beside any number of workers.
+//! WebAssembly plugins in configurations, in `plugin check`, and with several workers.
 
 #![cfg(feature = "wasm")]
 
@@ -10,7 +10,7 @@ use std::{
 
 use serde_json::Value;
 
-/// Takes only nodes whose name ends with the digit that its configuration has; scores by the last digit.
+/// Accepts node names that end with the configured digit; scores by the last digit.
 const BY_DIGIT: &str = r#"(module
   (import "k8s.io/scheduler" "currentNodeName" (func $name (param i32 i32) (result i32)))
   (import "k8s.io/scheduler" "get_config" (func $config (param i32 i32) (result i32)))
@@ -64,7 +64,7 @@ impl Folder {
         fs::write(self.path().join(name), text).expect("a file");
     }
 
-    /// A configuration whose profile has the module, with further lines of arguments.
+    /// A configuration with the module in its profile, and more lines of arguments.
     fn configure(&self, args: &str) {
         let url = format!("file://{}/guest.wasm", self.path().display());
         self.put(
@@ -184,7 +184,7 @@ fn a_module_is_looked_at_and_an_impure_one_is_found_out() {
     ] {
         assert!(out.contains(part), "{part}: {out}");
     }
-    // What a module for batches reads it says itself.
+    // A batch module describes the fields that it reads.
     let described = r#"{"podFields": ["metadata.labels['team']"], "nodeFields": ["metadata.name"]}"#;
     let batched = format!(
         r#"(module (memory (export "memory") 2) (data (i32.const 0) "{}")

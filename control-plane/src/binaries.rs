@@ -1,6 +1,4 @@
-//! The control plane's programs: built once for each set of versions, then found again.
-//!
-//! Knows: what each program is asked for by. Must not know: how it is built or started.
+//! The control plane's programs, built once per set of versions.
 
 use std::{
     path::{Path, PathBuf},
@@ -13,7 +11,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::progress::{Progress, Step};
 
-/// The built programs of one version of the control plane.
+/// Built programs of one version of the control plane.
 #[derive(Clone, Debug)]
 pub struct Binaries {
     programs: Programs,
@@ -21,73 +19,71 @@ pub struct Binaries {
 }
 
 impl Binaries {
-    /// The Kubernetes version they were built from, such as `v1.37.1`.
+    /// Kubernetes version, such as `v1.37.1`.
     pub fn kubernetes_version(&self) -> &str {
         &self.version
     }
 
-    /// The path of etcd.
+    /// Path of etcd.
     pub fn etcd(&self) -> PathBuf {
         self.programs.path("etcd")
     }
 
-    /// The path of kube-apiserver.
+    /// Path of kube-apiserver.
     pub fn kube_apiserver(&self) -> PathBuf {
         self.programs.path("kube-apiserver")
     }
 
-    /// The path of kube-controller-manager.
+    /// Path of kube-controller-manager.
     pub fn kube_controller_manager(&self) -> PathBuf {
         self.programs.path("kube-controller-manager")
     }
 
-    /// The path of kube-scheduler.
+    /// Path of kube-scheduler.
     pub fn kube_scheduler(&self) -> PathBuf {
         self.programs.path("kube-scheduler")
     }
 
-    /// The path of kubectl.
+    /// Path of kubectl.
     pub fn kubectl(&self) -> PathBuf {
         self.programs.path("kubectl")
     }
 
-    /// The path of kwok.
+    /// Path of kwok.
     pub fn kwok(&self) -> PathBuf {
         self.programs.path("kwok")
     }
 
-    /// The stage files that tell kwok how nodes become Ready and pods become Running.
+    /// kwok's stage files, which set nodes to Ready and pods to Running.
     pub fn kwok_stages(&self) -> Vec<PathBuf> {
         self.programs.files.as_ref().map(Files::places).unwrap_or_default()
     }
 }
 
-/// Builds the programs that are missing in `<cache_dir>/control-plane` and returns where all of them are.
-///
-/// The first build takes about ten minutes on two cores. It needs Go (the version in `go.mod`), its module proxy, and no C
-/// compiler. Processes that call this at the same time build once. Dropping the future ends the build; what was
-/// finished is kept.
+/// Builds the missing programs in `<cache_dir>/control-plane`. The first build takes about ten minutes on two cores. It needs Go (the
+/// version in `go.mod`) and a module proxy, but no C compiler. Concurrent processes build once. Dropping the future stops the build;
+/// finished programs are kept.
 ///
 /// # Errors
-/// Where Go is missing or too old, where the modules cannot be downloaded, and where a build fails; with what to do.
+/// Go is missing or too old, the modules cannot be downloaded, or a build fails.
 pub async fn build(cache_dir: &Path, progress: &dyn Progress) -> anyhow::Result<Binaries> {
     let programs = control_plane(cache_dir)?;
     build_missing(&programs, progress).await?;
     Ok(Binaries { programs, version: kubernetes_version()? })
 }
 
-/// Builds on a thread of its own, as that waits for `go`, and tells of it here.
+/// Builds on a separate thread because `go` blocks, and reports progress here.
 pub(super) async fn build_missing(programs: &Programs, progress: &dyn Progress) -> anyhow::Result<()> {
     if programs.complete() {
         return Ok(());
     }
-    // Dropped with this future: that ends `go`, with which the thread ends too.
+    // Dropping this future ends `go`, and with it the thread.
     let reaper = Reaper::start()?;
     let (group, programs) = (reaper.group(), programs.clone());
     let (tell, mut told) = mpsc::unbounded_channel();
     let (end, ended) = oneshot::channel();
     thread::spawn(move || {
-        // The receiver is dropped where the build was given up.
+        // The receiver is dropped when the build is cancelled.
         let outcome = programs.build_in(group, &mut |event| _ = tell.send(event));
         drop(tell);
         _ = end.send(outcome);

@@ -1,6 +1,4 @@
-//! The components of the control plane, and the command line and configuration files of each.
-//!
-//! Knows: their flags. Must not know: how processes are kept, or how long to wait for one.
+//! Command lines and configuration files of the control plane's components.
 
 use std::{
     collections::BTreeMap,
@@ -17,31 +15,31 @@ use super::credentials::Credentials;
 use super::ports::free_port;
 use super::{AuditLevel, Options};
 
-/// By this annotation a kwok knows the nodes that it keeps alive.
+/// kwok manages the nodes with this annotation.
 pub(super) const KWOK_ANNOTATION: &str = "kwok.x-k8s.io/node";
 
-/// The value of that annotation where nothing else is asked for.
+/// Default value of [`KWOK_ANNOTATION`].
 pub(super) const KUBELETS: &str = "fake";
 
-/// A program of the control plane that runs.
+/// Component of the control plane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Component {
-    /// The store.
+    /// etcd.
     Etcd,
-    /// The API server.
+    /// kube-apiserver.
     ApiServer,
-    /// The controllers: deployments, replica sets, service accounts, node lifecycle and the others on by default.
+    /// kube-controller-manager with its default controllers.
     ControllerManager,
-    /// The stock scheduler.
+    /// kube-scheduler.
     Scheduler,
-    /// The kubelet of every node, simulated.
+    /// kwok, the simulated kubelet of all nodes.
     Kwok,
 }
 
 impl Component {
     const ALL: [Self; 5] = [Self::Etcd, Self::ApiServer, Self::ControllerManager, Self::Scheduler, Self::Kwok];
 
-    /// The name of its process and of its log.
+    /// Name of the process and its log.
     pub fn name(self) -> &'static str {
         match self {
             Self::Etcd => "etcd",
@@ -52,7 +50,7 @@ impl Component {
         }
     }
 
-    /// Where it says that it is ready. etcd and kwok have it on plain HTTP, the others on HTTPS.
+    /// Readiness endpoint: plain HTTP for etcd and kwok, HTTPS for the others.
     pub(super) fn ready_path(self) -> &'static str {
         match self {
             Self::Etcd => "health",
@@ -68,8 +66,7 @@ impl AsRef<str> for Component {
     }
 }
 
-/// Everything that the command lines are made of. Ports stay the same for the life of the cluster, so that a
-/// component can be started again.
+/// Inputs of the command lines. Ports never change, so that a component can be restarted.
 pub(super) struct Layout {
     folder: PathBuf,
     binaries: Binaries,
@@ -87,7 +84,6 @@ impl Layout {
         Ok(Self { folder, binaries, options, ports, etcd_peer_port: free_port()? })
     }
 
-    /// The base URL at which a component answers.
     pub(super) fn url(&self, component: Component) -> String {
         let scheme = match component {
             Component::Etcd | Component::Kwok => "http",
@@ -96,12 +92,11 @@ impl Layout {
         format!("{scheme}://127.0.0.1:{}", self.ports[&component])
     }
 
-    /// Where the API server writes its audit log, one JSON object a line.
     pub(super) fn audit_log(&self) -> PathBuf {
         self.folder.join("audit.jsonl")
     }
 
-    /// The components that the options ask for beside etcd and the API server.
+    /// The selected components except etcd and the API server.
     pub(super) fn beside_the_api_server(&self) -> Vec<Component> {
         let options = &self.options;
         [
@@ -114,7 +109,6 @@ impl Layout {
         .collect()
     }
 
-    /// The command that starts a component, after the files that it reads have been written.
     pub(super) fn command(&self, component: Component, credentials: &Credentials) -> anyhow::Result<Command> {
         let (program, arguments) = match component {
             Component::Etcd => (self.binaries.etcd(), self.etcd()),
@@ -128,7 +122,7 @@ impl Layout {
         Ok(self.command_of(component, program, arguments))
     }
 
-    /// The command that starts one more kwok, for the nodes whose annotation says `kubelets`.
+    /// One more kwok, for nodes with the [`KWOK_ANNOTATION`] `kubelets`.
     pub(super) fn more_kubelets(&self, kubelets: &str, credentials: &Credentials) -> anyhow::Result<Command> {
         let arguments = self.kwok(credentials, kubelets, free_port()?)?;
         Ok(self.command_of(Component::Kwok, self.binaries.kwok(), arguments))
@@ -136,7 +130,7 @@ impl Layout {
 
     fn command_of(&self, component: Component, program: PathBuf, arguments: Vec<String>) -> Command {
         let mut command = Command::new(program);
-        // A cleared environment: a proxy, a KUBECONFIG or a ~/.kwok of the user who runs this must not change them.
+        // The user's proxy, KUBECONFIG or ~/.kwok must not affect the components.
         command.args(arguments).env_clear().env("HOME", &self.folder).current_dir(&self.folder);
         command.args(self.options.extra_args.get(&component).into_iter().flatten());
         command
@@ -152,9 +146,9 @@ impl Layout {
             format!("--listen-peer-urls={peer}"),
             format!("--initial-advertise-peer-urls={peer}"),
             format!("--initial-cluster=default={peer}"),
-            // At `info` the end of its log, shown when a test fails, would be its start and nothing else.
+            // At `info` the log's tail would contain only etcd's start.
             "--log-level=warn".into(),
-            // The data is thrown away with the folder; waiting for the disk would only measure the disk.
+            // The data is temporary, and fsync would only measure the disk.
             "--unsafe-no-fsync=true".into(),
         ]
     }
@@ -164,7 +158,7 @@ impl Layout {
         arguments.extend([
             format!("--etcd-servers={}", self.url(Component::Etcd)),
             "--advertise-address=127.0.0.1".into(),
-            // The service `kubernetes` may not have a loopback address as its endpoint.
+            // A loopback address is invalid as an endpoint of the service `kubernetes`.
             "--endpoint-reconciler-type=none".into(),
             format!("--client-ca-file={}", credentials.authority_certificate().display()),
             "--authorization-mode=RBAC".into(),
@@ -175,7 +169,7 @@ impl Layout {
             "--allow-privileged=true".into(),
         ]);
         if !self.options.controller_manager {
-            // Both wait for a controller: one that makes service accounts, one that takes a taint off ready nodes.
+            // Both depend on controllers: one creates service accounts, the other removes a taint from ready nodes.
             arguments.push("--disable-admission-plugins=ServiceAccount,TaintNodesByCondition".into());
         }
         if let Some(level) = self.options.audit {
@@ -191,8 +185,7 @@ impl Layout {
     }
 
     fn controller_manager(&self, credentials: &Credentials) -> anyhow::Result<Vec<String>> {
-        // As an administrator, because the roles of the single controllers belong to service accounts whose tokens
-        // would cost a few seconds at each start.
+        // As an administrator: the per-controller roles belong to service accounts, and their tokens would take a few seconds at each start.
         let kubeconfig = self.kubeconfig(credentials, "flotilla:controller-manager", Some("system:masters"))?;
         let mut arguments = self.serving(Component::ControllerManager, credentials);
         arguments.extend(self.delegating(&kubeconfig));
@@ -204,8 +197,8 @@ impl Layout {
             // The default of 20 requests a second would take minutes to untaint thousands of new nodes.
             "--kube-api-qps=1000".into(),
             "--kube-api-burst=2000".into(),
-            // kwok speaks for a node every ten to twenty minutes. By default a node is given up after 50 seconds: its pods
-            // would be marked as not ready again and again, and stay so. Leases of thousands of nodes would cost more.
+            // kwok sends heartbeats every ten to twenty minutes. With the default of 50 seconds the node controller would mark pods as not
+            // ready. Leases of thousands of nodes would cost more.
             "--node-monitor-grace-period=1h".into(),
         ]);
         Ok(arguments)
@@ -235,7 +228,7 @@ impl Layout {
             &json!({
                 "apiVersion": "config.kwok.x-k8s.io/v1alpha1",
                 "kind": "KwokConfiguration",
-                // The default of 4 at a time makes kwok the slowest part of a test with thousands of pods.
+                // With the default of 4, kwok is the slowest part of a test with thousands of pods.
                 "options": {
                     "podPlayStageParallelism": 16,
                     "nodePlayStageParallelism": 16,
@@ -246,7 +239,7 @@ impl Layout {
         let mut arguments = vec![
             format!("--kubeconfig={}", kubeconfig.display()),
             format!("--manage-nodes-with-annotation-selector={KWOK_ANNOTATION}={kubelets}"),
-            // Without an address of its own it would listen on all of them.
+            // The default is to listen on all addresses.
             format!("--server-address=127.0.0.1:{port}"),
             format!("--node-port={port}"),
             "--cidr=10.0.0.0/9".into(),
@@ -256,7 +249,7 @@ impl Layout {
         Ok(arguments)
     }
 
-    /// The flags that all of Kubernetes' own servers share.
+    /// Flags common to Kubernetes' servers.
     fn serving(&self, component: Component, credentials: &Credentials) -> Vec<String> {
         vec![
             "--bind-address=127.0.0.1".into(),
@@ -266,7 +259,7 @@ impl Layout {
         ]
     }
 
-    /// The flags with which a server asks the API server who is calling; without them only health is answered.
+    /// Flags for delegated authentication and authorization; without them only health endpoints are served.
     fn delegating(&self, kubeconfig: &Path) -> [String; 2] {
         ["authentication", "authorization"].map(|what| format!("--{what}-kubeconfig={}", kubeconfig.display()))
     }
@@ -287,13 +280,13 @@ fn audit_policy(level: AuditLevel) -> Value {
     json!({
         "apiVersion": "audit.k8s.io/v1",
         "kind": "Policy",
-        // One line for each request, written when it has been answered. A watch has one when it begins, and one when it ends.
+        // One line per request, written at its end. A watch has one line at its start and one at its end.
         "omitStages": ["RequestReceived"],
         "rules": [{ "level": level.name() }],
     })
 }
 
-/// Without a rate of its own the API server records what its clients record, and nothing else.
+/// Without a sampling rate the API server records only the traces that its clients record.
 fn tracing_configuration(endpoint: &str) -> Value {
     json!({
         "apiVersion": "apiserver.config.k8s.io/v1",

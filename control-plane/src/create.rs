@@ -1,6 +1,4 @@
-//! Many objects, created quickly.
-//!
-//! Knows: the API. Must not know: what the objects mean.
+//! Concurrent creation of many objects.
 
 use std::fmt::Debug;
 
@@ -13,10 +11,10 @@ use tokio::task::JoinSet;
 
 use super::ControlPlane;
 
-/// Enough to keep an API server on a few cores busy; more would only queue.
+/// Enough to keep an API server on a few cores busy.
 const IN_FLIGHT: usize = 32;
 
-/// Creates every object through the API beside it, and returns them as stored, in the same order.
+/// Creates each object through its [`Api`], and returns the stored objects in the same order.
 pub(super) async fn create_all<K>(objects: Vec<(Api<K>, K)>) -> anyhow::Result<Vec<K>>
 where
     K: Resource + Clone + Debug + Serialize + DeserializeOwned + Send + Sync + 'static,
@@ -46,8 +44,7 @@ where
 }
 
 impl ControlPlane {
-    /// Creates objects of a kind that belongs to no namespace, and returns them as stored, in the same order. Many are created at a
-    /// time.
+    /// Creates cluster-scoped objects concurrently, and returns the stored objects in the same order.
     pub async fn create_for_cluster<K>(&self, objects: impl IntoIterator<Item = K>) -> anyhow::Result<Vec<K>>
     where
         K: Resource<DynamicType = ()> + Clone + Debug + Serialize + DeserializeOwned + Send + Sync + 'static,

@@ -1,6 +1,4 @@
-//! The cluster's certificate authority, and the certificates, keys and kubeconfigs made with it.
-//!
-//! Knows: how the API server reads an identity from a certificate. Must not know: which component uses which file.
+//! The cluster's certificate authority, and its certificates, keys and kubeconfigs.
 
 use std::{
     fs,
@@ -14,19 +12,16 @@ use rcgen::{
 };
 use serde_json::json;
 
-/// The names and addresses under which the servers are reached. The last is the first address of the service range,
-/// which belongs to the service `kubernetes`.
+/// The servers' names and addresses. The last is the first address of the service range, which belongs to the service `kubernetes`.
 const SERVER_NAMES: [&str; 5] = ["127.0.0.1", "localhost", "kubernetes.default", "kubernetes.default.svc", "10.96.0.1"];
 
-/// The certificate authority of one cluster, and the files it has written.
 pub(super) struct Credentials {
     folder: PathBuf,
     authority: CertifiedIssuer<'static, KeyPair>,
 }
 
 impl Credentials {
-    /// Makes an authority and writes its certificate, a serving certificate for 127.0.0.1, and the key that signs
-    /// service account tokens.
+    /// Writes the authority's certificate, a serving certificate for 127.0.0.1, and the key that signs service account tokens.
     pub(super) fn create(folder: PathBuf) -> anyhow::Result<Self> {
         fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
         let mut params = named("flotilla-ca", None)?;
@@ -46,34 +41,29 @@ impl Credentials {
         Ok(credentials)
     }
 
-    /// The certificate that signs all others.
     pub(super) fn authority_certificate(&self) -> PathBuf {
         self.folder.join("ca.crt")
     }
 
-    /// The certificate that every server on 127.0.0.1 shows.
     pub(super) fn serving_certificate(&self) -> PathBuf {
         self.folder.join("serving.crt")
     }
 
-    /// The key of [`Self::serving_certificate`].
     pub(super) fn serving_key(&self) -> PathBuf {
         self.folder.join("serving.key")
     }
 
-    /// The key that signs service account tokens.
     pub(super) fn service_account_key(&self) -> PathBuf {
         self.folder.join("service-account.key")
     }
 
-    /// The key that checks service account tokens.
     pub(super) fn service_account_public_key(&self) -> PathBuf {
         self.folder.join("service-account.pub")
     }
 
-    /// Writes a kubeconfig for `user` in `group` at the server `url`, with a client certificate made for it.
+    /// Writes a kubeconfig for `user` in `group` at `url`, with a new client certificate.
     pub(super) fn kubeconfig(&self, user: &str, group: Option<&str>, url: &str) -> anyhow::Result<PathBuf> {
-        // User names contain colons and slashes, which file names should not.
+        // User names contain colons and slashes.
         let file: String = user.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
         let certificate = self.folder.join(format!("{file}.crt"));
         let key = self.folder.join(format!("{file}.key"));
@@ -110,7 +100,7 @@ impl Credentials {
     }
 }
 
-/// A certificate's subject as the API server reads it: the common name is the user, the organisation its group.
+/// The API server reads the common name as the user, and the organisation as the group.
 fn named(user: &str, group: Option<&str>) -> anyhow::Result<CertificateParams> {
     let mut params = CertificateParams::new(Vec::new())?;
     params.distinguished_name.push(DnType::CommonName, user);

@@ -1,9 +1,5 @@
-//! Jaeger, which takes spans and shows them: built from its Go module, once, and started beside a control plane.
-//!
-//! Knows: its flags, and where it is asked. Must not know: whose spans it is sent.
-//!
-//! It is Jaeger's all-in-one program with its spans in memory. A Go module carries no pictures, so what it shows at its
-//! root is a placeholder; its API, with all that it knows, is whole.
+//! Jaeger's all-in-one program with in-memory storage, built from its Go module. A Go module contains no web assets, so the page at its
+//! root is a placeholder; its API is complete.
 
 use std::{path::Path, process::Command};
 
@@ -14,12 +10,11 @@ use kube::{Client, Config};
 use super::binaries::build_missing;
 use super::{ProcessGroup, Progress, START_TIMEOUT, TAIL_LINES, free_port, get, wait_until};
 
-/// The name of its process and of its log.
+/// Name of the process and its log.
 pub const JAEGER_NAME: &str = "jaeger";
-/// More than any test sends, and nothing against the memory of a machine.
 const MOST_TRACES: u32 = 20_000;
 
-/// A Jaeger, by its addresses: they are known before it runs, so that others can be told of them.
+/// The addresses of a Jaeger, known before it starts so that other components can be configured.
 #[derive(Clone, Copy, Debug)]
 pub struct Jaeger {
     otlp_port: u16,
@@ -27,33 +22,33 @@ pub struct Jaeger {
 }
 
 impl Jaeger {
-    /// Gives it its addresses. Nothing is started.
+    /// Reserves the addresses without starting Jaeger.
     ///
     /// # Errors
-    /// Where no port is free.
+    /// No port is free.
     pub fn reserve() -> anyhow::Result<Self> {
         Ok(Self { otlp_port: free_port()?, query_port: free_port()? })
     }
 
-    /// Where it takes spans, by OTLP over gRPC, as `host:port`.
+    /// OTLP gRPC address, as `host:port`.
     pub fn otlp_address(&self) -> String {
         format!("127.0.0.1:{}", self.otlp_port)
     }
 
-    /// The URL of the same.
+    /// URL of [`Self::otlp_address`].
     pub fn otlp_endpoint(&self) -> String {
         format!("http://{}", self.otlp_address())
     }
 
-    /// The URL at which it is asked, such as `/api/traces/ID`.
+    /// URL of the query API, such as of `/api/traces/ID`.
     pub fn url(&self) -> String {
         format!("http://127.0.0.1:{}", self.query_port)
     }
 
-    /// Builds it if it is missing below `cache_dir`, starts it in a group, and waits until it answers.
+    /// Builds Jaeger below `cache_dir` if it is missing, starts it in `processes`, and waits until it is ready.
     ///
     /// # Errors
-    /// Where it cannot be built or does not get ready; with its last lines.
+    /// The build fails, or Jaeger does not become ready; contains the tail of its log.
     pub async fn start(
         &self,
         processes: &ProcessGroup,
@@ -78,13 +73,13 @@ impl Jaeger {
         }
     }
 
-    /// What its API answers to a GET of `path`, such as `api/services`.
+    /// Body of a GET of `path`, such as `api/services`.
     ///
     /// # Errors
-    /// Where it does not answer with success.
+    /// The status is not a success.
     pub async fn get(&self, path: &str) -> anyhow::Result<String> {
         let mut config = Config::new(self.url().parse().context("the URL of Jaeger")?);
-        // No proxy can reach our loopback.
+        // A proxy cannot reach our loopback.
         config.proxy_url = None;
         get(&Client::try_from(config)?, path).await
     }
@@ -95,7 +90,7 @@ impl Jaeger {
         command.arg(format!("--memory.max-traces={MOST_TRACES}"));
         command.arg(format!("--collector.otlp.grpc.host-port={}", self.otlp_address()));
         command.arg(format!("--query.http-server.host-port=127.0.0.1:{}", self.query_port));
-        // These are not used; without an address each of them would listen on all of the machine's.
+        // Unused servers, which listen on all addresses by default.
         for server in
             ["collector.otlp.http", "collector.grpc-server", "collector.http-server", "query.grpc-server", "admin.http"]
         {

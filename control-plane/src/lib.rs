@@ -1,11 +1,10 @@
-//! A real control plane on loopback: etcd, kube-apiserver and, as wanted, kube-controller-manager, kube-scheduler and
-//! kwok, built from their Go modules, started, watched until they are ready, and ended with this process.
+//! Starts a real control plane on loopback for tests.
 //!
-//! Knows: which component needs which. Must not know: anything of Flotilla; its processes are started beside these,
-//! through [`ControlPlane::processes`].
+//! Contains: etcd, kube-apiserver and optionally kube-controller-manager, kube-scheduler and kwok, built from their Go modules. Does not
+//! depend on: Flotilla; tests start its processes through [`ControlPlane::processes`].
 //!
-//! Everything listens on 127.0.0.1 and lives in a temporary folder. The folder goes with the [`ControlPlane`], unless
-//! `FLOTILLA_KEEP=1` is set or the process was killed.
+//! Everything listens on 127.0.0.1 and is in a temporary folder. The folder is deleted with the [`ControlPlane`], unless `FLOTILLA_KEEP=1`
+//! is set or the process is killed.
 
 mod binaries;
 mod components;
@@ -50,36 +49,33 @@ pub use wait::wait_until;
 use components::Layout;
 use credentials::Credentials;
 
-/// How long a component may take until it is ready: a few seconds alone, more beside other tests and a build.
+/// A component takes a few seconds alone, and longer while other tests and a build run.
 const START_TIMEOUT: Duration = Duration::from_secs(90);
 
-/// How much of each log is shown when something has gone wrong.
 const TAIL_LINES: usize = 20;
 
-/// What to start. The default is a cluster that lacks only a scheduler.
+/// Components and settings of a control plane. The default is a cluster without a scheduler.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Whether kube-controller-manager runs, with all controllers that are on by default.
+    /// Runs kube-controller-manager with its default controllers.
     pub controller_manager: bool,
-    /// Whether kwok runs, which keeps nodes Ready and their pods Running.
+    /// Runs kwok, which keeps nodes Ready and pods Running.
     pub kwok: bool,
-    /// The configuration of the stock kube-scheduler, or `None` to leave it out. An empty object is its default
-    /// configuration; the connection is filled in, and that there is no leader election where it does not say so.
+    /// Configuration of kube-scheduler; `None` does not run it. Empty means the defaults. The connection is filled in; leader election is
+    /// off unless it is configured.
     pub kube_scheduler: Option<Value>,
-    /// How much the API server writes to its audit log, if anything.
+    /// Level of the API server's audit log; `None` writes none.
     pub audit: Option<AuditLevel>,
-    /// The OTLP gRPC endpoint, as `host:port`, that the API server sends spans to: those of requests that are part of a trace
-    /// that is recorded. An administrator's requests continue their trace, those of others are linked to it.
+    /// OTLP gRPC endpoint (`host:port`) for the API server's spans of sampled requests. Spans of an administrator's requests continue the
+    /// client's trace; others are linked to it.
     pub tracing: Option<String>,
-    /// More flags by component, such as `--feature-gates=...` or `--runtime-config=...`.
+    /// Additional flags by component, such as `--feature-gates=...` or `--runtime-config=...`.
     pub extra_args: BTreeMap<Component, Vec<String>>,
-    /// Below which folder the programs are kept once they are built, in one named `control-plane`. The default is the
-    /// target folder of the checkout that this was built from.
+    /// Parent of the folder `control-plane` with the built programs. The default is the target folder of the checkout.
     pub cache_dir: PathBuf,
-    /// In which folder the temporary folder is made, with the data of etcd in it. Without one it is that of the operating
-    /// system.
+    /// Parent of the temporary folder, which contains etcd's data. The default is the operating system's.
     pub folder_in: Option<PathBuf>,
-    /// Who is told of what is built and started. The default writes of builds on the standard error.
+    /// Receiver of progress. The default prints builds to the standard error.
     pub progress: Arc<dyn Progress>,
 }
 
@@ -100,7 +96,7 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Runs the stock kube-scheduler with its default configuration.
+    /// Runs kube-scheduler with its default configuration.
     #[must_use]
     pub fn with_kube_scheduler(mut self) -> Self {
         self.kube_scheduler = Some(json!({}));
@@ -114,7 +110,7 @@ impl Options {
         self
     }
 
-    /// Lets the API server send spans.
+    /// Exports the API server's spans.
     #[must_use]
     pub fn with_tracing(mut self, address: impl Into<String>) -> Self {
         self.tracing = Some(address.into());
@@ -129,12 +125,12 @@ impl Options {
     }
 }
 
-/// How much of each request is in the audit log.
+/// Audit level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AuditLevel {
-    /// Who asked for what, and the answer's code.
+    /// User, request and response code.
     Metadata,
-    /// The body of the request too.
+    /// Also the request's body.
     Request,
     /// Both bodies.
     RequestResponse,
@@ -150,10 +146,10 @@ impl AuditLevel {
     }
 }
 
-/// A running control plane. Dropping it ends all its processes, and those started through
-/// [`ControlPlane::processes`]; so does the end of the test process, whatever its cause.
+/// A running control plane. Its end, or that of the test process for any reason, ends all processes, including those started through
+/// [`ControlPlane::processes`].
 pub struct ControlPlane {
-    // Fields are dropped in this order: the processes end before their folder goes.
+    // Dropped before the folder is deleted.
     processes: ProcessGroup,
     folder: TempDir,
     binaries: Binaries,
@@ -167,7 +163,7 @@ pub struct ControlPlane {
 }
 
 impl ControlPlane {
-    /// Builds what is missing, starts the components and waits until they are ready.
+    /// Builds missing programs, starts the components and waits until they are ready.
     pub async fn start(options: Options) -> anyhow::Result<Self> {
         let progress = Arc::clone(&options.progress);
         let binaries = build(&options.cache_dir, &*progress).await?;
@@ -220,104 +216,103 @@ impl ControlPlane {
         Ok(())
     }
 
-    /// A client with all rights. It belongs to the runtime in which this is called.
+    /// Client of an administrator, bound to the calling runtime.
     pub fn client(&self) -> Client {
         client(&self.config).expect("the same configuration made a client at the start")
     }
 
-    /// The kubeconfig of an administrator.
+    /// Kubeconfig of an administrator.
     pub fn kubeconfig(&self) -> &Path {
         &self.kubeconfig
     }
 
-    /// Writes a kubeconfig for any user, in a group if one is given: `system:kube-scheduler`, or
-    /// `system:serviceaccount:<namespace>:<name>` for what a service account may do.
+    /// Writes a kubeconfig for a user and optionally a group: `system:kube-scheduler`, or `system:serviceaccount:<namespace>:<name>` for
+    /// the permissions of a service account.
     pub fn kubeconfig_for(&self, user: &str, group: Option<&str>) -> anyhow::Result<PathBuf> {
         self.credentials.kubeconfig(user, group, &self.layout.url(Component::ApiServer))
     }
 
-    /// The same for a user who reaches the API server at another URL, such as that of a proxy.
+    /// Like [`Self::kubeconfig_for`], for another URL, such as a proxy's.
     pub fn kubeconfig_at(&self, url: &str, user: &str, group: Option<&str>) -> anyhow::Result<PathBuf> {
         self.credentials.kubeconfig(user, group, url)
     }
 
-    /// The URL of the API server.
+    /// URL of the API server.
     pub fn url(&self) -> String {
         self.layout.url(Component::ApiServer)
     }
 
-    /// The folder of this control plane, for files that should go with it.
+    /// Folder that is deleted with this control plane.
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
 
-    /// The path of kubectl; give it [`ControlPlane::kubeconfig`].
+    /// Path of kubectl, for use with [`ControlPlane::kubeconfig`].
     pub fn kubectl(&self) -> PathBuf {
         self.binaries.kubectl()
     }
 
-    /// The programs this control plane runs.
+    /// Programs of this control plane.
     pub fn binaries(&self) -> &Binaries {
         &self.binaries
     }
 
-    /// The processes of this control plane. Other processes of a test are best started here, so that its
-    /// output is kept and it ends with the rest.
+    /// Process group of this control plane. A test starts its other processes here, so that their output is kept and they end together.
     pub fn processes(&self) -> &ProcessGroup {
         &self.processes
     }
 
-    /// All that a component, or a process started through [`ControlPlane::processes`], has printed so far.
+    /// Output so far of a component, or of a process of [`ControlPlane::processes`].
     pub fn log(&self, process: impl AsRef<str>) -> anyhow::Result<String> {
         self.processes.log(process.as_ref())
     }
 
-    /// Where the audit log is, one JSON object for each answered request. It exists if [`Options::audit`] asked for it.
+    /// Path of the audit log, with one JSON object per answered request. Exists with [`Options::audit`].
     pub fn audit_log(&self) -> PathBuf {
         self.layout.audit_log()
     }
 
-    /// Whether this control plane was started with a component.
+    /// Whether this control plane includes a component.
     pub fn runs(&self, component: Component) -> bool {
         self.running.contains(&component)
     }
 
-    /// The authority that signed the certificates of all servers here.
+    /// CA certificate of all servers.
     pub fn authority_certificate(&self) -> PathBuf {
         self.credentials.authority_certificate()
     }
 
-    /// The certificate that every server on 127.0.0.1 shows, and its key: also for servers that are started beside.
+    /// Serving certificate for 127.0.0.1 and its key, also for other servers of a test.
     pub fn serving_certificate(&self) -> (PathBuf, PathBuf) {
         (self.credentials.serving_certificate(), self.credentials.serving_key())
     }
 
-    /// The client certificate of the administrator of [`ControlPlane::kubeconfig`], and its key.
+    /// Client certificate of [`ControlPlane::kubeconfig`] and its key.
     pub fn administrator_certificate(&self) -> (PathBuf, PathBuf) {
         (self.kubeconfig.with_extension("crt"), self.kubeconfig.with_extension("key"))
     }
 
-    /// The components that were started, in that order.
+    /// The components in the order of their start.
     pub fn components(&self) -> &[Component] {
         &self.running
     }
 
-    /// What a server with [`ControlPlane::serving_certificate`] answers to a GET of `path`, asked by an administrator.
+    /// Body of an administrator's GET of `path` from a server with [`ControlPlane::serving_certificate`].
     ///
     /// # Errors
-    /// Where it does not answer with success.
+    /// The status is not a success.
     pub async fn get_from(&self, base: &str, path: &str) -> anyhow::Result<String> {
         let mut config = self.config.clone();
         config.cluster_url = base.parse().with_context(|| format!("{base} is no URL"))?;
         get(&client(&config)?, path).await
     }
 
-    /// What a component answers to a GET of `path`, such as `metrics`, asked by an administrator.
+    /// Body of an administrator's GET of a component's `path`, such as `metrics`.
     pub async fn get(&self, component: Component, path: &str) -> anyhow::Result<String> {
         get(&self.client_of(component)?, path).await
     }
 
-    /// Kills a component, as a crash of its machine would. [`ControlPlane::restart`] brings it back.
+    /// Kills a component with SIGKILL. [`ControlPlane::restart`] starts it again.
     pub fn kill(&self, component: Component) -> anyhow::Result<()> {
         self.processes.kill(component.name())
     }
@@ -328,14 +323,13 @@ impl ControlPlane {
         self.start_component(component).await
     }
 
-    /// Waits until a component that runs is ready, such as one that [`ControlPlane::restart`] gave up because the machine was
-    /// busy with other things.
+    /// Waits until a running component is ready, such as after [`ControlPlane::restart`] timed out on a busy machine.
     pub async fn ready(&self, component: Component) -> anyhow::Result<()> {
         self.wait_until_ready(component, Instant::now()).await
     }
 
-    /// Starts one more kwok, as a process called `name`, for the nodes of [`NodeBuilder::kubelets`] with that name. While
-    /// that process is stopped these nodes fail: nothing renews their Leases, and pods that are deleted stay on them.
+    /// Starts one more kwok as the process `name`, for nodes with the same [`NodeBuilder::kubelets`]. While the process is stopped these
+    /// nodes fail: their Leases expire, and their deleted pods remain.
     pub fn start_kubelets(&self, name: &str) -> anyhow::Result<()> {
         let command = self.layout.more_kubelets(name, &self.credentials)?;
         self.processes.spawn(name, command)?;
@@ -382,7 +376,7 @@ impl ControlPlane {
         }
     }
 
-    /// Until it exists no pod can be created.
+    /// No pod can be created before it exists.
     async fn wait_for_the_default_service_account(&self) -> anyhow::Result<()> {
         let accounts: Api<ServiceAccount> = Api::namespaced(self.client(), "default");
         wait_until("the service account default/default", START_TIMEOUT, async || {
@@ -392,7 +386,7 @@ impl ControlPlane {
         .with_context(|| self.tails(&[Component::ControllerManager]))
     }
 
-    /// A client of the address at which a component answers, with the administrator's certificate.
+    /// Administrator's client of a component.
     pub fn client_of(&self, component: Component) -> anyhow::Result<Client> {
         let mut config = self.config.clone();
         config.cluster_url = self.layout.url(component).parse().context("the URL of a component")?;
@@ -437,7 +431,7 @@ async fn config_from(kubeconfig: &Path) -> anyhow::Result<Config> {
     let mut config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default())
         .await
         .context("the kubeconfig just written")?;
-    // Taken from the environment otherwise, and no proxy can reach our loopback.
+    // The default is the environment's proxy, which cannot reach our loopback.
     config.proxy_url = None;
     Ok(config)
 }

@@ -1,7 +1,4 @@
 //! Simulated nodes.
-//!
-//! Knows: what a kubelet would say of a node, and when it counts as a member of the cluster. Must not know: how kwok or
-//! the controllers are run.
 
 use std::{collections::BTreeSet, sync::atomic::Ordering, time::Duration};
 
@@ -16,17 +13,17 @@ use super::components::{Component, KUBELETS, KWOK_ANNOTATION};
 use super::create::create_all;
 use super::wait::wait_until;
 
-/// The node lifecycle controller takes this taint off once it has seen the node ready.
+/// The node lifecycle controller removes this taint from a ready node.
 const NOT_READY: &str = "node.kubernetes.io/not-ready";
 
-/// Builds a simulated node. A field without a method here can be set on the [`Node`] it turns into.
+/// Builder of a simulated node. Fields without a method are set on the resulting [`Node`].
 #[derive(Clone, Debug)]
 pub struct NodeBuilder {
     node: Node,
 }
 
 impl NodeBuilder {
-    /// A node with 8 CPUs, 32 GiB of memory and room for 110 pods.
+    /// A node with 8 CPUs, 32 GiB of memory and 110 pods.
     #[must_use]
     pub fn new(name: impl Into<String>) -> Self {
         let mut node = Node::default();
@@ -34,7 +31,7 @@ impl NodeBuilder {
         Self { node }.capacity("cpu", "8").capacity("memory", "32Gi").capacity("pods", "110")
     }
 
-    /// Sets how much of a resource the node has, all of it allocatable.
+    /// Sets a resource's capacity and allocatable.
     #[must_use]
     pub fn capacity(mut self, resource: &str, quantity: &str) -> Self {
         let status = self.node.status.get_or_insert_default();
@@ -59,7 +56,7 @@ impl NodeBuilder {
         self
     }
 
-    /// Leaves the node to the kwok of that name, see [`ControlPlane::start_kubelets`].
+    /// Assigns the node to the kwok of that name, see [`ControlPlane::start_kubelets`].
     #[must_use]
     pub fn kubelets(mut self, name: &str) -> Self {
         self.node.annotations_mut().insert(KWOK_ANNOTATION.into(), name.into());
@@ -81,11 +78,9 @@ impl From<NodeBuilder> for Node {
 }
 
 impl ControlPlane {
-    /// Creates nodes and waits until all of them are Ready and free of the taint that says otherwise.
-    ///
-    /// What a kubelet would add and the node lacks is added: the usual labels, an internal address, and the annotation
-    /// by which kwok adopts it. Without kwok the nodes are created Ready, and stay so as long as no controller manager
-    /// misses their heartbeats.
+    /// Creates nodes and waits until all are Ready without a not-ready taint. Adds missing fields of a kubelet: the usual labels, an
+    /// internal address, and kwok's annotation. Without kwok the nodes are created Ready, and remain so unless a controller manager misses
+    /// their heartbeats.
     pub async fn add_nodes<N: Into<Node>>(&self, nodes: impl IntoIterator<Item = N>) -> anyhow::Result<()> {
         let api: Api<Node> = Api::all(self.client());
         let nodes: Vec<_> =
@@ -93,7 +88,7 @@ impl ControlPlane {
         let names: BTreeSet<String> = nodes.iter().map(|(_, node)| node.name_any()).collect();
         create_all(nodes).await.context("cannot create the nodes")?;
 
-        // A minute, and what a busy machine needs for thousands.
+        // A minute, plus time for thousands of nodes on a busy machine.
         let patience = Duration::from_secs(60) + Duration::from_millis(20) * u32::try_from(names.len())?;
         wait_until(&format!("{} nodes to be ready", names.len()), patience, async || {
             let all = api.list(&ListParams::default()).await.map_err(|error| format!("{error}"))?;
@@ -119,7 +114,7 @@ impl ControlPlane {
         let status = node.status.get_or_insert_default();
         status.addresses.get_or_insert_with(|| {
             let [_, b, c, d] = self.nodes_made.fetch_add(1, Ordering::Relaxed).to_be_bytes();
-            // The upper half of 10.0.0.0/8; kwok gives pods the lower.
+            // The upper half of 10.0.0.0/8; kwok assigns the lower half to pods.
             let address = format!("10.{}.{c}.{d}", 128 | b);
             [("InternalIP", address), ("Hostname", name)]
                 .map(|(type_, address)| NodeAddress { type_: type_.into(), address })

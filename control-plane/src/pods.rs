@@ -1,6 +1,4 @@
-//! Pods as tests make them, and what became of them.
-//!
-//! Knows: the API. Must not know: which scheduler is at work.
+//! Creates pods, and lists pods and events.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +12,7 @@ use kube::api::{Api, ListParams};
 use super::ControlPlane;
 use super::create::create_all;
 
-/// A pod of one container for the scheduler of that name, to be changed further by the caller.
+/// A pod with one container for that scheduler.
 #[must_use]
 pub fn pod(name: &str, scheduler: &str, requests: &[(&str, &str)]) -> Pod {
     let mut container = Container {
@@ -33,9 +31,7 @@ pub fn pod(name: &str, scheduler: &str, requests: &[(&str, &str)]) -> Pod {
 }
 
 impl ControlPlane {
-    /// Creates pods, in `default` where they name no namespace, and returns them as stored, in the same order.
-    ///
-    /// Many are created at a time, so the API server need not take them in this order.
+    /// Creates pods concurrently, in `default` if they have no namespace, and returns the stored pods in the same order.
     pub async fn create_pods(&self, pods: impl IntoIterator<Item = Pod>) -> anyhow::Result<Vec<Pod>> {
         let client = self.client();
         let pods = pods.into_iter().map(|pod| {
@@ -45,7 +41,7 @@ impl ControlPlane {
         create_all(pods.collect()).await.context("cannot create the pods")
     }
 
-    /// The names of the pods of a namespace by the node they are bound to, sorted; pods without a node are left out.
+    /// Names of a namespace's bound pods by node, sorted.
     pub async fn pods_on_nodes(&self, namespace: &str) -> anyhow::Result<BTreeMap<String, Vec<String>>> {
         let api: Api<Pod> = Api::namespaced(self.client(), namespace);
         let pods = api
@@ -63,7 +59,7 @@ impl ControlPlane {
         Ok(nodes)
     }
 
-    /// The events about a pod, oldest first.
+    /// Events of a pod, oldest first.
     pub async fn events_for(&self, namespace: &str, pod: &str) -> anyhow::Result<Vec<Event>> {
         let api: Api<Event> = Api::namespaced(self.client(), namespace);
         let about = ListParams::default().fields(&format!("regarding.kind=Pod,regarding.name={pod}"));

@@ -1,6 +1,4 @@
-//! Programs that do not outlive this process, and what they print.
-//!
-//! Knows: processes and their groups. Must not know: what the programs are.
+//! Processes that end with this process, and their logs.
 
 use std::{
     collections::BTreeMap,
@@ -17,13 +15,10 @@ use anyhow::{Context, bail, ensure};
 use flotilla_go_programs::Reaper;
 use tokio::time::{Instant, sleep};
 
-/// Between two looks at a process that was asked to end.
 const STOP_PAUSE: Duration = Duration::from_millis(20);
 
-/// Programs that live and die together, in one process group of their own.
-///
-/// They are not in our group, so an interrupt from the keyboard does not reach them; the reaper notices that we are gone
-/// and ends them. Everything a member prints goes to `<logs>/<name>.log`.
+/// Processes in one separate process group that end together. The terminal's interrupt does not reach them; the reaper ends them when this
+/// process ends. Output is in `<logs>/<name>.log`.
 #[derive(Debug)]
 pub struct ProcessGroup {
     reaper: Reaper,
@@ -32,14 +27,14 @@ pub struct ProcessGroup {
 }
 
 impl ProcessGroup {
-    /// A group without members, which will log into the folder `logs`.
+    /// An empty group with the log folder `logs`.
     pub fn new(logs: PathBuf) -> anyhow::Result<Self> {
         fs::create_dir_all(&logs).with_context(|| format!("cannot create the log folder {}", logs.display()))?;
         Ok(Self { reaper: Reaper::start()?, members: Mutex::default(), logs })
     }
 
-    /// Starts `command` as the member `name` and returns its process id. A name whose process has ended can be used
-    /// again; its log is continued.
+    /// Starts `command` as the member `name` and returns its process id. The name of an ended process can be reused; its log is appended
+    /// to.
     pub fn spawn(&self, name: &str, mut command: Command) -> anyhow::Result<u32> {
         let mut members = self.members();
         if let Some(running) = members.get_mut(name) {
@@ -63,11 +58,11 @@ impl ProcessGroup {
         Ok(id)
     }
 
-    /// Sends a signal, named as `kill -s` names it: `TERM`, `KILL`, `STOP`, `CONT`.
+    /// Sends a signal named as in `kill -s`: `TERM`, `KILL`, `STOP`, `CONT`.
     pub fn signal(&self, name: &str, signal: &str) -> anyhow::Result<()> {
         let mut members = self.members();
         let child = member(&mut members, name)?;
-        // A process that was waited for has given its id back, and the signal might reach a stranger.
+        // The process id of a reaped process may belong to another process.
         ensure!(child.try_wait()?.is_none(), "{name} has already ended, SIG{signal} cannot be sent to it");
         let status = Command::new("/bin/sh")
             .args(["-c", r#"kill -s "$1" "$2""#, "kill", signal, &child.id().to_string()])
@@ -77,7 +72,7 @@ impl ProcessGroup {
         Ok(())
     }
 
-    /// Ends a member at once, as a crash would, and waits until it is gone.
+    /// Kills a member and waits for its end.
     pub fn kill(&self, name: &str) -> anyhow::Result<()> {
         let mut members = self.members();
         let child = member(&mut members, name)?;
@@ -85,11 +80,10 @@ impl ProcessGroup {
         Ok(())
     }
 
-    /// Asks a member to end by SIGTERM, and ends it by force where it has not after `patience`. `true` where it ended by
-    /// itself, also before.
+    /// Sends SIGTERM, and SIGKILL after `patience`. `true` if the member ended without SIGKILL, or had ended before.
     ///
     /// # Errors
-    /// Where it is unknown, or the operating system refuses.
+    /// The name is unknown, or the operating system refuses.
     pub async fn stop(&self, name: &str, patience: Duration) -> anyhow::Result<bool> {
         if self.exit_status(name)?.is_some() {
             return Ok(true);
@@ -109,39 +103,39 @@ impl ProcessGroup {
         Ok(true)
     }
 
-    /// How a member ended, or `None` while it runs.
+    /// Exit status of a member; `None` while it runs.
     pub fn exit_status(&self, name: &str) -> anyhow::Result<Option<ExitStatus>> {
         let mut members = self.members();
         member(&mut members, name)?.try_wait().with_context(|| format!("cannot ask for the state of {name}"))
     }
 
-    /// The process id of a member, also after it has ended.
+    /// Process id of a member, even after its end.
     pub fn id(&self, name: &str) -> anyhow::Result<u32> {
         let mut members = self.members();
         Ok(member(&mut members, name)?.id())
     }
 
-    /// The names of all that were ever started here.
+    /// Names of all members, including ended ones.
     pub fn names(&self) -> Vec<String> {
         self.members().keys().cloned().collect()
     }
 
-    /// The folder of all logs.
+    /// Log folder.
     pub fn logs(&self) -> &Path {
         &self.logs
     }
 
-    /// Where a member's output goes.
+    /// Path of a member's log.
     pub fn log_path(&self, name: &str) -> PathBuf {
         self.logs.join(name).with_extension("log")
     }
 
-    /// All that a member has printed so far.
+    /// Output of a member so far.
     pub fn log(&self, name: &str) -> anyhow::Result<String> {
         read_lossy(&self.log_path(name)).with_context(|| format!("{name} has no log; was it started?"))
     }
 
-    /// The last `lines` lines of a member's output under a heading, for an error message.
+    /// The last `lines` lines of a member's log under a heading, for an error message.
     pub fn log_tail(&self, name: &str, lines: usize) -> String {
         match self.log(name) {
             Ok(log) => {
@@ -153,7 +147,7 @@ impl ProcessGroup {
         }
     }
 
-    /// A panic while the lock was held left at worst one child unregistered, and the reaper knows it anyway.
+    /// A panic while the lock was held leaves at most one child unregistered, which the reaper ends anyway.
     fn members(&self) -> MutexGuard<'_, BTreeMap<String, Child>> {
         self.members.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -161,9 +155,9 @@ impl ProcessGroup {
 
 impl Drop for ProcessGroup {
     fn drop(&mut self) {
-        // The reaper first: it also reaches what the members have started themselves.
+        // First, because the reaper also ends the members' own children.
         self.reaper.reap();
-        // Nothing here may panic, and failures cannot be reported; each step is tried, also where others failed.
+        // Must not panic; a failed step does not prevent the others.
         for child in self.members().values_mut() {
             let _ = child.kill();
             let _ = child.wait();

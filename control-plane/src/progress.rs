@@ -1,6 +1,4 @@
-//! The progress messages of the start of a control plane.
-//!
-//! Knows: the steps of a build and of a start. Must not know: who listens, and how it is shown.
+//! Progress of a control plane's start.
 
 use std::{
     fmt::Debug,
@@ -13,60 +11,60 @@ use flotilla_go_programs::about;
 
 use super::Component;
 
-/// A step on the way to a control plane, in the order in which they come.
+/// Step of a build or start, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step<'a> {
-    /// Another process builds the programs; this one waits for it.
+    /// Another process builds the programs.
     WaitingForBuild,
-    /// A program is being built.
+    /// A build starts.
     Building {
-        /// Its name.
+        /// Name.
         program: &'static str,
-        /// Which of them, from 1.
+        /// Number of the program, from 1.
         index: usize,
-        /// How many are to be built.
+        /// Number of programs to build.
         count: usize,
-        /// What its first build takes on two cores, when the modules are there. A later build takes less.
+        /// Duration of a first build on two cores with downloaded modules. Later builds are faster.
         first_build: Duration,
     },
-    /// A Go module is being downloaded for the program being built.
+    /// A Go module of the current program is being downloaded.
     Downloading {
-        /// The module and its version.
+        /// Module and version.
         module: &'a str,
     },
-    /// A program was built.
+    /// A build has finished.
     Built {
-        /// Its name.
+        /// Name.
         program: &'static str,
-        /// What it took.
+        /// Duration.
         took: Duration,
     },
-    /// The temporary folder was made. It goes with the control plane, unless this process is killed.
+    /// The temporary folder was created. It is deleted with the control plane, unless this process is killed.
     Folder {
-        /// Where it is.
+        /// Path.
         path: &'a Path,
     },
-    /// A component was started, and is waited for.
+    /// A component was started and is not ready yet.
     Starting {
-        /// Which.
+        /// Component.
         component: Component,
     },
     /// A component is ready.
     Ready {
-        /// Which.
+        /// Component.
         component: Component,
-        /// The time since it was started.
+        /// Time since its start.
         took: Duration,
     },
 }
 
-/// The receiver of the steps. It is called from async code and should not block for long.
+/// Receiver of progress. Called from async code, so it should not block for long.
 pub trait Progress: Debug + Send + Sync {
-    /// A step is reached.
+    /// Called for each step.
     fn tell(&self, step: Step<'_>);
 }
 
-/// Tells of builds, line by line on the standard error, and of nothing else: for tests.
+/// Prints builds to the standard error, for tests.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Lines;
 
@@ -80,8 +78,7 @@ impl Progress for Lines {
             }
             _ => return,
         };
-        // Goes to the standard error itself: what `eprintln!` prints is captured by the test harness, and who waits ten
-        // minutes wants to know for what. A closed standard error is no reason to fail a build.
+        // `eprintln!` would be captured by the test harness during a build of ten minutes. A closed standard error must not fail the build.
         _ = writeln!(io::stderr(), "control plane: {line}");
     }
 }

@@ -1,22 +1,18 @@
-//! Waiting for something to become true, and saying what was seen where it does not.
-//!
-//! Knows: time. Must not know: what is waited for.
+//! Waits for a condition, with the last observation in the error.
 
 use std::time::Duration;
 
 use anyhow::bail;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
-/// The first pause between two looks; each pause is longer than the one before, up to [`LONGEST_PAUSE`].
+/// Pauses grow from this one to [`LONGEST_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
 
-/// Long enough that looking at thousands of objects does not become the load, short against any timeout.
+/// Long enough that polling thousands of objects is not the load, and short against any timeout.
 const LONGEST_PAUSE: Duration = Duration::from_millis(250);
 
-/// Looks again and again until `probe` answers `Ok`, and returns what it answered.
-///
-/// The probe says what it saw in its `Err`; the last one is in the error when `timeout` has passed, so it should name
-/// what is still missing ("3 of 10 pods run, web-4 is Pending").
+/// Polls until `probe` returns `Ok`, and returns its value. After `timeout` the error contains the last `Err` of the probe, which should
+/// name the missing objects ("3 of 10 pods run, web-4 is Pending").
 pub async fn wait_until<T>(
     what: &str,
     timeout: Duration,

@@ -1,9 +1,6 @@
 //! Authentication and authorization of users by the API server.
 //!
-//! Knows: TokenReview and SubjectAccessReview, and for how long an answer counts. Must not know: HTTP requests, paths or
-//! what is served at them.
-//!
-//! As kube-scheduler delegates both: a bearer token is reviewed, a path is a non-resource URL, answers count for 10 s.
+//! As kube-scheduler delegates both: a bearer token is reviewed, a path is a non-resource URL, answers are cached for 10 s.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -22,13 +19,12 @@ use cache::Cache;
 
 use flotilla_runtime::chain;
 
-/// For one review. As long as kube-scheduler waits.
+/// Limit of one review, as in kube-scheduler.
 const REVIEW_TIMEOUT: Duration = Duration::from_secs(10);
-/// Answers that are remembered, of some 1 KiB each. More callers within 10 s than that are asked about again.
+/// Cached answers, of some 1 KiB each. With more callers within 10 s, the API server is asked again.
 const REMEMBERED: usize = 512;
-/// The group of all whom the API server would know.
 const AUTHENTICATED: &str = "system:authenticated";
-/// The group that may do everything, as kube-scheduler has it without asking.
+/// The group with all rights, as in kube-scheduler without a review.
 const MASTERS: &str = "system:masters";
 
 /// A user.
@@ -36,11 +32,11 @@ const MASTERS: &str = "system:masters";
 pub struct User {
     /// The name in RBAC's subjects.
     pub name: String,
-    /// The API server's identifier; empty where it told none.
+    /// The API server's identifier; empty if it sent none.
     pub uid: String,
     /// The groups in RBAC's subjects.
     pub groups: Vec<String>,
-    /// What an authenticator adds, for authorizers.
+    /// Extra fields from an authenticator, for authorizers.
     pub extra: BTreeMap<String, Vec<String>>,
 }
 
@@ -52,7 +48,7 @@ impl User {
         Self { name: "system:anonymous".to_owned(), uid: String::new(), groups, extra: BTreeMap::new() }
     }
 
-    /// Whom a verified certificate is about: its common name, in the groups of its organizations. `None` without a name.
+    /// The user of a verified certificate: its common name, in the groups of its organizations. `None` without a name.
     #[must_use]
     pub fn of_certificate(der: &[u8]) -> Option<Self> {
         let (_, certificate) = x509_parser::parse_x509_certificate(der).ok()?;
@@ -79,10 +75,10 @@ impl User {
     }
 }
 
-/// What a user wants to do.
+/// An action that needs authorization.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Deed {
-    /// Read a path that is no resource of the API server's.
+    /// Read a path that is not a resource of the API server.
     Path {
         /// The HTTP method in lower case.
         verb: String,
@@ -96,56 +92,53 @@ pub enum Deed {
         /// Its name.
         name: String,
     },
-    /// Read all nodes.
+    /// List nodes.
     ListNodes,
 }
 
-/// The API server cannot say.
+/// The API server cannot answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the API server cannot be asked to {what}: {reason}")]
+#[error("the API server cannot {what}: {reason}")]
 pub struct Unavailable {
-    /// What for.
     what: &'static str,
-    /// Why not, with the next step.
     reason: String,
 }
 
-/// How long an answer counts.
+/// Cache lifetimes of answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Lifetimes {
-    /// Answers about tokens.
+    /// Token reviews.
     pub token: Duration,
-    /// Of a yes.
+    /// Authorized requests.
     pub authorized: Duration,
-    /// Of a no.
+    /// Unauthorized requests.
     pub unauthorized: Duration,
 }
 
-/// A token as it is remembered, which nobody can use in its place, with its audience.
+/// The hash of a token, which cannot be used in its place, with its audience.
 type TokenKey = ([u8; 32], Option<&'static str>);
 
-/// Asks the API server, and remembers what it said.
+/// Queries the API server and caches its answers.
 pub struct Access {
     authentication: kube::Client,
     authorization: kube::Client,
     lifetimes: Lifetimes,
-    /// By the digest of a token, and audience.
     users: Cache<TokenKey, Option<User>, Unavailable>,
     verdicts: Cache<(User, Deed), bool, Unavailable>,
 }
 
 impl Access {
-    /// Asks these two API servers, which may be one, who a user is and what they may do.
+    /// Reviews tokens with one API server and authorizes with another, possibly the same.
     #[must_use]
     pub fn new(authentication: kube::Client, authorization: kube::Client, lifetimes: Lifetimes) -> Self {
         let (users, verdicts) = (Cache::new(REMEMBERED), Cache::new(REMEMBERED));
         Self { authentication, authorization, lifetimes, users, verdicts }
     }
 
-    /// Whose token this is, made for `audience`, or for the API server itself; `None`: no user's.
+    /// The user of a token that is valid for `audience`, or for the API server itself; `None`: invalid token.
     ///
     /// # Errors
-    /// [`Unavailable`], which is not remembered.
+    /// [`Unavailable`], which is not cached.
     pub async fn who(&self, token: &str, audience: Option<&'static str>) -> Result<Option<User>, Unavailable> {
         let digest = ring::digest::digest(&ring::digest::SHA256, token.as_bytes());
         let digest: [u8; 32] = digest.as_ref().try_into().map_err(|_| Unavailable {
@@ -157,10 +150,10 @@ impl Access {
         self.users.get_or_ask((digest, audience), asking).await
     }
 
-    /// Whether a user may do something.
+    /// Whether a user may perform an action.
     ///
     /// # Errors
-    /// [`Unavailable`], which is not remembered.
+    /// [`Unavailable`], which is not cached.
     pub async fn may(&self, user: &User, deed: &Deed) -> Result<bool, Unavailable> {
         if user.groups.iter().any(|group| group == MASTERS) {
             return Ok(true);
@@ -176,7 +169,6 @@ impl Access {
     }
 }
 
-/// Whose token this is, by the API server.
 async fn review_token(
     client: &kube::Client,
     token: String,
@@ -185,12 +177,12 @@ async fn review_token(
     let audiences = audience.map(|audience| vec![audience.to_owned()]);
     let review = TokenReview { spec: TokenReviewSpec { token, audiences }, ..TokenReview::default() };
     let status = ask("review a token", client, &review).await?.status.unwrap_or_default();
-    // Without this word the API server does not know audiences, and means the token's right to itself.
+    // An API server that does not return audiences does not know them, and checks the token for itself only.
     let is_meant = audience
         .is_none_or(|audience| status.audiences.iter().flatten().any(|audience_of_it| audience_of_it == audience));
     let user = status.user.filter(|_| status.authenticated == Some(true) && is_meant).map(User::reviewed);
     if user.is_none() {
-        debug!(reason = status.error.unwrap_or_default(), "a token is refused");
+        debug!(reason = status.error.unwrap_or_default(), "token rejected");
     }
     Ok(user)
 }
@@ -229,7 +221,7 @@ fn spec(user: &User, deed: &Deed) -> SubjectAccessReviewSpec {
     }
 }
 
-/// Creates a review, which is a question and kept nowhere.
+/// Creates a review, which the API server does not store.
 async fn ask<K>(what: &'static str, client: &kube::Client, review: &K) -> Result<K, Unavailable>
 where
     K: kube::Resource<DynamicType = ()> + serde::Serialize + serde::de::DeserializeOwned + Clone + std::fmt::Debug,

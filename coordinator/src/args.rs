@@ -1,7 +1,4 @@
-//! The command line of `flotilla-coordinator`, in the habits of kube-scheduler.
-//!
-//! Knows flags, their texts and their grammar. Must not know what a flag does, nor the configuration file: flags that
-//! override it tell whether they were given, and the code that reads both applies them.
+//! The command line of `flotilla-coordinator`, after kube-scheduler's.
 
 use std::ffi::OsString;
 use std::net::IpAddr;
@@ -43,42 +40,42 @@ Examples:
   flotilla-coordinator --kubeconfig=$HOME/.kube/config --leader-elect=false \\
     --workers=127.0.0.1:7443,127.0.0.1:7444 --worker-tls-dir=coordinator-tls -v=4
 
-  # What would it run with?
+  # Print the complete configuration
   flotilla-coordinator --config=scheduler.yaml --write-config-to=/dev/stdout
 
-  # Is it well?
+  # Check its health
   curl -k https://localhost:10259/readyz?verbose";
 
-/// What kube-scheduler takes and this program does not, with what to do instead.
+/// Flags of kube-scheduler that this program does not have, with advice.
 const FOREIGN: &[(&str, &str)] = &[
-    ("--allow-metric-labels", "no label has values without end; remove it"),
-    ("--allow-metric-labels-manifest", "no label has values without end; remove it"),
+    ("--allow-metric-labels", "label values are bounded; remove it"),
+    ("--allow-metric-labels-manifest", "label values are bounded; remove it"),
     ("--authentication-tolerate-lookup-failure", "a failed look-up is logged and never ends the process; remove it"),
     ("--cert-dir", "name the files with --tls-cert-file and --tls-private-key-file"),
     ("--disable-http2-serving", "clients choose between HTTP/2 and HTTP/1.1; remove it"),
     ("--disabled-metrics", "all metrics are stable or flotilla's own; remove it"),
-    ("--emulated-version", "it is kube-scheduler 1.37's behaviour and no other; remove it"),
+    ("--emulated-version", "only the behaviour of kube-scheduler 1.37 is supported; remove it"),
     ("--http2-max-streams-per-connection", "the bound is fixed; remove it"),
     ("--log-flush-frequency", "the log is written at once; remove it"),
     ("--log-json-info-buffer-size", "the log is written at once; remove it"),
     ("--log-json-split-stream", "the log goes to standard error; remove it"),
     ("--log-text-info-buffer-size", "the log is written at once; remove it"),
     ("--log-text-split-stream", "the log goes to standard error; remove it"),
-    ("--min-compatibility-version", "it is kube-scheduler 1.37's behaviour and no other; remove it"),
+    ("--min-compatibility-version", "only the behaviour of kube-scheduler 1.37 is supported; remove it"),
     ("--permit-address-sharing", "no process shares the address; give each its own --bind-address"),
     ("--permit-port-sharing", "no process shares the port; give each its own --secure-port"),
-    ("--requestheader-allowed-names", "no proxy speaks for others here; remove it"),
-    ("--requestheader-client-ca-file", "no proxy speaks for others here; remove it"),
-    ("--requestheader-extra-headers-prefix", "no proxy speaks for others here; remove it"),
-    ("--requestheader-group-headers", "no proxy speaks for others here; remove it"),
-    ("--requestheader-uid-headers", "no proxy speaks for others here; remove it"),
-    ("--requestheader-username-headers", "no proxy speaks for others here; remove it"),
+    ("--requestheader-allowed-names", "authenticating proxies are not supported; remove it"),
+    ("--requestheader-client-ca-file", "authenticating proxies are not supported; remove it"),
+    ("--requestheader-extra-headers-prefix", "authenticating proxies are not supported; remove it"),
+    ("--requestheader-group-headers", "authenticating proxies are not supported; remove it"),
+    ("--requestheader-uid-headers", "authenticating proxies are not supported; remove it"),
+    ("--requestheader-username-headers", "authenticating proxies are not supported; remove it"),
     ("--show-hidden-metrics-for-version", "no metric is hidden; remove it"),
-    ("--tls-cipher-suites", "the suites are those of TLS 1.3 and the strong ones of TLS 1.2; remove it"),
-    ("--tls-curve-preferences", "the key exchanges are the strong ones that both sides know; remove it"),
+    ("--tls-cipher-suites", "the suites are fixed: those of TLS 1.3 and the strong ones of TLS 1.2; remove it"),
+    ("--tls-curve-preferences", "the key exchanges are fixed; remove it"),
     ("--tls-min-version", "it is TLS 1.2; remove it"),
     ("--tls-sni-cert-key", "there is one certificate; name it with --tls-cert-file and --tls-private-key-file"),
-    ("--vmodule", "-v is for the whole process; RUST_LOG picks modules"),
+    ("--vmodule", "-v applies to the whole process; set RUST_LOG for modules"),
 ];
 
 /// The Flotilla coordinator: watches the cluster, has its workers filter and score, and binds pods to nodes.
@@ -88,12 +85,11 @@ const FOREIGN: &[(&str, &str)] = &[
 #[derive(Clone, Debug, Parser)]
 #[command(name = "flotilla-coordinator", version, after_help = EXAMPLES, max_term_width = 110)]
 pub struct Args {
-    /// The file with the KubeSchedulerConfiguration, read again whenever it changes. Without it, the defaults of
-    /// kube-scheduler
+    /// The KubeSchedulerConfiguration file, reloaded when it changes. Without it, the defaults of kube-scheduler
     #[arg(long, value_name = "FILE", help_heading = CONFIGURATION)]
     pub config: Option<PathBuf>,
 
-    /// Write the configuration with everything filled in to this file, and end
+    /// Write the complete configuration to this file and exit
     #[arg(long, value_name = "FILE", help_heading = CONFIGURATION)]
     pub write_config_to: Option<PathBuf>,
 
@@ -111,7 +107,7 @@ pub struct Args {
     #[arg(long, value_name = "GATES", action = clap::ArgAction::Append, help_heading = CONFIGURATION)]
     feature_gates: Vec<String>,
 
-    /// What --feature-gates comes to.
+    /// The parsed --feature-gates.
     #[arg(skip)]
     pub gates: FeatureGates,
 
@@ -127,8 +123,8 @@ pub struct Args {
     #[arg(long, value_name = "PORT", default_value_t = 10259, help_heading = SERVING)]
     pub secure_port: u16,
 
-    /// Where to serve /livez, /readyz and /healthz in plaintext to any client that reaches the port, as a kubelet does;
-    /// nowhere without it. They tell only whether the coordinator is healthy
+    /// Serve /livez, /readyz and /healthz in plaintext at this address, without authentication, for a kubelet's probes. Without it, only
+    /// --secure-port serves them
     #[arg(long, value_name = "HOST:PORT", help_heading = SERVING)]
     pub health_listen: Option<String>,
 
@@ -141,16 +137,16 @@ pub struct Args {
     #[arg(long, value_name = "FILE", requires = "tls_cert_file", help_heading = SERVING)]
     pub tls_private_key_file: Option<PathBuf>,
 
-    /// Who may read the endpoints.
+    /// Access to the endpoints.
     #[command(flatten)]
     pub access: AccessFlags,
 
-    /// Where the workers are, when they are not behind a Service: host:port, separated by commas
+    /// Addresses of the workers, if they are not behind a Service: host:port, separated by commas
     #[arg(long, value_name = "ADDRESSES", value_delimiter = ',', value_parser = parse_worker, help_heading = WORKERS)]
     #[arg(conflicts_with_all = ["worker_service", "worker_port_name"])]
     pub workers: Vec<String>,
 
-    /// The headless Service whose EndpointSlices name the workers
+    /// The headless Service of the workers; its EndpointSlices have their addresses
     #[arg(long, value_name = "NAME", default_value = "flotilla-worker", help_heading = WORKERS)]
     pub worker_service: String,
 
@@ -162,7 +158,7 @@ pub struct Args {
     #[arg(long, value_name = "NAME", default_value = "grpc", help_heading = WORKERS)]
     pub worker_port_name: String,
 
-    /// How coordinator and workers speak with each other.
+    /// Transport between coordinator and workers.
     #[command(flatten)]
     pub transport: TransportFlags,
 
@@ -175,23 +171,23 @@ pub struct Args {
     #[arg(long, value_name = "NUMBER", default_value_t = 0, help_heading = SCHEDULING)]
     pub tie_break_seed: u64,
 
-    /// How many decisions are kept for `flotilla explain` of pods that have their node; 0 keeps none
+    /// Number of decisions kept for `flotilla explain` of bound pods; 0 keeps none
     #[arg(long, value_name = "NUMBER", default_value_t = flotilla_machine::recall::DECISIONS_KEPT, help_heading = SCHEDULING)]
     pub decisions_kept: usize,
 
-    /// Whether and where to record.
+    /// Recording of events and decisions.
     #[command(flatten)]
     pub record: RecordFlags,
 
-    /// Where spans go.
+    /// Export of spans.
     #[command(flatten)]
     pub tracing: TracingArgs,
 
-    /// How much is logged, as in Kubernetes: 0 what matters, 2 what changes, 4 why, 6 and more everything
+    /// Log verbosity, as in Kubernetes: 0 essential, 2 changes, 4 reasons, 6 and more everything
     #[arg(short = 'v', long = "v", value_name = "LEVEL", default_value_t = 0, help_heading = LOGGING)]
     pub verbosity: u8,
 
-    /// How a line of the log is written
+    /// Format of log lines
     #[arg(long, value_name = "FORMAT", default_value = "text", value_enum, help_heading = LOGGING)]
     pub logging_format: LoggingFormat,
 
@@ -203,32 +199,32 @@ pub struct Args {
     positional: Vec<OsString>,
 }
 
-/// The flags of leader election: `None` where not given, so that the configuration file stands.
+/// The flags of leader election: `None` if not given, so that the configuration file applies.
 #[derive(Clone, Debug, Default, clap::Args)]
 #[command(next_help_heading = ELECTION)]
 pub struct LeaderElectionFlags {
-    /// Work only while leading, as needed with more than one replica (default true)
+    /// Schedule only while leading, as needed with more than one replica (default true)
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true)]
     #[arg(default_missing_value = "true", value_parser = parse_bool)]
     pub leader_elect: Option<bool>,
 
-    /// How long the others wait after the last renewal they saw before one of them takes over (default 15s)
+    /// How long other replicas wait after the last observed renewal before they try to acquire the lease (default 15s)
     #[arg(long, value_name = "DURATION", value_parser = parse_time)]
     pub leader_elect_lease_duration: Option<Duration>,
 
-    /// How long a leader leads without a renewal; less than the lease duration (default 10s)
+    /// How long the leader retries a renewal before it stops leading; less than the lease duration (default 10s)
     #[arg(long, value_name = "DURATION", value_parser = parse_time)]
     pub leader_elect_renew_deadline: Option<Duration>,
 
-    /// Between two attempts to take or renew the lease (default 2s)
+    /// Interval between attempts to acquire or renew the lease (default 2s)
     #[arg(long, value_name = "DURATION", value_parser = parse_time)]
     pub leader_elect_retry_period: Option<Duration>,
 
-    /// The kind of object that is the lock: leases, as everywhere in Kubernetes (default leases)
+    /// The resource used as the lock; only leases is supported (default leases)
     #[arg(long, value_name = "KIND", value_parser = parse_lock)]
     pub leader_elect_resource_lock: Option<String>,
 
-    /// The name of the lease. All replicas must have the same, and other schedulers another (default flotilla)
+    /// The name of the lease. It must be the same for all replicas and differ from other schedulers' (default flotilla)
     #[arg(long, value_name = "NAME", value_parser = clap::builder::NonEmptyStringValueParser::new())]
     pub leader_elect_resource_name: Option<String>,
 
@@ -238,7 +234,7 @@ pub struct LeaderElectionFlags {
 }
 
 impl LeaderElectionFlags {
-    /// What was given on the command line.
+    /// The flags that were given.
     #[must_use]
     pub fn given(&self) -> ElectionFlags {
         let ms = |given: Option<Duration>| given.map(|given| u64::try_from(given.as_millis()).unwrap_or(u64::MAX));
@@ -255,10 +251,10 @@ impl LeaderElectionFlags {
 }
 
 impl Args {
-    /// The command line `line`, whose first word is the program.
+    /// Parses the command line `line`, with the program as its first element.
     ///
     /// # Errors
-    /// Help and version, which are none, and usage errors; [`clap::Error::exit`] treats each as it should be.
+    /// Usage errors, and `--help` and `--version`, which are not failures; [`clap::Error::exit`] handles each.
     pub fn read_from<T: Into<OsString> + Clone>(line: impl IntoIterator<Item = T>) -> Result<Self, clap::Error> {
         let mut args = Self::try_parse_from(line).map_err(explain)?;
         let gates = FeatureGates::parse(&args.feature_gates.join(","));
@@ -276,7 +272,7 @@ impl Args {
     }
 }
 
-/// Says of a flag that kube-scheduler has why it is unknown here.
+/// Adds advice to an error about an unknown flag that kube-scheduler has.
 fn explain(error: clap::Error) -> clap::Error {
     let Some(ContextValue::String(given)) = error.get(ContextKind::InvalidArg) else { return error };
     let advice = FOREIGN.iter().find(|(flag, _)| flag == given);
@@ -298,7 +294,6 @@ fn parse_bool(text: &str) -> Result<bool, String> {
     }
 }
 
-/// A duration of an election, in which nothing takes no time.
 fn parse_time(text: &str) -> Result<Duration, String> {
     match parse_duration(text) {
         Ok(duration) if duration < Duration::from_millis(1) => Err("an election needs at least 1ms here".to_owned()),
@@ -310,7 +305,6 @@ fn parse_lock(text: &str) -> Result<String, String> {
     if text == "leases" { Ok(text.to_owned()) } else { Err("the only lock is leases".to_owned()) }
 }
 
-/// `host:port`, or `[address]:port` for IPv6.
 fn parse_worker(text: &str) -> Result<String, String> {
     let text = text.trim();
     if text.contains("://") {

@@ -1,10 +1,6 @@
-//! The spans of attempts to place a pod, out of what the machine and the binder tell of them.
+//! The spans of scheduling attempts, from the machine's and the binder's reports. See docs/tasks/tracing.md.
 //!
-//! Knows: the names and attributes of spans, and which clock each time is of. Must not know: why anything was decided, or
-//! where spans go.
-//!
-//! The machine counts milliseconds, rounded down, so that what it begins never begins too late; what ends is timed here, when
-//! it is told. docs/tracing.md lists the spans.
+//! The machine's milliseconds are rounded down, so that spans never begin too late. Their end is the time of the report.
 
 use std::time::{Duration, Instant, SystemTime};
 
@@ -19,7 +15,7 @@ use flotilla_spans::{Kind, Span, Spans, Value};
 
 type Attributes = Vec<(&'static str, Value)>;
 
-/// Records what is told of attempts that are traced. Cheap to clone.
+/// Records spans of traced attempts. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Recorder {
     spans: Spans,
@@ -27,13 +23,13 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// `started` is when the machine's milliseconds began.
+    /// `started` is the zero of the machine's clock.
     #[must_use]
     pub const fn new(spans: Spans, started: Instant) -> Self {
         Self { spans, started }
     }
 
-    /// Records what the machine tells, at once.
+    /// Records a report of the machine.
     pub fn record(&self, trace: Trace, moment: Moment) {
         match trace {
             Trace::Evaluated(evaluated) => self.evaluated(&evaluated, moment),
@@ -42,7 +38,7 @@ impl Recorder {
         }
     }
 
-    /// The request that binds a pod has ended, which began at `begun`.
+    /// Records a bind request that began at `begun` and has ended.
     pub fn requested(&self, binding: &Binding, begun: Instant, error: Option<String>) {
         let Some(attempt) = binding.trace else { return };
         let binding_cycle = attempt.part(Part::Binding);
@@ -58,7 +54,7 @@ impl Recorder {
         self.spans.hand_over(span);
     }
 
-    /// A pod is bound, or is not; it began to be at `begun`.
+    /// Records the outcome of a bind that began at `begun`.
     pub fn bound(&self, binding: &Binding, begun: Instant, outcome: Result<(), &BindFailure>) {
         let Some(attempt) = binding.trace else { return };
         let until = self.now();
@@ -87,7 +83,7 @@ impl Recorder {
         self.root(until, attempt, attributes, error);
     }
 
-    /// What each plugin's PreBind took: until the claims, volumes or devices that the pod was given are written and ready.
+    /// Records the duration of each plugin's PreBind, until the pod's claims, volumes or devices are written and ready.
     fn prepared(&self, binding: &Binding, attempt: Traced) {
         let begun = self.at_ms(binding.decided_ms);
         for (place, &(plugin, took_ms)) in (0..).zip(&binding.pre_bound) {
@@ -186,7 +182,6 @@ impl Recorder {
     }
 }
 
-/// A part of an attempt, right below its root.
 fn part(attempt: Traced, part: Part, name: &'static str, (from, until): (SystemTime, SystemTime)) -> Span {
     Span {
         context: attempt.part(part),

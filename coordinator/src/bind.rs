@@ -1,12 +1,8 @@
-//! Binds pods to nodes, and makes sure of what became of it.
+//! Binds pods to nodes and determines the outcome of each bind.
 //!
-//! Knows: the call, its deadline, and what each answer and each silence means. Must not know: why that node, or what
-//! the machine does with the outcome.
-//!
-//! A binding is sent once. The API server refuses the second binding of a pod, so that the danger is not a pod that is
-//! bound twice but a pod that is bound although we believe it is not: its node would be filled a second time. So an
-//! answer that did not come is looked up, never guessed. Only a binding that the API server turned away unread, with 429 and
-//! a Retry-After, is sent again.
+//! A bind request is sent once. The API server rejects a second bind of a pod, so that the risk is not a pod that is bound twice. The risk
+//! is a bound pod that the coordinator considers unbound: it would fill the node a second time. If the answer is missing, the coordinator
+//! reads the pod. It repeats a request only after 429 with a Retry-After, when the API server has not processed it.
 
 use std::{
     panic::AssertUnwindSafe,
@@ -40,21 +36,18 @@ use crate::{
     status::{BindUnderWay, Reporter},
 };
 
-/// Bindings on the wire at once, each on a connection of its own: at 5 ms each that is 20,000 a second, more than any
-/// API server commits, and half of the 200 mutating requests that one takes at once by default
-/// (`--max-mutating-requests-inflight`), so that the other half is left to everybody else. What waits here is bounded
-/// by the machine's `max_binds_in_flight`.
+/// Concurrent bind requests, each on its own connection: at 5 ms each that is 20,000 a second, more than any API server commits. It is half
+/// of the 200 mutating requests that an API server takes at once by default (`--max-mutating-requests-inflight`), so that other clients
+/// have the other half. The machine's `max_binds_in_flight` bounds the queue.
 pub(crate) const AT_ONCE: usize = 100;
-/// Look-ups of what became of bindings on the wire at once. They come when the API server has failed, and then all binds under way
-/// are looked up, 1,000 at most: a server without its quorum is not to be asked by all of them together.
+/// Concurrent look-ups of binds. They follow a failure of the API server, when all binds in flight are looked up, 1,000 at most: a server
+/// without quorum must not receive them all at once.
 const LOOKS_AT_ONCE: usize = 16;
-/// The longest that one binding may take; less where the lead ends sooner. The API server answers in milliseconds.
+/// Limit of one bind request; less if the lead ends sooner. The API server answers in milliseconds.
 const LONGEST: Duration = Duration::from_secs(5);
-/// Between two looks at what became of a binding: doubles from the first to the last.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LAST_PAUSE: Duration = Duration::from_secs(2);
-/// How long after its deadline a binding that was given up may still be carried out: the API server drops what is under
-/// way when the connection closes, but has to notice.
+/// How long after its deadline the API server may still execute a bind, because it notices the closed connection late.
 const AFTERLIFE: Duration = Duration::from_secs(1);
 
 /// Binds pods. Cheap to clone.
@@ -75,34 +68,34 @@ struct Inner {
 }
 
 tally! {
-    /// What became of the binds so far.
+    /// Counts of binds so far.
     Tally of Counters {
-        /// Bindings sent.
+        /// Requests sent.
         sent,
-        /// Binds that were not sent because this process did not lead any more.
+        /// Binds not sent because this process no longer led.
         unsent,
         /// Outcomes that had to be looked up.
         looked_up,
-        /// Pods bound to where they were to go.
+        /// Pods bound to the chosen node.
         bound,
-        /// Pods that were gone.
+        /// Pods that no longer exist.
         gone,
         /// Pods that another scheduler bound first.
         elsewhere,
-        /// Anything else.
+        /// Other failures.
         errors,
     }
     measured {
-        /// Binds under way, or waiting for their turn.
+        /// Binds in flight or queued.
         in_flight: u64,
-        /// Requests that the API server turned away for a while.
+        /// Requests rejected with 429.
         turned_away: u64,
     }
 }
 
 impl Binder {
-    /// A binder that tells `handle` what became of each bind. It sends nothing when `leading` does not say that this
-    /// process leads. Extenders that bind are called by `callers`; `recorder` hears of binds that are traced.
+    /// Creates a binder that reports each bind's outcome to `handle`. It sends requests only while `leading`. `callers` calls extenders
+    /// that bind; `recorder` records traced binds.
     ///
     /// # Panics
     /// Outside of a tokio runtime.
@@ -121,25 +114,25 @@ impl Binder {
         Self { inner: Arc::new(Inner { outgoing, looks, handle, reporter, scheduled, callers, recorder, counters }) }
     }
 
-    /// Binds a pod, which is answered by exactly one [`Event::Bound`] or [`Event::BindFailed`]. Never blocks.
+    /// Binds a pod; exactly one [`Event::Bound`] or [`Event::BindFailed`] follows. Never blocks.
     pub fn bind(&self, binding: Binding) {
         let inner = Arc::clone(&self.inner);
         let under_way = self.inner.reporter.binding(&binding);
         self.inner.outgoing.spawn(async move { inner.carry_out(binding, under_way).await });
     }
 
-    /// Returns when no bind is under way any more.
+    /// Returns when no bind is in flight.
     pub async fn drained(&self) {
         self.inner.outgoing.drained().await;
     }
 
-    /// Sends no further bind, and returns when what became of each that was sent is known.
+    /// Sends no further bind, and returns when the outcome of each sent one is known.
     pub async fn finish(&self) {
         self.inner.outgoing.finish();
         self.drained().await;
     }
 
-    /// What became of the binds so far.
+    /// Counts of binds so far.
     #[must_use]
     pub fn tally(&self) -> Tally {
         let outgoing = &self.inner.outgoing;
@@ -189,7 +182,7 @@ impl Inner {
             }
         };
         counter.add(1);
-        // Nobody is left to hear of it when the machine has stopped, and the process is ending.
+        // An error means that the machine has stopped and the process is ending.
         let _ = self.handle.tell(event).await;
     }
 
@@ -202,7 +195,7 @@ impl Inner {
         let is_wanted = || self.reporter.still_waits(binding, under_way);
         let answer = match self.outgoing.send_object(LONGEST, &is_wanted, |encoding| request(binding, encoding)).await {
             Err(Failure::Unled) => return self.not_sent(),
-            // The pod says what became of it.
+            // The pod's state gives the outcome.
             Err(failure @ Failure::Withdrawn) => return Answer::Refused(failure.to_string()),
             Ok(_) => Answer::Known(Ok(())),
             Err(Failure::Refused(code, message)) => Answer::of_status(code, message),
@@ -223,9 +216,9 @@ impl Inner {
         Answer::failed(UNLED)
     }
 
-    /// Has the extender bind that is to, if one is. `None`: we have to, also where it failed and can be ignored.
+    /// Has an extender bind the pod, if one is configured to. `None`: bind it here, also after a failure of an ignorable extender.
     ///
-    /// Source: `extendersBinding`. An extender that fails may have bound the pod, so that the pod is looked at.
+    /// Source: `extendersBinding`. A failed extender may have bound the pod, so that the pod is read.
     async fn have_bound(&self, binding: &Binding) -> Option<Answer> {
         let extender = binding.extender.as_ref()?;
         let lead = self.outgoing.lead().filter(|_| !self.outgoing.is_finishing());
@@ -234,10 +227,7 @@ impl Inner {
             Ok(()) => Some(Answer::Known(Ok(()))),
             Err(error) if extender.ignorable => {
                 let reason = error.to_string();
-                info!(
-                    extender = extender.url_prefix,
-                    reason, "binding in the place of an extender that can be ignored"
-                );
+                info!(extender = extender.url_prefix, reason, "binding instead of a failed extender that is ignorable");
                 None
             }
             Err(error) if error.may_have_acted => Some(Answer::Unknown(error.to_string())),
@@ -245,7 +235,7 @@ impl Inner {
         }
     }
 
-    /// Finds out what became of a binding, however long it takes while this process leads.
+    /// Looks up the outcome of a bind, however long it takes while this process leads.
     async fn look_up(&self, binding: &Binding, answer: Answer) -> Result<(), BindFailure> {
         let (mut pause, mut sure) = (FIRST_PAUSE, !matches!(answer, Answer::Unknown(_)));
         loop {
@@ -259,7 +249,7 @@ impl Inner {
                 }
                 Look::Again(reason) => {
                     let Binding { namespace, name, .. } = binding;
-                    debug!(pod = %format_args!("{namespace}/{name}"), reason, "cannot look up what became of a bind; trying again");
+                    debug!(pod = %format_args!("{namespace}/{name}"), reason, "cannot look up the outcome of a bind; retrying");
                 }
             }
             sleep(pause.mul_f64(surroundings::between(0.5..=1.0))).await;
@@ -267,7 +257,7 @@ impl Inner {
         }
     }
 
-    /// Reads the pod as it is committed: without a resourceVersion the API server asks etcd.
+    /// Reads the pod as committed: without a resourceVersion the API server reads from etcd.
     async fn look(&self, binding: &Binding) -> Look {
         let request = Request::new(format!("/api/v1/namespaces/{}/pods", binding.namespace))
             .get(&binding.name, &GetParams::default());
@@ -286,7 +276,7 @@ impl Inner {
             Err(Failure::Refused(_, reason) | Failure::Broken(reason)) => Look::Again(reason),
             Err(Failure::Late(limit)) => Look::Again(format!("no answer within {limit:?}")),
             Err(Failure::Unled | Failure::Withdrawn) => Look::Known(Err(BindFailure::Error(
-                "this process lost the lead before it knew what became of it".to_owned(),
+                "this process lost the lead before the outcome was known".to_owned(),
             ))),
         }
     }
@@ -307,14 +297,13 @@ fn request(binding: &Binding, encoding: Encoding) -> Result<http::Request<Vec<u8
     Ok(request)
 }
 
-/// What the answer to a binding says.
 #[derive(Debug, PartialEq, Eq)]
 enum Answer {
-    /// All there is to know.
+    /// The outcome.
     Known(Result<(), BindFailure>),
-    /// Not carried out, or not by this request; the pod says why.
+    /// Not executed, or not by this request; the pod shows why.
     Refused(String),
-    /// It may have been carried out, and may yet be.
+    /// It may have been executed, or may yet be.
     Unknown(String),
 }
 
@@ -323,8 +312,8 @@ impl Answer {
         Self::Known(Err(BindFailure::Error(reason.to_owned())))
     }
 
-    /// The answer by its HTTP code. A server error may come from after the commit, so that the pod has to tell. A 404 may be that
-    /// of a proxy or of an admission webhook, and a pod that is taken to be gone is never tried again.
+    /// Classifies the answer by its HTTP code. A server error may come after the commit, so that the pod has to be read. A 404 may be that
+    /// of a proxy or of an admission webhook, and a pod that is considered deleted is never tried again.
     fn of_status(code: u16, message: String) -> Self {
         match code {
             404 | 409 => Self::Refused(message),
@@ -333,7 +322,6 @@ impl Answer {
         }
     }
 
-    /// What is wrong, where something is.
     fn trouble(&self) -> Option<String> {
         match self {
             Self::Known(Ok(())) => None,
@@ -350,7 +338,6 @@ impl Answer {
     }
 }
 
-/// What a look at the pod says.
 #[derive(Debug, PartialEq, Eq)]
 enum Look {
     Known(Result<(), BindFailure>),
@@ -358,7 +345,6 @@ enum Look {
     Again(String),
 }
 
-/// Of a pod, what tells the outcome of a bind.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Pod {

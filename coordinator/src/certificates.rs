@@ -1,11 +1,7 @@
-//! The authority of our own: kept in a Secret by the coordinator that leads, and the certificates that it signs.
+//! The coordinator's own certificate authority, kept in a Secret by the leader, and the certificates that it signs.
 //!
-//! Knows: the two Secrets, and that others may write them at the same time. Must not know: what is due when (that is
-//! `flotilla_transport`'s schedule), or what a certificate is shown for.
-//!
-//! The Secret of the authority holds its key and is for coordinators alone. The Secret of the workers holds a certificate
-//! for them, in the layout of cert-manager, and is mounted into their pods: a worker has no access to the API server. The
-//! coordinator's own certificate is kept nowhere; each that leads signs one for itself.
+//! The Secret of the authority holds its key and is for coordinators alone. Workers have no access to the API server: the Secret with their
+//! certificate, in the layout of cert-manager, is mounted into their pods. Each leader signs its own certificate and does not store it.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -20,29 +16,28 @@ mod contents;
 
 use contents::{Authorities, Due};
 
-/// Between two looks: two reads. Certificates live for days, but a Secret that is deleted must be replaced soon.
+/// Between two checks, of two reads each. Certificates live for days, but a deleted Secret must be replaced soon.
 const PERIOD: Duration = Duration::from_secs(10);
-/// For one look with its writes.
 const TIMEOUT: Duration = Duration::from_secs(15);
-/// How often a write is tried when others write at the same time. Each time one of them has won.
+/// Attempts of a write that conflicts with other writers. Each conflict means that another write succeeded.
 const ATTEMPTS: u32 = 5;
-/// What tells our Secrets from others of the name, which are left alone.
+/// Marks this program's Secrets; others of the same name are left alone.
 const OWNER_LABEL: &str = "app.kubernetes.io/managed-by";
 const OWNER: &str = "flotilla-coordinator";
 const CERTIFICATE_STEP: &str = "see why the Secret cannot be written";
 
-/// Where the Secrets are.
+/// The location of the Secrets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Secrets {
     /// Their namespace, that of the coordinator.
     pub namespace: String,
-    /// The one with the authority and its key.
+    /// The Secret with the authority and its key.
     pub authority: String,
-    /// The one that workers mount.
+    /// The Secret that workers mount.
     pub worker: String,
 }
 
-/// Issues certificates for as long as this process leads.
+/// Issues certificates while this process leads.
 #[derive(Clone)]
 pub struct Issuer {
     api: Api<Secret>,
@@ -50,7 +45,6 @@ pub struct Issuer {
     mutual: Mutual,
 }
 
-/// Why there is no certificate yet, or no newer one.
 #[derive(Debug, thiserror::Error)]
 enum Failure {
     #[error("cannot {verb} Secret {namespace}/{name}: {source}{}", hint(source))]
@@ -72,7 +66,6 @@ enum Failure {
     Timeout,
 }
 
-/// What to do where a right is missing.
 fn hint(error: &kube::Error) -> &'static str {
     match error {
         kube::Error::Api(status) if status.code == 403 => {
@@ -83,10 +76,9 @@ fn hint(error: &kube::Error) -> &'static str {
     }
 }
 
-/// What one look leaves for the next.
 #[derive(Default)]
 struct Memory {
-    /// The authorities that the own certificate was issued beside.
+    /// The trusted authorities when the own certificate was issued.
     bundle: String,
     authority: ExpiryLog,
     own: ExpiryLog,
@@ -94,14 +86,13 @@ struct Memory {
 }
 
 impl Issuer {
-    /// An issuer that tells `mutual` who this coordinator is.
+    /// Creates an issuer that passes the coordinator's certificate to `mutual`.
     #[must_use]
     pub fn new(client: kube::Client, secrets: Secrets, mutual: Mutual) -> Self {
         Self { api: Api::namespaced(client, &secrets.namespace), secrets, mutual }
     }
 
-    /// Issues, renews and publishes, for ever. Only who leads may run it. Failures are logged and tried again; what was issued
-    /// before stands.
+    /// Issues, renews and publishes certificates forever. Only the leader may run it. It logs failures and retries.
     pub async fn run(self) {
         let mut memory = Memory::default();
         let mut complaint = String::new();
@@ -126,7 +117,7 @@ impl Issuer {
         }
     }
 
-    /// Sees to all three: the authority, the own certificate, the workers' certificate.
+    /// Checks all three: the authority, the own certificate, the workers' certificate.
     async fn look(&self, memory: &mut Memory) -> Result<(), Failure> {
         let authorities = self.authorities(now_s()).await?;
         if let Some(newest) = authorities.newest() {
@@ -137,7 +128,7 @@ impl Issuer {
         self.see_to_workers(&authorities, memory).await
     }
 
-    /// The authorities, as they are kept by now. If another coordinator was quicker, its are ours.
+    /// The stored authorities. If another coordinator has written them first, this one uses them.
     async fn authorities(&self, now_s: i64) -> Result<Authorities, Failure> {
         let name = &self.secrets.authority;
         for _ in 0..ATTEMPTS {
@@ -163,7 +154,6 @@ impl Issuer {
         Err(self.raced(name))
     }
 
-    /// Signs a certificate for this process, unless there is one that will do.
     fn see_to_own(&self, authorities: &Authorities, memory: &mut Memory) -> Result<(), Failure> {
         let (now_s, bundle) = (now_s(), authorities.bundle());
         let will_do = self.mutual.credentials.current().is_some_and(|own| !is_due(now_s, own.validity()));
@@ -172,13 +162,12 @@ impl Issuer {
         }
         let pem = authorities.issue(Role::Coordinator, now_s)?;
         let identity = Identity::from_pem(Role::Coordinator, &pem)?;
-        info!(not_after_s = identity.validity().not_after_s, "the coordinator has a certificate");
+        info!(not_after_s = identity.validity().not_after_s, "issued the coordinator's certificate");
         self.mutual.credentials.set(identity);
         memory.bundle = bundle;
         Ok(())
     }
 
-    /// Writes a certificate for workers, unless there is one that will do.
     async fn see_to_workers(&self, authorities: &Authorities, memory: &mut Memory) -> Result<(), Failure> {
         let name = &self.secrets.worker;
         for _ in 0..ATTEMPTS {
@@ -202,7 +191,6 @@ impl Issuer {
         Err(self.raced(name))
     }
 
-    /// A Secret of ours.
     async fn get(&self, name: &str) -> Result<Option<Secret>, Failure> {
         let found = self.api.get_opt(name).await.map_err(|source| self.failed("get", name, source))?;
         match found {
@@ -213,7 +201,7 @@ impl Issuer {
         }
     }
 
-    /// Writes over the version that was found, or makes what was not there. False: another client wrote it first.
+    /// Updates the version that was read, or creates the Secret. False: another client wrote it first.
     async fn put(
         &self,
         name: &str,
@@ -223,7 +211,6 @@ impl Issuer {
     ) -> Result<bool, Failure> {
         let params = PostParams::default();
         let (verb, written) = match found {
-            // It carries the version that was read.
             Some(found) => {
                 let secret = Secret { data: Some(data), ..found };
                 ("update", self.api.replace(name, &params, &secret).await)
@@ -237,7 +224,7 @@ impl Issuer {
         };
         match written {
             Ok(_) => Ok(true),
-            // Written, created or deleted by another client meanwhile.
+            // Another client has updated, created or deleted it.
             Err(kube::Error::Api(status)) if status.code == 409 || (status.code == 404 && verb == "update") => {
                 debug!(name, verb, "another client has written the Secret");
                 Ok(false)

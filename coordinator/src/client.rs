@@ -1,12 +1,8 @@
-//! The client that speaks with the API server.
+//! The client of the API server: its address, credentials, timeouts, rate limit and retries.
 //!
-//! Knows where the server is and who we are to it (kubeconfig, `--master` or the pod's service account), and what a
-//! request may cost: timeouts, rate, repetition. Must not know what is asked for.
-//!
-//! The stack is put together here, not taken from `kube::Client::try_from`, for three reasons. That one repeats every
-//! method, POST too, on 429, 503 and 504, up to 15 times over minutes: a binding could be sent long after the lead
-//! under which it was decided. It has no way to set TCP keepalive, so a watch whose peer vanished is noticed after five
-//! minutes. And it waits for the head of an answer without limit.
+//! The stack is built here instead of with `kube::Client::try_from`, for three reasons. kube's client repeats every method, POST too, on
+//! 429, 503 and 504, up to 15 times over minutes: a bind could be sent long after the lead has ended. It cannot set TCP keepalive, and
+//! notices the loss of a watch's peer only after five minutes. It waits for the head of an answer without limit.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -30,46 +26,41 @@ use crate::metrics::rest;
 
 /// For the TCP connection; the TLS handshake may take as long again.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// For the head of an answer. The API server itself gives up after 60 s, and says so: that answer is worth having.
+/// For the head of an answer. The API server itself gives up after 60 s, and that answer has a reason.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(65);
-/// A silent peer is asked for a sign of life after this long, and then every [`KEEPALIVE_INTERVAL`]; after
-/// [`KEEPALIVE_RETRIES`] without one it counts as dead. 30 s + 3 * 5 s = 45 s, as long as client-go takes to notice a
-/// dead watch with its HTTP/2 pings.
+/// Keepalive probes begin after this silence and repeat every [`KEEPALIVE_INTERVAL`]; after [`KEEPALIVE_RETRIES`] unanswered probes the
+/// peer is lost. 30 s + 3 * 5 s = 45 s, as long as client-go takes to notice a dead watch with its HTTP/2 pings.
 const KEEPALIVE_AFTER: Duration = Duration::from_secs(30);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(5);
 const KEEPALIVE_RETRIES: u32 = 3;
-/// What was sent and not acknowledged for this long will not be.
 const UNACKNOWLEDGED_TIMEOUT: Duration = Duration::from_secs(30);
-/// Shorter than the 90 s of the API server, so that it is we who close an idle connection.
+/// Shorter than the API server's 90 s, so that this side closes idle connections.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Where to connect to, and how.
+/// The API server and the settings of a client.
 #[derive(Clone, Debug, Default)]
 pub struct Connection {
     /// A kubeconfig, from `--kubeconfig` or `clientConnection.kubeconfig`. `None`: the pod's service account.
     pub kubeconfig: Option<PathBuf>,
     /// The URL of the API server, from `--master`: instead of the kubeconfig's, or, without one, with no credentials.
     pub master: Option<String>,
-    /// What this client is for, appended to the user agent, such as `leader-election`.
+    /// The purpose of this client, appended to the user agent, such as `leader-election`.
     pub purpose: Option<&'static str>,
-    /// Requests per second, from `clientConnection.qps` where that is set. `None`, zero and less: no limit of ours;
-    /// the API server's priority and fairness is the better judge.
+    /// Requests per second, from `clientConnection.qps`. `None`, zero and less: only the API server's priority and fairness applies.
     pub qps: Option<f32>,
-    /// How many requests may go out at once when there were none for a while, from `clientConnection.burst`.
+    /// Burst of requests, from `clientConnection.burst`.
     pub burst: Option<u32>,
 }
 
-/// Makes a client. Nothing is sent before its first request.
+/// Creates a client. It sends nothing before its first request.
 ///
-/// Requests fail when the head of their answer takes longer than 65 s; callers with less patience bring their own
-/// timeouts. No request that reached the wire is ever repeated.
+/// Requests fail if the head of their answer takes longer than 65 s. A request that has reached the wire is never repeated.
 ///
 /// # Errors
-/// A kubeconfig that cannot be read or used, a `--master` that is no URL, or no service account: with the file or flag
-/// and what to do about it.
+/// An invalid kubeconfig or `--master`, or no service account. The error names the file or flag and the next step.
 pub async fn connect(to: &Connection) -> anyhow::Result<kube::Client> {
     if rustls::crypto::CryptoProvider::get_default().is_none() {
-        // kube-client takes its TLS provider from the process. Losing a race to set it is as good as winning it.
+        // kube-client uses the TLS provider of the process. An error means that one is already set.
         let _ = rustls::crypto::ring::default_provider().install_default();
     }
     let mut config = load(to).await?;
@@ -88,10 +79,10 @@ pub async fn connect(to: &Connection) -> anyhow::Result<kube::Client> {
         .with_context(|| format!("cannot use the credentials in {}", described(to.kubeconfig.as_deref())))
 }
 
-/// As [`connect`], for a configuration that was read elsewhere. `place` names it in errors.
+/// As [`connect`], with a given configuration. Errors name `place`.
 ///
 /// # Errors
-/// A proxy, which is not supported, or credentials that cannot be used.
+/// A proxy, which is not supported, or unusable credentials.
 pub fn with_config(mut config: kube::Config, place: &str, purpose: &'static str) -> anyhow::Result<kube::Client> {
     if let Some(proxy) = &config.proxy_url {
         bail!("{place} is behind the proxy {proxy}, which watches do not use; remove proxy-url, or unset HTTPS_PROXY");
@@ -163,9 +154,9 @@ async fn from_kubeconfig(path: &Path) -> anyhow::Result<kube::Config> {
     Ok(config)
 }
 
-/// From the outside in: the server's address, our credentials, the user agent, pace and patience, HTTP.
+/// From the outside in: the server's address, credentials, the user agent, rate limit and timeouts, HTTP.
 fn stack(config: &kube::Config, pace: Option<Arc<Pace>>) -> anyhow::Result<kube::Client> {
-    // hyper-timeout, which kube would use here, counts reads too, and a quiet watch has none.
+    // Not hyper-timeout, kube's default: it also limits reads, and a quiet watch has none.
     let connector = ServiceBuilder::new()
         .map_future(Box::pin)
         .timeout(2 * CONNECT_TIMEOUT)
@@ -174,8 +165,8 @@ fn stack(config: &kube::Config, pace: Option<Arc<Pace>>) -> anyhow::Result<kube:
         .timer(TokioTimer::new())
         .pool_timer(TokioTimer::new())
         .pool_idle_timeout(IDLE_TIMEOUT)
-        // This repeats only what never began to be written, because its pooled connection had been closed by then. It
-        // happens within the caller's timeout and cannot reach the server twice.
+        // Repeats only requests that were never written, because their pooled connection had been closed. This happens within the caller's
+        // timeout and cannot reach the server twice.
         .retry_canceled_requests(true)
         .build(connector);
     let service = ServiceBuilder::new()
@@ -188,7 +179,7 @@ fn stack(config: &kube::Config, pace: Option<Arc<Pace>>) -> anyhow::Result<kube:
             let (http, pace) = (http.clone(), pace.clone());
             async move {
                 if let Some(pace) = pace {
-                    // The request itself cannot be lent out while something is awaited: its body is no Sync.
+                    // The request cannot be borrowed across an await: its body is not `Sync`.
                     let (method, host) = (request.method().clone(), host(&request).to_owned());
                     pace.wait(&method, &host).await;
                 }
@@ -214,7 +205,7 @@ fn tcp() -> HttpConnector {
     tcp
 }
 
-/// Counts and times requests, from where they leave until the head of their answer is there.
+/// Counts requests, and times them from the send until the head of the answer.
 #[derive(Clone)]
 struct Counting<S>(S);
 
@@ -244,41 +235,39 @@ where
     }
 }
 
-/// The host and port that a request goes to, as client-go labels it.
+/// The host and port of a request, client-go's label.
 fn host(request: &http::Request<Body>) -> &str {
     request.uri().authority().map_or("", |authority| authority.as_str())
 }
 
-/// The token bucket of client-go's `flowcontrol`, as one moment: when the bucket will be full again.
+/// The token bucket of client-go's `flowcontrol`, stored as the moment at which it will be full.
 struct Pace {
     interval: Duration,
-    /// How far ahead of now that moment may lie.
+    /// How far in the future that moment may be.
     burst: Duration,
     full_at: Mutex<Option<Instant>>,
 }
 
 impl Pace {
-    /// `None` when `qps` is no positive number, which means no limit. Without `burst`, or with zero, as in client-go,
-    /// the bucket holds `max(qps, 1)`.
+    /// `None`, without limit, if `qps` is not positive. Without `burst`, the bucket holds `max(qps, 1)` as in client-go.
     fn new(qps: f32, burst: Option<u32>) -> Option<Self> {
         if !(qps > 0.0 && qps.is_finite()) {
             return None;
         }
-        // Slower than one request per hour is a mistake, and far from what a Duration cannot hold.
+        // A limit below one request per hour is a mistake. The bound also keeps the interval within a Duration's range.
         let interval = Duration::from_secs_f64(f64::from(qps).recip().min(3600.0));
         let burst = burst.filter(|burst| *burst > 0).map_or_else(|| f64::from(qps).max(1.0), f64::from);
         let burst = interval.mul_f64((burst - 1.0).min(1e6));
         Some(Self { interval, burst, full_at: Mutex::new(None) })
     }
 
-    /// Returns when a request may go out.
+    /// Returns when a request may be sent.
     async fn wait(&self, method: &http::Method, host: &str) {
         let ready = Instant::now();
         tokio::time::sleep_until(self.reserve(ready)).await;
         rest::waited(method, host, ready.elapsed());
     }
 
-    /// When a request that is ready at `now` may go out.
     fn reserve(&self, now: Instant) -> Instant {
         let mut full_at = self.full_at.lock().unwrap_or_else(PoisonError::into_inner);
         let full = full_at.map_or(now, |full| full.max(now));

@@ -1,6 +1,4 @@
-//! Where the workers are.
-//!
-//! Knows: the static list, and EndpointSlices. Must not know: whether a worker answers at an address, or what for.
+//! Discovery of the workers: a static list, or EndpointSlices.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,18 +11,16 @@ use kube::{
 };
 use tracing::{info, warn};
 
-/// The label of an EndpointSlice that names its Service.
 const SERVICE_LABEL: &str = "kubernetes.io/service-name";
-/// The API server ends a watch after this long, seconds; one whose peer has vanished is noticed 5 s later. A worker
-/// that is gone is noticed by its stream long before.
+/// The API server ends a watch after this many seconds; a lost peer is noticed 5 s later. Streams notice lost workers long before.
 const WATCH_S: u32 = 60;
 
-/// Where to look for workers.
+/// The source of worker addresses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Discovery {
-    /// At these addresses, `host:port` each.
+    /// These addresses, `host:port` each.
     Static(BTreeSet<String>),
-    /// Behind a headless Service.
+    /// A headless Service.
     Service {
         /// The namespace of the Service.
         namespace: String,
@@ -35,8 +31,7 @@ pub enum Discovery {
     },
 }
 
-/// Keeps `fanout` connected to the workers there are, for ever. Failures to look are logged and tried again; what was
-/// found before stands.
+/// Keeps `fanout` connected to the current workers, forever. Failures are logged and retried; earlier addresses stay in use.
 pub async fn run(discovery: Discovery, client: kube::Client, fanout: Fanout) {
     match discovery {
         Discovery::Static(addresses) => {
@@ -48,7 +43,7 @@ pub async fn run(discovery: Discovery, client: kube::Client, fanout: Fanout) {
 }
 
 async fn follow(client: kube::Client, namespace: &str, service: &str, port: &str, fanout: &Fanout) {
-    info!(namespace, service, port, "looking for workers behind a Service");
+    info!(namespace, service, port, "watching EndpointSlices for workers");
     let slices: Api<EndpointSlice> = Api::namespaced(client, namespace);
     let config = watcher::Config::default().labels(&format!("{SERVICE_LABEL}={service}")).timeout(WATCH_S);
     let mut events = std::pin::pin!(watcher(slices, config).default_backoff());
@@ -70,22 +65,21 @@ async fn follow(client: kube::Client, namespace: &str, service: &str, port: &str
             Ok(None) => return,
             Err(error) => warn!(
                 namespace, service, %error,
-                "cannot look for workers; grant list and watch on endpointslices.discovery.k8s.io there, or pass --workers"
+                "cannot list or watch EndpointSlices; grant list and watch on endpointslices.discovery.k8s.io there, or pass --workers"
             ),
         }
     }
 }
 
-/// The slices of the Service.
 #[derive(Default)]
 struct Found {
     slices: BTreeMap<String, EndpointSlice>,
-    /// What a list has told so far that has not come to its end.
+    /// The items of an incomplete list.
     listing: BTreeMap<String, EndpointSlice>,
 }
 
 impl Found {
-    /// True when `slices` is whole and may have changed.
+    /// True if `slices` is complete and may have changed.
     fn take(&mut self, event: watcher::Event<EndpointSlice>) -> bool {
         match event {
             watcher::Event::Init => self.listing.clear(),
@@ -109,8 +103,7 @@ impl Found {
     }
 }
 
-/// The addresses of the endpoints that are ready, with the port of that name. Not knowing whether one is ready means
-/// that it is, as the API has it.
+/// The addresses of ready endpoints, with the port of that name. As the API specifies, an endpoint of unknown readiness is ready.
 fn addresses<'a>(slices: impl IntoIterator<Item = &'a EndpointSlice>, port: &str) -> BTreeSet<String> {
     let mut addresses = BTreeSet::new();
     for slice in slices {
@@ -119,7 +112,7 @@ fn addresses<'a>(slices: impl IntoIterator<Item = &'a EndpointSlice>, port: &str
         let Some(number) = named.and_then(|port| port.port) else { continue };
         for endpoint in slice.endpoints.iter().flatten() {
             let ready = endpoint.conditions.as_ref().and_then(|conditions| conditions.ready).unwrap_or(true);
-            // The addresses of one endpoint are interchangeable: the first stands for them all.
+            // The addresses of one endpoint are interchangeable, so that the first is used.
             if let Some(address) = endpoint.addresses.first().filter(|_| ready) {
                 addresses.insert(match slice.address_type.as_str() {
                     "IPv6" => format!("[{address}]:{number}"),

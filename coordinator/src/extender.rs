@@ -1,7 +1,4 @@
-//! Asks HTTP extenders about pods, as the machine wants it.
-//!
-//! Knows: that every question is answered exactly once, and where the objects come from that extenders are told of. Must
-//! not know: how extenders are called ([`flotilla_runtime::extender`]), or when one is to be asked.
+//! HTTP extender requests of the machine; each gets exactly one answer.
 
 use std::{panic::AssertUnwindSafe, sync::Arc};
 
@@ -38,7 +35,7 @@ struct Inner {
 }
 
 impl Extenders {
-    /// Reads objects by `client`, and tells `handle` what extenders say.
+    /// Reads objects with `client`, and reports extenders' answers to `handle`.
     ///
     /// # Panics
     /// Outside of a tokio runtime.
@@ -49,34 +46,31 @@ impl Extenders {
         Self { inner: Arc::new(Inner { client, handle, callers, nodes, runtime }) }
     }
 
-    /// Asks extenders about a pod, which is answered by exactly one [`Event::Extended`]. Never blocks.
-    ///
-    /// How many are under way is for the machine to bound: it asks about one pod at a time.
+    /// Calls extenders for one pod at a time; exactly one [`Event::Extended`] follows. Never blocks.
     pub fn extend(&self, extension: Extension) {
         let inner = Arc::clone(&self.inner);
         self.inner.runtime.spawn(async move {
             let asked = AssertUnwindSafe(inner.carry_out(&extension)).catch_unwind().await;
             let asked =
-                asked.unwrap_or_else(|_| Err(Failure::Error("the task that asked extenders panicked".to_owned())));
+                asked.unwrap_or_else(|_| Err(Failure::Error("the task that called extenders panicked".to_owned())));
             let outcome = match asked {
                 Ok(extended) => ExtensionOutcome::Done(Box::new(extended)),
                 Err(Failure::Error(reason)) => ExtensionOutcome::Failed(reason),
                 Err(Failure::Gone) => ExtensionOutcome::Gone,
             };
-            // There is no receiver when the machine has stopped, and the process is ending.
+            // An error means that the machine has stopped and the process is ending.
             let _ = inner.handle.tell(Event::Extended { request: extension.request, outcome }).await;
         });
     }
 
-    /// Asks extenders about the victims of a preemption, which is answered by exactly one [`Event::Proposed`]. Never
-    /// blocks.
+    /// Calls extenders for the victims of a preemption; exactly one [`Event::Proposed`] follows. Never blocks.
     pub fn extend_preemption(&self, proposal: PreemptionProposal) {
         let inner = Arc::clone(&self.inner);
         self.inner.runtime.spawn(async move {
             let request = proposal.request;
             let asked = AssertUnwindSafe(preemption::ask(&inner.callers, &inner.client, proposal)).catch_unwind().await;
-            let asked = asked.unwrap_or_else(|_| Err("the task that asked extenders panicked".to_owned()));
-            // There is no receiver when the machine has stopped, and the process is ending.
+            let asked = asked.unwrap_or_else(|_| Err("the task that called extenders panicked".to_owned()));
+            // An error means that the machine has stopped and the process is ending.
             let _ = inner.handle.tell(Event::Proposed { request, outcome: asked.map(Box::new) }).await;
         });
     }
@@ -90,7 +84,6 @@ impl Inner {
     }
 }
 
-/// The objects as the API server has them.
 struct Live<'a> {
     client: &'a kube::Client,
     nodes: &'a Nodes,

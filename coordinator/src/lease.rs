@@ -1,13 +1,10 @@
 //! Leader election on a `coordination.k8s.io/v1` Lease, by client-go's algorithm.
 //!
-//! Knows the Lease object, its API calls and their deadlines, and carries out the steps that [`election`] decides.
-//! Must not know what a leader does: it tells whether this process leads and until when, and what writes to the
-//! cluster checks that moment against its own clock before every write.
+//! [`election`] decides the steps; this module performs them. Writers check the end of the lead against their own clock before every write.
 //!
-//! Like client-go's, this election is no fence: a leader that is stopped between its check and its write may still
-//! write after another one started. What it promises is that no write is *begun* after the last acknowledged renewal
-//! was sent plus `renew_deadline`, and that nobody else starts before that moment plus
-//! `lease_duration - renew_deadline`, as long as the clocks of both machines run at about the same rate.
+//! Like client-go's, this election is no fence: a leader that is paused between its check and its write may still write after another one
+//! has started. No write *begins* later than `renew_deadline` after the last acknowledged renewal was sent. No other process starts to lead
+//! before that moment plus `lease_duration - renew_deadline`, if both clocks run at about the same rate.
 
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
@@ -33,32 +30,29 @@ use request::{Failure, timed, timed_out};
 use standby::Standby;
 pub use standby::uid;
 
-/// The longest that one request for the Lease may take; less where the lead ends sooner.
+/// Limit of one request for the Lease; less if the lead ends sooner.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
-/// How often a release is tried against a record that changes underneath.
 const RELEASE_ATTEMPTS: usize = 3;
-/// How long the event of a release may hold up the end of the process.
 const LAST_EVENT_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The annotation of a released Lease by which its holder tells the next one up to which `resourceVersion` all that it wrote of
-/// pods is committed. It is gone as soon as somebody holds the Lease.
+/// Annotation of a released Lease: the `resourceVersion` up to which the holder's writes to pods are committed.
 pub const COMMITTED: &str = "flotilla.io/committed";
 
-/// Tells whether something still works: `Err` says why not. Must not block.
+/// Checks whether something works: `Err` has the reason. Must not block.
 pub type Probe = Arc<dyn Fn() -> Result<(), String> + Send + Sync>;
 
-/// Which Lease to stand for, as whom, and how patiently. See `leaderElection` of `KubeSchedulerConfiguration`.
+/// The Lease, identity and timing of an election. See `leaderElection` of `KubeSchedulerConfiguration`.
 #[derive(Clone, Debug)]
 pub struct LeaseConfig {
     /// `metadata.name` of the Lease.
     pub name: String,
     /// `metadata.namespace` of the Lease.
     pub namespace: String,
-    /// Who we are in the record; unique per process, see [`identity`].
+    /// This process's identity in the record; unique per process, see [`identity`].
     pub identity: String,
-    /// How long others wait after the last renewal they observed. Written rounded up to whole seconds.
+    /// How long others wait after the last observed renewal. Written rounded up to whole seconds.
     pub lease_duration: Duration,
-    /// How long we lead after sending the last acknowledged renewal.
+    /// How long this process leads after it sent the last acknowledged renewal.
     pub renew_deadline: Duration,
     /// Between two attempts.
     pub retry_period: Duration,
@@ -67,25 +61,25 @@ pub struct LeaseConfig {
 /// Whether this process leads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Leadership {
-    /// It does not.
+    /// It does not lead.
     Following {
-        /// Who does, as last observed; `None` while that is unknown or nobody does.
+        /// The leader, as last observed; `None` if unknown or if there is none.
         holder: Option<String>,
     },
-    /// It does.
+    /// It leads.
     Leading {
-        /// Made of the Lease's age and its transitions, see [`epoch_of`]: each later leader has a larger one.
+        /// Derived from the Lease's creation time and transitions, see [`epoch_of`]: each later leader has a larger one.
         epoch: u64,
-        /// When this lead ends unless renewed, on the clock of [`now`].
+        /// The end of this lead unless renewed, on the clock of [`now`].
         valid_until: Instant,
     },
 }
 
 impl Leadership {
-    /// What a process knows before its election began.
+    /// The state before the first observation.
     pub const UNKNOWN: Self = Self::Following { holder: None };
 
-    /// The epoch, if this lead still holds at `now`.
+    /// The epoch, if this lead is still valid at `now`.
     pub fn epoch_at(&self, now: Instant) -> Option<u64> {
         match self {
             Self::Leading { epoch, valid_until } if now < *valid_until => Some(*epoch),
@@ -94,60 +88,57 @@ impl Leadership {
     }
 }
 
-/// What a leader tells the one after it through the Lease: the `resourceVersion` up to which all that it wrote of pods is
-/// committed. Empty: nothing is told.
+/// The `resourceVersion` up to which a leader's writes to pods are committed, passed on through the Lease. Empty: unknown.
 #[derive(Debug, Default)]
 pub struct Handover {
-    /// What the leader before told, known when this process begins to lead.
+    /// The previous leader's value, known when this process begins to lead.
     pub before: OnceLock<u64>,
-    /// What this process tells, known when its last write is answered.
+    /// This process's value, known when its last write is answered.
     pub ours: OnceLock<u64>,
 }
 
-/// How an election speaks with the rest of the process.
+/// Signals between an election and the rest of the process.
 pub struct Signals {
     /// Updated with every renewal and every change of holder.
     pub leading: watch::Sender<Leadership>,
-    /// The process is to end: a candidate leaves at once, a leader goes on renewing until `drained`.
+    /// The process ends: a candidate leaves at once, a leader renews until `drained`.
     pub shutdown: CancellationToken,
-    /// The last write under this lead is out and answered or given up: the Lease may be released.
+    /// The last write under this lead is answered or given up: the Lease may be released.
     pub drained: CancellationToken,
-    /// What leaders tell each other.
+    /// The values passed between leaders.
     pub handover: Arc<Handover>,
-    /// Asked before every write of the record: while it fails nothing is renewed, so that a process whose work has
-    /// stalled loses the lead instead of keeping everybody else from it.
+    /// Checked before every write of the record. A stalled process fails it and loses the lead.
     pub progress: Option<Probe>,
-    /// Asked before the record is written by a process that does not lead: while it fails this process does not take the lead,
-    /// because it could do nothing with it.
+    /// Checked before a candidate writes the record: a process that cannot schedule does not acquire the lease.
     pub candidacy: Option<Probe>,
 }
 
-/// Why an election ended, or could not begin.
+/// The reason why an election ended, or could not begin.
 #[derive(Debug, thiserror::Error)]
 pub enum LeaseError {
-    /// A field of [`LeaseConfig`] that cannot work.
+    /// An invalid field of [`LeaseConfig`].
     #[error("leader election of {lease}: {reason}")]
     Config {
         /// `namespace/name`.
         lease: String,
-        /// Which field, why, and what to do.
+        /// The field, the reason and the next step.
         reason: String,
     },
-    /// This process led and does not any more. It must end without writing anything else.
+    /// This process has lost the lead. It must end without any further write.
     #[error("leader election lost: {loss} (lease {lease}); the process ends, so that no two lead")]
     Lost {
         /// `namespace/name`.
         lease: String,
-        /// What ended it.
+        /// The cause.
         loss: Loss,
     },
 }
 
 impl LeaseConfig {
-    /// Checks what client-go checks of its `LeaderElectionConfig`, and that the record can hold the values.
+    /// Applies client-go's checks of its `LeaderElectionConfig`, and checks that the record can hold the values.
     ///
     /// # Errors
-    /// [`LeaseError::Config`] for the first field that cannot work.
+    /// [`LeaseError::Config`] for the first invalid field.
     pub fn validate(&self) -> Result<(), LeaseError> {
         let Self { lease_duration, renew_deadline, retry_period, .. } = self;
         let reason = if self.name.is_empty() || self.namespace.is_empty() {
@@ -178,14 +169,14 @@ impl LeaseConfig {
         format!("{}/{}", self.namespace, self.name)
     }
 
-    /// `leaseDurationSeconds` as written. Rounded up: a shorter one would let others in before our own deadline.
+    /// `leaseDurationSeconds` as written. Rounded up: with a shorter one others could take over before this process's deadline.
     fn duration_s(&self) -> i32 {
         let seconds = self.lease_duration.as_secs() + u64::from(self.lease_duration.subsec_nanos() > 0);
         i32::try_from(seconds).unwrap_or(i32::MAX)
     }
 }
 
-/// An identity as kube-scheduler makes it: the host's name, an underscore and a random UUID, new in every process.
+/// An identity as in kube-scheduler: the host name, an underscore and a random UUID, new in every process.
 pub fn identity() -> String {
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname")
         .ok()
@@ -196,8 +187,8 @@ pub fn identity() -> String {
     format!("{host}_{}", uuid::Uuid::new_v4())
 }
 
-/// The check `leaderElection` of `/healthz` and `/readyz`: fails when this process still counts as leader although its
-/// lead ended more than `tolerance` ago, which means that the election itself is stuck. kube-scheduler tolerates 20 s.
+/// The check `leaderElection` of `/healthz` and `/readyz`: fails while this process is still marked as leader, more than `tolerance` after
+/// its lead ended. The election itself is stuck then. kube-scheduler tolerates 20 s.
 pub fn watchdog(leading: watch::Receiver<Leadership>, tolerance: Duration) -> Probe {
     Arc::new(move || match &*leading.borrow() {
         Leadership::Leading { valid_until, .. } if now() > *valid_until + tolerance => {
@@ -207,18 +198,17 @@ pub fn watchdog(leading: watch::Receiver<Leadership>, tolerance: Duration) -> Pr
     })
 }
 
-/// Stands for election until the process ends or the lead is lost; a process leads at most once.
+/// Runs the election until the process ends or loses the lead; a process leads at most once.
 ///
-/// `client` should be one that nothing else uses, so that no burst of other requests delays a renewal; it must not
-/// retry by itself. Returns `Ok` after `shutdown`: as a candidate at once, as a leader when `drained` came and the
-/// Lease was released (or that was tried).
+/// `client` should not be shared, so that no burst of other requests delays a renewal; it must not retry. Returns `Ok` after `shutdown`: as
+/// a candidate at once, as a leader after `drained` and an attempt to release the Lease.
 ///
 /// # Errors
-/// [`LeaseError::Config`] before the first request; [`LeaseError::Lost`] when the lead is gone.
+/// [`LeaseError::Config`] before the first request; [`LeaseError::Lost`] when the lead is lost.
 pub async fn run(config: LeaseConfig, client: kube::Client, signals: Signals) -> Result<(), LeaseError> {
     config.validate()?;
     let mut elector = Elector::new(config, client, signals);
-    info!(lease = %elector.config.lease(), identity = %elector.config.identity, "standing for leader election");
+    info!(lease = %elector.config.lease(), identity = %elector.config.identity, "attempting to acquire leader lease");
     loop {
         elector.publish();
         if elector.signals.shutdown.is_cancelled() && !elector.announced {
@@ -241,20 +231,17 @@ pub async fn run(config: LeaseConfig, client: kube::Client, signals: Signals) ->
     }
 }
 
-/// One process in one election.
 struct Elector {
     config: LeaseConfig,
     client: kube::Client,
     api: Api<Lease>,
     signals: Signals,
     election: Election,
-    /// The object as last read or written, with everything in it that is not ours. Its version is what a write needs.
+    /// The object as last read or written, with the fields of other writers. Writes need its version.
     lease: Option<Lease>,
-    /// The watch on the Lease, while following.
     standby: Option<Standby>,
-    /// Others have been told that we lead.
     announced: bool,
-    /// The epoch they were told, which stays for the whole lead.
+    /// The announced epoch, constant for the whole lead.
     epoch: u64,
 }
 
@@ -272,7 +259,7 @@ impl Elector {
         Self { config, client, api, signals, election, lease: None, standby, announced: false, epoch: 0 }
     }
 
-    /// Waits until `until`, or for news of the record. True when this process is to leave the election.
+    /// Waits until `until`, or for a change of the record. True if this process has to leave the election.
     async fn wait(&mut self, until: Instant) -> bool {
         let leaving = if self.announced { &self.signals.drained } else { &self.signals.shutdown };
         tokio::select! {
@@ -284,7 +271,7 @@ impl Elector {
         false
     }
 
-    /// What is left for one request: never longer than the lead it is to prolong.
+    /// The limit of one request: at most the rest of the lead it renews.
     fn deadline(&self) -> Duration {
         let left = self.election.lead().map_or(REQUEST_TIMEOUT, |(until, _)| until.saturating_duration_since(now()));
         left.min(REQUEST_TIMEOUT).min(self.config.renew_deadline / 2)
@@ -310,7 +297,7 @@ impl Elector {
         }
         let candidacy = self.signals.candidacy.as_ref().filter(|_| !self.announced);
         if let Some(Err(reason)) = candidacy.map(|candidacy| candidacy()) {
-            info!(lease = %self.config.lease(), reason, "not standing for leader election");
+            info!(lease = %self.config.lease(), reason, "not attempting to acquire leader lease");
             return self.election.failed(now());
         }
         let lease = self.claimed(claim, create);
@@ -326,7 +313,7 @@ impl Elector {
                 self.lease = Some(lease);
             }
             Err(failure) if failure.is_refusal(create) => {
-                debug!(lease = %self.config.lease(), %failure, "the lease is not as it was; reading it again");
+                debug!(lease = %self.config.lease(), %failure, "the lease has changed; reading it again");
                 self.election.refused(now());
             }
             Err(failure) => {
@@ -336,7 +323,7 @@ impl Elector {
         }
     }
 
-    /// The object that makes `claim`. An update keeps the version it was read at, and all that others put into it.
+    /// The object for `claim`. An update keeps the version it was read at, and all fields of other writers.
     fn claimed(&self, claim: Claim, create: bool) -> Lease {
         let mut lease = self.lease.clone().filter(|_| !create).unwrap_or_default();
         if create {
@@ -359,13 +346,12 @@ impl Elector {
         lease
     }
 
-    /// Tells the process where the election stands.
     fn publish(&mut self) {
         let Some((valid_until, transitions)) = self.election.lead() else {
             return self.tell(Leadership::Following { holder: self.election.holder().map(str::to_owned) });
         };
         if !self.announced {
-            // A process that is to end does not begin to lead: it gives back what it just won.
+            // A process that is ending does not begin to lead: it releases the lease it has just acquired.
             if self.signals.shutdown.is_cancelled() {
                 return;
             }
@@ -373,7 +359,6 @@ impl Elector {
             self.epoch = epoch_of(self.lease.as_ref(), transitions);
             self.standby = None;
             if let Some(after) = self.election.after() {
-                // Set once, as a process leads once.
                 let _ = self.signals.handover.before.set(after);
             }
             info!(lease = %self.config.lease(), identity = %self.config.identity, transitions, "became leader");
@@ -404,7 +389,7 @@ impl Elector {
         self.tell(Leadership::Following { holder });
     }
 
-    /// Leaves the election, giving up the Lease if it is ours. A failure costs the others one lease duration.
+    /// Leaves the election, and releases the Lease if this process holds it. A failure costs the others one lease duration.
     async fn leave(mut self) -> Result<(), LeaseError> {
         self.retire();
         if self.election.lead().is_none() {
@@ -415,18 +400,17 @@ impl Elector {
                 info!(lease = %self.config.lease(), "released the lease");
                 let event = standby::event(&self.client, &self.config.identity, self.lease.as_ref(), "stopped leading");
                 if let Some(event) = event {
-                    // Best effort: an event that does not get through in time is not worth the wait.
                     let _ = tokio::time::timeout(LAST_EVENT_TIMEOUT, event).await;
                 }
             }
             Err(failure) => {
-                warn!(lease = %self.config.lease(), %failure, "cannot release the lease; others have to wait it out");
+                warn!(lease = %self.config.lease(), %failure, "cannot release the lease; others have to wait until it expires");
             }
         }
         Ok(())
     }
 
-    /// Empties the record as client-go does: no holder, a duration of one second. It says what is committed.
+    /// Empties the record as client-go does: no holder, a duration of one second. The annotation has the committed version.
     async fn release(&mut self) -> Result<(), Failure> {
         let mut refusal = None;
         for _ in 0..RELEASE_ATTEMPTS {
@@ -451,7 +435,7 @@ impl Elector {
             };
             match self.api.replace(&self.config.name, &PostParams::default(), lease).await.map_err(Failure::from) {
                 Ok(_) => return Ok(()),
-                // A renewal whose answer was lost: the record is ours, only newer.
+                // The answer to a renewal was lost: this process holds the record in a newer version.
                 Err(failure) if failure.is_refusal(false) => refusal = Some(failure),
                 Err(failure) => return Err(failure),
             }
@@ -461,18 +445,16 @@ impl Elector {
     }
 }
 
-/// The epoch of a lead: when the Lease was made, by the API server's clock, and how often it has changed hands since.
+/// The epoch of a lead: the Lease's creation time by the API server's clock, and its number of transitions.
 ///
-/// The transitions alone would go back to 0 for a Lease that was deleted and made anew, and workers obey no leader whose
-/// epoch is below one that they have seen.
+/// Workers reject a lower epoch than the highest they have seen. The transitions alone would restart at 0 for a recreated Lease.
 fn epoch_of(lease: Option<&Lease>, transitions: i32) -> u64 {
     let created = lease.and_then(|lease| lease.metadata.creation_timestamp.as_ref());
     let seconds = created.map_or(0, |time| u64::try_from(time.0.as_second()).unwrap_or(0));
     epoch_at_second(seconds).saturating_add(u64::try_from(transitions).unwrap_or(0))
 }
 
-/// The smallest epoch of a second since 1970. 24 bits leave room for 16 million transitions of one Lease, and for
-/// seconds beyond the year 30,000.
+/// The smallest epoch of a second since 1970. 24 bits allow 16 million transitions of one Lease, and seconds beyond the year 30,000.
 #[must_use]
 pub const fn epoch_at_second(seconds: u64) -> u64 {
     seconds << 24

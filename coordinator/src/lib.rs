@@ -1,7 +1,7 @@
-//! The shell of Flotilla: everything that touches the API server or the process.
+//! The coordinator's process: everything that accesses the API server, and the endpoints.
 //!
-//! Knows: the API server, the lease, the endpoints, and how `flotilla_runtime` is put to work. Must not know: whether a node suits a pod
-//! (`flotilla_framework`), or what happens next to a pod (`flotilla_machine`).
+//! Contains: API clients, the lease, the endpoints, and the setup of `flotilla_runtime`. Does not depend on: how nodes are filtered and
+//! scored (`flotilla_framework`), or the scheduling queue and decisions (`flotilla_machine`).
 
 pub mod access;
 pub mod args;
@@ -50,14 +50,14 @@ pub fn command() -> Command {
 }
 
 impl Command {
-    /// Lets profiles name a plugin.
+    /// Adds a plugin that profiles may name.
     #[must_use]
     pub fn with_plugin(mut self, plugin: impl Plugin + 'static) -> Self {
         self.own.push(Box::new(plugin));
         self
     }
 
-    /// Runs the process by its command line to its end. Two plugins of one name are an error.
+    /// Runs the process with its command line until it ends. Two plugins of one name are an error.
     #[must_use]
     pub fn run(self) -> ExitCode {
         match registry().with(self.own) {
@@ -70,7 +70,6 @@ impl Command {
     }
 }
 
-/// The plugins that are built in, and with the feature `wasm` modules.
 fn registry() -> Registry {
     #[cfg(feature = "wasm")]
     let registry = Registry::built_in().and(flotilla_wasm::Table::new());

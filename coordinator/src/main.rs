@@ -1,6 +1,6 @@
 //! The `flotilla-coordinator` process.
 //!
-//! Knows: where it begins. Must not know: anything else.
+//! Contains: the entry point.
 
 use std::process::ExitCode;
 

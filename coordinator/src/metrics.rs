@@ -1,11 +1,9 @@
-//! What `/metrics` and `/metrics/resources` show: kube-scheduler's names where its numbers are known here, `flotilla_*` for the
-//! rest.
+//! The pages `/metrics` and `/metrics/resources`: kube-scheduler's metric names where the value is available, `flotilla_*` for the rest.
 //!
-//! Knows: whom to ask for numbers, and the format. Must not know: what moves a number. A number that was not measured
-//! is left out: a metric that is always zero lies. [docs/metrics.md](../../docs/metrics.md) tells what each means.
+//! A value that is not measured is omitted, because a constant zero would mislead. docs/reference/metrics.md describes each metric.
 //!
-//! The format is Prometheus' text format, as kube-scheduler's: from OpenMetrics, a Prometheus before 3 takes bounds of buckets
-//! in another spelling, and quantiles over schedulers of both kinds come out wrong.
+//! The format is Prometheus' text format, as kube-scheduler's. From OpenMetrics, a Prometheus before 3 reads bucket bounds in another
+//! spelling, and quantiles over schedulers of both kinds would be wrong.
 
 use std::{fmt, sync::Arc};
 
@@ -35,18 +33,18 @@ mod transport;
 
 pub use observed::{Buckets, Known, Latency, Scheduled};
 
-/// Where the numbers come from.
+/// The sources of metrics.
 #[derive(Clone)]
 pub struct Sources {
-    /// The parts, of which nearly all count.
+    /// The parts of the process.
     pub parts: Parts,
     /// The watches.
     pub watches: Watches,
     /// The name of the Lease; `None` without an election.
     pub lease: Option<Arc<str>>,
-    /// Which feature gates are on.
+    /// The enabled feature gates.
     pub gates: FeatureGates,
-    /// Who holds the connections of each port.
+    /// The connection slots of each port.
     pub places: Vec<(&'static str, Places)>,
 }
 
@@ -103,7 +101,6 @@ impl Sources {
     }
 }
 
-/// The families that have samples, by name.
 fn text(mut families: Vec<MetricFamily>) -> Result<String, String> {
     families.retain(|family| !family.get_metric().is_empty());
     families.sort_by(|one, other| one.name().cmp(other.name()));

@@ -1,8 +1,4 @@
-//! Requests that leave for the API server.
-//!
-//! Knows: how long this process leads, how many requests leave at once, until when one may take, when the API server turns one
-//! away or takes no protobuf, and what it means that one is refused. Must not know: what a request asks for, or what follows from its
-//! answer.
+//! Requests to the API server: concurrency, deadlines, 429 pauses, and fallback from protobuf to JSON.
 
 use std::{
     fmt::Display,
@@ -39,43 +35,38 @@ use crate::lease::{self, Leadership};
 
 mod gate;
 
-/// Why a request was not sent, where that is because of the lead.
-pub const UNLED: &str = "this process does not lead any more";
+/// The reason of a request that was not sent because this process does not lead.
+pub const UNLED: &str = "this process is no longer the leader";
 
-/// What is read of the body of an answer: an object that was written, of which etcd takes 1.5 MiB by default, is at most
-/// this large in JSON.
+/// Limit of an answer's body: etcd stores objects up to 1.5 MiB by default, which are at most this large in JSON.
 const ANSWER_BYTES: usize = 8 << 20;
-/// How often one request is turned away before it has failed. A Retry-After of the API server's own is 1 to 32 s, so that this
-/// is more than a minute of an overload that reaches everybody. An admission webhook may turn away one object for ever.
+/// Rejections with 429 before a request fails. The API server's own Retry-After is 1 to 32 s, so that this is more than a minute of
+/// overload. An admission webhook may reject one object forever.
 const TURNED_AWAY: u32 = 64;
-/// The longest pause that one answer asks for: twice the API server's longest, as a webhook may name any number.
+/// Longest pause for one answer: twice the API server's longest, because a webhook may send any number.
 const LONGEST_PAUSE: Duration = Duration::from_secs(64);
-/// How long one request pauses in all before it has failed: two of the longest pauses. A pod that is turned away for ever takes
-/// room on a node, and one of the binds that the machine has under way, for no longer.
+/// Longest total pause of one request before it fails: two of the longest pauses. A pod that is always rejected occupies its node, and one
+/// of the machine's bind slots, no longer than this.
 const LONGEST_TURNED_AWAY: Duration = Duration::from_secs(128);
 
-/// The requests of one performer, which are of one kind.
+/// The requests of one performer, all of one kind.
 pub struct Outgoing {
     client: kube::Client,
     leading: watch::Receiver<Leadership>,
     at_once: Arc<Semaphore>,
-    /// How many requests leave at once.
     places: usize,
     gate: Gate,
     turned_away: AtomicU64,
-    /// The API server has refused an object in protobuf.
     without_protobuf: AtomicBool,
-    /// Nothing is sent any more.
     finishing: CancellationToken,
-    /// What goes on being sent after the end of the lead, until then.
+    /// Best-effort requests may be sent after the end of the lead, until then.
     outlives_until: Mutex<Option<Instant>>,
-    /// Tasks are begun on the machine's thread too, which has none.
     runtime: Handle,
     tasks: TaskTracker,
 }
 
 impl Outgoing {
-    /// Requests that `client` sends while `leading` says that this process leads, at most so many `at_once`.
+    /// Requests with `client` while this process leads, at most `at_once` concurrently.
     ///
     /// # Panics
     /// Outside of a tokio runtime.
@@ -96,32 +87,30 @@ impl Outgoing {
         }
     }
 
-    /// What sends them.
+    /// The client.
     #[must_use]
     pub const fn client(&self) -> &kube::Client {
         &self.client
     }
 
-    /// How many requests were turned away with 429 and a Retry-After.
+    /// Number of requests rejected with 429 and a Retry-After.
     #[must_use]
     pub fn turned_away(&self) -> u64 {
         self.turned_away.load(Ordering::Relaxed)
     }
 
-    /// Sends a request, and gives the body of an answer that says that it was carried out. It may take `longest`, less where
-    /// the lead ends sooner.
+    /// Sends a request and returns the body of a successful answer. The limit is `longest`, less if the lead ends sooner.
     ///
-    /// Where the API server turns it away with 429 and a Retry-After, it is sent again after as long: it was not carried out, and
-    /// nothing is wrong with it. Other requests use its turn meanwhile. Where several objects in a row are turned away, the gate of
-    /// this kind closes for a while.
+    /// After 429 with a Retry-After it waits and sends the request again, because the API server did not execute it. Other requests use its
+    /// slot meanwhile. If several objects in a row are rejected, the gate of this kind closes for a while.
     ///
     /// # Errors
-    /// What the API server says against it, or that no answer came.
+    /// The API server's refusal, or a missing answer.
     pub async fn send(&self, longest: Duration, request: Request<Vec<u8>>) -> Result<Bytes, Failure> {
         self.send_while(longest, &|| true, request).await
     }
 
-    /// As [`send`](Self::send), but nothing is sent once `is_wanted` says no.
+    /// As [`send`](Self::send), but stops when `is_wanted` returns false.
     async fn send_while(
         &self,
         longest: Duration,
@@ -161,12 +150,12 @@ impl Outgoing {
         }
     }
 
-    /// As [`send`](Self::send), with an object that `request` builds in the encoding that it is given: in protobuf, and in JSON
-    /// once the API server has refused protobuf with 415 or 406. Both come before anything is carried out; where a proxy says
-    /// so after it, the second request is refused because of the first. Nothing is sent once `is_wanted` says no.
+    /// As [`send`](Self::send), with an object that `request` builds in the given encoding: in protobuf, and in JSON once the API server
+    /// has rejected protobuf with 415 or 406. It rejects before it executes anything. If a proxy rejects after the execution, the second
+    /// request fails because of the first. Stops when `is_wanted` returns false.
     ///
     /// # Errors
-    /// As `send`; a request that cannot be built is refused with 400.
+    /// As `send`; 400 for a request that cannot be built.
     pub async fn send_object<E: Display>(
         &self,
         longest: Duration,
@@ -183,7 +172,7 @@ impl Outgoing {
         match self.send_while(longest, is_wanted, build(Encoding::Protobuf)?).await {
             Err(Failure::Refused(code @ (406 | 415), reason)) => {
                 if !self.without_protobuf.swap(true, Ordering::Relaxed) {
-                    info!(code, reason, "the API server takes no protobuf of this kind; writing it in JSON");
+                    info!(code, reason, "the API server does not accept protobuf for this kind; writing JSON");
                 }
                 self.send_while(longest, is_wanted, build(Encoding::Json)?).await
             }
@@ -191,7 +180,7 @@ impl Outgoing {
         }
     }
 
-    /// Returns when requests may be sent, or none is sent any more.
+    /// Returns when requests may be sent, or when sending has ended.
     async fn open(&self) {
         while let Some(at) = self.gate.opens_at().filter(|_| !self.is_finishing()) {
             tokio::select! {
@@ -202,8 +191,8 @@ impl Outgoing {
         }
     }
 
-    /// Waits until a request that was turned away may be sent again, or nothing is sent any more. Its turn is lent to others: otherwise
-    /// as many such requests as there are turns would stop all others.
+    /// Waits until a rejected request may be sent again, or sending has ended. Lends its slot to others: otherwise rejected requests could
+    /// occupy all slots and stop all others.
     async fn rest(&self, pause: Duration) {
         let lent = Lent::of(self);
         tokio::select! {
@@ -216,42 +205,42 @@ impl Outgoing {
         }
     }
 
-    /// Sends nothing more, as if this process did not lead. What is on the wire goes on.
+    /// Ends sending, as if this process did not lead. Requests in flight continue.
     pub fn finish(&self) {
         self.finishing.cancel();
     }
 
-    /// Goes on sending for so long after this process has given up its lead. Only for what says nothing that is decided by.
+    /// Allows sending for this long after the end of the lead. Only for writes that no decision depends on.
     pub fn outlive_lead(&self, longest: Duration) {
         *self.outlives_until.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now() + longest);
     }
 
-    /// Whether nothing is sent any more.
+    /// Whether sending has ended.
     #[must_use]
     pub fn is_finishing(&self) -> bool {
         self.finishing.is_cancelled()
     }
 
-    /// Runs a task of this performer in the background, also when called outside of a runtime.
+    /// Runs a task of this performer in the background; may be called outside of a runtime.
     pub fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         self.tasks.spawn_on(task, &self.runtime);
     }
 
-    /// How many of its tasks have not ended.
+    /// Number of unfinished tasks.
     #[must_use]
     pub fn under_way(&self) -> u64 {
         self.tasks.len() as u64
     }
 
-    /// Returns when none of its tasks is under way any more.
+    /// Returns when all tasks have ended.
     pub async fn drained(&self) {
         self.tasks.close();
         self.tasks.wait().await;
     }
 
-    /// Waits for a turn, which lasts until the answer is dropped. At most `at_once` last at a time.
+    /// Waits for one of the `at_once` slots, which is held until the result is dropped.
     pub async fn turn(&self) -> Option<OwnedSemaphorePermit> {
-        // Never `None`, as nothing closes it.
+        // Never `None`: the semaphore is never closed.
         Arc::clone(&self.at_once).acquire_owned().await.ok()
     }
 
@@ -260,7 +249,7 @@ impl Outgoing {
         self.leading.clone().wait_for(|state| matches!(state, Leadership::Leading { .. })).await.is_ok()
     }
 
-    /// How long this process leads for certain; `None` where it does not. What outlives the lead is sent as if it went on.
+    /// How long this process certainly leads; `None` if it does not. Requests that outlive the lead are sent as if it continued.
     #[must_use]
     pub fn lead(&self) -> Option<Duration> {
         let left = match &*self.leading.borrow() {
@@ -273,8 +262,7 @@ impl Outgoing {
         Some(left).filter(|left| !left.is_zero())
     }
 
-    /// How long a request may take that is sent now: `longest`, less where the lead ends sooner; `None` where this process
-    /// does not lead.
+    /// The limit of a request that is sent now: `longest`, less if the lead ends sooner; `None` if this process does not lead.
     #[must_use]
     pub fn limit(&self, longest: Duration) -> Option<Duration> {
         if planted("binds-without-a-lead") {
@@ -284,14 +272,13 @@ impl Outgoing {
     }
 }
 
-/// The turn of a request that waits.
+/// The lent slot of a request that pauses.
 struct Lent<'a> {
     turns: &'a Semaphore,
     is_back: bool,
 }
 
 impl<'a> Lent<'a> {
-    /// Lends the turn of the caller; `None`: this performer uses no turns.
     fn of(outgoing: &'a Outgoing) -> Option<Self> {
         let turns = &*outgoing.at_once;
         if turns.available_permits() >= outgoing.places {
@@ -301,9 +288,8 @@ impl<'a> Lent<'a> {
         Some(Self { turns, is_back: false })
     }
 
-    /// Waits until a request that had a turn has ended.
     async fn take_back(mut self) {
-        // Nothing closes it.
+        // The semaphore is never closed.
         if let Ok(permit) = self.turns.acquire().await {
             permit.forget();
             self.is_back = true;
@@ -311,7 +297,7 @@ impl<'a> Lent<'a> {
     }
 }
 
-/// The caller has stopped waiting.
+/// The caller was cancelled.
 impl Drop for Lent<'_> {
     fn drop(&mut self) {
         if !self.is_back {
@@ -320,7 +306,7 @@ impl Drop for Lent<'_> {
     }
 }
 
-/// The object of a request, so that repeated requests for one object count once. The body names an object to be created.
+/// The object of a request, so that repeated requests for one object count once. The body names an object to create.
 fn object_of(request: &Request<Vec<u8>>) -> u64 {
     let mut hasher = DefaultHasher::new();
     request.uri().path().hash(&mut hasher);
@@ -330,33 +316,32 @@ fn object_of(request: &Request<Vec<u8>>) -> u64 {
     hasher.finish()
 }
 
-/// Whether a 404 means that an object does not exist. The API server names the object in its own 404; a proxy does not, and neither
-/// does a server without the kind.
+/// Whether a 404 means that an object does not exist. Only the API server's own 404 names it, not a proxy's.
 #[must_use]
 pub fn is_absence(message: &str, name: &str) -> bool {
     message.contains(&format!("\"{name}\"")) && message.ends_with("not found")
 }
 
-/// Why a request about one object, which it names by UID, was not carried out, or not for certain.
+/// The reason why a request about one object, identified by UID, failed or may have failed.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// There is no such object any more.
+    /// The object no longer exists.
     #[error("{0}")]
     Gone(String),
-    /// Another try may succeed.
+    /// A retry may succeed.
     #[error("{0}")]
     Passing(String),
-    /// No try will succeed.
+    /// A retry cannot succeed.
     #[error("{0}")]
     Lasting(String),
-    /// There was no answer for so long.
+    /// No answer within this time.
     #[error("the API server did not answer within {0:?}")]
     Late(Duration),
 }
 
 impl Refusal {
-    /// By the HTTP code and the message. A patch with another UID than the object's is refused because that field cannot
-    /// change, or because it is taken as a precondition.
+    /// Classifies by the HTTP code and the message. A patch with another UID than the object's is rejected because that field cannot
+    /// change, or because it is a precondition.
     #[must_use]
     pub fn of(code: u16, message: String) -> Self {
         match code {
@@ -369,14 +354,14 @@ impl Refusal {
     }
 }
 
-/// Why a request was not carried out, or not for certain.
+/// The reason why a request failed or may have failed.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Failure {
-    /// It was not sent.
+    /// Not sent: this process does not lead.
     #[error("{UNLED}")]
     Unled,
-    /// It was not sent, because it was not wanted any more.
-    #[error("not sent: what it was for has ended meanwhile")]
+    /// Not sent: no longer wanted.
+    #[error("not sent: no longer needed")]
     Withdrawn,
     /// The HTTP code and the message of a refusal.
     #[error("{1}")]
@@ -384,7 +369,7 @@ pub enum Failure {
     /// The connection failed.
     #[error("{0}")]
     Broken(String),
-    /// There was no answer for so long.
+    /// No answer within this time.
     #[error("the API server did not answer within {0:?}")]
     Late(Duration),
 }
@@ -400,7 +385,6 @@ impl From<Failure> for Refusal {
     }
 }
 
-/// Says how the body of a request is encoded, and in which encodings its answer may be.
 fn encoded(mut request: Request<Vec<u8>>, encoding: Encoding) -> Request<Vec<u8>> {
     let (content_type, accept) = match encoding {
         Encoding::Protobuf => (Encoding::PROTOBUF, Encoding::ACCEPT),
@@ -411,10 +395,10 @@ fn encoded(mut request: Request<Vec<u8>>, encoding: Encoding) -> Request<Vec<u8>
     request
 }
 
-/// The version that an object has after a write, from the answer in JSON.
+/// The version of an object after a write, from the answer in JSON.
 ///
 /// # Errors
-/// Where the answer is no object.
+/// An answer that is not an object.
 pub fn version(answer: &[u8]) -> Result<String, serde_json::Error> {
     #[derive(Deserialize)]
     struct Object {
@@ -428,16 +412,15 @@ pub fn version(answer: &[u8]) -> Result<String, serde_json::Error> {
     serde_json::from_slice(answer).map(|object: Object| object.metadata.resource_version)
 }
 
-/// Up to which version what was written is committed, by the answers.
+/// The version up to which writes are committed, from the answers.
 #[derive(Debug, Default)]
 pub struct Answered {
     version: AtomicU64,
-    /// Of some write it is not known.
     is_unknown: AtomicBool,
 }
 
 impl Answered {
-    /// A write was answered with the object as it is now, in JSON.
+    /// Records an answer with the written object in JSON.
     pub fn note(&self, answer: &[u8]) {
         match version(answer).ok().and_then(|version| version.parse().ok()) {
             Some(version) => _ = self.version.fetch_max(version, Ordering::Relaxed),
@@ -445,12 +428,12 @@ impl Answered {
         }
     }
 
-    /// What became of a write is not known.
+    /// Records a write without a known outcome.
     pub fn lose(&self) {
         self.is_unknown.store(true, Ordering::Relaxed);
     }
 
-    /// The highest version that an answer named, 0 where nothing was written; `None`: of some write it is not known.
+    /// The highest version in an answer, 0 without writes; `None`: the outcome of a write is unknown.
     #[must_use]
     pub fn version(&self) -> Option<u64> {
         let is_known = !self.is_unknown.load(Ordering::Relaxed);
@@ -459,13 +442,12 @@ impl Answered {
 }
 
 enum Answer {
-    /// Carried out.
+    /// Executed.
     Done(Bytes),
-    /// Not carried out; with a pause where it is to be sent later.
+    /// Not executed; with a pause if it may be sent again.
     Refused(Status, Option<Duration>),
 }
 
-/// Sends a request. The answer is read to its end, so that the connection can be used again.
 async fn exchange(client: &kube::Client, request: Request<Vec<u8>>) -> Result<Answer, Failure> {
     let answer = client.send(request.map(Body::from)).await.map_err(|error| Failure::Broken(chain(&error)))?;
     let (head, body) = answer.into_parts();
@@ -478,7 +460,7 @@ async fn exchange(client: &kube::Client, request: Request<Vec<u8>>) -> Result<An
     Ok(Answer::Refused(Status::decode(Encoding::of(content_type), head.status.as_u16(), body), pause(&head)))
 }
 
-/// After how long the API server takes the request again, where it says so. It names seconds, never a date.
+/// The Retry-After of the API server, which is in seconds, never a date.
 fn pause(head: &response::Parts) -> Option<Duration> {
     if head.status != StatusCode::TOO_MANY_REQUESTS {
         return None;

@@ -1,11 +1,7 @@
-//! Deletes the victims of a preemption, and tells them and their owners why.
+//! Evicts the victims of a preemption: sets their condition, deletes them and writes their events.
 //!
-//! Knows: the condition, the deletion, their order, and what each answer means. Must not know: why these pods, or what the
-//! machine makes of the outcome.
-//!
-//! Both requests name the victim's UID, so that a pod of the same name that was made since is left alone, and both may be
-//! sent twice without harm. So what fails for a reason that may pass is tried again, a few times: the pod that preempts
-//! waits for the answer, and if there is none, it is tried anew as a whole. What was deleted is not taken back.
+//! Both requests name the victim's UID, so that a new pod of the same name is left alone, and both may be repeated. Temporary failures are
+//! retried a few times while the preemptor waits. Then the whole preemption is tried again; deletions are not undone.
 //!
 //! Source: `prepareCandidateAsync` and `PreemptPod` of upstream's executor, which delete by name alone and try once.
 
@@ -40,13 +36,11 @@ use crate::{
     wall,
 };
 
-/// Victims on the wire at once: at two requests of 5 ms each that is 3,200 a second, while the binds, of which 100 are, keep
-/// most of what the API server takes. What waits here is bounded by the machine, by its own word of 4,096 victims.
+/// Concurrent victims: at two requests of 5 ms each that is 3,200 a second. The binds, up to 100, keep most of the API server's capacity.
+/// The machine bounds the queue to 4,096 victims.
 const AT_ONCE: usize = 32;
-/// The longest that one request may take; less where the lead ends sooner.
+/// Limit of one request; less if the lead ends sooner.
 const LONGEST: Duration = Duration::from_secs(5);
-/// How often a request is sent when the reason for which it fails may pass, and how long after each failure; the pause
-/// doubles.
 const TRIES: u32 = 4;
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -66,26 +60,25 @@ struct Inner {
 }
 
 tally! {
-    /// What became of the victims so far.
+    /// Counts of victims so far.
     Tally of Counters {
         /// Pods deleted.
         deleted,
-        /// Pods that were gone, or others than before.
+        /// Pods that no longer existed, or were replaced.
         gone,
-        /// Pods that could not be deleted, also because this process did not lead any more.
+        /// Pods not deleted, also because this process no longer led.
         failed,
-        /// Requests that were sent again.
+        /// Retried requests.
         repeated,
     }
     measured {
-        /// Requests that the API server turned away for a while.
+        /// Requests rejected with 429.
         turned_away: u64,
     }
 }
 
 impl Evictor {
-    /// An evictor that tells `handle` what became of each preemption. It sends nothing when `leading` does not say that this
-    /// process leads.
+    /// Creates an evictor that reports the outcome of each preemption to `handle`. It sends requests only while `leading`.
     ///
     /// # Panics
     /// Outside of a tokio runtime.
@@ -102,24 +95,24 @@ impl Evictor {
         Self { inner: Arc::new(Inner { outgoing, handle, events, scheduled, counters, answered }) }
     }
 
-    /// Deletes the victims, which is answered by exactly one [`Event::Preempted`]. Never blocks.
+    /// Deletes the victims; exactly one [`Event::Preempted`] follows. Never blocks.
     pub fn preempt(&self, preemption: Preemption) {
         let inner = Arc::clone(&self.inner);
         self.inner.outgoing.spawn(async move { inner.carry_out(preemption).await });
     }
 
-    /// Returns when nothing is under way any more.
+    /// Returns when no preemption is in flight.
     pub async fn drained(&self) {
         self.inner.outgoing.drained().await;
     }
 
-    /// Up to which version what was written to victims is committed; `None`: of some it is not known.
+    /// The version up to which writes to victims are committed; `None`: the outcome of a write is unknown.
     #[must_use]
     pub fn committed(&self) -> Option<u64> {
         self.inner.answered.version()
     }
 
-    /// What became of the victims so far.
+    /// Counts of victims so far.
     #[must_use]
     pub fn tally(&self) -> Tally {
         self.inner.counters.read(self.inner.outgoing.turned_away())
@@ -136,14 +129,14 @@ impl Inner {
         self.scheduled.preempted(kind, victims_len, outcome.is_ok(), begun.elapsed());
         let pod = format!("{}/{}", preemptor.namespace, preemptor.name);
         match &outcome {
-            Ok(()) => debug!(pod, %node, victims = victims.len(), "the victims are deleted"),
+            Ok(()) => debug!(pod, %node, victims = victims.len(), "victims deleted"),
             Err(reason) => warn!(pod, %node, reason, "cannot delete every victim; the pod is tried again"),
         }
-        // Nobody is left to hear of it when the machine has stopped, and the process is ending.
+        // An error means that the machine has stopped and the process is ending.
         let _ = self.handle.tell(Event::Preempted { uid: preemptor.uid, id, failure: outcome.err() }).await;
     }
 
-    /// All but the last at once. Without all of those the last is of no use.
+    /// Evicts all but the last victim in parallel, then the last one, which is of use only without the others.
     async fn evict_all(&self, preemption: &Preemption) -> Result<(), String> {
         for victim in &preemption.in_memory {
             self.events.preempted(preemption, victim, true);
@@ -179,7 +172,7 @@ impl Inner {
         deleted.map(drop)
     }
 
-    /// Sends a request about a victim. `Ok(false)`: the pod is gone, or is another one by now.
+    /// Sends a request about a victim. `Ok(false)`: the pod no longer exists, or was replaced.
     async fn request(&self, make: impl Fn() -> Result<http::Request<Vec<u8>>, String>) -> Result<bool, String> {
         let mut pause = PAUSE;
         for attempt in 1.. {
@@ -191,7 +184,7 @@ impl Inner {
                 Err(Refusal::Gone(_)) => return Ok(false),
                 Err(Refusal::Lasting(reason)) => return Err(reason),
                 Err(trouble) => {
-                    // It may have been carried out.
+                    // It may have been executed.
                     self.answered.lose();
                     if attempt == TRIES {
                         return Err(trouble.to_string());
@@ -210,7 +203,7 @@ fn path(victim: &Victim) -> String {
     format!("/api/v1/namespaces/{}/pods", victim.pod.namespace)
 }
 
-/// The condition by which controllers know that the pod did not fail by itself.
+/// The condition that shows controllers a disruption instead of a failure.
 fn condition(preemption: &Preemption, victim: &Victim, now: Timestamp) -> Result<http::Request<Vec<u8>>, String> {
     let mut condition = json!({
         "type": "DisruptionTarget",
@@ -232,7 +225,6 @@ fn condition(preemption: &Preemption, victim: &Victim, now: Timestamp) -> Result
     request.map_err(|error| error.to_string())
 }
 
-/// The deletion, with the pod's own grace period.
 fn deletion(victim: &Victim) -> Result<http::Request<Vec<u8>>, String> {
     let uid = Some(victim.pod.uid.to_string()).filter(|_| !planted("evicts-by-name"));
     let uid = Preconditions { uid, resource_version: None };

@@ -1,9 +1,7 @@
-//! Recordings: what the machine is told and decides, in files of one folder.
+//! Recordings: the machine's events and decisions, in files of one folder.
 //!
-//! The machine's thread turns each event into a frame and goes on; a thread of its own writes the frames. Where that cannot follow,
-//! turns are left out and counted, and the next part of the recording begins with the whole cluster.
-//!
-//! Knows: files, how many bytes they may take, and which go. Must not know: what is in a frame.
+//! The machine's thread encodes each event, and another thread writes the frames. If that thread falls behind, turns are dropped and
+//! counted, and the next part of the recording begins with the whole cluster.
 
 use std::{
     collections::VecDeque,
@@ -34,22 +32,18 @@ use tracing::{error, info, warn};
 #[cfg(test)]
 mod tests;
 
-/// How many bytes may wait to be written: a second of 30,000 events of 1 KB.
+/// Bytes queued for writing: a second of 30,000 events of 1 KB.
 const WAITING_BYTES: u64 = 32 << 20;
 
-/// Of what a recording may take, the share after which another part begins. The cluster that it begins with may take as much, and
-/// older parts go until they take half: together it is never more than all.
+/// A new part begins after this share of the maximum size. Its initial cluster may take as much, and older parts are deleted until they
+/// take half: the sum never exceeds the maximum.
 const PART_SHARE: u64 = 4;
 
-/// The end of the name of each file.
 const EXTENSION: &str = "flr";
 
-/// What is counted, of all recordings of the process.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
-    /// Bytes written.
     pub(crate) bytes: AtomicU64,
-    /// Turns that were left out.
     pub(crate) dropped: AtomicU64,
     /// Recordings that ended because a file could not be written.
     pub(crate) failed: AtomicU64,
@@ -63,23 +57,20 @@ static COUNTS: Counts = Counts {
     is_recording: AtomicBool::new(false),
 };
 
-/// What was counted; `None` where the process does not record.
 pub(crate) fn counts() -> Option<&'static Counts> {
     COUNTS.is_recording.load(Ordering::Relaxed).then_some(&COUNTS)
 }
 
-/// Records. It ends when it is dropped, and waits until all is written.
+/// A running recording. Dropping it ends the recording after all frames are written.
 #[derive(Debug)]
 pub(crate) struct Recorder {
-    /// `None` only while it ends.
+    /// `None` only during drop.
     tape: Option<Tape<Queue>>,
     thread: Option<JoinHandle<()>>,
-    /// How many bytes wait.
     #[cfg(test)]
     waiting: Arc<AtomicU64>,
 }
 
-/// Where frames wait to be written.
 #[derive(Debug)]
 struct Queue {
     messages: mpsc::Sender<Message>,
@@ -92,13 +83,11 @@ enum Message {
     Part { known: Box<World>, dropped: u64 },
 }
 
-// === impl Recorder ===
-
 impl Recorder {
-    /// Begins a recording in a folder, which it creates.
+    /// Starts a recording in a folder, which it creates.
     ///
     /// # Errors
-    /// The folder or the first file cannot be written.
+    /// If the folder or the first file cannot be written.
     pub(crate) fn start(folder: &Path, max_bytes: u64, registry: Registry) -> anyhow::Result<Self> {
         let run = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());
         let header = Header {
@@ -153,15 +142,13 @@ impl Tap for Recorder {
 
 impl Drop for Recorder {
     fn drop(&mut self) {
-        // The thread ends with what waits.
+        // The thread ends after it has written the queue.
         self.tape = None;
         if self.thread.take().is_some_and(|thread| thread.join().is_err()) {
-            error!("the recording has ended by itself");
+            error!("the recording thread panicked");
         }
     }
 }
-
-// === impl Queue ===
 
 impl Sent for Queue {
     fn entry(&mut self, bytes: Vec<u8>) -> bool {
@@ -181,43 +168,37 @@ impl Sent for Queue {
     }
 
     fn part(&mut self, known: World, dropped: u64) {
-        // Where the thread has ended, the next frame tells.
+        // If the thread has ended, the next frame reports it.
         let _ = self.messages.send(Message::Part { known: Box::new(known), dropped });
     }
 }
 
-/// The files of a recording.
 struct Files {
     folder: PathBuf,
     max_bytes: u64,
     registry: Registry,
-    /// Of the part in hand.
     header: Header,
     file: Option<(PathBuf, BufWriter<File>)>,
-    /// The bytes of the part in hand.
     bytes: u64,
     /// Older files with their bytes, the oldest first.
     older: VecDeque<(PathBuf, u64)>,
 }
 
-// === impl Files ===
-
 impl Files {
-    /// Creates the folder and the first file.
     fn open(&mut self) -> io::Result<()> {
         fs::create_dir_all(&self.folder)?;
         self.older = recordings(&self.folder)?;
         self.begin()
     }
 
-    /// Writes until there is nothing more to come, or something goes wrong.
+    /// Writes until the queue closes, or a write fails.
     fn write_all(mut self, messages: &mpsc::Receiver<Message>, waiting: &AtomicU64) {
         let mut ended = Ok(());
         while ended.is_ok() {
             let message = match messages.try_recv() {
                 Ok(message) => message,
                 Err(mpsc::TryRecvError::Disconnected) => break,
-                // What is told is in the file before anybody waits.
+                // Flush before waiting.
                 Err(mpsc::TryRecvError::Empty) => match self.flush().map(|()| messages.recv().ok()) {
                     Ok(Some(message)) => message,
                     Ok(None) => break,
@@ -238,7 +219,7 @@ impl Files {
         if let Err(error) = ended.and_then(|()| self.flush()) {
             COUNTS.failed.fetch_add(1, Ordering::Relaxed);
             let folder = self.folder.display();
-            error!(%error, %folder, "the recording ends here; the coordinator goes on without");
+            error!(%error, %folder, "the recording has ended; the coordinator continues without it");
         }
     }
 
@@ -261,13 +242,12 @@ impl Files {
         self.entry(&bytes)
     }
 
-    /// Begins the next part with the cluster as it is.
     fn part(&mut self, known: &World, dropped: u64) -> io::Result<()> {
         self.flush()?;
         self.older.extend(self.file.take().map(|(path, _)| (path, self.bytes)));
         self.header = Header { part: self.header.part + 1, follows: dropped == 0, ..self.header.clone() };
         if dropped > 0 {
-            warn!(dropped, "the recording could not follow; the next part begins with the whole cluster");
+            warn!(dropped, "the recording fell behind; the next part begins with the whole cluster");
         }
         self.begin()?;
         let mut needs = Needs::new(self.registry);
@@ -283,7 +263,7 @@ impl Files {
         self.write(&Entry::Resumed { dropped })
     }
 
-    /// Makes room, and creates the file of the part.
+    /// Deletes old files, and creates the file of the part.
     fn begin(&mut self) -> io::Result<()> {
         let mut bytes: u64 = self.older.iter().map(|(_, bytes)| bytes).sum();
         while bytes > self.max_bytes / 2 {

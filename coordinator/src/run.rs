@@ -1,9 +1,7 @@
-//! Puts the parts together, and decides when the process leads, follows and ends.
+//! Starts and stops the process's parts.
 //!
-//! Knows: every part and the order in which they start and stop. Must not know: how any of them works.
-//!
-//! A process leads at most once. When its lead is lost it ends at once, without waiting for work under way: that is the
-//! only way to be sure that nothing goes on as if nothing had happened.
+//! A process leads at most once. When it loses the lead it exits at once, without waiting for work in flight: this is the only way to be
+//! sure that no work continues without the lead.
 
 use std::{
     ffi::OsString,
@@ -57,23 +55,22 @@ use runtimes::Runtimes;
 use settings::{FIRST_GENERATION, Settings};
 use signals::Terminations;
 
-/// How long after its end a lead may look as if it went on before the process counts as ill. As kube-scheduler.
+/// How long a process may stay marked as leader after its lead has ended, before its health check fails. As kube-scheduler.
 const WATCHDOG_TOLERANCE: Duration = Duration::from_secs(20);
-/// How long the machine may be at one event before the lease is not renewed any more. The longest is an evaluation
-/// without workers: a microsecond for each of a million nodes.
+/// How long the machine may take for one event before the lease is no longer renewed. The longest is an evaluation without workers: a
+/// microsecond for each of a million nodes.
 const MACHINE_PATIENCE: Duration = Duration::from_secs(8);
-/// Between two looks at what is under way.
 const DRAIN_STEP: Duration = Duration::from_millis(10);
-/// A lead without leader election does not end: it is set to a hundred years.
+/// A lead without leader election: a hundred years.
 const FOREVER: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 
-/// Runs the process from the command line to its end, with these plugins.
+/// Runs the process with its command line and these plugins until it ends.
 #[must_use]
 pub fn main(registry: Registry) -> ExitCode {
     main_from(std::env::args_os(), registry)
 }
 
-/// As [`main`], with a command line whose first word is the program.
+/// As [`main`], with a command line.
 #[must_use]
 pub fn main_from(line: impl IntoIterator<Item = OsString>, registry: Registry) -> ExitCode {
     let args = Args::read_from(line).unwrap_or_else(|error| error.exit());
@@ -94,71 +91,57 @@ pub fn main_from(line: impl IntoIterator<Item = OsString>, registry: Registry) -
     match ran {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            error!(error = format!("{error:#}"), "ending");
+            error!(error = format!("{error:#}"), "exiting");
             ExitCode::FAILURE
         }
     }
 }
 
-/// The running process.
 #[derive(Clone)]
 struct Coordinator {
     parts: Parts,
-    /// Where its lead stands.
     course: Course,
-    /// The watches may begin.
+    /// Allows the watches to begin.
     begin: CancellationToken,
     watches: Watches,
     discovery: Discovery,
-    /// Who issues certificates while this process leads, if they are of our own.
+    /// Issues certificates while this process leads, unless they come from files.
     issuer: Option<Issuer>,
-    /// What is done at once when the lead is lost.
+    /// Called at once when the lead is lost.
     lost: fn(),
-    /// This process may stand for election.
+    /// Allows this process to stand for election.
     stand: CancellationToken,
-    /// The process is to end.
     shutdown: CancellationToken,
-    /// Nothing is under way any more.
     drained: CancellationToken,
-    /// What leaders tell each other.
     handover: Arc<Handover>,
-    /// Ends what serves and watches.
     stop: CancellationToken,
 }
 
-/// What a process meets outside of itself.
 struct Outside {
-    /// The API server: for all but events and the election.
     client: kube::Client,
     events: kube::Client,
     workers: Reach,
     discovery: Discovery,
     issuer: Option<Issuer>,
     spans: Spans,
-    /// What runs the machine.
     drive: Drive,
-    /// What is done at once when the lead is lost.
+    /// Called at once when the lead is lost.
     lost: fn(),
     stop: CancellationToken,
 }
 
-/// The process as it begins.
 struct Beginning {
     coordinator: Coordinator,
-    /// What is to be done first.
     first: Vec<takeover::Action>,
     lead: watch::Sender<Leadership>,
 }
 
-/// What a process is, apart from what it meets.
 struct Own<'a> {
     identity: &'a str,
     registry: Registry,
     machine: &'a flotilla_machine::event::Configuration,
-    /// A machine that knows nothing.
     idle: Machine,
     is_elected: bool,
-    /// Whether the watches begin when it leads.
     lazily: bool,
     /// The configuration as `/configz` shows it.
     shown: Value,
@@ -204,19 +187,18 @@ async fn run(
     let election = match election {
         Some(election) => {
             let connection = Connection { purpose: Some("leader-election"), qps: None, burst: None, ..connection };
-            // A client has tasks too.
+            // The client spawns tasks too.
             let client = elections.spawn(async move { client::connect(&connection).await }).await??;
             coordinator.stand(&elections, election, client, lead)
         }
         None => coordinator.lead_alone(lead),
     };
     let ended = coordinator.until_the_end(first, election, signals).await;
-    // The last spans have their time, however it ended.
+    // Export the last spans after any end.
     tokio::task::spawn_blocking(move || spans.flush()).await?;
     ended
 }
 
-/// What runs the machine, and records where the flags say so.
 fn drive(args: &Args, registry: Registry) -> anyhow::Result<Drive> {
     let RecordFlags { folder, max_bytes } = &args.record;
     let recorder = folder.as_deref().map(|folder| Recorder::start(folder, *max_bytes, registry)).transpose()?;
@@ -226,7 +208,6 @@ fn drive(args: &Args, registry: Registry) -> anyhow::Result<Drive> {
     }))
 }
 
-/// What the flags name.
 async fn outside(args: &Args, connection: &Connection, identity: &str, registry: Registry) -> anyhow::Result<Outside> {
     let client = client::connect(connection).await?;
     let events = client::connect(&Connection { purpose: Some("events"), ..connection.clone() }).await?;
@@ -247,7 +228,6 @@ async fn outside(args: &Args, connection: &Connection, identity: &str, registry:
 }
 
 impl Beginning {
-    /// Starts the parts and the watches.
     fn of(outside: Outside, own: Own<'_>) -> Self {
         let Outside { client, events, workers, discovery, issuer, spans, drive, lost, stop } = outside;
         let Own { identity, registry, machine, idle, is_elected, lazily, shown } = own;
@@ -289,13 +269,11 @@ fn discovery_of(args: &Args, client: &kube::Client) -> Discovery {
 type Election = JoinHandle<Result<(), LeaseError>>;
 
 impl Coordinator {
-    /// Follows the configuration file.
     fn follow(&self, reloader: Reloader) {
         tokio::spawn(self.stop.clone().run_until_cancelled_owned(reloader.run()));
     }
 
-    /// Stands for election once it may, with a client and a thread of its own, so that no burst of other requests delays a
-    /// renewal.
+    /// Joins the election once allowed, with a separate client and thread, so that no burst of other requests delays a renewal.
     fn stand(
         &self,
         elections: &Handle,
@@ -321,7 +299,7 @@ impl Coordinator {
         })
     }
 
-    /// Leads without an election. The epoch is the time, so that it is higher than that of the run before.
+    /// Leads without an election. The epoch is the time, so that it is higher than that of the previous run.
     fn lead_alone(&self, leading: watch::Sender<Leadership>) -> Election {
         let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
         let epoch = lease::epoch_at_second(seconds);
@@ -335,7 +313,7 @@ impl Coordinator {
     }
 }
 
-/// The epoch of a lead. The first holder of a new Lease has made no transition; 0 stands for no leader.
+/// The epoch of a lead. The first holder of a new Lease has made no transition; 0 means no leader.
 fn epoch(lead: &Leadership) -> u64 {
     match lead {
         Leadership::Leading { epoch, .. } => epoch.saturating_add(1),
@@ -343,8 +321,7 @@ fn epoch(lead: &Leadership) -> u64 {
     }
 }
 
-/// What the end of the election means. Without its lead the process ends here, with all that is under way: that is what `lost`
-/// does.
+/// Handles the end of the election. Without its lead the process exits here with all work in flight, by `lost`.
 fn end_of(ended: Result<Result<(), LeaseError>, tokio::task::JoinError>, lost: fn()) -> anyhow::Result<()> {
     match ended {
         Ok(Ok(())) => Ok(()),
@@ -355,7 +332,7 @@ fn end_of(ended: Result<Result<(), LeaseError>, tokio::task::JoinError>, lost: f
         }
         Ok(Err(other)) => Err(other.into()),
         Err(error) => {
-            error!(%error, "the election has ended by itself, so that it is not known whether this process leads");
+            error!(%error, "the election ended unexpectedly; exiting");
             lost();
             Err(error.into())
         }

@@ -1,10 +1,6 @@
-//! The HTTPS endpoints of kube-scheduler: health, metrics and the configuration in force; and where a pod stands.
+//! The HTTPS endpoints of kube-scheduler (health, metrics, configuration), and `/explain` and `/status`.
 //!
-//! Knows sockets, connections and their bounds; `pages` knows what is answered and `tls` by which certificate. Must
-//! not know what a check checks or a metric counts: both are handed in.
-//!
-//! Who may read what is `guard`'s to say, before any page is asked. A client may show a certificate; one that is not of
-//! the known authority ends the handshake.
+//! `guard` authorizes each request. A client may present a certificate; one of an unknown authority ends the handshake.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -36,98 +32,95 @@ pub use guard::{Guard, TOKEN_AUDIENCE, TOKEN_HEADER};
 pub use pages::{Check, Endpoints, Page, Probe};
 use places::{Place, Places};
 
-/// Connections at once. Three probes of the kubelet, two Prometheus replicas, a person or two: ten are plenty. What is
-/// bounded is a stranger: an answer is held until the client took it, and the longest, the metrics, is a few thousand
-/// lines of about 100 bytes. 32 connections * 4 streams * 256 KiB = 32 MiB, and 2 MiB for what is read (TLS records and
-/// twice the 16 KiB of a head each).
+/// Maximum number of connections. Three probes of the kubelet, two Prometheus replicas and a few users need ten. The limit bounds unknown
+/// clients: an answer is held until the client has read it, and the longest, the metrics, is a few thousand lines of about 100 bytes. 32
+/// connections * 4 streams * 256 KiB = 32 MiB, and 2 MiB for reads (TLS records and twice the 16 KiB of a head each).
 const CONNECTIONS: usize = 32;
-/// Of these, of one address: a quarter, so that no pod takes them all. People come through the API server or a kubelet, whose
-/// addresses are those of nodes.
+/// Per address: a quarter, so that no pod takes them all. Users connect through the API server or a kubelet, from addresses of nodes.
 const PER_ADDRESS: usize = 8;
-/// After this long a connection finishes what it is about and closes, so that none is held for ever.
+/// Maximum age: the connection then finishes its requests and closes.
 const CONNECTION_AGE: Duration = Duration::from_secs(300);
-/// How often the certificate is read again. Mounted secrets take up to a minute to change anyway.
+/// Period of certificate reloads. Mounted Secrets take up to a minute to change.
 const RELOAD_PERIOD: Duration = Duration::from_secs(60);
-/// Before accepting again after the system refused, which it does when it is out of file descriptors.
+/// Pause after a failed accept, which happens without free file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Where to listen, and as whom. See `--bind-address`, `--secure-port`, `--health-listen`,
-/// `--tls-cert-file`, `--tls-private-key-file`.
+/// Addresses and certificate of the endpoints; see the flags of the same names.
 #[derive(Clone, Debug)]
 pub struct ServeConfig {
     /// The address to listen on; the unspecified one for all.
     pub bind_address: IpAddr,
     /// The port; zero: do not serve at all.
     pub secure_port: u16,
-    /// `HOST:PORT` of the port for the kubelet.
+    /// `HOST:PORT` of the kubelet's port.
     pub health_listen: Option<String>,
-    /// The certificate, with the chain after it, in PEM. With none, a self-signed one is created.
+    /// The certificate, with the chain after it, in PEM. `None`: a self-signed one is created.
     pub tls_cert_file: Option<PathBuf>,
     /// Its private key in PEM.
     pub tls_private_key_file: Option<PathBuf>,
 }
 
 impl ServeConfig {
-    /// Where to listen; `None` when serving is turned off by `--secure-port 0`.
+    /// The address to listen on; `None` with `--secure-port 0`.
     pub fn address(&self) -> Option<SocketAddr> {
         (self.secure_port != 0).then(|| SocketAddr::new(self.bind_address, self.secure_port))
     }
 }
 
-/// Why the endpoints cannot be served.
+/// The reason why the endpoints cannot be served.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
-    /// The address is taken, or not ours.
+    /// The address is in use, or not local.
     #[error("cannot listen on {address}: {source}; choose another --secure-port or --bind-address, or 0 to not serve")]
     Listen {
-        /// Where.
+        /// The address.
         address: SocketAddr,
-        /// Why.
+        /// The cause.
         source: std::io::Error,
     },
-    /// The address of the port for the kubelet is taken, or not ours.
+    /// The address of the kubelet's port is in use, or not local.
     #[error("cannot listen on {address}: {source}; choose another --health-listen")]
     HealthListen {
-        /// Where.
+        /// The address.
         address: String,
-        /// Why.
+        /// The cause.
         source: std::io::Error,
     },
     /// A certificate without key, or the reverse.
     #[error("--tls-cert-file and --tls-private-key-file belong together: {0} is missing")]
     Half(&'static str),
-    /// A file of the certificate cannot be read.
+    /// A certificate file cannot be read.
     #[error("cannot read {flag} {}: {source}", path.display())]
     Read {
-        /// Which flag names the file.
+        /// The flag that names the file.
         flag: &'static str,
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: std::io::Error,
     },
-    /// A file of the certificate does not hold what it should.
+    /// A certificate file has invalid content.
     #[error("{flag} {} holds no usable PEM: {reason}", path.display())]
     Pem {
-        /// Which flag names the file.
+        /// The flag that names the file.
         flag: &'static str,
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         reason: String,
     },
-    /// Certificate and key do not make a TLS server.
+    /// Certificate and key do not fit together.
     #[error("the certificate cannot be served: {0}")]
     Tls(#[from] rustls::Error),
-    /// What is to be the authority of client certificates is none.
+    /// Invalid authority of client certificates.
     #[error("the authority of client certificates holds no usable PEM: {0}")]
     Authority(String),
-    /// No certificate could be made up.
+    /// No self-signed certificate could be created.
     #[error("cannot make a self-signed certificate: {0}; pass --tls-cert-file and --tls-private-key-file")]
     SelfSigned(#[from] rcgen::Error),
 }
 
-/// The places of the HTTPS endpoints.
+/// Connection slots for the HTTPS endpoints.
 #[must_use]
 pub fn places() -> Places {
     Places::new(CONNECTIONS, PER_ADDRESS)
@@ -139,15 +132,14 @@ pub struct Server {
     address: SocketAddr,
     identity: Arc<tls::Identity>,
     acceptor: tokio_rustls::TlsAcceptor,
-    /// The authority of client certificates in PEM, as far as it is known.
     authority: watch::Receiver<Option<String>>,
     pages: axum::Router,
     places: Places,
 }
 
 impl Server {
-    /// Loads the certificate and binds `address`: that of [`ServeConfig::address`], or one with port zero for any free
-    /// port. Clients may show certificates of `authority`, in PEM, once it is known.
+    /// Loads the certificate and binds `address`: that of [`ServeConfig::address`], or one with port zero for any free port. Clients may
+    /// present certificates of `authority`, in PEM, once it is known.
     ///
     /// # Errors
     /// [`ServeError`], with the flag to change.
@@ -166,18 +158,18 @@ impl Server {
         Ok(Self { listener, address, identity, acceptor, authority, pages, places: places() })
     }
 
-    /// The same, with connections in these places.
+    /// Uses these connection slots.
     #[must_use]
     pub fn within(self, places: Places) -> Self {
         Self { places, ..self }
     }
 
-    /// Where it listens.
+    /// The bound address.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Serves until `stop`, then lets requests under way finish, for up to 5 s.
+    /// Serves until `stop`, then lets requests in flight finish, for up to 5 s.
     pub async fn run(mut self, stop: CancellationToken) {
         info!(address = %self.address, certificate = %self.identity.origin(), "serving HTTPS");
         let connections = TaskTracker::new();
@@ -222,7 +214,7 @@ impl Server {
 }
 
 impl Server {
-    /// Takes up the authority of client certificates. What is no authority changes nothing.
+    /// Applies the authority of client certificates. An invalid one changes nothing.
     fn trust(&mut self) {
         let authority = self.authority.borrow_and_update().clone();
         match tls::acceptor(&self.identity, authority.as_deref()) {
@@ -232,7 +224,6 @@ impl Server {
     }
 }
 
-/// Serves one connection to its end. What goes wrong on it is the client's affair.
 async fn serve(
     stream: TcpStream,
     place: Place,

@@ -1,7 +1,4 @@
-//! Following another scheduler: what it decides beside what would be decided here. Nothing is written.
-//!
-//! Knows: which parts of a coordinator it takes to know a cluster. Must not know: how two decisions are compared, or what becomes of
-//! what is found.
+//! Shadow mode: compares another scheduler's decisions with Flotilla's, and writes nothing.
 
 use std::sync::{
     Arc,
@@ -26,28 +23,28 @@ use crate::{
     watch::{Needs, Watches},
 };
 
-/// Decisions that wait to be judged. Each holds a copy of the nodes, some 3 MB for 5,000, so that all of them are 50 MB.
+/// Decisions queued for comparison. Each holds a copy of the nodes, some 3 MB for 5,000, so that all of them are 50 MB.
 const WAITING: usize = 16;
 
-/// A follower of another scheduler. It ends when it is dropped.
+/// A follower of another scheduler. It ends on drop.
 pub struct Shadow {
     handle: Handle,
     watches: Watches,
     compared: mpsc::Receiver<Compared>,
     missed: Arc<AtomicU64>,
-    /// Says that this process does not lead, as long as somebody asks.
+    /// Marks this process as not leading; the receivers need the sender alive.
     _lead: watch::Sender<Leadership>,
     _stop: DropGuard,
 }
 
 impl Shadow {
-    /// Starts to watch a cluster. What the profiles name is decided here too.
+    /// Starts to watch a cluster. The profiles' decisions are computed here too.
     ///
     /// # Errors
-    /// The thread of the machine has ended.
+    /// The machine's thread has ended.
     ///
     /// # Panics
-    /// Outside of a tokio runtime, and when the operating system has no thread to give.
+    /// Outside of a tokio runtime, and if the operating system cannot create a thread.
     pub async fn start(
         client: kube::Client,
         registry: Registry,
@@ -64,7 +61,7 @@ impl Shadow {
             }
         };
         let machine = Machine::new(0, registry).keeping_decisions(0);
-        // A machine that does not lead asks for nothing that has to be done.
+        // A machine that does not lead returns no actions to perform.
         let (handle, _thread) = driver::spawn_comparing(machine, |_: Action| {}, compared);
         let configuration = Arc::new(configuration);
         handle.tell(Event::Configured(Arc::clone(&configuration))).await?;
@@ -76,12 +73,12 @@ impl Shadow {
         Ok(Self { handle, watches, compared, missed, _lead: lead, _stop: stop.drop_guard() })
     }
 
-    /// Returns once all that the cluster holds is known. What was decided before is not compared.
+    /// Returns once the caches are synced. Earlier decisions are not compared.
     pub async fn wait_synced(&mut self) {
         self.watches.wait_synced().await;
     }
 
-    /// The lists that are not through.
+    /// Resources without a complete initial list.
     #[must_use]
     pub fn unlisted(&self) -> Vec<&'static str> {
         self.watches.unlisted()
@@ -90,7 +87,7 @@ impl Shadow {
     /// The next decision of the other scheduler.
     ///
     /// # Errors
-    /// Why nothing more is told: a watch has ended, which none does by itself, or the thread of the machine has.
+    /// The reason of the end: a watch, which never ends normally, or the machine's thread.
     pub async fn next(&mut self) -> Result<Compared, String> {
         tokio::select! {
             biased;
@@ -99,7 +96,7 @@ impl Shadow {
         }
     }
 
-    /// Decisions that were not judged, since too many waited.
+    /// Decisions that were not compared because the queue was full.
     #[must_use]
     pub fn missed(&self) -> u64 {
         self.missed.load(Ordering::Relaxed)
@@ -112,7 +109,7 @@ impl Drop for Shadow {
     }
 }
 
-/// Judges one after the other, off the runtime's threads.
+/// Compares decisions in sequence, outside the runtime's threads.
 fn judged(mut comparisons: mpsc::Receiver<Comparison>, missed: Arc<AtomicU64>) -> mpsc::Receiver<Compared> {
     let (tell, compared) = mpsc::channel(WAITING);
     tokio::spawn(async move {
@@ -124,11 +121,11 @@ fn judged(mut comparisons: mpsc::Receiver<Comparison>, missed: Arc<AtomicU64>) -
                     }
                 }
                 Ok(Err(why)) => {
-                    warn!(reason = ?why, "a decision cannot be judged");
+                    warn!(reason = ?why, "a decision cannot be compared");
                     missed.fetch_add(1, Ordering::Relaxed);
                 }
                 Err(error) => {
-                    warn!(%error, "a decision was not judged");
+                    warn!(%error, "a decision was not compared");
                     missed.fetch_add(1, Ordering::Relaxed);
                 }
             }

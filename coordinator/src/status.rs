@@ -1,10 +1,7 @@
-//! Tells the owners of pods how they stand: the `PodScheduled` condition, and events.
+//! Reports on pods: the `PodScheduled` condition and events, with kube-scheduler's texts.
 //!
-//! Knows: how a report is divided into the two, and kube-scheduler's words for both. Must not know: why a pod is not
-//! placed, or when it is worth telling; a report says so itself.
-//!
-//! A condition is never given up while this process leads and the pod is there, for autoscalers and people act on it.
-//! An event is: what waits too long is dropped and counted, and nothing ever waits for it.
+//! A condition is retried while this process leads and the pod exists, because autoscalers and users depend on it. An event is best effort:
+//! it is dropped and counted after too long a wait, and nothing waits for it.
 
 use flotilla_machine::{
     action::{Binding, Nomination, Report},
@@ -39,21 +36,18 @@ pub struct Reporter {
     shown: Shown,
 }
 
-/// A bind under way.
+/// A bind in flight.
 pub struct BindUnderWay {
-    /// The pod's version before.
     version: u64,
-    /// Which wait of the pod it ends; 0: none was shown.
+    /// The pod's pending period that the bind ends; 0: none was observed.
     wait: u64,
     _under_way: UnderWay,
 }
 
 impl Reporter {
-    /// A reporter that writes conditions through `client` and events through `events_client`, in the name of `host`,
-    /// while `leading` says that this process leads.
+    /// Creates a reporter in the name of `host` that writes while `leading`.
     ///
-    /// Source: kube-scheduler has a second client for events, so that they never take the turn of a bind or a condition
-    /// where `clientConnection.qps` sets a pace.
+    /// Source: kube-scheduler has a second client for events, so that `clientConnection.qps` never delays a bind because of them.
     ///
     /// # Panics
     /// Outside of a tokio runtime.
@@ -73,7 +67,7 @@ impl Reporter {
         }
     }
 
-    /// Writes what the report asks for. Never blocks.
+    /// Writes the report's condition and event. Never blocks.
     pub fn report(&self, report: Report) {
         if report.write_event {
             self.events.failed(&report, self.shown.version(&report.uid));
@@ -83,27 +77,26 @@ impl Reporter {
         }
     }
 
-    /// A pod is about to be bound: what waits to be said of it is not written any more, and other conditions and events give
-    /// way until the answer is dropped.
+    /// Announces a bind: the pod's queued condition is dropped, and other conditions and events yield until the result is dropped.
     #[must_use]
     pub fn binding(&self, binding: &Binding) -> BindUnderWay {
         let (version, wait) = (self.shown.version(&binding.uid), self.shown.wait(&binding.uid));
         BindUnderWay { version, wait, _under_way: self.conditions.bind(&binding.uid) }
     }
 
-    /// Whether the pod has waited without a break since it was to be bound: that it is going or gone has not been shown, nor that
-    /// it has a node. Only as long is the node kept for it, and after a restore of etcd it may be there again.
+    /// Whether the pod has been pending without a break since the announcement: no deletion and no node was observed. Only then is the node
+    /// reserved for it; a restore of etcd may bring the pod back.
     #[must_use]
     pub fn still_waits(&self, binding: &Binding, bind: &BindUnderWay) -> bool {
         bind.wait == 0 || self.shown.wait(&binding.uid) == bind.wait
     }
 
-    /// A pod is bound.
+    /// Reports a bound pod.
     pub fn bound(&self, binding: &Binding, bind: &BindUnderWay) {
         self.events.scheduled(binding, bind.version);
     }
 
-    /// Takes note of what the machine is told of pods, and of the `resourceVersion` that told it.
+    /// Records the machine's pod events, with their `resourceVersion`.
     pub fn witness(&self, event: &Event, version: Option<&str>) {
         match event {
             Event::PodApplied(pod) => self.shown.seen(pod, number(version)),
@@ -112,7 +105,7 @@ impl Reporter {
         }
     }
 
-    /// Takes note that an object has changed so that it makes no sense, and the machine is not told.
+    /// Records that an object became invalid, which the machine does not receive.
     pub fn witness_nonsense(&self, uid: &str, version: Option<&str>) {
         self.shown.changed(uid, number(version));
     }

@@ -1,20 +1,18 @@
-//! The course of one lead: when this process may stand for election, when it may decide, and when the Lease may be given back.
+//! The state machine of one lead: when this process may stand for election, schedule, and release the Lease.
 //!
-//! Knows: the order of these steps, and how long each may take. Must not know: clocks, the Lease, watches or the machine. Time
-//! comes in with every input, and every I/O is an [`Action`] for somebody else.
+//! Time is an argument of every input, and every I/O is an [`Action`] for the caller.
 //!
 //! ```text
 //! standing ──► elected ──► synced ──► barrier ──► leading ──► draining ──► settling ──► released
 //! ```
 //!
-//! Three rules carry the safety, and each fails closed:
+//! Three rules ensure safety, and each fails closed:
 //!
-//! * Nothing is decided before the view holds all that was committed when the lead began. While that cannot be found out, it is
-//!   tried again. A leader that gives the Lease back says which version of a pod was the last that it wrote; then it is enough
-//!   that the view of pods holds that.
-//! * The Lease is given back only once the machine has applied the end of the lead and no write is under way. Where that does
-//!   not come about in time, the Lease is left to expire.
-//! * Who cannot schedule does not keep others from it.
+//! * No pod is scheduled before the caches hold all writes committed before the lead began. While this cannot be determined, it is tried
+//!   again. A leader that releases the Lease names the version of its last write to a pod; then the pod cache needs to hold only that.
+//! * The Lease is released only once the machine has applied the end of the lead and no write is in flight. If this takes too long, the
+//!   Lease is left to expire.
+//! * A process that cannot schedule does not keep others from leading.
 //!
 //! [ADR 18](../../docs/adr/0018-a-handover-fails-closed.md) has the reasons.
 
@@ -22,125 +20,119 @@ use flotilla_planted::planted;
 
 use std::time::{Duration, Instant};
 
-/// How long the first lists may take after the election was won, which they do only with `delayCacheUntilActive`: 150,000 pods
-/// at 1,000 a second are 150 s.
+/// Limit of the initial lists after the election, with `delayCacheUntilActive`: 150,000 pods at 1,000 a second are 150 s.
 pub const SYNC_PATIENCE: Duration = Duration::from_secs(300);
-/// How old the view of pods and nodes may be. The API server tells each watch once a minute how far it has got, so that this is
-/// three times in a row that it did not.
+/// Maximum age of the pod and node caches. The API server sends each watch a bookmark once a minute, so that three in a row are missing.
 pub const VIEW_BOUND: Duration = Duration::from_secs(180);
-/// Between two attempts to find out whether the view has caught up: doubles from the first to the last.
+/// Between two checks whether the caches are synced, doubling from the first to the last.
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 const LAST_PAUSE: Duration = Duration::from_secs(4);
-/// How long the machine and all writes have to come to an end: a write takes 5 s at most, and one whose answer was lost is
-/// looked up after another second. The pod's grace period is 30 s.
+/// Limit for all writes to end: 5 s each, and a look-up after another second. The pod's grace period is 30 s.
 pub const DRAIN: Duration = Duration::from_secs(15);
-/// How long a leader that ends waits for its own watch to tell of its last binds, which takes a few milliseconds. Without that
-/// its successor has to wait for all that is committed, which takes one to two seconds.
+/// How long an ending leader waits until its own watch returns its last binds, which takes a few milliseconds. Otherwise its successor has
+/// to wait for all committed writes, which takes one to two seconds.
 pub const SETTLE: Duration = Duration::from_millis(300);
 
-/// What has happened.
+/// An input.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Input {
-    /// The first lists of all that is needed are through, and the machine has been told.
+    /// The initial lists are complete and applied by the machine.
     Synced,
     /// This process holds the Lease, or needs none.
     Elected {
-        /// Of this lead.
+        /// The epoch of this lead.
         epoch: u64,
-        /// Where the leader before gave the Lease back: the `resourceVersion` up to which all that it wrote of pods is
-        /// committed.
+        /// If the previous leader released the Lease: the `resourceVersion` up to which all of its writes to pods are committed.
         after: Option<u64>,
     },
-    /// The view holds all that was to be caught up with.
+    /// The caches are synced.
     CaughtUp,
-    /// That could not be found out, or did not come about in time, for this reason.
+    /// The check failed or took too long, for this reason.
     Behind(String),
-    /// The machine has applied the begin of the lead.
+    /// The machine has applied the start of the lead.
     Led,
     /// The machine has applied the end of the lead.
     Followed,
-    /// No write is under way.
+    /// No write is in flight.
     Drained,
-    /// All that this process wrote of pods is committed up to this `resourceVersion`; `None`: that is not known.
+    /// All of this process's writes to pods are committed up to this `resourceVersion`; `None`: unknown.
     Settled(Option<u64>),
-    /// So old is the view of pods or of nodes, whichever is older.
+    /// Age of the pod or the node cache, whichever is older.
     View(Duration),
-    /// A watch will tell nothing more, for this reason.
+    /// A watch has ended for this reason.
     WatchEnded(String),
-    /// The process was asked to end.
+    /// The process has to end.
     Terminate,
     /// Time has passed.
     Tick,
 }
 
-/// What is to be done.
+/// An action.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Action {
     /// Begin to list and watch.
     Watch,
     /// Stand for election.
     Stand,
-    /// Find out whether the view has caught up: that of pods with this `resourceVersion`; without one, that of pods and nodes
-    /// with what is committed now. Answered by [`Input::CaughtUp`] or [`Input::Behind`].
+    /// Check whether the caches are synced: the pod cache with this `resourceVersion`; without one, the pod and node caches with the
+    /// current committed state. Answered by [`Input::CaughtUp`] or [`Input::Behind`].
     CatchUp {
-        /// Of the last pod that the leader before wrote, as it says.
+        /// The version of the previous leader's last write to a pod.
         after: Option<u64>,
     },
-    /// Tell the machine that it leads; answered by [`Input::Led`].
+    /// Send the machine the start of the lead; answered by [`Input::Led`].
     Lead {
-        /// Of this lead.
+        /// The epoch of this lead.
         epoch: u64,
     },
-    /// Tell the machine that it does not lead any more, and begin no new write; answered by [`Input::Followed`].
+    /// Send the machine the end of the lead, and begin no new write; answered by [`Input::Followed`].
     Follow,
-    /// Wait for the writes under way; answered by [`Input::Drained`].
+    /// Wait for the writes in flight; answered by [`Input::Drained`].
     Drain,
-    /// Find out up to which version all that was written of pods is committed; answered by [`Input::Settled`].
+    /// Determine the version up to which all writes to pods are committed; answered by [`Input::Settled`].
     Settle,
-    /// Leave the election, giving back the Lease if it is held, and end the process.
+    /// Leave the election, release the Lease if it is held, and end the process.
     Release {
-        /// Why; `None`: it was asked to.
+        /// The reason; `None`: a requested end.
         reason: Option<String>,
-        /// What the next leader is told; see [`Input::Settled`].
+        /// The version for the next leader; see [`Input::Settled`].
         committed: Option<u64>,
     },
     /// End the process for this reason, and leave the Lease to expire.
     Abandon(String),
 }
 
-/// Where the process stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum State {
     /// It does not lead.
     Standing,
-    /// It leads by the Lease, and the first lists are not through.
+    /// It holds the Lease, and the initial lists are not complete.
     Elected { epoch: u64, since: Instant, after: Option<u64> },
-    /// The view may be older than the lead. The reason why, once it is known.
+    /// The caches may be older than the lead. `reason`: the last failed check.
     Barrier { epoch: u64, since: Instant, pause: Duration, try_at: Option<Instant>, reason: String },
-    /// It decides, once the machine has applied that.
+    /// It schedules, once the machine has applied the start.
     Leading { applied: bool },
-    /// It decides no more. `follow`: the machine is told once it has applied the begin of the lead.
+    /// It no longer schedules. `follow`: send the end to the machine once it has applied the start.
     Draining { until: Instant, reason: Option<String>, follow: bool, followed: bool },
-    /// No write is under way. What is committed is found out for the next leader.
+    /// No write is in flight. The committed version is being determined for the next leader.
     Settling { until: Instant, reason: Option<String> },
-    /// It is over.
+    /// The lead has ended.
     Released,
 }
 
-/// The course of one lead. A process leads at most once.
+/// The state machine of one lead. A process leads at most once.
 #[derive(Debug)]
 pub struct Takeover {
     /// Another process may have led until now.
     elected: bool,
     synced: bool,
     state: State,
-    /// So old was the view when it was looked at last.
+    /// The age of the caches at the last check.
     view: Duration,
 }
 
 impl Takeover {
-    /// A process that stands for election, if that is asked of it (`elected`), once it can schedule. `lazily`: it lists and
-    /// watches only once it leads.
+    /// A process with or without an election (`elected`). `lazily`: it lists and watches only once it leads.
     #[must_use]
     pub fn new(elected: bool, lazily: bool) -> (Self, Vec<Action>) {
         let takeover = Self { elected, synced: false, state: State::Standing, view: Duration::ZERO };
@@ -152,7 +144,7 @@ impl Takeover {
         (takeover, first)
     }
 
-    /// Takes in what happened at `now`, and gives what is to be done, in order.
+    /// Applies an input at `now`, and returns the next actions in order.
     pub fn apply(&mut self, now: Instant, input: Input) -> Vec<Action> {
         match input {
             Input::Synced => self.synced(),
@@ -170,7 +162,7 @@ impl Takeover {
         }
     }
 
-    /// When [`Input::Tick`] is due, if nothing happens before.
+    /// When [`Input::Tick`] is due, unless another input comes first.
     #[must_use]
     pub fn next_wakeup(&self) -> Option<Instant> {
         match &self.state {
@@ -181,10 +173,10 @@ impl Takeover {
         }
     }
 
-    /// Whether this process could schedule if it led: who cannot, does not stand for election.
+    /// Whether this process could schedule if it led.
     ///
     /// # Errors
-    /// What is missing.
+    /// The missing condition.
     pub fn may_stand(&self) -> Result<(), String> {
         match &self.state {
             State::Standing if self.synced && self.view > VIEW_BOUND => Err(self.too_old()),
@@ -195,13 +187,13 @@ impl Takeover {
     /// Whether this process schedules, if it leads.
     ///
     /// # Errors
-    /// What a process that leads waits for.
+    /// The condition that a leader waits for.
     pub fn health(&self, now: Instant) -> Result<(), String> {
         let waits = |since: Instant, what: &str| {
             Err(format!("leading for {} s and not scheduling: {what}", now.saturating_duration_since(since).as_secs()))
         };
         match &self.state {
-            State::Elected { since, .. } => waits(*since, "the first lists are not through"),
+            State::Elected { since, .. } => waits(*since, "the initial lists are not complete"),
             State::Barrier { since, reason, .. } => waits(*since, reason),
             State::Leading { .. } if self.view > VIEW_BOUND => Err(self.too_old()),
             _ => Ok(()),
@@ -230,15 +222,15 @@ impl Takeover {
         vec![Action::Watch]
     }
 
-    /// The lists are through and the lead is won.
+    /// The lists are complete and the lead is won.
     ///
-    /// What the leader before says is good for one attempt. Where it does not come true in time, it is not believed any more.
+    /// The previous leader's version is used for one check only. If the cache does not reach it in time, it is ignored.
     fn take_up(&mut self, epoch: u64, since: Instant, after: Option<u64>) -> Vec<Action> {
         if !self.elected || planted("skips-the-barrier") {
             self.state = State::Leading { applied: false };
             return vec![Action::Lead { epoch }];
         }
-        let reason = "it is not known yet whether the view has caught up".to_owned();
+        let reason = "it is not known yet whether the caches are synced".to_owned();
         self.state = State::Barrier { epoch, since, pause: FIRST_PAUSE, try_at: None, reason };
         vec![Action::CatchUp { after }]
     }
@@ -315,7 +307,7 @@ impl Takeover {
     fn terminate(&mut self, now: Instant) -> Vec<Action> {
         match self.state {
             State::Draining { .. } | State::Settling { .. } => {
-                self.abandon("asked a second time: ending without waiting for what is under way")
+                self.abandon("second termination signal: exiting without waiting for work in flight")
             }
             _ => self.end(now, None),
         }
@@ -324,28 +316,29 @@ impl Takeover {
     fn tick(&mut self, now: Instant) -> Vec<Action> {
         match &mut self.state {
             State::Elected { since, .. } if self.elected && now >= *since + SYNC_PATIENCE => {
-                self.end(now, Some(format!("the first lists are not through after {SYNC_PATIENCE:?} as leader")))
+                self.end(now, Some(format!("the initial lists are not complete after {SYNC_PATIENCE:?} as leader")))
             }
             State::Barrier { try_at, .. } if try_at.is_some_and(|at| at <= now) => {
                 *try_at = None;
                 vec![Action::CatchUp { after: None }]
             }
-            State::Draining { until, .. } if *until <= now => self
-                .abandon(&format!("not everything under way was done within {DRAIN:?}; the lease is left to expire")),
+            State::Draining { until, .. } if *until <= now => {
+                self.abandon(&format!("work in flight did not end within {DRAIN:?}; the lease is left to expire"))
+            }
             State::Settling { until, .. } if *until <= now => self.settled(None),
             _ => Vec::new(),
         }
     }
 
-    /// Ends the lead, if there is one: as asked, or for a reason.
+    /// Ends the lead, if there is one: on request, or for a reason.
     fn end(&mut self, now: Instant, reason: Option<String>) -> Vec<Action> {
         match self.state {
             State::Leading { applied } => {
-                // What the machine is told about the lead's end may overtake other events, and so must not overtake its begin.
+                // The end of the lead overtakes watch events in the machine's queue, and must not overtake the start.
                 self.state = State::Draining { until: now + DRAIN, reason, follow: !applied, followed: false };
                 if applied { vec![Action::Follow] } else { Vec::new() }
             }
-            // It has written nothing itself, and does not know whether it has seen all that others wrote.
+            // It has not written, and cannot know whether its caches hold all writes of others.
             State::Standing | State::Elected { .. } | State::Barrier { .. } => self.release(reason, None),
             State::Draining { .. } | State::Settling { .. } | State::Released => Vec::new(),
         }
@@ -363,7 +356,7 @@ impl Takeover {
 
     fn too_old(&self) -> String {
         format!(
-            "the view of pods or nodes is {} s old, more than {} s: nothing is bound by it",
+            "the pod or node cache is {} s old, more than {} s: binding has stopped",
             self.view.as_secs(),
             VIEW_BOUND.as_secs()
         )

@@ -1,12 +1,7 @@
-//! What the API server tells of pods, nodes and what they are judged by, as events for the machine.
+//! Watches pods, nodes and the other objects that scheduling reads, and sends the machine their events.
 //!
-//! Knows: when the first lists are through, and how far behind the view may be. Must not know: how a list or a watch is
-//! spoken (`source`), what is read from an object (`kinds`, `stored`, `flotilla_framework::ingest`), or what the
-//! machine makes of it.
-//!
-//! The list and watch loop is our own, not kube-runtime's, for three reasons. That one keeps bookmarks to itself, so
-//! nobody can tell how fresh the view is, which a new leader must know before it binds. It reads JSON only, and all of it.
-//! And one object that does not decode would end the stream for all others.
+//! The list and watch loop replaces kube-runtime's, for three reasons. kube-runtime consumes bookmarks, so that the age of the caches is
+//! unknown, which a new leader needs before it binds. It reads whole objects in JSON only. One invalid object would end its stream.
 
 use std::{
     sync::{Arc, atomic::Ordering},
@@ -40,21 +35,21 @@ pub use source::Tally;
 use source::{Kind, Source};
 use stored::{AllOf, ResourceClaim};
 
-/// How long one attempt waits for the view to catch up with what the API server knew when it began. The answer to a watch that
-/// is asked to hurry takes about two seconds in a cluster at rest, and none in a busy one.
+/// Limit of one check that the caches have reached the API server's current state. The answer to a hurried watch takes about two seconds in
+/// an idle cluster, and none in a busy one.
 const BARRIER: Duration = Duration::from_secs(5);
 
-/// How long what the leader before says of its last write is waited for. A watch tells it within milliseconds.
+/// Limit of the wait for the previous leader's last write. A watch shows it within milliseconds.
 const HANDOVER: Duration = Duration::from_secs(1);
 
-/// What is to be watched.
+/// The kinds to watch.
 #[derive(Debug, Clone, Copy)]
 pub struct Needs<'a> {
     /// The plugins that the profiles may name.
     pub registry: Registry,
-    /// The profiles, of which each plugin has watched what it reads.
+    /// The profiles; the kinds that their plugins read are watched.
     pub profiles: &'a [Profile],
-    /// Pod groups are watched, too.
+    /// Watch pod groups too.
     pub with_groups: bool,
 }
 
@@ -65,18 +60,17 @@ pub struct Watches {
     client: kube::Client,
     pods: Arc<source::Shared>,
     nodes: Arc<source::Shared>,
-    /// Of devices.
     claims: Arc<source::Shared>,
     all: Arc<[Started]>,
     begin: CancellationToken,
     synced: watch::Receiver<bool>,
-    /// Why the watches tell nothing more.
+    /// The reason why the watches have ended.
     ended: watch::Receiver<Option<String>>,
 }
 
 impl Watches {
-    /// Starts listing and watching what there is a need for once `begin` is cancelled, until `stop` or until the machine
-    /// has stopped. What is wrong with an object is told through `reporter`. Failures are retried for ever, and logged.
+    /// Starts to list and watch the needed kinds once `begin` is cancelled, until `stop` or until the machine has stopped. Invalid objects
+    /// are reported through `reporter`. Failures are logged and retried forever.
     ///
     /// # Panics
     /// Outside of a tokio runtime.
@@ -119,7 +113,7 @@ impl Watches {
             told.listed().await;
             handle.tell(Event::Synced).await?;
             publish.send_replace(true);
-            info!("the watches have told all there is");
+            info!("initial lists complete");
             std::future::pending().await
         });
         tokio::spawn(async move {
@@ -127,7 +121,7 @@ impl Watches {
                 biased;
                 () = stop.cancelled() => {}
                 Some(ended) = tasks.join_next() => {
-                    // The others end with the set: a view of which a part stands still is none.
+                    // Dropping the set ends the others: caches of which one is stale are of no use.
                     drop(tasks);
                     if let Some(reason) = reason_of(ended) {
                         warn!(reason, "a watch has ended");
@@ -140,23 +134,23 @@ impl Watches {
         watches
     }
 
-    /// Whether the first lists are through and the machine has been told.
+    /// Whether the initial lists are complete and applied by the machine.
     #[must_use]
     pub fn synced(&self) -> bool {
         *self.synced.borrow()
     }
 
-    /// The resources that are needed and whose first lists are not through.
+    /// The needed resources without a complete initial list.
     #[must_use]
     pub fn unlisted(&self) -> Vec<&'static str> {
         self.wanted().filter(|(_, shared)| !shared.listed.is_cancelled()).map(|(what, _)| *what).collect()
     }
 
-    /// Watches what these profiles need as well. What was needed before goes on being watched.
+    /// Watches the kinds of these profiles too. Earlier kinds stay watched.
     ///
     /// # Errors
-    /// After `patience`: the resources that the API server has not listed yet, without which the profiles cannot be
-    /// worked by. Before the watches have begun there is nothing to wait for.
+    /// After `patience`: the resources that the API server has not listed yet, which the profiles need. Before the watches have begun it
+    /// does not wait.
     pub async fn provide(&self, profiles: &[Profile], patience: Duration) -> Result<(), Vec<&'static str>> {
         self.want(profiles);
         if !self.begin.is_cancelled() {
@@ -177,7 +171,6 @@ impl Watches {
         self.all.iter().filter(|(_, shared)| shared.wanted.is_cancelled())
     }
 
-    /// Returns once the first lists of all that is needed are through.
     async fn listed(&self) {
         for (_, shared) in self.wanted() {
             shared.listed.cancelled().await;
@@ -187,12 +180,12 @@ impl Watches {
     /// Returns once [`synced`](Self::synced).
     pub async fn wait_synced(&mut self) {
         if self.synced.wait_for(|synced| *synced).await.is_err() {
-            // The tasks are gone, and so is the machine: a caller that waits is told of it by the machine.
+            // The tasks and the machine have ended, which the machine reports to the caller.
             std::future::pending::<()>().await;
         }
     }
 
-    /// Returns once a watch has ended, which none does by itself; says why.
+    /// Returns the reason once a watch has ended, which never happens normally.
     pub async fn ended(&self) -> String {
         let mut ended = self.ended.clone();
         let reason = ended.wait_for(Option::is_some).await.ok().and_then(|reason| reason.clone());
@@ -203,27 +196,26 @@ impl Watches {
         }
     }
 
-    /// Waits until the view of the pods, nodes and claims of devices holds all that the cluster holds now, at most 5 s. What has been
-    /// deleted by now may still be in it: that takes room and gives none.
+    /// Waits until the caches of pods, nodes and ResourceClaims hold the cluster's current state, at most 5 s. Objects deleted meanwhile
+    /// may remain: they only occupy capacity.
     ///
-    /// A leader that follows another must not bind before it has seen the other's binds: the API server would take the
-    /// bindings, and nodes would be filled twice. Nor must it call a pod unschedulable by nodes of the past.
+    /// A new leader must not bind before its caches hold the previous leader's binds: it would fill nodes twice. Nor must it call a pod
+    /// unschedulable because of stale nodes.
     ///
     /// # Errors
-    /// What keeps that from being known.
+    /// The reason why this is unknown.
     pub async fn catch_up(&self) -> Result<(), String> {
         let caught_up = async {
             let (pods, nodes) = (self.reach_now::<Pods>(&self.pods), self.reach_now::<Nodes>(&self.nodes));
             tokio::try_join!(pods, nodes, self.reach_claims())
         };
-        let late = |_| format!("the view of pods and nodes has not caught up with the cluster within {BARRIER:?}");
+        let late = |_| format!("the pod and node caches are not synced after {BARRIER:?}");
         let (pods, nodes, claims) = timeout(BARRIER, caught_up).await.map_err(late)??;
-        info!(pods, nodes, claims, "the view has caught up with the cluster");
+        info!(pods, nodes, claims, "caches synced");
         Ok(())
     }
 
-    /// Waits until the view of claims of devices is as new as the cluster is now: a device is free only by what no claim says. Where
-    /// there is no claim, or no API server that has any, there is nothing to wait for.
+    /// Waits until the cache of ResourceClaims is current: a device is free if no claim has it. Returns at once without claims.
     async fn reach_claims(&self) -> Result<Option<u64>, String> {
         let claims = &self.claims;
         if !claims.wanted.is_cancelled() || claims.unserved.load(Ordering::Relaxed) {
@@ -232,32 +224,31 @@ impl Watches {
         self.reach_now::<AllOf<ResourceClaim>>(claims).await.map(Some)
     }
 
-    /// Waits until the view of pods holds the pod of this version, at most a second: the last that the leader before wrote. What it
-    /// wrote to claims of devices is waited for as by [`Self::catch_up`].
+    /// Waits until the pod cache holds the previous leader's last write to a pod, at most a second, and for ResourceClaims as
+    /// [`Self::catch_up`].
     ///
-    /// That is a version of a pod, which every watch of pods is told, and at once. Of nodes nothing is waited for: no leader
-    /// writes them, so that the view of them is as old as that of the leader before, by what a watch takes.
+    /// Every watch of pods receives the version of a pod at once. Nodes are not awaited, because no leader writes them.
     ///
     /// # Errors
-    /// That it did not come about.
+    /// A timeout.
     pub async fn reach(&self, version: u64) -> Result<(), String> {
         let mut reached = self.pods.reached.subscribe();
         if timeout(HANDOVER, reached.wait_for(|reached| *reached >= version)).await.is_err() {
-            return Err(format!("the watch of pods has not told of version {version} within {HANDOVER:?}"));
+            return Err(format!("the pod cache has not reached version {version} within {HANDOVER:?}"));
         }
-        let late = |_| format!("the view of resourceclaims has not caught up with the cluster within {BARRIER:?}");
+        let late = |_| format!("the resourceclaims cache is not synced after {BARRIER:?}");
         timeout(BARRIER, self.reach_claims()).await.map_err(late)??;
-        info!(version, "the view holds all that the leader before has written");
+        info!(version, "caches synced with the previous leader's writes");
         Ok(())
     }
 
-    /// The highest `resourceVersion` of a pod that the machine was told, or of its deletion; 0: none.
+    /// The highest `resourceVersion` of a pod, or of its deletion, that was sent to the machine; 0: none.
     #[must_use]
     pub fn newest_pod(&self) -> u64 {
         self.pods.newest()
     }
 
-    /// Waits until a watch has told all up to now. Returns the version of now.
+    /// Waits until a watch has reached the current version, and returns it.
     async fn reach_now<K: Kind>(&self, shared: &source::Shared) -> Result<u64, String> {
         let version = self.version_now(K::PATH).await?;
         tokio::select! {
@@ -268,8 +259,8 @@ impl Watches {
         Ok(version)
     }
 
-    /// Waits until a watch has told of the newest object that there is now. That is all that another process has written: what
-    /// has ended meanwhile makes room that is not known of yet. Never, where there are too many objects to look for it.
+    /// Waits until a watch has reached the newest current object. This covers all writes of other processes: objects that ended meanwhile
+    /// only free capacity. Never returns if the collection is too large for the look-up.
     async fn reach_newest<K: Kind>(&self, shared: &source::Shared) {
         if shared.tally().objects <= newest::MOST {
             match newest::newest(&self.client, K::PATH, K::FIELDS).await {
@@ -277,7 +268,7 @@ impl Watches {
                     let _ = shared.reached.subscribe().wait_for(|reached| *reached >= newest).await;
                     return;
                 }
-                Err(trouble) => debug!(what = K::WHAT, reason = %trouble, "cannot tell which object is the newest"),
+                Err(trouble) => debug!(what = K::WHAT, reason = %trouble, "cannot determine the newest object"),
             }
         }
         std::future::pending().await
@@ -288,36 +279,35 @@ impl Watches {
         if *reached.borrow() < version {
             shared.hurry.notify_one();
         }
-        // The sender is in the same place as the receiver came from, so that it cannot fail.
+        // `shared` has the sender, so that this cannot fail.
         let _ = reached.wait_for(|reached| *reached >= version).await;
     }
 
-    /// The version of a collection as of now: a list without a version is answered from what is committed.
+    /// The current version of a collection: a list without a version reads the committed state.
     async fn version_now(&self, path: &str) -> Result<u64, String> {
         let one = ListParams::default().limit(1);
         let request = kube::core::Request::new(path).list(&one).map_err(|error| error.to_string())?;
         let page = exchange::page(&self.client, request).await.map_err(|trouble| trouble.to_string())?;
         let version = page.version.unwrap_or_default();
-        version.parse().map_err(|_| format!("the API server gives {version:?} as resourceVersion, which is no number"))
+        version.parse().map_err(|_| format!("the API server's resourceVersion {version:?} is not a number"))
     }
 
-    /// How old the view of pods or of nodes is, whichever is older: for so long the API server has told nothing of them. Pods are
-    /// bound by these two; what the others tell changes which node is the best.
+    /// Age of the pod or the node cache, whichever is older: the time since the API server's last message. Only these two bound binds; the
+    /// other kinds change which node is best.
     #[must_use]
     pub fn age(&self) -> Duration {
         self.pods.age().max(self.nodes.age())
     }
 
-    /// What each watch has done so far, by the plural of what it watches.
+    /// Counts of each watch, by the plural of its kind.
     pub fn tallies(&self) -> impl Iterator<Item = (&'static str, Tally)> {
         self.wanted().map(|(what, shared)| (*what, shared.tally()))
     }
 }
 
-/// A watch: the plural of what it watches, and what it shares.
+/// A watch: the plural of its kind, and its shared state.
 type Started = (&'static str, Arc<source::Shared>);
 
-/// What every watch needs to start, and those that have.
 struct Starting {
     client: kube::Client,
     handle: Handle,
@@ -327,7 +317,7 @@ struct Starting {
 }
 
 impl Starting {
-    /// A kind that plugins may read. The watch of `claims` of devices has been started.
+    /// Starts the watch of a kind that plugins may read. `claims` is the started watch of ResourceClaims.
     fn start_read(&mut self, kind: extension::Kind, claims: &Started) -> Started {
         use extension::Kind as Read;
         match kind {
@@ -360,13 +350,12 @@ impl Starting {
     }
 }
 
-/// `task`, but not before `begin` is cancelled.
 async fn after<T>(begin: CancellationToken, task: impl Future<Output = T>) -> T {
     begin.cancelled().await;
     task.await
 }
 
-/// Why a watch ended, where that is not because the machine has stopped.
+/// The reason why a watch ended, unless the machine has stopped.
 fn reason_of(ended: Result<Result<std::convert::Infallible, Stopped>, tokio::task::JoinError>) -> Option<String> {
     match ended {
         Ok(Err(_)) => None,

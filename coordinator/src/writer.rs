@@ -1,15 +1,11 @@
-//! Writes to the API server what PreBind and Unreserve of plugins have to, and which node a pod is on its way to.
+//! Writes of PreBind and Unreserve to the API server, and the announcement of a pod's node.
 //!
-//! Knows: the patch for each write, its deadline, and what each answer means. Must not know: why that object or that node, or
-//! what is waited for afterwards.
-//!
-//! kube-scheduler sends whole objects back. What is kept of them here is only what scheduling reads, so that a JSON merge
-//! patch says the few fields that change; `metadata.resourceVersion` in it makes the API server refuse it, with
-//! kube-scheduler's own words for a conflict, if the object is not the one that was decided on, and `metadata.uid` says
-//! which object was meant in logs and audits. That is also why nothing is looked up or repeated here: a write whose answer
-//! got lost was carried out or was not, and in both cases the next attempt of the pod, with what the watches tell by then,
-//! goes on from there. A volume that gets a claim which goes elsewhere after all is given back by the volume controller,
-//! which is what the annotation is for. Nobody gives back devices, so that claims of devices are looked up and written again (`claim`).
+//! kube-scheduler sends whole objects back. This cache holds only the fields that scheduling reads, so that a JSON merge patch has the few
+//! fields that change. Its `metadata.resourceVersion` makes the API server reject it, with kube-scheduler's text for a conflict, if the
+//! object has changed since the decision. Its `metadata.uid` names the object in logs and audits. Writes are therefore neither looked up
+//! nor repeated here: whether or not a write without an answer was executed, the pod's next attempt continues from the watched state. If
+//! the claim then gets another volume, the volume controller releases the first one because of the annotation. No controller releases
+//! devices, so that ResourceClaims are looked up and written again (`claim`).
 
 mod claim;
 
@@ -37,14 +33,13 @@ use crate::{
     outgoing::{self, Outgoing, Refusal},
 };
 
-/// Writes on the wire at once: at 5 ms each that is 6,400 a second, more than any provisioner makes volumes. What waits
-/// here is bounded by the pods that the machine lets be on this way.
+/// Concurrent writes: at 5 ms each 6,400 a second, more than any provisioner's. The machine bounds the pods in PreBind.
 const AT_ONCE: usize = 32;
-/// The longest that one write may take; less where the lead ends sooner.
+/// Limit of one write; less if the lead ends sooner.
 const LONGEST: Duration = Duration::from_secs(5);
-/// A volume that was set aside by a scheduler or controller, and not by its author, has it; of whatever value.
+/// Set, with any value, on a volume that a scheduler or controller has bound, not its author.
 const BOUND_BY_CONTROLLER: &str = "pv.kubernetes.io/bound-by-controller";
-/// The node that a claim's volume is to be made for.
+/// The node for which a claim's volume is provisioned.
 const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
 
 /// Writes objects of plugins. Cheap to clone.
@@ -60,30 +55,29 @@ struct Inner {
 }
 
 tally! {
-    /// What became of the writes so far.
+    /// Counts of writes so far.
     Tally of Counters {
         /// Objects written.
         written,
-        /// Writes that failed, were refused, or were not sent because this process did not lead any more.
+        /// Writes that failed, were rejected, or were not sent because this process no longer led.
         failed,
-        /// Claims of devices that were looked up because of a conflict or a lost answer.
+        /// ResourceClaims looked up because of a conflict or a lost answer.
         repeated,
-        /// Claims that were created for extended resources.
+        /// Claims created for extended resources.
         created,
         /// Claims that could not be created.
         not_created,
     }
     measured {
-        /// Pods for which something is being written.
+        /// Pods with writes in flight.
         in_flight: u64,
-        /// Requests that the API server turned away for a while.
+        /// Requests rejected with 429.
         turned_away: u64,
     }
 }
 
 impl Writer {
-    /// A writer that tells `handle` what became of each PreBind. It sends nothing when `leading` does not say that this
-    /// process leads.
+    /// Creates a writer that reports the outcome of each PreBind to `handle`. It sends requests only while `leading`.
     ///
     /// # Panics
     /// Outside of a tokio runtime.
@@ -93,24 +87,24 @@ impl Writer {
         Self { inner: Arc::new(Inner { outgoing, handle, counters: Counters::default() }) }
     }
 
-    /// Writes what PreBind has to, which is answered by exactly one [`Event::Written`]. Never blocks.
+    /// Performs the writes of PreBind; exactly one [`Event::Written`] follows. Never blocks.
     pub fn pre_bind(&self, pre_bind: PreBind) {
         let inner = Arc::clone(&self.inner);
         self.inner.outgoing.spawn(async move { inner.carry_out(pre_bind).await });
     }
 
-    /// Writes what Unreserve has to, which is not answered. Never blocks.
+    /// Performs the writes of Unreserve; no answer follows. Never blocks.
     pub fn unreserve(&self, unreserve: Unreserve) {
         let inner = Arc::clone(&self.inner);
         self.inner.outgoing.spawn(async move { inner.take_back(unreserve).await });
     }
 
-    /// Returns when nothing is being written any more.
+    /// Returns when no write is in flight.
     pub async fn drained(&self) {
         self.inner.outgoing.drained().await;
     }
 
-    /// What became of the writes so far.
+    /// Counts of writes so far.
     #[must_use]
     pub fn tally(&self) -> Tally {
         let Inner { outgoing, counters, .. } = &*self.inner;
@@ -123,7 +117,7 @@ impl Inner {
         let mut versions = Vec::with_capacity(pre_bind.writes.len());
         let written = AssertUnwindSafe(self.write_all(&pre_bind, &mut versions)).catch_unwind().await;
         let outcome = written.unwrap_or_else(|_| Err("the task that wrote it panicked".to_owned()));
-        // Nobody is left to hear of it when the machine has stopped, and the process is ending.
+        // An error means that the machine has stopped and the process is ending.
         let _ = self.handle.tell(self.conclude(pre_bind, versions, outcome)).await;
     }
 
@@ -133,23 +127,22 @@ impl Inner {
         let pod = format_args!("{namespace}/{name}");
         match &outcome {
             Ok(()) => {
-                debug!(%pod, %node, objects = versions.len(), "written before the bind, waiting for what follows")
+                debug!(%pod, %node, objects = versions.len(), "PreBind objects written")
             }
             Err(reason) => {
                 self.counters.failed.add(1);
-                warn!(%pod, %node, reason, "cannot write what comes before the bind");
+                warn!(%pod, %node, reason, "cannot write PreBind objects");
             }
         }
         Event::Written { uid, id, versions, failure: outcome.err() }
     }
 
-    /// One after the other, as a later one is of no use without an earlier one; but for the announcement, which is only a
-    /// word to others.
+    /// In sequence, as a later write is of no use without an earlier one; except for the announcement, which only informs others.
     async fn write_all(&self, pre_bind: &PreBind, versions: &mut Vec<Arc<str>>) -> Result<(), String> {
         if let Err(reason) = self.write(announcement(pre_bind)).await {
             let PreBind { namespace, name, node, .. } = pre_bind;
             let pod = format!("{namespace}/{name}");
-            debug!(pod, %node, reason, "cannot announce the node of a pod; what it needs there is written regardless");
+            debug!(pod, %node, reason, "cannot announce a pod's node; continuing with PreBind");
         }
         let (pod, mut progress) = (Pod { uid: &pre_bind.uid, name: &pre_bind.name }, Progress::default());
         for write in &pre_bind.writes {
@@ -158,7 +151,7 @@ impl Inner {
         Ok(())
     }
 
-    /// One after the other, whatever becomes of each.
+    /// In sequence, regardless of failures.
     async fn take_back(&self, Unreserve { pod, plugin, writes }: Unreserve) {
         let (owner, mut progress) = (Pod { uid: &pod.uid, name: &pod.name }, Progress::default());
         for write in &writes {
@@ -167,7 +160,7 @@ impl Inner {
                 Err(reason) => {
                     self.counters.failed.add(1);
                     let (pod, object) = (format_args!("{}/{}", pod.namespace, pod.name), write.object.name());
-                    warn!(%pod, plugin, %object, reason, "cannot take back what was written before the bind");
+                    warn!(%pod, plugin, %object, reason, "cannot revert PreBind writes");
                 }
             }
         }
@@ -188,7 +181,6 @@ impl Inner {
         }
     }
 
-    /// Sends a patch and gives the version that the object has then.
     async fn write(&self, patch: Result<HttpRequest<Vec<u8>>, String>) -> Result<Arc<str>, String> {
         let _turn = self.outgoing.turn().await;
         let written =
@@ -197,7 +189,7 @@ impl Inner {
     }
 }
 
-/// Tells others, such as a cluster autoscaler, which node a pod is about to be bound to.
+/// Announces a pod's node to others, such as a cluster autoscaler.
 ///
 /// Source: `bindingCycle`, under the feature gate NominatedNodeNameForExpectation.
 fn announcement(pre_bind: &PreBind) -> Result<HttpRequest<Vec<u8>>, String> {
@@ -208,7 +200,7 @@ fn announcement(pre_bind: &PreBind) -> Result<HttpRequest<Vec<u8>>, String> {
     request.map_err(|error| error.to_string())
 }
 
-/// The request that sets a volume aside for a claim.
+/// The request that binds a volume to a claim.
 fn set_aside(
     write: &objects::Write,
     claim: &ClaimReference,
@@ -231,7 +223,7 @@ fn set_aside(
     request("/api/v1/persistentvolumes", write.object.name(), patch)
 }
 
-/// The request that names the node for which the volume of a claim is to be made.
+/// The request that names the node for which a claim's volume is provisioned.
 fn select_node(write: &objects::Write, node: &str) -> Result<HttpRequest<Vec<u8>>, String> {
     let mut metadata = conditions(write);
     metadata["annotations"] = json!({ SELECTED_NODE: node });
@@ -239,7 +231,7 @@ fn select_node(write: &objects::Write, node: &str) -> Result<HttpRequest<Vec<u8>
     request(&path, write.object.name(), json!({ "metadata": metadata }))
 }
 
-/// Of which object, and of which version of it, a write is.
+/// The object and the version that a write is conditional on.
 fn conditions(write: &objects::Write) -> Value {
     json!({ "uid": write.uid, "resourceVersion": write.resource_version })
 }

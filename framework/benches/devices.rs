@@ -1,7 +1,4 @@
-//! How long devices for a pod take on one node, and on 5,000: eight GPUs, claims for one and for four of them; and what is judged
-//! anew where a slice or an allocation changes.
-//!
-//! Knows: what a node with GPUs looks like. Must not know: how devices are found.
+//! Benchmark: device allocation for a pod on one node and on 5,000, and re-evaluation after a change of a slice or an allocation.
 
 use std::{hint::black_box, sync::Arc};
 
@@ -41,12 +38,10 @@ use flotilla_framework::{
     volumes::mounts::Owner,
 };
 
-/// How many nodes the cluster has.
 const NODES: u32 = 5_000;
-/// How many devices each node has.
 const DEVICES: u32 = 8;
 
-/// A language whose every expression is "the model is H100".
+/// A language in which every expression means "the model is H100".
 #[derive(Debug)]
 struct Model(Reach);
 
@@ -140,16 +135,12 @@ const PLUGIN: &str = "DynamicResources";
 const OF_CLASS: &str = "device.driver == 'gpu.example.com'";
 const H100: &str = "device.attributes['gpu.example.com'].model == 'H100'";
 
-/// The objects of a cluster and its nodes, which have their devices.
 struct Cluster {
     cache: DeviceCache,
     nodes: Snapshot,
 }
 
-// === impl Cluster ===
-
 impl Cluster {
-    /// 5,000 nodes, a class by CEL, and a claim of the pod that is placed.
     fn new(pod: &PodInfo, count: i64) -> Self {
         let mut cache = DeviceCache::of(PLUGIN);
         let class =
@@ -172,7 +163,6 @@ impl Cluster {
         cluster
     }
 
-    /// A node as it is with its devices.
     fn info(&mut self, number: u32) -> Arc<NodeInfo> {
         let built = node(&format!("node-{number}")).capacity("cpu", "32").capacity("memory", "256Gi").build();
         let mut info = Arc::new(built);
@@ -185,7 +175,6 @@ impl Cluster {
         self.nodes.upsert_node(NodeId(number), &info);
     }
 
-    /// What the plugins learn of the class of a pod.
     fn prepare(&self, class: &Class) -> Prepared {
         let mut facts = Facts::default();
         self.cache.resolve(class, &mut facts);
@@ -203,7 +192,6 @@ fn profile() -> Profile {
     profile
 }
 
-/// A pod with a claim that was made for it.
 fn claiming() -> PodInfo {
     let owner = Owner { name: "p".into(), uid: pod("p").build().uid };
     let claims = vec![PodClaim { entry: "gpus".into(), source: ClaimSource::Generated("claim".into()) }];

@@ -1,8 +1,4 @@
-//! What a decision costs: an evaluation from scratch, one brought up to date, an answer, a view under 10,000 decisions,
-//! a merge of four shards; and for classes with wishes about other pods a new class of a known family, and 10,000
-//! decisions from the family's sorted list.
-//!
-//! Knows: how to lay out 5,000 nodes. Must not know: what is fast enough.
+//! Benchmark: evaluations, answers, views under 10,000 decisions, merges of four shards, and new classes of a known family.
 
 use std::{hint::black_box, sync::Arc, time::Duration};
 
@@ -27,10 +23,8 @@ const ZONE: &str = "topology.kubernetes.io/zone";
 
 const HOST: &str = "kubernetes.io/hostname";
 
-/// The class of the pod that is placed.
 const PLACED: ClassId = ClassId(100);
 
-/// A name, what its nodes look like, and what is placed on them.
 type Layout = (&'static str, fn(u32) -> NodeInfo, Arc<Class>);
 
 struct Cluster {
@@ -54,7 +48,7 @@ fn mixed_node(number: u32) -> NodeInfo {
     built.build()
 }
 
-/// In one of three zones; its builder gives every node its name as `kubernetes.io/hostname`.
+/// In one of three zones; the builder sets `kubernetes.io/hostname` to the node's name.
 fn zoned_node(number: u32) -> NodeInfo {
     let built = node(&format!("node-{number}")).capacity("cpu", "32").capacity("memory", "256Gi");
     built.label(ZONE, &format!("zone-{}", number % 3)).build()
@@ -89,7 +83,6 @@ fn gpu_pod() -> Arc<Class> {
     pod("p").request("cpu", "100m").request("memory", "256Mi").request("example.com/gpu", "1").build().class
 }
 
-/// The nodes with these numbers, each with ten pods of five classes on it.
 fn cluster(numbers: impl Iterator<Item = u32>, node: fn(u32) -> NodeInfo, class: &Arc<Class>) -> Cluster {
     let mut nodes = Snapshot::new(1);
     nodes.register_class(PLACED, Arc::clone(class));
@@ -152,7 +145,7 @@ fn refreshes(bench: &mut Criterion) {
     });
 }
 
-/// Places pods of one class until there were so many decisions; the view is asked for, repaired, and never run dry.
+/// Places pods of one class until `decisions` are made; requests a new view whenever a list runs dry.
 fn decide(cluster: &mut Cluster, mut view: View, decisions: usize) -> usize {
     for decision in 0..decisions {
         let Best::Node { offer, .. } = view.best(&cluster.prepared, None) else { return decision };
@@ -186,7 +179,6 @@ fn views(bench: &mut Criterion) {
     group.finish();
 }
 
-/// The nodes of a family on a sorted list for a class of it, and the head's plugins.
 fn sorted(cluster: &mut Cluster, class: &Class) -> (Prepared, SortedNodes) {
     let facts = Facts { image_contributions: vec![350 << 20], ..Facts::default() };
     let head = Prepared::new(Registry::built_in(), &profile(), &class.head(), &facts, &cluster.nodes);

@@ -1,17 +1,15 @@
-//! What keeps a pod out of the queue, whatever the nodes are.
-//!
-//! Knows: PreEnqueue, and which pods are too large. Must not know: queues, or any node.
+//! Reasons to keep a pod out of the queue that do not depend on nodes: PreEnqueue and size.
 
 use crate::{class::PodInfo, excess, profile::Profile, registry::Registry};
 
-/// The first PreEnqueue plugin of the profile that keeps a pod out, and what it says.
+/// The first PreEnqueue plugin of the profile that gates a pod, and its message.
 #[must_use]
 pub fn gate(registry: Registry, profile: &Profile, pod: &PodInfo) -> Option<(&'static str, String)> {
     let built = profile.plugins.pre_enqueue.iter().filter_map(|name| registry.find(name));
     built.into_iter().find_map(|plugin| Some((plugin.name(), plugin.pre_enqueue(pod)?)))
 }
 
-/// What keeps a pod back that is too large to be tried with so many namespaces.
+/// The reason why a pod is too large to be scheduled with this many namespaces.
 #[must_use]
 pub fn excess(pod: &PodInfo, namespaces: usize) -> Option<String> {
     let own = pod.excess.as_deref().map(str::to_owned);

@@ -1,7 +1,4 @@
-//! Pods that are put on a node or taken from it for the length of a question, and what the filters say meanwhile.
-//!
-//! Knows: both passes with nominated pods, and what each filter counts of a pod. Must not know: who is nominated, who is to
-//! be preempted, or what follows from the answer.
+//! Filters with nominated pods: adds pods to a node or removes them for one evaluation, then restores the snapshot.
 //!
 //! Source: `RunFilterPluginsWithNominatedPods`, `addGENominatedPods`, and the PreFilterExtensions of plugins that count.
 
@@ -20,16 +17,15 @@ use crate::{
     symbols::Symbol,
 };
 
-/// A class with its number.
 pub(crate) type Pod = (ClassId, Arc<Class>);
 
-/// By how much what the filters of a class count over the whole cluster has changed, filter by filter.
+/// Per filter: the change of its cluster-wide count.
 pub(crate) type Shifts = SmallVec<[i64; 16]>;
 
-/// Filter by filter: upstream skips the plugin for this class, because nothing that stands anywhere concerns it.
+/// Per filter: kube-scheduler skips the plugin for this class, because no existing pod concerns it.
 pub(crate) type Idle = SmallVec<[bool; 16]>;
 
-/// What the filters of a class count, changed by pods that come and go for now.
+/// The counts of a class's filters while pods are added or removed temporarily.
 #[derive(Debug)]
 pub(crate) struct Beside<'a> {
     pub(crate) prepared: &'a Prepared,
@@ -39,17 +35,14 @@ pub(crate) struct Beside<'a> {
     pub(crate) idle: &'a Idle,
 }
 
-/// The classes that are known, as often as they are named.
 pub(crate) fn known(nodes: &Snapshot, classes: &[ClassId]) -> SmallVec<[Pod; 2]> {
     classes.iter().filter_map(|&id| Some((id, Arc::clone(nodes.class(id)?)))).collect()
 }
 
-/// No shift of any filter.
 pub(crate) fn no_shifts(prepared: &Prepared) -> Shifts {
     prepared.filters().iter().map(|_| 0).collect()
 }
 
-/// Which filters upstream skips as things are; none where no filter counts over domains.
 pub(crate) fn idle(prepared: &Prepared, tables: Option<&Tables>) -> Idle {
     let is_idle = |filter: &Filter, first: usize| match (filter, tables) {
         (Filter::Domain(filter), Some(tables)) => filter.is_idle(Sums { tables, codes: &[], locals: &[], first }),
@@ -58,10 +51,7 @@ pub(crate) fn idle(prepared: &Prepared, tables: Option<&Tables>) -> Idle {
     prepared.filters().iter().map(|known| is_idle(&known.filter, known.first_term)).collect()
 }
 
-// === impl Beside ===
-
 impl Beside<'_> {
-    /// The first filter that refuses a node, with these pods on it or without them.
     pub(crate) fn both_passes(
         &mut self,
         nodes: &mut Snapshot,
@@ -71,8 +61,7 @@ impl Beside<'_> {
         self.first_pass(nodes, place, beside).or_else(|| self.first_refusal(nodes, place.1))
     }
 
-    /// The first filter that refuses a node with these pods on it; `None` where there are none. The snapshot is as it was
-    /// afterwards, its stamps too.
+    /// The first filter that refuses a node with these pods on it; `None` without pods. Restores the snapshot and its stamps.
     pub(crate) fn first_pass(
         &mut self,
         nodes: &mut Snapshot,
@@ -92,7 +81,6 @@ impl Beside<'_> {
         refusal
     }
 
-    /// The first filter that refuses a node as it is now.
     pub(crate) fn first_refusal(&mut self, nodes: &Snapshot, slot: Slot) -> Option<(Order, Refusal)> {
         let local = self.prepared.refused_shifted(nodes, slot, self.shifts);
         let Some(tables) = self.tables.as_deref_mut() else { return local };
@@ -103,14 +91,12 @@ impl Beside<'_> {
         self.prepared.judge_sums(sums, before).err().or(local)
     }
 
-    /// Puts a pod on a node.
     pub(crate) fn add(&mut self, nodes: &mut Snapshot, (node, slot): (NodeId, Slot), (id, class): &Pod) {
         if nodes.add_pod(node, *id) {
             self.shift(nodes, slot, class, 1);
         }
     }
 
-    /// Takes a pod from a node; whether it was there.
     pub(crate) fn remove(&mut self, nodes: &mut Snapshot, (node, slot): (NodeId, Slot), (id, class): &Pod) -> bool {
         let was_there = nodes.remove_pod(node, *id);
         if was_there {
@@ -119,8 +105,7 @@ impl Beside<'_> {
         was_there
     }
 
-    /// So many pods of a class come to a node, or leave it where that is less than none, as far as filters count them over
-    /// more than the node: upstream's `AddPod` and `RemovePod` of PreFilterExtensions.
+    /// Counts `pods` pods of a class on a node, negative to remove them, beyond the node: `AddPod` and `RemovePod` of PreFilterExtensions.
     pub(crate) fn shift(&mut self, nodes: &Snapshot, slot: Slot, class: &Class, pods: i64) {
         for ((known, &idle), shift) in self.prepared.filters().iter().zip(self.idle).zip(&mut *self.shifts) {
             match &known.filter {

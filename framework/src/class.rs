@@ -1,8 +1,4 @@
-//! Pods as the plugins see them: what any plugin reads is the [`Class`], what tells two equal pods apart is the
-//! [`PodInfo`].
-//!
-//! Knows: the fields of a pod that scheduling reads. Must not know: the Kubernetes objects they come from (that is
-//! [`crate::ingest`]) or any plugin.
+//! Pods as plugins read them: [`Class`] holds the fields that any plugin reads, [`PodInfo`] the identity of one pod.
 
 mod term;
 
@@ -16,29 +12,29 @@ use crate::{
 
 pub use term::{NodeTerm, Requirement};
 
-/// The number that the owner of the cluster state gave to a [`Class`]; never used twice within one epoch.
+/// The number that the owner of the cluster state assigns to a [`Class`]; never reused within one epoch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ClassId(pub u64);
 
-/// Everything about a pod that any plugin reads. Two pods with equal classes get equal verdicts from every node.
+/// All fields of a pod that any plugin reads. Pods with equal classes get the same result on every node.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Class {
-    /// The pod's namespace; empty where nothing in play reads it ([`crate::signature`]).
+    /// The pod's namespace; empty if no selector in play reads it ([`crate::signature`]).
     pub namespace: Arc<str>,
     /// The pod's labels, sorted by key.
     pub labels: Vec<(Arc<str>, Arc<str>)>,
-    /// What the pod asks for: containers, sidecars, init containers, pod-level resources, overhead; by its spec alone.
+    /// The pod's requests from its spec: containers, sidecars, init containers, pod-level resources, overhead.
     pub requests: Resources,
-    /// The request that the NodeResourcesFit score adds: as `requests`, but without pod-level resources, and with
-    /// 100m CPU and 200 MiB for each container that names none.
+    /// The request for the NodeResourcesFit score: `requests` without pod-level resources, with 100m CPU and 200 MiB for each container
+    /// that sets none.
     pub score_requests: Resources,
-    /// What a node's accounts are charged while the pod is on it; differs from `requests` during an in-place resize.
+    /// The amounts charged to the node of the pod. They differ from `requests` during an in-place resize.
     pub accounted: Resources,
     /// CPU, in thousandths, charged to the node's "non-zero" account.
     pub nonzero_milli_cpu: i64,
     /// Memory, in bytes, charged to the node's "non-zero" account.
     pub nonzero_memory: i64,
-    /// The only node that will do, for a pod that names one without being bound to it.
+    /// The only feasible node, for a pod that sets `spec.nodeName` without being bound.
     pub node_name: Option<Arc<str>>,
     /// `spec.nodeSelector`, sorted by key.
     pub node_selector: Vec<(Arc<str>, Arc<str>)>,
@@ -50,7 +46,7 @@ pub struct Class {
     pub tolerations: Vec<Toleration>,
     /// Host ports of containers and restartable init containers.
     pub host_ports: Vec<HostPort>,
-    /// What the pod needs of its node's kubelet.
+    /// The kubelet features that the pod requires.
     pub declared_features: DeclaredFeatures,
     /// Normalised names of the images of init containers, containers and image volumes, in that order, repeats kept.
     pub images: Vec<Arc<str>>,
@@ -58,32 +54,27 @@ pub struct Class {
     pub spread: Vec<SpreadConstraint>,
     /// `spec.affinity.podAffinity` and `spec.affinity.podAntiAffinity`.
     pub pod_affinity: PodAffinity,
-    /// The controller that made the pod, where default spread constraints may ask for its selector: for a pod without
-    /// constraints of its own.
+    /// The pod's controller, if default spread constraints may need its selector: only for a pod that has no constraints.
     pub owner: Option<Owner>,
-    /// The pod has a deletion timestamp: it does not count for topology spread any more, and for all else it does.
+    /// The pod has a deletion timestamp: topology spread no longer counts it, other plugins do.
     pub terminating: bool,
-    /// The pod's volumes; `None` where no plugin reads any of them.
+    /// The pod's volumes; `None` if no plugin reads any of them.
     pub volumes: Option<Arc<PodVolumes>>,
-    /// What plugins say that they read of the pod's metadata, with its values, sorted; a field that the pod lacks is left
-    /// out. Only there once [`PodInfo::showing`] was asked for it.
+    /// The metadata fields that plugins read, sorted; fields that the pod lacks are absent. Filled by [`PodInfo::showing`].
     pub fields: Vec<(PodField, Arc<str>)>,
-    /// What the pod claims of devices; `None` where it has neither claims nor containers that ask for extended resources.
+    /// The pod's device claims; `None` without claims and extended resources.
     pub devices: Option<Arc<PodDevices>>,
 }
 
-// === impl Class ===
-
 impl Class {
-    /// Whether the pod names objects of the API that a plugin keeps
-    /// ([`ObjectCache`](crate::extension::objects::ObjectCache)). One that names none costs such plugins nothing.
+    /// Whether the pod references API objects that a plugin keeps ([`ObjectCache`](crate::extension::objects::ObjectCache)).
     #[must_use]
     pub const fn uses_objects(&self) -> bool {
         self.volumes.is_some() || self.devices.is_some()
     }
 
-    /// A field of the pod's metadata; `None` where the pod lacks it, and where no plugin of any profile says that it reads
-    /// it ([`Plugin::pod_fields`](crate::extension::Plugin::pod_fields)).
+    /// A metadata field; `None` if the pod lacks it, or if no plugin lists it in
+    /// [`Plugin::pod_fields`](crate::extension::Plugin::pod_fields).
     #[must_use]
     pub fn field(&self, field: &PodField) -> Option<&str> {
         let place = self.fields.binary_search_by(|(known, _)| known.cmp(field)).ok()?;
@@ -94,53 +85,52 @@ impl Class {
 /// One constraint of `spec.topologySpreadConstraints`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct SpreadConstraint {
-    /// By how many pods a domain may be ahead; at least 1.
+    /// The maximum difference in pods between two domains; at least 1.
     pub max_skew: i32,
-    /// The label key whose values are the domains.
+    /// The topology key.
     pub topology_key: Arc<str>,
     /// `DoNotSchedule`: a filter. Otherwise, as for `ScheduleAnyway`, a score.
     pub required: bool,
-    /// Which pods are counted, the labels named by `matchLabelKeys` worked in; the error where it cannot be read.
+    /// Selects the pods that are counted, with `matchLabelKeys` merged; `Err` if the selector is invalid.
     pub selector: Result<LabelSelector, Arc<str>>,
-    /// With fewer domains than this the lowest count is taken for 0.
+    /// With fewer domains than this, the lowest count is 0.
     pub min_domains: i32,
-    /// `nodeAffinityPolicy: Honor`: nodes that the pod's node selector and required node affinity rule out do not count.
+    /// `nodeAffinityPolicy: Honor`: nodes that do not match the pod's node selector and required node affinity do not count.
     pub honors_affinity: bool,
     /// `nodeTaintsPolicy: Honor`: nodes with hard taints that the pod does not tolerate do not count.
     pub honors_taints: bool,
 }
 
-/// A pod's wishes about other pods. A list that cannot be read is empty, and [`Self::error`] says why.
-///
-/// Source: `framework.NewPodInfo`, which drops such a list from a pod that stands on a node already.
+/// Pod affinity and anti-affinity. An invalid list is empty, and [`Self::error`] has the error.
+/// Source: `framework.NewPodInfo`, which drops such a list from a pod that is already on a node.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct PodAffinity {
-    /// Required affinity: a pod that matches all of these must be there.
+    /// Required affinity: a domain needs a pod that matches all of these.
     pub required: Vec<AffinityTerm>,
-    /// Required anti-affinity: no pod that matches any of these may be there.
+    /// Required anti-affinity: a domain must have no pod that matches any of these.
     pub required_anti: Vec<AffinityTerm>,
     /// Preferred affinity with weights.
     pub preferred: Vec<(i32, AffinityTerm)>,
     /// Preferred anti-affinity with weights.
     pub preferred_anti: Vec<(i32, AffinityTerm)>,
-    /// What cannot be read, in upstream's words.
+    /// The error of an invalid list, in kube-scheduler's format.
     pub error: Option<Arc<str>>,
 }
 
 /// One term of a pod affinity or anti-affinity.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct AffinityTerm {
-    /// Which pods are meant.
+    /// Selects the pods.
     pub selector: LabelSelector,
-    /// Namespaces by name, sorted; the pod's own where it names none and selects none.
+    /// Namespaces by name, sorted; the pod's own namespace if the term has no names and no selector.
     pub namespaces: Vec<Arc<str>>,
-    /// Namespaces by label, besides those by name.
+    /// Selects further namespaces by label.
     pub namespace_selector: LabelSelector,
-    /// The label key whose values are the domains.
+    /// The topology key.
     pub topology_key: Arc<str>,
 }
 
-/// The controller of a pod, of a kind whose selector default spread constraints use.
+/// A pod's controller, of a kind that default spread constraints use.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Owner {
     /// The kind.
@@ -149,7 +139,7 @@ pub struct Owner {
     pub name: Arc<str>,
 }
 
-/// Kinds of controllers whose selectors default spread constraints use.
+/// Kinds of controllers that default spread constraints use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum OwnerKind {
     /// `v1` ReplicationController.
@@ -159,8 +149,6 @@ pub enum OwnerKind {
     /// `apps/v1` StatefulSet.
     StatefulSet,
 }
-
-// === impl PodAffinity ===
 
 impl PodAffinity {
     /// Whether there is no term at all.
@@ -205,8 +193,7 @@ pub struct Taint {
 
 impl Toleration {
     /// Whether this toleration tolerates a taint.
-    ///
-    /// Source: `v1.Toleration.ToleratesTaint` with the comparison operators off, as they are by default in 1.37.
+    /// Source: `v1.Toleration.ToleratesTaint` without comparison operators, which are off by default in 1.37.
     #[must_use]
     pub fn tolerates(&self, taint: &Taint) -> bool {
         (self.effect.is_empty() || self.effect == taint.effect)
@@ -219,10 +206,10 @@ impl Toleration {
     }
 }
 
-/// A port of the node that a pod takes for itself.
+/// A host port of a pod.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct HostPort {
-    /// The address; `0.0.0.0` stands for all.
+    /// The address; `0.0.0.0` means all addresses.
     pub ip: Arc<str>,
     /// `TCP`, `UDP` or `SCTP`.
     pub protocol: Arc<str>,
@@ -234,9 +221,7 @@ pub struct HostPort {
 pub const ANY_IP: &str = "0.0.0.0";
 
 impl HostPort {
-    /// Whether two pods with these ports cannot share a node.
-    ///
-    /// Source: `framework.HostPortInfo.CheckConflict`.
+    /// Whether two pods with these ports cannot share a node. Source: `framework.HostPortInfo.CheckConflict`.
     #[must_use]
     pub fn conflicts(&self, other: &Self) -> bool {
         self.port == other.port
@@ -245,14 +230,14 @@ impl HostPort {
     }
 }
 
-/// One pod: who it is and where it stands. What the plugins read is in its class.
+/// One pod: its identity and state. Plugins read its class.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PodInfo {
-    /// `metadata.uid`: what every cache, bind and patch is keyed by.
+    /// `metadata.uid`, the key of caches, binds and patches.
     pub uid: Arc<str>,
-    /// `metadata.name`; the namespace is the class's.
+    /// `metadata.name`; the namespace is in the class.
     pub name: Arc<str>,
-    /// What the plugins read.
+    /// The fields that plugins read.
     pub class: Arc<Class>,
     /// `spec.schedulerName`.
     pub scheduler_name: Arc<str>,
@@ -262,37 +247,34 @@ pub struct PodInfo {
     pub never_preempts: bool,
     /// `status.startTime`, in nanoseconds since 1970.
     pub started_ns: Option<i64>,
-    /// It is being deleted, and its `DisruptionTarget` condition says that a scheduler preempted it.
+    /// The pod is being deleted, and its `DisruptionTarget` condition has the reason PreemptionByScheduler.
     pub is_preempted: bool,
-    /// The extended resources that its containers and init containers name as requests or limits, be it none of one:
-    /// what an extender may manage. Sorted, each once.
+    /// The extended resources in requests or limits of containers and init containers, also with amount 0, sorted and unique. Extenders may
+    /// manage them.
     pub extended_resources: Vec<Arc<str>>,
     /// `spec.schedulingGates`, in the pod's order.
     pub gates: Vec<Arc<str>>,
-    /// The node it is bound to.
+    /// The node that the pod is bound to.
     pub node_name: Option<Arc<str>>,
-    /// `status.nominatedNodeName`: the node that is kept free for it, and that it tries first.
+    /// `status.nominatedNodeName`: the node that is reserved for the pod, and that it tries first.
     pub nominated_node_name: Option<Arc<str>>,
     /// Whether it has a deletion timestamp.
     pub deleting: bool,
-    /// Whether it has succeeded or failed and so uses nothing any more.
+    /// Whether the pod succeeded or failed, and so no longer uses resources.
     pub finished: bool,
     /// `metadata.generation`, for the condition's `observedGeneration`.
     pub generation: i64,
-    /// `spec.schedulingGroup.podGroupName`: the pod group of its namespace that it is placed with. Without the gate
-    /// GenericWorkload it is not read.
+    /// `spec.schedulingGroup.podGroupName`: the pod group in the pod's namespace. Ignored without the gate GenericWorkload.
     pub scheduling_group: Option<Arc<str>>,
-    /// What its `PodScheduled` condition says now.
+    /// The current `PodScheduled` condition.
     pub condition: Option<Scheduled>,
-    /// The limits of its containers, summed up as its requests are, for metrics; `None` where it has none. 8 B a pod, and
-    /// some 64 B more for one with limits.
+    /// The summed limits of the containers, for metrics; `None` without limits. 8 B a pod, some 64 B more with limits.
     pub limits: Option<Box<Resources>>,
-    /// The annotation `traceparent`: the trace of the client that created the pod. 8 B a pod, and 48 B more for one
-    /// that has it.
+    /// The annotation `traceparent`: the trace of the client that created the pod. 8 B a pod, 48 B more if set.
     pub trace_parent: Option<Box<Parent>>,
-    /// What is too large about the pod, so that it is not tried and its class is cut down ([`crate::excess`]).
+    /// The field that is too large. Such a pod is not scheduled, and its class is cut ([`crate::excess`]).
     pub excess: Option<Arc<str>>,
-    /// Which amount cannot be read of a pod that stands on a node, so that all of the resource is charged.
+    /// The invalid amount of a bound pod. Its node is charged with all of that resource.
     pub unreadable: Option<Arc<str>>,
 }
 
@@ -308,7 +290,7 @@ pub struct Scheduled {
 }
 
 impl PodInfo {
-    /// The pod with these fields, sorted, in its class and no others of the kind; itself where nothing changes.
+    /// The pod with exactly these fields, which are sorted, in its class; the same pod if nothing changes.
     #[must_use]
     pub fn showing(self: &Arc<Self>, fields: &[PodField]) -> Arc<Self> {
         if fields.is_empty() && self.class.fields.is_empty() {
@@ -334,7 +316,7 @@ impl PodInfo {
         Arc::new(Self { class, ..Self::clone(self) })
     }
 
-    /// `namespace/name`, as messages name a pod.
+    /// `namespace/name`, as in messages.
     #[must_use]
     pub fn key(&self) -> String {
         format!("{}/{}", self.class.namespace, self.name)

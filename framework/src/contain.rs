@@ -1,4 +1,4 @@
-//! Runs code of plugins, and turns a panic into an error.
+//! Runs plugin code and converts a panic into an error.
 
 use std::{
     any::Any,
@@ -7,10 +7,10 @@ use std::{
 
 use flotilla_planted::planted;
 
-/// Runs code of plugins.
+/// Runs plugin code.
 ///
 /// # Errors
-/// With the message of a panic. The caller restores or drops everything that the code changes, as the change may be incomplete.
+/// The message of a panic. The caller must restore or drop all state that the code changed.
 pub fn contain<T>(work: impl FnOnce() -> T) -> Result<T, String> {
     if planted("lets-panics-through") {
         return Ok(work());

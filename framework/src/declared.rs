@@ -1,29 +1,25 @@
-//! Features of a kubelet that some pods need and that a node declares.
-//!
-//! Knows: the names of the features that are inferred for scheduling. Must not know: pods, or what a feature does.
+//! Kubelet features that pods may require and nodes declare.
 
 use serde::{Deserialize, Serialize};
 
-/// The features that a pod can need of its node, in the order of their bits.
-///
-/// Source: `k8s.io/component-helpers/nodedeclaredfeatures/features`: those of 1.37.1 whose `InferForScheduling` can be
-/// true. All others neither let a node in nor keep it out.
+/// In the order of their bits. Source: `k8s.io/component-helpers/nodedeclaredfeatures/features`, those of 1.37.1 with a positive
+/// `InferForScheduling`. Others never affect scheduling.
 const NAMES: [&str; 3] =
     ["RestartAllContainersOnContainerExits", "UserNamespacesHostNetworkSupport", "VolumeBindMountOptions"];
 
-/// A set of such features.
+/// A set of kubelet features.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct DeclaredFeatures(u8);
 
 impl DeclaredFeatures {
-    /// Containers that restart all others of their pod.
+    /// Containers that restart all other containers of their pod.
     pub const RESTART_ALL_CONTAINERS: Self = Self(1);
-    /// User namespaces on the host's network.
+    /// User namespaces with the host network.
     pub const USER_NAMESPACES_HOST_NETWORK: Self = Self(2);
     /// Options of bind mounts.
     pub const VOLUME_BIND_MOUNT_OPTIONS: Self = Self(4);
 
-    /// Those of these names that matter.
+    /// The known features among these names.
     #[must_use]
     pub fn named<'a>(names: impl IntoIterator<Item = &'a str>) -> Self {
         let bit = |name: &str| NAMES.iter().position(|known| *known == name).map_or(0, |place| 1 << place);
@@ -35,13 +31,13 @@ impl DeclaredFeatures {
         NAMES.iter().enumerate().filter(move |(place, _)| self.0 & (1 << place) != 0).map(|(_, name)| *name)
     }
 
-    /// These and those of another set.
+    /// The union with another set.
     #[must_use]
     pub const fn with(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
-    /// Those that another set lacks.
+    /// The features that another set lacks.
     #[must_use]
     pub const fn without(self, other: Self) -> Self {
         Self(self.0 & !other.0)

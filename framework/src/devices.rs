@@ -1,10 +1,7 @@
-//! Devices: Dynamic Resource Allocation.
+//! Dynamic Resource Allocation: devices and their allocation.
 //!
-//! Slices are taken into an [`inventory`], from which the [`pools`] of each node are made; claims are made ready once
-//! ([`wanted`]) and then searched for on node after node ([`allocate`]). What was found becomes the [`result`].
-//!
-//! Knows: the objects of DRA as scheduling reads them, and which devices a claim gets on a node. Must not know: who watches
-//! the objects or writes to them, or how CEL is evaluated.
+//! The [`inventory`] holds the slices, and the [`pools`] of each node derive from it. [`wanted`] prepares the claims of a pod once;
+//! [`allocate`] searches devices for them on each node. [`result`] turns the found devices into allocations.
 
 pub mod allocate;
 pub mod allocated;

@@ -1,24 +1,22 @@
-//! Why no node would do, in kube-scheduler's words.
-//!
-//! Knows: the text of upstream's `FitError`. Must not know: who reads it.
+//! Why no node is feasible, in kube-scheduler's format (`FitError`).
 
 use std::collections::BTreeMap;
 
 use crate::{evaluation::Refused, prepared::Prepared};
 
-/// What there is to say about a pod that no node would take.
+/// Why no node is feasible for a pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Diagnosis {
     /// The message of the condition and the event.
     pub message: String,
-    /// The plugins that refused some node, or the whole class: what an event must touch to be worth another try.
+    /// The plugins that refused a node or the whole class. An event for one of them requeues the pod.
     pub plugins: Vec<&'static str>,
 }
 
-/// What upstream says where there is no node at all.
+/// kube-scheduler's message for a cluster without nodes.
 pub const NO_NODES: &str = "no nodes available to schedule pods";
 
-/// The diagnosis of a class that a PreFilter refused, over a cluster of `nodes` nodes; `None` where none did.
+/// The diagnosis of a class that a PreFilter refused, in a cluster of `nodes` nodes; `None` if none refused.
 #[must_use]
 pub fn of_class(prepared: &Prepared, nodes: usize) -> Option<Diagnosis> {
     let refusal = prepared.refusal()?;
@@ -26,17 +24,14 @@ pub fn of_class(prepared: &Prepared, nodes: usize) -> Option<Diagnosis> {
     Some(Diagnosis { message, plugins: refusal.plugins.clone() })
 }
 
-/// The diagnosis of a class whose nodes were all refused.
-///
-/// Source: `framework.FitError.Error`: every reason is counted, and the counts are sorted as text. The plugins that
-/// left only some node names count among those that refused, whichever filter refused the nodes that they left
-/// (`findNodesThatFitPod`).
+/// The diagnosis of a class for which filters refused all nodes. Source: `framework.FitError.Error` sorts counted reasons as text.
+/// PreFilters that restrict node names always count as refusing plugins (`findNodesThatFitPod`).
 #[must_use]
 pub fn of_nodes(prepared: &Prepared, refused: &[Refused], nodes: usize) -> Diagnosis {
     of_nodes_and(prepared, refused, nodes, std::iter::empty())
 }
 
-/// As [`of_nodes`], with reasons that no plugin gave, each for so many nodes.
+/// As [`of_nodes`], with counted reasons that do not come from a plugin.
 pub(crate) fn of_nodes_and(
     prepared: &Prepared,
     refused: &[Refused],

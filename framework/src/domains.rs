@@ -1,10 +1,7 @@
-//! Counts over topology domains, summed over all shards and kept up to date pod by pod.
+//! Counts over topology domains, summed over all shards and updated pod by pod.
 //!
-//! A label with few values, such as a zone, keeps its domains apart by number. One with many, such as a hostname, tells
-//! them apart only by what is counted in them: nodes whose domains count the same are judged and scored alike, so there
-//! are a handful of such groups where there are thousands of domains.
-//!
-//! Knows: how counts are held and looked up. Must not know: what they count, nodes, or who judges by them.
+//! A label with few values, such as a zone, has numbered domains. With many values, such as hostnames, domains with equal counts form one
+//! group: their nodes get equal results, so thousands of domains become a few groups.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -17,17 +14,14 @@ mod build;
 
 pub(crate) use build::is_by_count;
 
-/// The domains of a node by number, key by key; 0 where it lacks the label.
+/// The domain number of a node for each key; 0 if the node lacks the label.
 pub(crate) type Places = SmallVec<[u32; 4]>;
 
-/// What tells strata apart besides raw scores: for each key either a domain's number, or whether there is one and what
-/// each term counts in it.
+/// The domain part of a stratum's key: per key the domain's number, or whether the label exists and the count of each term.
 pub(crate) type Codes = SmallVec<[i64; 8]>;
 
-/// A domain: the place of its key, and its number there.
 pub(crate) type DomainId = (usize, u32);
 
-/// All counts of one class.
 #[derive(Debug, Default)]
 pub(crate) struct Tables {
     keys: Vec<KeyTable>,
@@ -37,43 +31,36 @@ pub(crate) struct Tables {
 #[derive(Debug, Default)]
 struct KeyTable {
     names: IndexSet<Arc<str>>,
-    /// Told apart by their counts.
+    /// Domains with equal counts are one group.
     by_count: bool,
-    /// Where this key's codes begin.
     at: usize,
-    /// The terms over this key.
     terms: Vec<usize>,
 }
 
 #[derive(Debug, Default)]
 struct TermTable {
     key: usize,
-    /// The place among the terms of its key.
     nth: usize,
-    /// By domain; `None` where the term knows of no such domain.
+    /// By domain; `None` if the term does not know the domain.
     counts: Vec<Option<i64>>,
-    /// How many domains count how much.
+    /// Count -> number of domains with this count.
     histogram: BTreeMap<i64, u32>,
-    /// How many domains are known.
     known: usize,
-    /// Domains are known also where nothing is counted.
+    /// Domains are known even if nothing is counted in them.
     knows_empty: bool,
 }
 
-/// The counts of one plugin's terms as nodes of one stratum see them.
+/// The counts of one plugin's terms for the nodes of one stratum.
 #[derive(Debug, Clone, Copy)]
 pub struct Sums<'a> {
     pub(crate) tables: &'a Tables,
     pub(crate) codes: &'a [i64],
     pub(crate) locals: &'a [i64],
-    /// The first of the plugin's terms.
     pub(crate) first: usize,
 }
 
-// === impl Sums ===
-
 impl Sums<'_> {
-    /// The count of a term in the nodes' domain; `None` where they lack the label.
+    /// The count of a term in the nodes' domain; `None` if the nodes lack the label.
     #[must_use]
     pub fn count(&self, term: u16) -> Option<i64> {
         let term = self.tables.terms.get(self.first + term as usize)?;
@@ -85,15 +72,14 @@ impl Sums<'_> {
         }
     }
 
-    /// The number of the nodes' domain, only to be compared with others; `None` where they lack the label. Means
-    /// something only for a term that distinguishes domains.
+    /// The domain's number, only for comparison, and for terms that distinguish domains; `None` if the nodes lack the label.
     #[must_use]
     pub fn domain(&self, term: u16) -> Option<i64> {
         let term = self.tables.terms.get(self.first + term as usize)?;
         Some(self.codes[self.tables.keys[term.key].at]).filter(|&number| number != 0)
     }
 
-    /// Whether a domain has the empty name.
+    /// Whether a domain's value is empty.
     #[must_use]
     pub fn is_unnamed(&self, term: u16, domain: i64) -> bool {
         let Some(term) = self.tables.terms.get(self.first + term as usize) else { return false };
@@ -101,27 +87,27 @@ impl Sums<'_> {
         at.and_then(|at| self.tables.keys[term.key].names.get_index(at)).is_some_and(|name| name.is_empty())
     }
 
-    /// What is counted on each node itself, in the plugin's order; -1 where the label is lacking.
+    /// The node-local counts, in the plugin's order; -1 if the node lacks the label.
     #[must_use]
     pub const fn locals(&self) -> &[i64] {
         self.locals
     }
 
-    /// The lowest count of a term over all domains that it knows of.
+    /// The lowest count of a term over all domains that it knows.
     #[must_use]
     pub fn lowest(&self, term: u16) -> Option<i64> {
         let term = self.tables.terms.get(self.first + term as usize)?;
         term.histogram.first_key_value().map(|(count, _)| *count)
     }
 
-    /// How many domains a term knows of.
+    /// The number of domains that a term knows.
     #[must_use]
     pub fn domains(&self, term: u16) -> usize {
         let term = self.tables.terms.get(self.first + term as usize);
         term.map_or(0, |term| term.known)
     }
 
-    /// Whether a term counts nothing anywhere.
+    /// Whether all counts of a term are 0.
     #[must_use]
     pub fn is_zero(&self, term: u16) -> bool {
         let term = self.tables.terms.get(self.first + term as usize);
@@ -129,10 +115,7 @@ impl Sums<'_> {
     }
 }
 
-// === impl Tables ===
-
 impl Tables {
-    /// Adds to the count of a domain; gives the domain.
     pub(crate) fn add(&mut self, term: usize, domain: &str, amount: i64) -> DomainId {
         let key = self.terms[term].key;
         let names = &mut self.keys[key].names;
@@ -159,12 +142,11 @@ impl Tables {
         (key, number(at))
     }
 
-    /// Whether nodes of a key's domains are told apart by counts.
     pub(crate) fn is_by_count(&self, key: usize) -> bool {
         self.keys[key].by_count
     }
 
-    /// The numbers of domains, given out now where they are new.
+    /// The numbers of these domains; new domains get a number.
     pub(crate) fn places(&mut self, domains: &[Domain]) -> Places {
         let mut numbered = |(key, domain): (&mut KeyTable, &Domain)| {
             let Some(domain) = domain else { return 0 };
@@ -176,7 +158,6 @@ impl Tables {
         places
     }
 
-    /// What tells nodes in these domains apart from others.
     pub(crate) fn codes(&self, places: &[u32]) -> Codes {
         let mut codes = Codes::new();
         for (key, &place) in self.keys.iter().zip(places) {
@@ -190,8 +171,7 @@ impl Tables {
         codes
     }
 
-    /// What tells nodes in these domains apart from others where nothing is counted in the domains of labels with many
-    /// values, of which then only matters whether there are any.
+    /// The codes of nodes if nothing is counted in domains of labels with many values: for those, only whether the label exists matters.
     pub(crate) fn uncounted_codes(&mut self, domains: &[Domain]) -> Codes {
         let mut codes = Codes::new();
         for (key, domain) in self.keys.iter_mut().zip(domains) {
@@ -211,7 +191,6 @@ impl Tables {
         codes
     }
 
-    /// Every count that is not zero or that a term knows of all the same: by term and domain, for comparing.
     pub(crate) fn counts(&self) -> BTreeMap<(usize, &str), i64> {
         let mut all = BTreeMap::new();
         for (index, term) in self.terms.iter().enumerate() {
@@ -226,14 +205,12 @@ impl Tables {
 }
 
 impl TermTable {
-    /// The count in a domain by its number.
     fn count(&self, number: i64) -> i64 {
         let at = usize::try_from(number - 1).ok();
         at.and_then(|at| self.counts.get(at).copied().flatten()).unwrap_or(0)
     }
 }
 
-/// The number of the domain at a place; 0 stands for none.
 fn number(at: usize) -> u32 {
     u32::try_from(at + 1).unwrap_or(u32::MAX)
 }

@@ -1,7 +1,4 @@
-//! One shard's half of a decision: judge every node that changed, keep the results as columns, answer with the best.
-//!
-//! Knows: how columns are kept up to date and how an answer is cut from them. Must not know: other shards, or what is
-//! made of the answer.
+//! Evaluates one shard for a class: filters and scores the nodes that changed, keeps the results in columns, answers with the best nodes.
 
 use indexmap::map::raw_entry_v1::{RawEntryApiV1 as _, RawEntryMut};
 use smallvec::SmallVec;
@@ -23,13 +20,11 @@ mod failed;
 
 use failed::{Failed, add_column};
 
-/// No node is at this position.
 const ABSENT: u32 = 0;
 
-/// The node is feasible.
 const FEASIBLE: u32 = 1;
 
-/// The first refusal; the number above it is the refusal's place in the table.
+/// The first refusal; `value - FIRST_REFUSAL` is the refusal's index in the table.
 const FIRST_REFUSAL: u32 = 2;
 
 type Domains = SmallVec<[Symbol; 2]>;
@@ -47,7 +42,12 @@ struct RefusalKey {
     domains: Domains,
 }
 
-/// What is known of every node of one shard for one class, as of a stamp.
+/// The evaluation of all nodes of one shard for one class, updated incrementally.
+///
+/// Call [`Self::refresh`], then [`Self::answer`] with the same [`Prepared`] and an unchanged [`Snapshot`]. Repeat both when the snapshot
+/// changes. Call [`Self::forget`] before using the columns for another class, or when the class is prepared again.
+///
+/// The answer equals that of an evaluation from scratch: its content depends on the nodes, not on the history of calls.
 ///
 /// Bound: 16 bytes for each position of the snapshot, so 80 KB a class at 5,000 nodes.
 #[derive(Debug, Default)]
@@ -60,19 +60,15 @@ pub struct Columns {
     matches: Matches,
 }
 
-/// The verdict on each node, and how many there are of each, counted once.
 #[derive(Debug, Default)]
 struct Verdicts {
     of: Vec<u32>,
-    /// The strata of the feasible ones.
     strata: Vec<u32>,
-    /// How many nodes each stratum has.
     sizes: Vec<u32>,
-    /// How many nodes each refusal has.
     refused: Vec<u32>,
 }
 
-/// Room that is used again by every evaluation, so that none allocates for each node.
+/// Buffers that evaluations reuse, so that none allocates per node.
 #[derive(Debug, Default)]
 pub struct Scratch {
     todo: Vec<Slot>,
@@ -81,8 +77,6 @@ pub struct Scratch {
     offers: Vec<Offer>,
     failed: Vec<Failed>,
 }
-
-// === impl Verdicts ===
 
 impl Verdicts {
     fn clear(&mut self) {
@@ -134,16 +128,13 @@ impl Verdicts {
         self.sizes.iter().map(|&size| size as usize).sum()
     }
 
-    /// How many nodes were judged.
     fn covered(&self) -> u32 {
         self.sizes.iter().chain(&self.refused).sum()
     }
 }
 
-// === impl Columns ===
-
 impl Columns {
-    /// Starts anew for another class, in the same memory.
+    /// Clears the columns for another class; keeps the memory.
     pub fn forget(&mut self) {
         self.matches.forget();
         self.begin_anew();
@@ -156,12 +147,12 @@ impl Columns {
         self.refusal_keys.clear();
     }
 
-    /// Judges and scores the nodes that changed since the last time, and only those. Returns how many there were.
+    /// Filters and scores only the nodes that changed since the last call. Returns their number.
     pub fn refresh(&mut self, prepared: &Prepared, nodes: &Snapshot, scratch: &mut Scratch) -> usize {
         self.refresh_timed(prepared, nodes, scratch, &mut ())
     }
 
-    /// As [`Self::refresh`], with a timer of the plugins.
+    /// As [`Self::refresh`], and times the plugins.
     pub fn refresh_timed(
         &mut self,
         prepared: &Prepared,
@@ -180,7 +171,7 @@ impl Columns {
 
     fn collect_changed(&mut self, nodes: &Snapshot, scratch: &mut Scratch) {
         let capacity = nodes.capacity();
-        // Keys are only added; once most of them can have no node any more, starting anew is cheaper than their sum.
+        // Keys are only added. Once most of them have no node, a new start is cheaper than keeping them.
         if self.stratum_keys.len().max(self.refusal_keys.len()) > 2 * capacity + 64 {
             self.begin_anew();
         }
@@ -196,10 +187,10 @@ impl Columns {
         });
     }
 
-    /// Leaves the feasible ones in `todo`.
+    /// Leaves the feasible nodes in `todo`.
     fn filter(&mut self, prepared: &Prepared, nodes: &Snapshot, todo: &mut Vec<Slot>, laps: &mut impl Laps) {
         let Self { verdicts, refusal_keys, .. } = self;
-        // Nodes in a row are mostly refused alike. Of those whose domain matters nothing is remembered.
+        // Consecutive nodes are mostly refused for the same reason. Not cached if the domain matters.
         let mut last: Option<(Order, Refusal, usize)> = None;
         let mut refuse = |slot: Slot, order: Order, refusal: Refusal| {
             if let Some((last_order, last_refusal, number)) = last
@@ -208,7 +199,7 @@ impl Columns {
                 verdicts.set_refused(slot, number);
                 return;
             }
-            // Which domain a refused node is in matters only if a domain-level filter would have refused it first.
+            // The domain of a refused node matters only if a domain-level filter could have refused the node first.
             let by_domain = prepared.is_judged_before(order);
             let keys = if by_domain { prepared.keys() } else { &[] };
             let domains = keys.iter().map(|&key| nodes.label(key, slot)).collect();
@@ -294,9 +285,7 @@ impl Columns {
         }
     }
 
-    /// The number of a stratum, given out now if it is new.
     fn stratum(&mut self, key: &StratumKey) -> u32 {
-        // Hashed once, whether it is new or not.
         let index = match self.stratum_keys.raw_entry_mut_v1().from_key(key) {
             RawEntryMut::Occupied(known) => known.index(),
             RawEntryMut::Vacant(free) => {
@@ -308,8 +297,7 @@ impl Columns {
         u32::try_from(index).unwrap_or(u32::MAX)
     }
 
-    /// What these positions say, as of now and from scratch: the answer of a shard that holds their nodes. Room for all
-    /// positions is taken and given back, 20 bytes each.
+    /// Evaluates these positions from scratch, as a shard with these nodes. Uses 20 bytes of memory for each position of the snapshot.
     #[must_use]
     pub fn answer_of(
         prepared: &Prepared,
@@ -333,8 +321,7 @@ impl Columns {
     /// The answer as of the last [`Self::refresh`], with up to `k` offers of each stratum.
     ///
     /// # Errors
-    /// Where even one offer of each stratum would be more than an answer may hold; for a class that counts over domains,
-    /// where all feasible nodes would be: the merge of the answers needs each of them.
+    /// If one offer of each stratum, or all feasible nodes of a class that counts over domains, exceed [`MAX_OFFERS`].
     pub fn answer(
         &self,
         prepared: &Prepared,
@@ -356,13 +343,12 @@ impl Columns {
         Ok(self.answer_all(prepared, nodes, k.clamp(1, MAX_OFFERS / strata.max(1)), scratch))
     }
 
-    /// As [`Self::answer`], for a caller that does not send the answer: nothing bounds it.
+    /// As [`Self::answer`], without a bound, for a caller that does not send the answer.
     pub fn answer_all(&self, prepared: &Prepared, nodes: &Snapshot, k: usize, scratch: &mut Scratch) -> Evaluation {
         let tallies = tallies(prepared, nodes, &self.matches);
         Evaluation { tallies, ..self.cut_answer(prepared, nodes, k, scratch) }
     }
 
-    /// All of an answer but the counts over domains.
     fn cut_answer(&self, prepared: &Prepared, nodes: &Snapshot, k: usize, scratch: &mut Scratch) -> Evaluation {
         let k = if prepared.is_wide() { usize::MAX } else { k };
         let Verdicts { sizes, refused, .. } = &self.verdicts;
@@ -375,7 +361,6 @@ impl Columns {
         }
     }
 
-    /// Puts every feasible node into `offers`, stratum after stratum.
     fn lay_out(&self, nodes: &Snapshot, sizes: &[u32], offers: &mut Vec<Offer>) {
         let mut total = 0;
         let mut places: Vec<usize> = Vec::with_capacity(sizes.len());
@@ -398,7 +383,6 @@ impl Columns {
         }
     }
 
-    /// The best `k` of each stratum; `offers` holds them stratum after stratum.
     fn cut(&self, nodes: &Snapshot, offers: &mut [Offer], sizes: &[u32], k: usize) -> Vec<Stratum> {
         let mut rest = offers;
         let mut strata = Vec::new();
@@ -435,13 +419,12 @@ impl Columns {
     }
 }
 
-/// What these nodes add to the counts of every domain-level plugin, filters first.
+/// The tallies of these nodes for every domain-level plugin, filters first.
 #[must_use]
 pub fn tallies(prepared: &Prepared, nodes: &Snapshot, matches: &Matches) -> Vec<Tally> {
     tallies_of(prepared, nodes, matches, nodes.live())
 }
 
-/// As [`tallies`], of the nodes at some positions.
 fn tallies_of(
     prepared: &Prepared,
     nodes: &Snapshot,
@@ -482,7 +465,7 @@ fn tallies_of(
     let mut tallies = vec![Tally::default(); plugins.len()];
     for (term, counts) in terms.iter().zip(counts) {
         for (value, count) in counts {
-            // Nodes without the label are one with those whose value is empty, where they count at all.
+            // Nodes without the label count as nodes with an empty value, if they count at all.
             tallies[term.plugin].add(term.number, &nodes.symbols.text(value).into(), count);
         }
     }

@@ -1,6 +1,4 @@
-//! The answer of one shard about one class, and what it is made of.
-//!
-//! Knows: its shape. Must not know: how it is computed ([`crate::evaluate`]) or used ([`crate::select`]).
+//! The answer of one shard for one class. [`crate::evaluate`] computes it, [`crate::select`] merges it.
 
 use crate::{
     extension::{Domain, Tally},
@@ -17,12 +15,12 @@ pub use sound::{Unsound, Wanted};
 /// The most offers in one answer: at 20 bytes each on the wire they stay below 1.5 MiB, a third of a message's bound.
 pub const MAX_OFFERS: usize = 65_536;
 
-/// What one shard says about one class.
+/// The answer of one shard for one class.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Evaluation {
-    /// How many nodes were judged.
+    /// The number of evaluated nodes.
     pub covered: u32,
-    /// The feasible nodes, as far as the shard can tell, grouped.
+    /// The nodes that pass all node-local filters, by stratum.
     pub strata: Vec<Stratum>,
     /// The refused nodes, counted.
     pub refused: Vec<Refused>,
@@ -30,21 +28,20 @@ pub struct Evaluation {
     pub tallies: Vec<Tally>,
 }
 
-/// Feasible nodes with the same raw score in every plugin that normalises and the same domains in play: whatever the
-/// other shards say, their order among themselves is by `base` alone.
+/// Feasible nodes with equal raw scores in every normalising plugin and equal domains, so that `base` alone orders them.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stratum {
     /// Raw scores of the node-local plugins that normalise, in the profile's order.
     pub raws: Vec<i64>,
     /// The domains in play.
     pub domains: Vec<Domain>,
-    /// How many nodes there are, offered or not.
+    /// The number of nodes, with or without an offer.
     pub size: u32,
-    /// The best of them, best first.
+    /// The best nodes, best first.
     pub offers: Vec<Offer>,
 }
 
-/// A node and all that is needed to compare it within its stratum.
+/// A node and the values that order it within its stratum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Offer {
     /// The node.
@@ -55,7 +52,6 @@ pub struct Offer {
     pub rank: u64,
 }
 
-/// The better offer is the lesser.
 impl Ord for Offer {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
         other.base.cmp(&self.base).then(self.rank.cmp(&other.rank)).then(self.node.cmp(&other.node))
@@ -68,23 +64,23 @@ impl PartialOrd for Offer {
     }
 }
 
-/// Nodes that were refused by the same filter, for the same reasons, in the same domains.
+/// Nodes refused by the same filter, for the same reasons, in the same domains.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Refused {
     /// The filter's place in the profile's order.
     pub order: Order,
-    /// How it refused.
+    /// The refusal.
     pub refusal: Refusal,
     /// The domains in play.
     pub domains: Vec<Domain>,
-    /// How many nodes.
+    /// The number of nodes.
     pub count: u32,
 }
 
-/// There are more strata than an answer may hold, so that not even the head of each fits.
+/// The strata exceed the size of an answer: not even the best node of each fits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the class has {strata} strata on this shard, more than the {MAX_OFFERS} offers that an answer may hold")]
 pub struct TooManyStrata {
-    /// How many there are.
+    /// The number of strata.
     pub strata: usize,
 }

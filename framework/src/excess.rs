@@ -1,12 +1,7 @@
-//! What of a pod is more than is tried: lists so long that judging the pod would cost the other pods their time, or the
-//! process its memory.
+//! Limits on the lists of a pod, beyond which scheduling it would cost too much time or memory.
 //!
-//! The API server bounds a pod by its bytes alone, 1.5 MiB as it is stored, so that one pod may have 300,000 affinity
-//! terms. What a pod costs is known from its lists before anything is prepared for it. The bounds are far above what
-//! people and controllers write; beyond them a pod is not tried.
-//!
-//! Knows: the bounds with their arithmetic, and the words for a pod that is beyond them. Must not know: who holds such a
-//! pod back, or any plugin.
+//! The API server bounds a pod only by 1.5 MiB, so one pod may have 300,000 affinity terms. The cost is known from the lists before
+//! anything is prepared. The limits are far above common use; a pod beyond them is not scheduled.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -20,65 +15,53 @@ use crate::{
 
 pub mod objects;
 
-/// How many terms `podAffinity` and `podAntiAffinity` may have, each. Each term is compared with each class of pods, in
-/// some 30 ns: 10,000 classes take 0.3 s, once. Pods that people write have fewer than 20.
+/// Terms in `podAffinity` or `podAntiAffinity`. Each is compared with each class in some 30 ns: 10,000 classes take 0.3 s. Usual: under 20.
 pub const MAX_TERMS: usize = 1_024;
 
-/// How many spread constraints. Each counts on each node, in some 10 ns: 5,000 nodes take 6 ms. Pods have fewer than 5.
+/// Spread constraints. Each counts on each node in some 10 ns: 5,000 nodes take 6 ms. Usual: fewer than 5.
 pub const MAX_CONSTRAINTS: usize = 128;
 
-/// How many different topology keys an affinity or all spread constraints may name. For each key a node has a row of 16
-/// bytes: 10 MiB at 5,000 nodes. Pods name fewer than 5.
+/// Topology keys in an affinity or in all spread constraints. A node has 16 bytes for each: 10 MiB at 5,000 nodes. Usual: under 5.
 pub const MAX_TOPOLOGY_KEYS: usize = 128;
 
-/// How many requirements and values the label selectors of an affinity or of all spread constraints may have, and how many
-/// namespaces an affinity may name. Each requirement comes into play with some 250 bytes: 4 MiB. Pods have fewer than 100.
+/// Label selector requirements and values in an affinity or all spread constraints, and an affinity's namespaces. Each requirement in play
+/// takes some 250 bytes: 4 MiB. Usual: under 100.
 pub const MAX_SELECTED: usize = 16_384;
 
-/// How many requirements on node labels, `nodeSelector` included. Each is asked of each node, in some 5 ns: 5,000 nodes
-/// take 0.1 s. Pods have fewer than 100.
+/// Requirements on node labels, with `nodeSelector`. Each takes some 5 ns on each node: 0.1 s for 5,000 nodes. Usual: under 100.
 pub const MAX_NODE_REQUIREMENTS: usize = 4_096;
 
-/// How many values these requirements may name, such as the nodes by name. They are looked up, and those that no node has are
-/// kept with some 80 bytes: 5 MiB. It is six times the nodes of the largest cluster that Kubernetes supports.
+/// Values in them, such as node names. Unknown values take some 80 bytes: 5 MiB. Six times the nodes of the largest supported cluster.
 pub const MAX_NODE_VALUES: usize = 32_768;
 
-/// How many tolerations. Each is compared with each taint of each set of taints, in some 10 ns: 1,000 sets of 5 taints take
-/// 50 ms. Pods have fewer than 50.
+/// Tolerations. Each is compared with each taint of each taint set in some 10 ns: 1,000 sets of 5 taints take 50 ms. Usual: fewer than 50.
 pub const MAX_TOLERATIONS: usize = 1_024;
 
-/// How many extended resources. Each is compared on each node, in some 5 ns: 5,000 nodes take 25 ms. Pods name fewer than
-/// 10.
+/// Extended resources. Each is compared on each node in some 5 ns: 5,000 nodes take 25 ms. Usual: fewer than 10.
 pub const MAX_RESOURCES: usize = 1_024;
 
-/// How many host ports. Each is compared with each port in use on each node, in some 5 ns: 5,000 nodes with 100 ports take
-/// 2.5 s, once for each class. Pods have fewer than 20.
+/// Host ports. Each is compared with each used port in some 5 ns: 2.5 s for 5,000 nodes with 100 ports, once per class. Usual: under 20.
 pub const MAX_PORTS: usize = 1_024;
 
-/// How many images, and how many volumes that plugins read. An image is looked up among those of each node, in some 50 ns:
-/// 5,000 nodes take 0.25 s. Pods have fewer than 50 of each.
+/// Images, and volumes that plugins read. An image takes some 50 ns on each node: 0.25 s for 5,000 nodes. Usual: under 50 of each.
 pub const MAX_IMAGES: usize = 1_024;
 
 /// As [`MAX_IMAGES`].
 pub const MAX_VOLUMES: usize = 1_024;
 
-/// How many claims of devices. Each is looked up among those of its pod's status, and kept with the state of an attempt by its
-/// place, of which 64 have a bit. Pods have fewer than 10.
+/// Device claims. Each is looked up in the pod's status, and has one bit of 64 in the state of an attempt. Usual: fewer than 10.
 pub const MAX_CLAIMS: usize = 32;
 
-/// How many labels a pod may have. Each that no selector reads is kept with some 250 bytes: 256 KiB. Pods have fewer than
-/// 50.
+/// Labels of a pod. Each that no selector reads takes some 250 bytes: 256 KiB. Usual: fewer than 50.
 pub const MAX_LABELS: usize = 1_024;
 
-/// How often the namespace selectors of an affinity may be compared with a namespace: their requirements and values, each
-/// different selector once, times the namespaces. At some 15 ns each that is 8 ms, and the names that they select take at
-/// most 8 MiB. At 10,000 namespaces, the most that Kubernetes supports, 52 selectors of one requirement are within it.
+/// Comparisons of an affinity's namespace selectors with namespaces: requirements and values of the different selectors, times the
+/// namespaces. At some 15 ns each that is 8 ms, and the selected names take at most 8 MiB. At 10,000 namespaces, the most that Kubernetes
+/// supports, 52 selectors of one requirement are within it.
 pub const MAX_COMPARISONS: u64 = 1 << 19;
 
-/// Those terms of a pod that are of one kind.
 type TermsOf = fn(&PodAffinity) -> Terms<'_>;
 
-/// A pod's affinity, its anti-affinity, and where they stand in its specification.
 const FIELDS: [(&str, TermsOf); 2] = [
     ("spec.affinity.podAffinity", |affinity| Terms { required: &affinity.required, preferred: &affinity.preferred }),
     ("spec.affinity.podAntiAffinity", |affinity| Terms {
@@ -98,7 +81,7 @@ impl<'a> Terms<'a> {
     }
 }
 
-/// What is too large about a pod, whatever the cluster is: the field, how large it is, and the bound. The first of several.
+/// The first field of a pod that is beyond its limit, independent of the cluster: path, size and limit.
 #[must_use]
 pub fn of_class(class: &Class) -> Option<String> {
     let of_fields = || FIELDS.iter().find_map(|(field, terms)| of_terms(field, &terms(&class.pod_affinity)));
@@ -164,7 +147,6 @@ fn selected<'a>(selectors: impl Iterator<Item = &'a LabelSelector>) -> usize {
     selectors.map(size).sum()
 }
 
-/// The requirements and values of a selector.
 fn size(selector: &LabelSelector) -> usize {
     match selector {
         LabelSelector::Nothing => 0,
@@ -174,26 +156,25 @@ fn size(selector: &LabelSelector) -> usize {
     }
 }
 
-/// How often the affinity of a class that has most of it compares one namespace.
+/// Comparisons with one namespace, for the affinity of a class that has more of them.
 #[must_use]
 pub fn comparisons(class: &Class) -> u64 {
     FIELDS.iter().map(|(_, terms)| of_selectors(&terms(&class.pod_affinity)).1).max().unwrap_or(0)
 }
 
-/// How many different namespace selectors there are, and how many requirements and values they have together.
 fn of_selectors(terms: &Terms<'_>) -> (usize, u64) {
     let selectors = terms.iter().filter(|term| selects_namespaces(term)).map(|term| &term.namespace_selector);
     let different: indexmap::IndexSet<&LabelSelector> = selectors.collect();
     (different.len(), different.iter().map(|selector| size(selector) as u64).sum())
 }
 
-/// Whether a class of so many [`comparisons`] with one namespace is beyond the bound with so many namespaces.
+/// Whether a class with these [`comparisons`] per namespace exceeds the limit at this number of namespaces.
 #[must_use]
 pub const fn is_over_namespaces(comparisons: u64, namespaces: usize) -> bool {
     comparisons.saturating_mul(namespaces as u64) > MAX_COMPARISONS
 }
 
-/// What is too large about a class with so many namespaces.
+/// The field of a class that exceeds the limit at this number of namespaces.
 #[must_use]
 pub fn over_namespaces(class: &Class, namespaces: usize) -> Option<String> {
     FIELDS.iter().find_map(|(field, terms)| {
@@ -208,9 +189,8 @@ pub fn over_namespaces(class: &Class, namespaces: usize) -> Option<String> {
     })
 }
 
-/// Cuts a class down that is beyond a bound, and says what is. Of a pod that has no node nothing is left, for it is not
-/// tried. One that is on a node keeps the resources that it takes there; what it wishes of other pods does not count, nor do labels
-/// and host ports beyond the bound.
+/// Cuts a class that exceeds a limit, and returns the reason. A pending pod keeps only its namespace, because it is not scheduled. A bound
+/// pod keeps its resources, and labels and host ports up to the limits; its affinities and constraints do not count.
 #[must_use]
 pub fn cut(class: Class, stands: bool) -> (Class, Option<Arc<str>>) {
     let Some(excess) = of_class(&class) else { return (class, None) };

@@ -1,10 +1,5 @@
-//! The account of one class over a whole cluster: every node, with every plugin's part in its verdict or its score.
-//!
-//! A decision needs the best node only, and counts of the refusals; a person who asks why a pod is pending needs all of
-//! it. The account is made in two halves like a decision, and by the same code: a shard says what it can of each of its
-//! nodes ([`shard`]), and here the shards are put together in a [`View`], which judges domains and normalises.
-//!
-//! Knows: how a view's knowledge is told node by node. Must not know: names of nodes or pods, or who reads the account.
+//! Explains the evaluation of a class on every node: shards evaluate their nodes ([`shard`]), and a [`View`] merges them, as for a
+//! decision.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -33,44 +28,43 @@ pub mod shard;
 use lack::Shortfall;
 use shard::{Local, NodeAccount, Page};
 
-/// What there is to say of a class on every node.
+/// The evaluation of a class on every node.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Explanation {
     /// All nodes, by number.
     pub nodes: BTreeMap<NodeId, Outcome>,
-    /// Why feasible nodes have no scores, if so: kube-scheduler would give up on the attempt.
+    /// Why feasible nodes have no scores: kube-scheduler would fail the attempt.
     pub error: Option<String>,
-    /// The message of a pod that no node takes; empty where some node does.
+    /// The message of an unschedulable pod; empty if a node is feasible.
     pub message: String,
-    /// The node that the pod is nominated to, where it will do: it is taken whatever the others are.
+    /// The pod's nominated node, if feasible: it is chosen without comparing the other nodes.
     pub nominated: Option<NodeId>,
 }
 
-/// What came of one node. Where it cannot be told, it is refused with [`Code::Error`].
+/// The result of one node. A node that cannot be evaluated is refused with [`Code::Error`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
-    /// It will not do.
+    /// Infeasible.
     Refused {
-        /// Whether taking pods away could help.
+        /// Whether preemption could help.
         code: Code,
-        /// The filter or PreFilter that refused first; `None` where upstream notes none.
+        /// The first filter or PreFilter that refused; `None` if kube-scheduler records none.
         plugin: Option<&'static str>,
-        /// Its words.
+        /// Its reasons.
         reasons: Arc<[String]>,
-        /// What the first domain-level filter misses that refuses the node, whether it is the one that refused first or
-        /// not: what other nodes hold would have to change.
+        /// The unmet requirement of the first domain-level filter that refuses the node, even if it was not the first to refuse.
         domain: Option<Shortfall>,
     },
-    /// It will do.
+    /// Feasible.
     Feasible {
-        /// Each plugin's part, in the profile's order; none where the class cannot be scored.
+        /// Each plugin's part, in the profile's order; empty if the class cannot be scored.
         scores: Vec<PluginScore>,
-        /// The sum of the parts: what decides. `None` where the class cannot be scored.
+        /// The sum of the parts, which decides. `None` if the class cannot be scored.
         total: Option<i64>,
     },
 }
 
-/// What one plugin thinks of a feasible node.
+/// One plugin's score of a feasible node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PluginScore {
     /// The plugin.
@@ -81,13 +75,9 @@ pub struct PluginScore {
     pub weighted: i64,
 }
 
-// === impl Explanation ===
-
 impl Explanation {
-    /// Puts the pages of all shards together. Every page must be there, those of one shard in order.
-    ///
-    /// Source: `schedulePod` and `prioritizeNodes` with every node looked at, scores being made for a single feasible
-    /// node too.
+    /// Merges the pages of all shards. Every page is required, and those of one shard must be in order.
+    /// Source: `schedulePod` and `prioritizeNodes`, but with all nodes evaluated, and with scores even for a single feasible node.
     #[must_use]
     pub fn new(prepared: &Prepared, profile: &Profile, pages: &[Page]) -> Self {
         let view = || View::new(prepared, pages.iter().map(|page| evaluation(prepared, page)).collect());
@@ -95,8 +85,7 @@ impl Explanation {
         failed.unwrap_or_else(|| Self::of_view(prepared, profile, pages, view(), None))
     }
 
-    /// As [`Self::new`], of a pod that nominations concern. `nodes` are all nodes of the pages, with all that stands on
-    /// them.
+    /// As [`Self::new`], for a pod with nominations to consider. `nodes` are all nodes of the pages, with their pods.
     #[must_use]
     pub fn beside(
         prepared: &Prepared,
@@ -124,7 +113,7 @@ impl Explanation {
     ) -> Self {
         let mut merge = Merge { prepared, profile, scores: view.scores(prepared), view, words: IndexMap::new() };
         let nodes: BTreeMap<_, _> = accounts(pages).map(|account| (account.node, merge.outcome(account))).collect();
-        // The others are not evaluated where the pod takes the node that it is nominated to.
+        // kube-scheduler does not evaluate the other nodes if the pod's nominated node is feasible.
         if let Some(error) = failure(&nodes).filter(|_| nominated.is_none()) {
             return Self { nodes: unscored(nodes), nominated: None, error: Some(error), message: String::new() };
         }
@@ -136,13 +125,12 @@ impl Explanation {
             diagnosis::of_nodes(prepared, &merge.view.refused_now(), nodes.len()).message
         };
         let explanation = Self { nodes, error: None, message, nominated };
-        // A single feasible node is taken without a score, and so is the one that the pod is nominated to.
+        // kube-scheduler does not score a single feasible node, nor the pod's nominated node.
         let error = prepared.score_error().or_else(|| merge.view.fault());
         let error = error.filter(|_| explanation.feasible() > 1 && nominated.is_none()).map(str::to_owned);
         Self { error, ..explanation }
     }
 
-    /// The account of a class that a PreFilter refused: all nodes for the same reason.
     fn of_class(prepared: &Prepared, pages: &[Page]) -> Option<Self> {
         let nodes: Vec<NodeId> = accounts(pages).map(|account| account.node).collect();
         if nodes.is_empty() {
@@ -158,7 +146,6 @@ impl Explanation {
         Some(Self { nodes: nodes.into_iter().map(outcome).collect(), message, ..Self::default() })
     }
 
-    /// The account of a class that a PreFilter could not judge: all nodes for the same error.
     fn of_error(prepared: &Prepared, pages: &[Page]) -> Option<Self> {
         let error = prepared.error()?.to_owned();
         let reasons: Arc<[String]> = [error.clone()].into();
@@ -174,13 +161,13 @@ impl Explanation {
         Some(Self { nodes, nominated: None, error: Some(error), message: String::new() })
     }
 
-    /// How many nodes will do.
+    /// The number of feasible nodes.
     #[must_use]
     pub fn feasible(&self) -> usize {
         self.nodes.values().filter(|outcome| matches!(outcome, Outcome::Feasible { .. })).count()
     }
 
-    /// All feasible nodes of the highest total, by number; none where several are feasible and cannot be scored.
+    /// All feasible nodes with the highest total, by number; empty if several are feasible and cannot be scored.
     #[must_use]
     pub fn best(&self) -> Vec<NodeId> {
         let feasible = || {
@@ -198,7 +185,7 @@ impl Explanation {
 }
 
 impl Outcome {
-    /// Whether the node will do.
+    /// Whether the node is feasible.
     #[must_use]
     pub const fn is_feasible(&self) -> bool {
         matches!(self, Self::Feasible { .. })
@@ -214,7 +201,6 @@ impl Outcome {
     }
 }
 
-/// The error of the first node, by number, of which it cannot be told whether it will do.
 fn failure(nodes: &BTreeMap<NodeId, Outcome>) -> Option<String> {
     nodes.values().find_map(|outcome| match outcome {
         Outcome::Refused { code: Code::Error, reasons, .. } => Some(reasons.join(", ")),
@@ -222,7 +208,6 @@ fn failure(nodes: &BTreeMap<NodeId, Outcome>) -> Option<String> {
     })
 }
 
-/// The same nodes with no scores, which upstream does not come to.
 fn unscored(nodes: BTreeMap<NodeId, Outcome>) -> BTreeMap<NodeId, Outcome> {
     let without = |outcome| match outcome {
         Outcome::Feasible { .. } => Outcome::Feasible { scores: Vec::new(), total: None },
@@ -235,14 +220,12 @@ fn accounts(pages: &[Page]) -> impl Iterator<Item = &NodeAccount> {
     pages.iter().flat_map(|page| &page.nodes)
 }
 
-/// The weighted sum of the scores that need no normalising, and the raw scores of the stratum.
 fn split<'a>(prepared: &Prepared, raws: &'a [i64]) -> (i64, &'a [i64]) {
     let (plain, rest) = raws.split_at(prepared.plain().len().min(raws.len()));
     let weighted = prepared.plain().iter().zip(plain).map(|(score, raw)| score.weight.saturating_mul(*raw));
     (weighted.fold(0, i64::saturating_add), rest)
 }
 
-/// A page in the shape of a shard's answer with every node offered.
 fn evaluation(prepared: &Prepared, page: &Page) -> Evaluation {
     let mut strata: IndexMap<(&[i64], &[Domain]), Vec<Offer>> = IndexMap::new();
     let mut refused: IndexMap<(Order, Refusal, &[Domain]), u32> = IndexMap::new();
@@ -271,13 +254,11 @@ fn evaluation(prepared: &Prepared, page: &Page) -> Evaluation {
     }
 }
 
-/// The shards put together.
 struct Merge<'a> {
     prepared: &'a Prepared,
     profile: &'a Profile,
     view: View,
     scores: Scores,
-    /// The words of each refusal, put together once.
     words: IndexMap<(Order, u64), Arc<[String]>>,
 }
 
@@ -316,7 +297,7 @@ impl Merge<'_> {
         if self.prepared.score_error().is_some() {
             return Outcome::Feasible { scores: Vec::new(), total: None };
         }
-        // Upstream gives every node the same total where the profile scores nothing.
+        // kube-scheduler gives every node a total of 1 if the profile has no Score plugin.
         let mut total = i64::from(self.profile.plugins.score.is_empty());
         let (_, normalizing) = split(self.prepared, raws);
         let normalized = self.view.normalized(&self.scores, node, normalizing);

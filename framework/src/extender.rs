@@ -1,10 +1,5 @@
-//! HTTP extenders: servers that are asked about pods beside the plugins, and what their words come to.
-//!
-//! Knows: which extenders are asked about a pod, in which order, and how their answers make nodes, reasons and scores.
-//! Must not know: how an extender is reached, or when it is asked.
-//!
-//! Source: `pkg/scheduler/extender.go`, and `buildExtenders`, `findNodesThatPassExtenders` and `prioritizeNodes` beside
-//! it.
+//! HTTP extenders: their order, and the effects of their answers on nodes, reasons and scores. Source: `pkg/scheduler/extender.go`,
+//! `buildExtenders`, `findNodesThatPassExtenders` and `prioritizeNodes`.
 
 use serde::{Deserialize, Serialize};
 use std::{
@@ -28,35 +23,31 @@ pub use configured::{Extender, ExtenderManagedResource, ExtenderTlsConfig};
 pub use subset::evaluate;
 pub use victims::{Proposal, Victims};
 
-/// What stands among the plugins of a diagnosis where extenders took nodes away. No plugin has this name, so that any
-/// event wakes the pod: an extender cannot say which would help.
-///
-/// Source: `framework.ExtenderName`.
+/// The plugin name in a diagnosis for nodes that extenders removed. No plugin has this name, so any event requeues the pod: an extender
+/// cannot register events. Source: `framework.ExtenderName`.
 pub const EXTENDER: &str = "Extender";
 
-/// By how much an extender's score counts for more: its highest is 10, a plugin's 100.
+/// Scales an extender's score, at most 10, to a plugin's, at most 100.
 const SCALE: i64 = 100 / 10;
 
-/// How long an extender may take whose timeout is negative, which kube-scheduler takes for no limit, in milliseconds.
+/// The timeout of an extender with a negative timeout, which kube-scheduler treats as no limit, in milliseconds.
 const UNLIMITED_MS: u64 = 3_600_000;
 
-/// The extenders in the order that they are asked in: those that can be ignored come last.
+/// The extenders in the order in which they are called: ignorable ones last.
 #[must_use]
 pub fn in_order(written: &[Extender]) -> Vec<Arc<Extender>> {
     let (ignorable, others): (Vec<_>, Vec<_>) = written.iter().partition(|extender| extender.ignorable);
     others.into_iter().chain(ignorable).map(|extender| Arc::new(extender.clone())).collect()
 }
 
-// === impl Extender ===
-
 impl Extender {
-    /// Whether it is asked which nodes will do.
+    /// Whether it filters nodes.
     #[must_use]
     pub const fn is_filter(&self) -> bool {
         !self.filter_verb.is_empty()
     }
 
-    /// Whether it is asked to score nodes.
+    /// Whether it scores nodes.
     #[must_use]
     pub const fn is_prioritizer(&self) -> bool {
         !self.prioritize_verb.is_empty()
@@ -74,15 +65,14 @@ impl Extender {
         !self.preempt_verb.is_empty()
     }
 
-    /// Whether it is asked about a pod: always where it manages no resource, else where a container names one that it
-    /// does, be it none of it.
+    /// Whether it is called for a pod: if it manages no resource, or a container names a managed resource, even with amount 0.
     #[must_use]
     pub fn is_interested(&self, pod: &PodInfo) -> bool {
         let names = |name: &String| pod.extended_resources.iter().any(|known| **known == **name);
         self.managed_resources.is_empty() || self.managed_resources.iter().any(|resource| names(&resource.name))
     }
 
-    /// How long a call may take, in milliseconds, at least one.
+    /// The timeout of a call, in milliseconds, at least 1.
     #[must_use]
     pub fn timeout_ms(&self) -> u64 {
         match u64::try_from(self.http_timeout.nanoseconds) {
@@ -98,8 +88,7 @@ impl Extender {
     }
 }
 
-/// How long asking these extenders about one pod may take, in milliseconds: they filter one after the other, and then
-/// score all at once.
+/// The time limit of all calls for one pod, in milliseconds: extenders filter one after the other, and then score in parallel.
 #[must_use]
 pub fn patience_ms(extenders: &[Arc<Extender>]) -> u64 {
     let timeouts = |is_asked: fn(&Extender) -> bool| {
@@ -109,18 +98,18 @@ pub fn patience_ms(extenders: &[Arc<Extender>]) -> u64 {
     filters.saturating_add(timeouts(Extender::is_prioritizer).max().unwrap_or(0))
 }
 
-/// An extender's answer to a call to filter.
+/// An extender's answer to a filter call.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FilterAnswer {
-    /// The names of `Nodes`, where that is there.
+    /// The names in `Nodes`, if present.
     pub nodes: Option<Vec<String>>,
-    /// `NodeNames`, where that is there.
+    /// `NodeNames`, if present.
     pub node_names: Option<Vec<String>>,
     /// `FailedNodes`: names and messages.
     pub failed_nodes: BTreeMap<String, String>,
     /// `FailedAndUnresolvableNodes`: names and messages.
     pub failed_and_unresolvable_nodes: BTreeMap<String, String>,
-    /// `Error`; empty where there is none.
+    /// `Error`; empty without an error.
     pub error: String,
 }
 
@@ -129,16 +118,16 @@ pub struct FilterAnswer {
 pub struct HostPriority {
     /// The node's name.
     pub host: String,
-    /// 0 to 10 by agreement; nothing keeps an extender to it.
+    /// 0 to 10 by convention; not enforced.
     pub score: i64,
 }
 
-/// What an extender has against a node.
+/// An extender's reason against a node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Objection {
-    /// Whether taking pods away could help.
+    /// Whether preemption could help.
     pub code: Code,
-    /// Its words.
+    /// Its message.
     pub message: String,
 }
 
@@ -147,60 +136,56 @@ pub struct Objection {
 pub struct Priorities {
     /// The extender's name: its URL.
     pub extender: Arc<str>,
-    /// What its scores are multiplied with.
+    /// The factor of its scores.
     pub weight: i64,
-    /// Each node's score, before anything is multiplied.
+    /// Each node's score, unscaled.
     pub scores: BTreeMap<Arc<str>, i64>,
 }
 
 impl Priorities {
-    /// What a score adds to a node's total.
+    /// The addition of a score to a node's total.
     #[must_use]
     pub const fn weighted(&self, score: i64) -> i64 {
         score.wrapping_mul(self.weight).wrapping_mul(SCALE)
     }
 }
 
-/// What all extenders said about a pod, as far as they were asked.
+/// The answers of all extenders for a pod so far.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Extended {
-    /// The nodes that are left.
+    /// The remaining nodes.
     pub nodes: Vec<Arc<str>>,
-    /// What was said against nodes, the last word of each.
+    /// The reasons against nodes; the last one of each.
     pub objections: BTreeMap<Arc<str>, Objection>,
-    /// The scores of each extender that gave some.
+    /// The scores of each extender that returned some.
     pub priorities: Vec<Priorities>,
-    /// The nodes that they were asked about.
     asked: BTreeSet<Arc<str>>,
 }
 
-// === impl Extended ===
-
 impl Extended {
-    /// Nothing is said yet about these nodes, all of which passed the plugins.
+    /// Starts with these nodes, all of which passed the plugins.
     #[must_use]
     pub fn new(nodes: Vec<Arc<str>>) -> Self {
         let asked = nodes.iter().cloned().collect();
         Self { nodes, asked, ..Self::default() }
     }
 
-    /// Whether these are the nodes that extenders were asked about.
+    /// Whether these are the nodes that the extenders received.
     #[must_use]
     pub fn is_about(&self, nodes: &[Arc<str>]) -> bool {
         self.asked.len() == nodes.len() && nodes.iter().all(|node| self.asked.contains(node))
     }
 
-    /// How many nodes extenders were asked about.
+    /// The number of nodes that the extenders received.
     #[must_use]
     pub fn asked(&self) -> usize {
         self.asked.len()
     }
 
-    /// Takes an extender's answer to a call to filter, or why there is none. `Ok(Some(reason))`: the extender is passed
-    /// over.
+    /// Takes an extender's answer to a filter call, or the failure of the call. `Ok(Some(reason))`: the extender is ignored.
     ///
     /// # Errors
-    /// Why the attempt has failed.
+    /// The failure of the attempt.
     pub fn filter(
         &mut self,
         extender: &Extender,
@@ -217,17 +202,15 @@ impl Extended {
             Err(reason) if extender.ignorable => return Ok(Some(reason)),
             Err(reason) => return Err(reason),
         };
-        // Those of whom both are said are unresolvable, which is said last.
+        // Nodes in both maps are unresolvable, because that map is applied last.
         self.object(Code::Unschedulable, answer.failed_nodes);
         self.object(Code::UnschedulableAndUnresolvable, answer.failed_and_unresolvable_nodes);
         self.nodes = left;
         Ok(None)
     }
 
-    /// The nodes that an extender leaves, each once.
-    ///
-    /// Source: `HTTPExtender.Filter`, which lets an extender that answers with whole nodes make up nodes. Here that is an
-    /// error for every extender: no plugin has judged such a node.
+    /// The nodes that an extender keeps, each once. Source: `HTTPExtender.Filter`, where an extender that answers with whole nodes may
+    /// invent nodes. Here that is an error: plugins have not filtered such a node.
     fn left(&self, extender: &Extender, answer: &FilterAnswer) -> Result<Vec<Arc<str>>, String> {
         let names = answer.node_names.as_ref().filter(|_| extender.node_cache_capable).or(answer.nodes.as_ref());
         let given: BTreeSet<&str> = self.nodes.iter().map(|node| &**node).collect();
@@ -244,7 +227,7 @@ impl Extended {
         Ok(self.nodes.iter().filter(|node| kept.contains(&***node)).cloned().collect())
     }
 
-    /// Answers about nodes that were not asked about do not count.
+    /// Ignores answers about nodes that were not in the request.
     fn object(&mut self, code: Code, messages: BTreeMap<String, String>) {
         for (name, message) in messages {
             if let Some(node) = self.asked.get(name.as_str()) {
@@ -253,7 +236,7 @@ impl Extended {
         }
     }
 
-    /// Takes an extender's scores. Those of nodes that are not left do not count, those of a node named twice add up.
+    /// Takes an extender's scores. Scores of removed nodes do not count; scores of a node that is named twice add up.
     pub fn prioritize(&mut self, extender: &Extender, answer: Vec<HostPriority>) {
         let mut scores: BTreeMap<Arc<str>, i64> = BTreeMap::new();
         for HostPriority { host, score } in answer {
@@ -266,35 +249,34 @@ impl Extended {
         self.priorities.push(Priorities { extender: name, weight, scores });
     }
 
-    /// What all extenders' scores add to the total of a node.
+    /// The addition of all extenders' scores to a node's total.
     #[must_use]
     pub fn bonus(&self, node: &str) -> i64 {
         let of = |priorities: &Priorities| priorities.scores.get(node).map_or(0, |score| priorities.weighted(*score));
         self.priorities.iter().map(of).fold(0, i64::wrapping_add)
     }
 
-    /// The nodes that were asked about and are not left.
+    /// The nodes that extenders removed.
     #[must_use]
     pub fn taken(&self) -> BTreeSet<&str> {
         let left: BTreeSet<&Arc<str>> = self.nodes.iter().collect();
         self.asked.iter().filter(|node| !left.contains(node)).map(|node| &**node).collect()
     }
 
-    /// Whether any node was taken away.
+    /// Whether any node was removed.
     #[must_use]
     pub fn took_any(&self) -> bool {
         self.nodes.len() != self.asked.len()
     }
 
-    /// How many of the nodes that were asked about are neither left nor objected to: taken away without a word.
+    /// The number of nodes that were removed without a message.
     #[must_use]
     pub fn wordless(&self) -> usize {
         self.taken().into_iter().filter(|node| !self.objections.contains_key(*node)).count()
     }
 
-    /// The diagnosis of a pod that no node is left for, whose class had these nodes refused by plugins.
-    ///
-    /// Source: `FitError.Error`: nodes without a status count as those that PreFilters left out, if any did.
+    /// The diagnosis of a pod with no remaining node. Plugins refused the nodes in `refused`. Source: `FitError.Error`: nodes without a
+    /// status count as excluded by PreFilters, if any restricted node names.
     #[must_use]
     pub fn diagnosis(&self, prepared: &Prepared, refused: &[Refused], nodes: usize) -> Diagnosis {
         let words = self.objections.values().map(|objection| (objection.message.clone(), 1));

@@ -1,11 +1,8 @@
-//! The extension points: what a plugin may be asked, and in which shape it answers.
+//! The extension points: the calls that a plugin may answer, and the form of its answers.
 //!
-//! A plugin is asked once per class and gives back an object that holds what it learned from the class: the typed
-//! cycle state. That object is then asked node by node. Whether it needs one node, or the sum over a topology domain,
-//! is its kind, and the kind decides who computes it: a node-local one runs wherever the node is held; a domain-level
-//! one is counted there, and judged where all counts meet.
-//!
-//! Knows: the shapes. Must not know: any plugin, shards, or who asks.
+//! A plugin is called once per class and returns an object with its state for the class (kube-scheduler's cycle state). A node-local filter
+//! or score is called for each node, on the node's shard. A domain-level one needs counts over topology domains: shards count, the
+//! coordinator evaluates.
 
 mod counted;
 mod event;
@@ -41,55 +38,55 @@ use objects::ObjectCache;
 pub use pod_field::{PodField, UnknownPodField};
 pub use point::Point;
 
-/// The highest score after normalising; upstream's `MaxNodeScore`.
+/// The highest score after normalising; kube-scheduler's `MaxNodeScore`.
 pub const MAX_NODE_SCORE: i64 = 100;
 
-/// What a plugin sees when it prepares for a class.
+/// The input of a plugin that prepares for a class.
 #[derive(Debug)]
 pub struct Preparation<'a> {
     /// The class.
     pub class: &'a Class,
     /// The arguments of the profile's plugins.
     pub args: &'a Args,
-    /// What the whole cluster says about the class.
+    /// Cluster-wide facts about the class.
     pub facts: &'a Facts,
-    /// Gives the numbers of the snapshot's labels, names and images.
+    /// Returns the numbers of labels, names and images in the snapshot.
     pub symbols: Lookup<'a>,
-    /// The sets of taints that nodes have so far, by number.
+    /// The taint sets that nodes had so far, by number.
     pub taint_sets: &'a IndexSet<Vec<Taint>>,
-    /// Whether the profile runs the plugin's PreFilter: some filters and scores fail where it does not.
+    /// Whether the profile runs the plugin's PreFilter: some filters and scores fail without it.
     pub is_pre_filtered: bool,
-    /// Whether the profile runs the plugin's Filter: some scores read what it found.
+    /// Whether the profile runs the plugin's Filter: some scores read its results.
     pub is_filtered: bool,
 }
 
 /// A PreFilter's answer.
 #[derive(Debug, PartialEq, Eq)]
 pub enum PreFilter {
-    /// Go on to the filter.
+    /// Run the filter.
     Continue,
-    /// This plugin has nothing to say about this class.
+    /// The plugin does not apply to this class.
     Skip,
-    /// Only the nodes with these names can do.
+    /// Only nodes with these names are feasible.
     Only(Vec<Symbol>),
-    /// No node can do, whatever the nodes are; the reason.
+    /// No node is feasible, independent of the nodes; the reason.
     Refuse(String),
-    /// The class cannot be judged; the error.
+    /// The class cannot be filtered; the error.
     Fail(String),
 }
 
 /// A PreScore's answer.
 #[derive(Debug, PartialEq, Eq)]
 pub enum PreScore {
-    /// Go on to the score.
+    /// Run the score.
     Continue,
-    /// This plugin has nothing to say about this class.
+    /// The plugin does not apply to this class.
     Skip,
     /// The class cannot be scored; the error.
     Fail(String),
 }
 
-/// A filter made ready for one class.
+/// A filter prepared for one class.
 pub enum Filter {
     /// Needs one node at a time.
     Node(Box<dyn NodeFilter>),
@@ -97,7 +94,7 @@ pub enum Filter {
     Domain(Box<dyn DomainFilter>),
 }
 
-/// A score made ready for one class.
+/// A score prepared for one class.
 pub enum Score {
     /// Needs one node at a time.
     Node(Box<dyn NodeScore>),
@@ -105,49 +102,46 @@ pub enum Score {
     Domain(Box<dyn DomainScore>),
 }
 
-/// Judges nodes one by one.
+/// Filters nodes one by one.
 pub trait NodeFilter: Send + Sync {
-    /// Whether the node at a position will do.
+    /// Filters the node at a position.
     ///
     /// # Errors
     /// The refusal.
     fn filter(&self, nodes: &Snapshot, slot: Slot) -> Verdict;
 
-    /// The words for a refusal of this filter, in upstream's order.
+    /// The messages of a refusal, in kube-scheduler's order.
     fn reasons(&self, detail: u64) -> Vec<String>;
 
-    /// What a node that the filter refuses lacks, where the filter can tell more than [`Plugin::lacks`]; nothing of it is
-    /// used by a decision.
+    /// The unmet requirements on a node that the filter refuses, if it has more details than [`Plugin::lacks`]. Decisions do not use them.
     fn lacks(&self, _nodes: &Snapshot, _slot: Slot) -> Option<Vec<Lack>> {
         None
     }
 
-    /// Another attempt begins: what it may do is counted from nothing.
+    /// Starts an attempt: resets the work counted against its limit.
     fn begin(&self) {}
 
-    /// Whether what an attempt may do was not enough for all nodes. The filter is of no use from then on: it has refused the nodes
-    /// that were left with an error.
+    /// Whether an attempt reached its limit: the filter refused the remaining nodes with an error and cannot be used again.
     fn is_exhausted(&self) -> bool {
         false
     }
 
-    /// The work since it was made ready beyond that of an ordinary filter, in units of some 10 ns.
+    /// The work since preparation beyond that of an ordinary filter, in units of some 10 ns.
     fn work(&self) -> u64 {
         0
     }
 
-    /// About how many bytes it has found out about nodes.
+    /// The approximate size of cached results about nodes, in bytes.
     fn bytes(&self) -> usize {
         0
     }
 
-    /// What a pod of this class adds, wherever it stands, to what the filter counts over the whole cluster; 0 for a filter
-    /// that counts nothing there.
+    /// The addition of a pod of this class, on any node, to the filter's cluster-wide count; 0 for a filter without one.
     fn counts(&self, _class: &Class) -> i64 {
         0
     }
 
-    /// As [`Self::filter`], with so much more being counted over the whole cluster than when the filter was prepared.
+    /// As [`Self::filter`], with the cluster-wide count changed by this much since the filter was prepared.
     ///
     /// # Errors
     /// The refusal.
@@ -155,7 +149,7 @@ pub trait NodeFilter: Send + Sync {
         self.filter(nodes, slot)
     }
 
-    /// Keeps in `todo` the nodes that will do and reports the others. One virtual call per column, none per node.
+    /// Keeps the feasible nodes in `todo` and reports the others. One virtual call per column, none per node.
     fn sieve(&self, nodes: &Snapshot, todo: &mut Vec<Slot>, refused: &mut dyn FnMut(Slot, Refusal)) {
         todo.retain(|&slot| match self.filter(nodes, slot) {
             Ok(()) => true,
@@ -172,7 +166,7 @@ pub trait NodeScore: Send + Sync {
     /// The raw score of the node at a position.
     fn score(&self, nodes: &Snapshot, slot: Slot) -> i64;
 
-    /// Whether it is 0 for each node, so that there is nothing to normalise.
+    /// Whether the score is 0 for each node, so that normalising is not needed.
     fn is_nothing(&self) -> bool {
         false
     }
@@ -184,85 +178,81 @@ pub trait NodeScore: Send + Sync {
         }
     }
 
-    /// The score as one that may fail; the two methods above are not asked of it then.
+    /// The score as one that may fail; then the two methods above are not called.
     fn fallible(&self) -> Option<&dyn FallibleScore> {
         None
     }
 
-    /// What normalises the raw scores where it has to see all of them; then [`Plugin::normalize`] is not used.
+    /// Normalises the raw scores if it needs all of them; it replaces [`Plugin::normalize`].
     fn normalizer(&self) -> Option<Box<dyn Normalizer>> {
         None
     }
 }
 
-/// What filters and scores over domains share: what is counted, where, and what each pod adds. Everything is linear: a
-/// domain's count is the sum over its nodes that count, of what the pods on them add.
+/// Terms to count over domains, and the addition of each pod. A domain's count is the sum over all pods on its counting nodes.
 pub trait Domains: Send + Sync {
-    /// What is counted.
+    /// The terms to count.
     fn terms(&self) -> &[Term];
 
-    /// Whether the node at a position counts for a term, its label apart.
+    /// Whether the node at a position counts for a term, apart from its label.
     fn counts_node(&self, _term: u16, _nodes: &Snapshot, _slot: Slot) -> bool {
         true
     }
 
-    /// What a score counts on each node by itself, besides: the sum there, or -1 where the node lacks this label.
+    /// The labels of node-local counts of a score: the sum on the node, or -1 if the node lacks the label.
     fn locals(&self) -> &[Symbol] {
         &[]
     }
 
-    /// What one pod of a class adds to each term; the numbers from `terms().len()` on are the locals.
+    /// The addition of one pod of a class to each term; numbers from `terms().len()` on are the locals.
     fn amounts(&self, class: &Class) -> Amounts;
 
-    /// What a pod of a class adds to each term that does not stand anywhere, and is only taken to stand on a node that it
-    /// is nominated to: upstream's `AddPod` of PreFilterExtensions, which does not count quite like PreFilter.
+    /// As [`Self::amounts`], for a pod nominated to a node: `AddPod` of PreFilterExtensions counts slightly differently from PreFilter.
     fn nominated_amounts(&self, class: &Class) -> Amounts {
         self.amounts(class)
     }
 
-    /// The classes that [`Self::amounts`] may be anything but empty for.
+    /// The classes for which [`Self::amounts`] may not be empty.
     fn interest(&self) -> Interest {
         Interest::everyone()
     }
 }
 
-/// Judges all nodes with the same domains at once, from counts over the whole cluster.
+/// Filters all nodes with the same domains at once, by cluster-wide counts.
 pub trait DomainFilter: Domains {
-    /// Whether nodes with these sums will do.
+    /// Filters nodes with these sums.
     ///
     /// # Errors
     /// The refusal.
     fn judge(&self, sums: Sums<'_>) -> Verdict;
 
-    /// Whether upstream skips the plugin in PreFilter, because no pod that stands anywhere concerns the class. Every node
-    /// will do then anyway; but nominated pods are not counted either.
+    /// Whether PreFilter skips the plugin because no existing pod concerns the class; every node passes, and nominated pods do not count.
     fn is_idle(&self, _sums: Sums<'_>) -> bool {
         false
     }
 
-    /// The words for a refusal of this filter.
+    /// The messages of a refusal.
     fn reasons(&self, detail: u64) -> Vec<String>;
 
-    /// What nodes with these sums lack that this filter refuses, for people to read; empty where it has no measure of it.
+    /// The unmet requirements on nodes with these sums, for display; empty if the filter cannot quantify them.
     fn lacks(&self, _sums: Sums<'_>) -> Vec<Lack> {
         Vec::new()
     }
 }
 
-/// Scores all nodes with the same domains at once, from counts over the whole cluster.
+/// Scores all nodes with the same domains at once, by cluster-wide counts.
 pub trait DomainScore: Domains {
-    /// What the score needs to know of all feasible nodes before it looks at any: their sums, and how many share them.
+    /// Computes weights from all feasible nodes before scoring: their sums, and the number of nodes that share them.
     fn weights(&self, _feasible: &mut dyn Iterator<Item = (Sums<'_>, usize)>) -> Vec<f64> {
         Vec::new()
     }
 
-    /// Whether nothing was counted anywhere, so that upstream skips the plugin in PreScore. Every node has the same score
-    /// then; only who reads scores plugin by plugin can tell.
+    /// Whether PreScore skips the plugin because nothing is counted; all scores are equal, which matters only for scores per plugin.
     fn is_idle(&self, _sums: Sums<'_>) -> bool {
         false
     }
 
-    /// The raw score of nodes with these sums; `None` where they are left out of normalising and get 0.
+    /// The raw score of nodes with these sums; `None` excludes the nodes from normalising, with a score of 0.
     fn score(&self, weights: &[f64], sums: Sums<'_>) -> Option<i64>;
 }
 
@@ -275,43 +265,39 @@ pub struct Extremes {
     pub max: i64,
 }
 
-/// Maps a raw score into 0..=100 once the feasible nodes are known. Every plugin of kube-scheduler that normalises
-/// needs no more of them than their extremes.
+/// Maps a raw score into 0..=100 by the feasible nodes. kube-scheduler's normalising plugins need only the extremes.
 pub type Normalize = fn(raw: i64, extremes: Extremes) -> i64;
 
-/// A plugin; a [`Registry`](crate::registry::Registry) holds all of them. Every method has the answer of a plugin
-/// without that extension point.
+/// A plugin; a [`Registry`](crate::registry::Registry) holds all of them. By default a plugin has no extension point.
 pub trait Plugin: Sync {
-    /// The name in configurations, messages and metrics.
+    /// The name in configuration, messages and metrics.
     fn name(&self) -> &'static str;
 
-    /// The extension points at which a configuration may enable the plugin, and at which `multiPoint` does. Where
-    /// kube-scheduler's own plugins run is in the catalogue of `flotilla_configuration`.
+    /// The extension points for `plugins` and `multiPoint` in a configuration. `flotilla_configuration` has those of kube-scheduler's
+    /// plugins.
     fn points(&self) -> &'static [Point] {
         &[]
     }
 
-    /// Whether the `args` that a configuration has for the plugin make sense; an empty mapping where it has none. What is
-    /// accepted here is what [`Args::of`] reads.
+    /// Validates the configured `args`, an empty mapping if there are none. It accepts what [`Args::of`] can read.
     ///
     /// # Errors
-    /// What is wrong, and where. By default anything that is written: the plugin takes no arguments.
+    /// The invalid field. By default any argument is an error.
     fn check_args(&self, args: &serde_json::Value) -> Result<(), ArgsError> {
         read_args::<NoArgs>(args).map(|NoArgs {}| ())
     }
 
-    /// What the author of these arguments may not expect of them, for people to read.
+    /// Warnings about these arguments, for display.
     fn advise(&self, _args: &serde_json::Value) -> Vec<String> {
         Vec::new()
     }
 
-    /// What the plugin reads of a pod's metadata under these arguments, of its own pod or of others. [`Class::field`] has
-    /// these fields and no others: pods that differ in none of them share their verdicts.
+    /// The pod metadata fields that the plugin reads under these arguments, of any pod: the only ones in [`Class::field`].
     fn pod_fields(&self, _args: &Args) -> Vec<PodField> {
         Vec::new()
     }
 
-    /// PreEnqueue: the reason why the pod may not enter the active queue yet.
+    /// PreEnqueue: the reason to keep the pod out of the active queue.
     fn pre_enqueue(&self, _pod: &PodInfo) -> Option<String> {
         None
     }
@@ -331,7 +317,7 @@ pub trait Plugin: Sync {
         PreScore::Continue
     }
 
-    /// Why Score fails where the profile leaves out the plugin's PreScore; most plugins do without it.
+    /// The error of Score if the profile disables the plugin's PreScore; most plugins do not need it.
     fn fails_without_pre_score(&self, _preparation: &mut Preparation<'_>) -> Option<String> {
         None
     }
@@ -346,33 +332,31 @@ pub trait Plugin: Sync {
         None
     }
 
-    /// What a node that the filter refuses lacks, for people to read; empty where the plugin has no measure of it.
+    /// The unmet requirements on a node that the filter refuses, for display; empty if the plugin cannot quantify them.
     fn lacks(&self, _class: &Class, _args: &Args, _place: Place<'_>) -> Vec<Lack> {
         Vec::new()
     }
 
-    /// What may have pods tried again that this plugin refused, by kube-scheduler's labels without API groups: the
-    /// resource and what happens to it, such as `NodeAdd` or `StorageClassUpdate`. Empty: any event may.
-    ///
-    /// Source: `EventsToRegister` at the default feature gates, plus the nodes that go and the namespaces that hints
-    /// listen to here and not there.
+    /// The events that may requeue pods that this plugin refused, by kube-scheduler's labels without API groups, such as `NodeAdd` or
+    /// `StorageClassUpdate`. Empty: any event. Source: `EventsToRegister` at the default feature gates, plus removed nodes and namespaces,
+    /// which only hints here observe.
     fn events(&self) -> &'static [&'static str] {
         &[]
     }
 
-    /// Whether an event may make a class schedulable that this plugin refused: the queueing hint. By default any event that
-    /// [`Self::events`] names may, as for a plugin of kube-scheduler that registers no hint.
+    /// The queueing hint: whether an event may make a class schedulable that this plugin refused. By default every event of
+    /// [`Self::events`] may, as in kube-scheduler without a hint.
     fn wakes(&self, _event: ClusterEvent<'_>, _class: &Class, _args: &Args) -> bool {
         true
     }
 
-    /// What the plugin reads under these arguments besides pods and nodes; nothing else is watched for it. One that reads
-    /// what selects pods is also asked for its hint when that changes, for which kube-scheduler has no event.
+    /// The kinds that the plugin reads under these arguments besides pods and nodes; others are not watched. Kinds that select pods also
+    /// trigger the plugin's hint, for which kube-scheduler has no event.
     fn reads(&self, _args: &Args) -> &'static [Kind] {
         &[]
     }
 
-    /// Reserve and PreBind: what keeps the plugin's objects, none of which is known yet. `None`: it keeps none.
+    /// Reserve and PreBind: an empty cache for the plugin's objects. `None`: the plugin keeps none.
     fn objects(&self) -> Option<Box<dyn ObjectCache>> {
         None
     }

@@ -1,9 +1,6 @@
-//! Classes that differ only in what they wish of other pods, and in what others wish of them.
+//! Families: classes that differ only in fields without effect on node-local plugins, such as labels and terms about other pods.
 //!
-//! As far as one node tells, all of a family find the same nodes feasible and equally good. Its head is the class that
-//! has no preferences and that no other pod has preferences about.
-//!
-//! Knows: which fields no node-local plugin reads. Must not know: who makes use of it.
+//! The head of a family leaves these fields empty. It has no preferences, and no pod has preferences about it.
 
 use std::sync::Arc;
 
@@ -14,10 +11,10 @@ use crate::{
 };
 
 impl Class {
-    /// The head of the class's family. A field that a node-local plugin reads must stay.
+    /// The head of the class's family. It must keep each field that a node-local plugin reads.
     #[must_use]
     pub fn head(&self) -> Self {
-        // Only volumes make it matter to one node alone in which namespace a pod is.
+        // Only volumes make the namespace matter to a single node.
         let namespace = if self.uses_objects() { Arc::clone(&self.namespace) } else { Arc::default() };
         Self {
             namespace,
@@ -32,8 +29,7 @@ impl Class {
 }
 
 impl Prepared {
-    /// Whether what one node says of a class is what it says of the head of its family: the same node-local plugins, of
-    /// which `head` has no others.
+    /// Whether node-local results of this class equal those of `head`: the same node-local plugins, and `head` has no others.
     #[must_use]
     pub fn follows(&self, head: &Self) -> bool {
         let judged = |prepared: &Self| prepared.error().is_none() && prepared.refusal().is_none();

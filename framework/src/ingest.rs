@@ -1,6 +1,4 @@
-//! Kubernetes objects turned into what scheduling reads of them.
-//!
-//! Knows: the fields of Pod and Node, the objects of storage, and selectors of others; API defaults not included. Must not know: where the objects come from.
+//! Converts Kubernetes objects to the fields that scheduling reads. API defaults are not applied.
 
 use std::sync::Arc;
 
@@ -32,10 +30,10 @@ pub use fields::{IngestError, node_term};
 use fields::{quantities, resources, text, within};
 use selectors::labels;
 
-/// A pod. One that stands on a node is read whatever its amounts are: all of a resource is charged whose amount is none.
+/// Reads a pod. A bound pod is always read: an invalid amount charges all of the resource to its node.
 ///
 /// # Errors
-/// A name, namespace or UID that is missing; for a pod without a node also a quantity that is none.
+/// A missing name, namespace or UID; for a pending pod also an invalid quantity.
 pub fn pod(pod: &api::Pod) -> Result<PodInfo, IngestError> {
     let stands = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()).is_some_and(|name| !name.is_empty());
     match read(pod) {
@@ -53,7 +51,7 @@ fn read(pod: &api::Pod) -> Result<PodInfo, IngestError> {
     let phase = status.and_then(|status| status.phase.as_deref());
     let node_name = spec.node_name.as_deref().filter(|name| !name.is_empty());
     let nominated = status.and_then(|status| status.nominated_node_name.as_deref()).filter(|name| !name.is_empty());
-    // Nothing is decided by limits, so that one that makes no sense costs only itself.
+    // Limits decide nothing, so invalid limits are ignored.
     let limits = requests::limits(pod, spec).map(|limits| resources(&limits)).unwrap_or_default();
     let (class, excess) = excess::cut(pod::class(pod, spec)?, node_name.is_some());
     Ok(PodInfo {
@@ -81,7 +79,7 @@ fn read(pod: &api::Pod) -> Result<PodInfo, IngestError> {
     })
 }
 
-/// The trace that the pod's annotation names; one that makes no sense costs only itself.
+/// The trace in the pod's annotation; an invalid one is ignored.
 fn trace_parent(metadata: &ObjectMeta) -> Option<Box<Parent>> {
     let text = metadata.annotations.as_ref()?.get(trace::ANNOTATION)?;
     let (context, is_recorded) = Context::parse(text.trim()).ok()?;
@@ -97,17 +95,17 @@ fn scheduled(status: &api::PodStatus) -> Option<Scheduled> {
     })
 }
 
-/// A node.
+/// Reads a node.
 ///
 /// # Errors
-/// A missing name, a quantity that is none, more of something than a node may have.
+/// A missing name, an invalid quantity, or an excess of the limits.
 pub fn node(node: &api::Node) -> Result<NodeInfo, IngestError> {
     let name = node.metadata.name.as_deref().ok_or(IngestError::Missing("metadata.name"))?;
     let status = node.status.as_ref();
     let allocatable = quantities(status.and_then(|status| status.allocatable.as_ref()), "status.allocatable")?;
     let mut amounts = resources(&allocatable);
     if amounts.milli_cpu == i64::MAX {
-        // Upstream reads so much CPU as none: `Quantity.MilliValue` gives 0 where it overflows.
+        // kube-scheduler reads such an amount of CPU as 0: `Quantity.MilliValue` returns 0 on overflow.
         amounts.milli_cpu = 0;
     }
     let images = status.and_then(|status| status.images.as_ref()).into_iter().flatten();

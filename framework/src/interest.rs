@@ -1,6 +1,4 @@
-//! Which classes a class may count, told by labels, so that they can be looked up instead of looked through.
-//!
-//! Knows: which label a selector cannot match without. Must not know: any plugin, or which classes there are.
+//! Sets of classes described by labels, so that they can be looked up instead of scanned.
 
 use std::sync::Arc;
 
@@ -12,34 +10,26 @@ use crate::{
 /// A label with its value.
 pub type LabelPair = (Arc<str>, Arc<str>);
 
-/// A set of classes that may be larger than what is meant by it, never smaller.
+/// A set of classes; it may contain more than intended, never fewer.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Interest {
-    /// No label narrows it down.
     everyone: bool,
     labelled: Vec<LabelPair>,
-    /// Classes with an affinity of any kind to pods with these labels.
     meaning: Vec<Arc<[LabelPair]>>,
 }
 
-/// What a selector cannot match without.
 pub(crate) enum Pivot<'a> {
-    /// It matches nothing.
     Nothing,
-    /// One of these values of a label.
     Label(&'a Arc<str>, &'a [Arc<str>]),
-    /// No single label.
     Anything,
 }
 
-/// What a selector cannot match without: the first label that it wants a value of.
+/// A necessary condition of a selector: the first label that must have a certain value.
 pub(crate) fn pivot(selector: &LabelSelector) -> Pivot<'_> {
     let LabelSelector::Matching(requirements) = selector else { return Pivot::Nothing };
     let named = requirements.iter().find(|requirement| requirement.operator == LabelOperator::In);
     named.map_or(Pivot::Anything, |requirement| Pivot::Label(&requirement.key, &requirement.values))
 }
-
-// === impl Interest ===
 
 impl Interest {
     /// All classes.
@@ -59,7 +49,7 @@ impl Interest {
         }
     }
 
-    /// Adds the classes that have an affinity, of any kind, to pods of a class.
+    /// Adds the classes with an affinity term about pods of a class.
     pub fn select_those_who_mean(&mut self, class: &Class) {
         self.meaning.push(class.labels.as_slice().into());
     }
@@ -77,12 +67,12 @@ impl Interest {
         self.everyone
     }
 
-    /// The labels of which a class must have one, unless it means one of [`Self::meaning`].
+    /// A class needs one of these labels, unless it is about one of [`Self::meaning`].
     pub(crate) fn labelled(&self) -> &[LabelPair] {
         &self.labelled
     }
 
-    /// The labels of pods that a class must have an affinity to, unless it has one of [`Self::labelled`].
+    /// A class needs an affinity term about pods with these labels, unless it has one of [`Self::labelled`].
     pub(crate) fn meaning(&self) -> impl Iterator<Item = &Labels> {
         self.meaning.iter().map(AsRef::as_ref)
     }

@@ -1,7 +1,4 @@
-//! Label selectors over the labels of pods and namespaces.
-//!
-//! Knows: the semantics of `metav1.LabelSelector`, and which spellings are errors. Must not know: whose selector it is,
-//! or how nodes are selected ([`crate::selector`]).
+//! Label selectors for pods and namespaces: the semantics of `metav1.LabelSelector`. [`crate::selector`] selects nodes.
 
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -11,13 +8,13 @@ use crate::selector::spelling::{self, Misspelt};
 /// Labels, sorted by key, each key once.
 pub type Labels = [(Arc<str>, Arc<str>)];
 
-/// A selector that could be read.
+/// A valid selector.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum LabelSelector {
     /// No selector: nothing matches.
     #[default]
     Nothing,
-    /// All requirements must hold; without any, everything matches.
+    /// All requirements must match; without requirements, everything matches.
     Matching(Vec<LabelRequirement>),
 }
 
@@ -26,30 +23,30 @@ pub enum LabelSelector {
 pub struct LabelRequirement {
     /// The key of the label.
     pub key: Arc<str>,
-    /// How its value is compared.
+    /// The comparison with its value.
     pub operator: LabelOperator,
-    /// The values, sorted, each once; none for the operators that take none.
+    /// The values, sorted and unique; empty for `Exists` and `DoesNotExist`.
     pub values: Vec<Arc<str>>,
 }
 
-/// How a requirement compares the value of a label.
+/// The operator of a requirement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum LabelOperator {
-    /// It is one of the values.
+    /// The value is one of the listed values.
     In,
-    /// It is none of the values, or there is no such label.
+    /// The value is not listed, or the label is missing.
     NotIn,
-    /// There is such a label.
+    /// The label exists.
     Exists,
-    /// There is no such label.
+    /// The label is missing.
     DoesNotExist,
 }
 
 impl LabelOperator {
-    /// All of them.
+    /// All operators.
     pub const ALL: [Self; 4] = [Self::In, Self::NotIn, Self::Exists, Self::DoesNotExist];
 
-    /// The operator as Kubernetes writes it.
+    /// The operator as in the API.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -68,24 +65,22 @@ pub fn value<'a>(labels: &'a Labels, key: &str) -> Option<&'a Arc<str>> {
     Some(&labels[index].1)
 }
 
-// === impl LabelSelector ===
-
 impl LabelSelector {
-    /// The selector that everything matches.
+    /// The selector that matches everything.
     pub const EVERYTHING: Self = Self::Matching(Vec::new());
 
-    /// The selector of exactly these labels; everything for none of them.
+    /// The selector of exactly these labels; everything if there are none.
     pub fn equal<'a>(labels: impl IntoIterator<Item = (&'a Arc<str>, &'a Arc<str>)>) -> Self {
         Self::Matching(labels.into_iter().map(|(key, value)| LabelRequirement::equal(key, value)).collect())
     }
 
-    /// Whether everything matches.
+    /// Whether the selector matches everything.
     #[must_use]
     pub const fn is_everything(&self) -> bool {
         matches!(self, Self::Matching(requirements) if requirements.is_empty())
     }
 
-    /// Whether the labels match.
+    /// Whether the selector matches the labels.
     #[must_use]
     pub fn matches(&self, labels: &Labels) -> bool {
         match self {
@@ -95,21 +90,17 @@ impl LabelSelector {
     }
 }
 
-// === impl LabelRequirement ===
-
 impl LabelRequirement {
-    /// The label has this value.
+    /// Requires this value of the label.
     #[must_use]
     pub fn equal(key: &Arc<str>, value: &Arc<str>) -> Self {
         Self { key: Arc::clone(key), operator: LabelOperator::In, values: vec![Arc::clone(value)] }
     }
 
-    /// A requirement as it is written.
+    /// Reads a requirement. Source: apimachinery `metav1.LabelSelectorAsSelector`, `labels.NewRequirement`.
     ///
     /// # Errors
-    /// What is wrong with it, in the words of apimachinery.
-    ///
-    /// Source: apimachinery `metav1.LabelSelectorAsSelector`, `labels.NewRequirement`.
+    /// The problem, in apimachinery's format.
     pub fn read(key: &str, operator: &str, values: &[String]) -> Result<Self, String> {
         let known = LabelOperator::ALL.into_iter().find(|known| known.as_str() == operator);
         let operator = known.ok_or_else(|| format!("{operator:?} is not a valid label selector operator"))?;

@@ -1,22 +1,17 @@
-//! Who times single plugins.
-//!
-//! Knows: when a plugin has been through the nodes of a shard. Must not know: any clock.
+//! Timing of single plugins.
 
 use crate::prepared::parts::Point;
 
-/// Is told of each plugin that has been through nodes, right after it has.
-///
-/// Source: `plugin_execution_duration_seconds`, which upstream observes for each node; here a plugin goes through a column
-/// of nodes at once.
+/// Called after each plugin that evaluated nodes. Source: `plugin_execution_duration_seconds`, which kube-scheduler observes for each node;
+/// here a plugin evaluates a column of nodes at once.
 pub trait Laps {
-    /// Plugins begin from here.
+    /// Starts the clock.
     fn begin(&mut self);
 
-    /// A plugin has been through so many nodes since the last lap, or since the beginning.
+    /// A plugin evaluated this many nodes since the last lap, or since the start.
     fn lap(&mut self, plugin: &'static str, point: Point, nodes: usize);
 }
 
-/// Nothing is timed.
 impl Laps for () {
     fn begin(&mut self) {}
 

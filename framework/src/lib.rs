@@ -1,7 +1,7 @@
-//! The law of Flotilla: whether a node suits a pod, and how well, exactly as kube-scheduler 1.37 has it.
+//! Evaluates nodes for pods: whether a node is feasible, and its score, exactly as kube-scheduler 1.37.
 //!
-//! Knows: Kubernetes' scheduling semantics. Must not know: who asks, when, over which connection, or what time it is.
-//! Same inputs, same bytes out, in the coordinator and on every worker.
+//! Contains: Kubernetes' scheduling semantics. Does not depend on: callers, connections, or the current time. Equal inputs give equal
+//! bytes, in the coordinator and on every worker.
 
 pub mod admission;
 mod beside;

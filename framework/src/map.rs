@@ -1,15 +1,12 @@
-//! Maps whose keys no client chooses: numbers, UIDs, names of nodes.
+//! Maps with keys that clients cannot choose: numbers, UIDs, node names.
 //!
-//! Knows: that such keys need no protection against an attacker that makes them collide, and that std's protection
-//! takes time in every look-up and draws a random number. Must not know: what is looked up.
-//!
-//! What is keyed by words of users (labels, classes, images) keeps std's hasher.
+//! They need no protection against deliberate collisions. std's protection slows each lookup and draws a random number; maps with
+//! user-chosen keys (labels, classes, images) keep it.
 
 use foldhash::fast::FixedState;
 use indexmap::{IndexMap, IndexSet};
 
-/// A map in the order of insertion, by numbers, UIDs or names of nodes. The API server draws UIDs, and who may name nodes
-/// may do worse.
+/// A map in insertion order, for numbers, UIDs or node names. A client that may name nodes can do worse than collisions.
 pub type Map<K, V> = IndexMap<K, V, FixedState>;
 
 /// A set in the order of insertion, as [`Map`].

@@ -1,9 +1,4 @@
-//! What each class of pods adds to what one class counts.
-//!
-//! Few classes match the selectors of any given one, so those that do are found once and the pods on nodes are then only
-//! looked up.
-//!
-//! Knows: which classes were looked at. Must not know: any plugin, or nodes.
+//! The additions of classes to the counts of one class. Few classes match its selectors, so they are found once.
 
 use std::sync::Arc;
 
@@ -14,24 +9,21 @@ use crate::{
     snapshot::{Snapshot, Stamp},
 };
 
-/// The classes that add something, of all that a snapshot ever had.
+/// The classes that add to a count, among all classes that the snapshot had.
 #[derive(Debug, Default)]
 pub struct Matches {
     as_of: Stamp,
-    /// Sorted by class.
     known: Vec<(ClassId, Amounts)>,
 }
 
-// === impl Matches ===
-
 impl Matches {
-    /// Starts anew for another class, in the same memory.
+    /// Clears it for another class; keeps the memory.
     pub fn forget(&mut self) {
         self.as_of = 0;
         self.known.clear();
     }
 
-    /// Looks at the classes that the snapshot has learned of since the last time.
+    /// Checks the classes that were registered since the last call.
     pub fn refresh(&mut self, prepared: &Prepared, nodes: &Snapshot) {
         let latest = nodes.classes_stamp();
         if latest == self.as_of || !prepared.is_wide() {
@@ -57,19 +49,19 @@ impl Matches {
         self.as_of = latest;
     }
 
-    /// What one pod of a class adds: terms of all plugins first, then locals.
+    /// The additions of one pod of a class: terms of all plugins first, then locals.
     #[must_use]
     pub fn of(&self, class: ClassId) -> &[(u16, i64)] {
         let found = self.known.binary_search_by_key(&class, |(known, _)| *known);
         found.map_or(&[], |at| &self.known[at].1)
     }
 
-    /// All classes that add something, sorted, with what one pod of each adds.
+    /// All classes that add to a count, sorted, with the additions of one pod.
     pub fn all(&self) -> impl Iterator<Item = (ClassId, &[(u16, i64)])> {
         self.known.iter().map(|(class, amounts)| (*class, amounts.as_slice()))
     }
 
-    /// Whether no class adds anything.
+    /// Whether no class adds to a count.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.known.is_empty()

@@ -1,9 +1,6 @@
-//! Plugins that are no part of the program: modules that a configuration names, found while the process runs.
+//! Plugins from modules that a configuration names, loaded at run time.
 //!
-//! A module is known by the SHA-256 digest of its bytes, which the arguments of its plugin hold by the time that they are in
-//! a profile. So a profile says exactly what runs, and profiles of two generations stand beside each other.
-//!
-//! Knows: what a process asks of the holder of modules. Must not know: what a module is written in, or what runs it.
+//! The SHA-256 digest in a plugin's arguments identifies a module, so a profile determines its code, and generations can coexist.
 
 use std::{fmt, sync::Arc};
 
@@ -12,10 +9,10 @@ use serde_json::Value;
 pub use crate::shard::numbers;
 use crate::{extension::Plugin, profile::Profile};
 
-/// The field of a plugin's arguments that makes it a module: where it is.
+/// The plugin argument with the URL of its module.
 pub const URL_FIELD: &str = "guestURL";
 
-/// The field of a plugin's arguments with the digest of the module, in hexadecimal.
+/// The plugin argument with the module's digest, in hexadecimal.
 pub const DIGEST_FIELD: &str = "sha256";
 
 /// The SHA-256 digest of a module.
@@ -23,7 +20,7 @@ pub const DIGEST_FIELD: &str = "sha256";
 pub struct Digest(pub [u8; 32]);
 
 impl Digest {
-    /// Reads what [`fmt::Display`] writes; `None` for anything else.
+    /// Parses the format of [`fmt::Display`]; `None` for any other text.
     #[must_use]
     pub fn read(text: &str) -> Option<Self> {
         let mut bytes = [0; 32];
@@ -49,20 +46,20 @@ impl fmt::Debug for Digest {
     }
 }
 
-/// The most bytes of a module. A guest of standard Go has 6 MB.
+/// The maximum size of a module in bytes. A guest of standard Go has 6 MB.
 pub const MAX_BYTES: usize = 32 << 20;
 
-/// Where a module is, as the arguments of its plugin say.
+/// The location of a module, from the arguments of its plugin.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Source {
     /// `guestURL`.
     pub url: String,
-    /// `sha256`, if it is written.
+    /// `sha256`, if set.
     pub sha256: Option<String>,
 }
 
 impl Source {
-    /// Of arguments; `None` where they are not those of a module.
+    /// Reads arguments; `None` if they are not those of a module.
     #[must_use]
     pub fn of(args: &Value) -> Option<Self> {
         let text = |field: &str| args.get(field).and_then(Value::as_str).map(str::to_owned);
@@ -70,77 +67,75 @@ impl Source {
     }
 }
 
-/// A plugin that a profile has the arguments of a module for.
+/// A plugin with a module in its arguments.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NamedModule {
     /// The plugin.
     pub plugin: String,
-    /// Where the module is.
+    /// The module's location.
     pub source: Source,
-    /// All arguments, as they are written.
+    /// All arguments, unchanged.
     pub args: Value,
 }
 
-/// Holds the modules of a process, and is asked by several threads.
+/// The modules of a process, used by several threads.
 pub trait Modules: Sync + fmt::Debug {
-    /// What runs modules, with its version: coordinator and workers have to have the same.
+    /// The module engine with its version: coordinator and workers need the same.
     fn engine(&self) -> &'static str;
 
-    /// The plugin of a name that some module was taken up for ([`Self::adopt`]).
+    /// The plugin with this name, if [`Self::adopt`] registered it.
     fn find(&self, name: &str) -> Option<&'static dyn Plugin>;
 
-    /// All such plugins, by name.
+    /// All registered plugins, by name.
     fn plugins(&self) -> Vec<&'static dyn Plugin>;
 
-    /// Has a plugin of this name found that is a module with these arguments. The module has to be held.
+    /// Registers a plugin with this name, module and arguments. The module must be loaded.
     ///
     /// # Errors
-    /// Why it cannot be that module.
+    /// The reason why the module cannot be this plugin.
     fn name(&'static self, name: &str, args: &Value, digest: Digest) -> Result<(), String>;
 
-    /// What was found at an address for which this digest is wanted: the module, which is held, or what is wrong. `None`:
-    /// nobody has looked.
+    /// The result of the last download from this source: the loaded module, or the error. `None`: not attempted.
     fn resolved(&self, source: &Source) -> Option<Result<Digest, String>>;
 
-    /// Remembers what was found at an address, in the place of what was found there before.
+    /// Stores the result of a download, replacing the previous one.
     fn resolve(&self, source: Source, found: Result<Digest, String>);
 
-    /// Whether the module is held.
+    /// Whether the module is loaded.
     fn holds(&self, digest: Digest) -> bool;
 
-    /// The bytes of a module that is held.
+    /// The bytes of a loaded module.
     fn bytes(&self, digest: Digest) -> Option<Arc<[u8]>>;
 
-    /// Checks and compiles a module, which may take seconds, and holds it.
+    /// Checks, compiles and stores a module, which may take seconds.
     ///
     /// # Errors
-    /// What is wrong with the module.
+    /// The problem of the module.
     fn load(&self, bytes: Arc<[u8]>) -> Result<Digest, String>;
 
-    /// As [`Self::load`], of a module of which the digest is known: no other is looked at any closer.
+    /// As [`Self::load`], for a module with this digest; rejects any other bytes without further checks.
     ///
     /// # Errors
-    /// What is wrong with the module.
+    /// The problem of the module.
     fn take(&self, digest: Digest, bytes: Arc<[u8]>) -> Result<(), String>;
 
-    /// Has the plugins of a profile that are modules found from now on. The modules have to be held.
+    /// Registers all module plugins of a profile. The modules must be loaded.
     ///
     /// # Errors
-    /// The plugin that cannot be found, and why.
+    /// The plugin that cannot be registered, and the reason.
     fn adopt(&'static self, profile: &Profile) -> Result<(), String>;
 
-    /// How often calls of modules have failed, by plugin and by how.
+    /// The number of failed calls, by plugin and kind of failure.
     fn failures(&self) -> Vec<(&'static str, &'static str, u64)>;
 
-    /// The words that a plugin had for a verdict, by their number; `None` where they are not known here.
+    /// The message of a module's result, by its number; `None` if unknown in this process.
     fn words(&self, detail: u64) -> Option<Arc<str>>;
 
-    /// Takes over words that another process had. They are refused where they do not have this number.
+    /// Stores a message from another process. Rejects it if its number differs.
     fn learn(&self, detail: u64, words: &str);
 }
 
-/// The modules that a profile names, in the order of the plugins' names: the plugin and the digest. A plugin whose digest is
-/// not known yet is left out.
+/// The modules of a profile, by plugin name: plugin and digest. Plugins without a known digest are left out.
 pub fn named(profile: &Profile) -> impl Iterator<Item = (&str, Digest)> {
     profile.args.own.iter().filter_map(|(name, args)| {
         let digest = args.get(URL_FIELD).and_then(|_| args.get(DIGEST_FIELD)).and_then(Value::as_str)?;

@@ -1,6 +1,4 @@
-//! A node as the scheduler reads it.
-//!
-//! Knows: the fields of a node that scheduling reads. Must not know: the pods on it (that is [`crate::snapshot`]).
+//! The fields of a node that scheduling reads. The pods on it are in [`crate::snapshot`].
 
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -9,7 +7,7 @@ use crate::{
     class::Taint, declared::DeclaredFeatures, devices::node::NodeDevices, resources::Resources, volumes::node::NodeCsi,
 };
 
-/// The number that the owner of the cluster state gave to a node; a node that is deleted and made anew gets a new one.
+/// The number that the owner of the cluster state assigns to a node; a recreated node gets a new one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct NodeId(pub u32);
 
@@ -18,7 +16,7 @@ pub struct NodeId(pub u32);
 pub struct NodeInfo {
     /// `metadata.name`.
     pub name: Arc<str>,
-    /// `metadata.uid`; the name where there is none.
+    /// `metadata.uid`; the name if missing.
     pub uid: Arc<str>,
     /// `metadata.labels`, sorted by key.
     pub labels: Vec<(Arc<str>, Arc<str>)>,
@@ -30,14 +28,13 @@ pub struct NodeInfo {
     pub allocatable: Resources,
     /// `status.allocatable.pods`.
     pub allowed_pods: i64,
-    /// `status.declaredFeatures`, as far as pods can need them.
+    /// `status.declaredFeatures`, limited to features that pods can require.
     pub declared_features: DeclaredFeatures,
-    /// `status.images`: each image's names and its size in bytes.
+    /// `status.images`: names and size in bytes.
     pub images: Vec<(Vec<Arc<str>>, i64)>,
-    /// What its drivers say of it; `None` where it has no CSINode. Not from the node itself: the code that holds the
-    /// objects of storage fills it in.
+    /// Data of the node's CSI drivers; `None` without a CSINode. Filled in from storage objects, not from the node.
     pub csi: Option<Arc<NodeCsi>>,
-    /// What it can reach of devices; `None` where that is nothing. Filled in as `csi` is, so that it is not written down with the node.
+    /// The devices that the node can reach; `None` without devices. Filled in like `csi`, so not serialised with the node.
     #[serde(skip)]
     pub devices: Option<Arc<NodeDevices>>,
 }

@@ -1,8 +1,4 @@
-//! The objects of all plugins that keep any: what the coordinator holds of them, and the order of Reserve and
-//! Unreserve.
-//!
-//! Knows: which plugin keeps which objects, and what each has reserved. Must not know: any plugin, or when anything is
-//! reserved or written.
+//! The objects of all plugins that keep any, and the order of Reserve and Unreserve.
 
 #[cfg(test)]
 mod tests;
@@ -22,7 +18,7 @@ use crate::{
     registry::Registry,
 };
 
-/// The objects of each plugin that keeps any, in the registry's order.
+/// The objects of each such plugin, in the registry's order.
 #[derive(Debug, Default)]
 pub struct Objects(Vec<Kept>);
 
@@ -32,36 +28,31 @@ struct Kept {
     cache: Box<dyn ObjectCache>,
 }
 
-/// What a plugin has planned to reserve for a pod on a node, or has reserved.
+/// A plugin's plan for a pod on a node, reserved or not.
 #[derive(Debug)]
 pub struct Reservation {
     /// The plugin's name.
     pub plugin: &'static str,
-    /// The place of its objects.
     place: usize,
     plan: Box<dyn Plan>,
 }
 
-// === impl Reservation ===
-
 impl Reservation {
-    /// The objects that it is about.
+    /// The objects of the plan.
     #[must_use]
     pub fn objects(&self) -> Vec<ObjectKey> {
         self.plan.objects()
     }
 
-    /// The objects that other pods of the group may have allocated too, see [`Plan::allocates`].
+    /// The objects that other pods of the group may allocate too; see [`Plan::allocates`].
     #[must_use]
     pub fn allocates(&self) -> Vec<ObjectKey> {
         self.plan.allocates()
     }
 }
 
-// === impl Objects ===
-
 impl Objects {
-    /// The objects of all plugins of a registry, none of which is known yet.
+    /// Empty caches for all plugins of a registry.
     #[must_use]
     pub fn of(registry: Registry) -> Self {
         Self(
@@ -72,17 +63,17 @@ impl Objects {
         )
     }
 
-    /// Takes an object as the API has it now. `None`: no plugin's objects change.
+    /// Takes an object from the API. `None`: no plugin's objects changed.
     pub fn apply(&mut self, object: &Object) -> Option<Changes> {
         self.change(|cache| cache.apply(object))
     }
 
-    /// An object is gone. `None`: it was not there.
+    /// Removes an object. `None`: unknown.
     pub fn delete(&mut self, key: &ObjectKey) -> Option<Changes> {
         self.change(|cache| cache.delete(key))
     }
 
-    /// A list of ResourceClaims begins (`None`), or is through up to a version.
+    /// A list of ResourceClaims begins (`None`) or is complete up to a version (`Some`).
     pub fn claims_listed(&mut self, version: Option<&str>) -> Changes {
         self.change(|cache| Some(cache.claims_listed(version))).unwrap_or_default()
     }
@@ -100,26 +91,25 @@ impl Objects {
         })
     }
 
-    /// Whether an object is there.
+    /// Whether an object is known.
     #[must_use]
     pub fn contains(&self, key: &ObjectKey) -> bool {
         self.0.iter().any(|kept| kept.cache.get(key).is_some())
     }
 
-    /// An object as it is now for the plugin that has reserved something, with what it assumes of it.
+    /// An object in its current state, with the assumptions of the reservation's plugin.
     #[must_use]
     pub fn get_for(&self, reservation: &Reservation, key: &ObjectKey) -> Option<Object> {
         self.0.get(reservation.place)?.cache.get(key)
     }
 
-    /// Changes whenever what [`Self::resolve`] says about a class may have changed; always 0 for a class that uses no
-    /// objects.
+    /// Changes whenever the result of [`Self::resolve`] may change for a class; always 0 for a class without objects.
     #[must_use]
     pub fn version(&self, class: &Class) -> u64 {
         if class.uses_objects() { self.concerned(class).map(|cache| cache.version()).sum() } else { 0 }
     }
 
-    /// Puts into the facts of a class what the objects say about it.
+    /// Adds the objects' facts to those of a class.
     pub fn resolve(&self, class: &Class, facts: &mut Facts) {
         if class.uses_objects() {
             self.concerned(class).for_each(|cache| cache.resolve(class, facts));
@@ -130,7 +120,7 @@ impl Objects {
         self.0.iter().map(|kept| &*kept.cache).filter(|cache| cache.concerns(class))
     }
 
-    /// A node with what the objects say about it.
+    /// A node with the objects' data.
     #[must_use]
     pub fn complete(&mut self, node: &Arc<NodeInfo>) -> Arc<NodeInfo> {
         let mut node = Arc::clone(node);
@@ -138,12 +128,12 @@ impl Objects {
         node
     }
 
-    /// A node is gone.
+    /// A node was removed.
     pub fn forget_node(&mut self, name: &str) {
         self.0.iter_mut().for_each(|kept| kept.cache.forget_node(name));
     }
 
-    /// The first PreEnqueue plugin of a profile that keeps a pod out because of objects, and what it says.
+    /// The first PreEnqueue plugin of a profile that gates a pod because of objects, and its message.
     #[must_use]
     pub fn gate(&self, profile: &Profile, pod: &PodInfo) -> Option<(&'static str, String)> {
         if !pod.class.uses_objects() {
@@ -155,8 +145,7 @@ impl Objects {
         })
     }
 
-    /// The class with no more of its pods' claims of devices than matters; itself where that is all. Of a pod that has its node
-    /// none matters.
+    /// The class with only the relevant device claims of its pods; the same class if all are relevant. A bound pod needs none.
     #[must_use]
     pub fn share(&self, class: &Arc<Class>, is_placed: bool) -> Arc<Class> {
         if class.devices.is_none() {
@@ -169,31 +158,28 @@ impl Objects {
         }
     }
 
-    /// PostFilter of a plugin that keeps objects, where a profile has it: what has to be written, and what it says.
+    /// PostFilter of a plugin with objects, if the profile enables it: its writes and its message.
     #[must_use]
     pub fn post_filter(&self, plugin: &str, pod: &PodInfo, unavailable: u64) -> Option<(Vec<Write>, &'static str)> {
         let kept = self.0.iter().find(|kept| kept.plugin == plugin)?;
         kept.cache.post_filter(pod, unavailable)
     }
 
-    /// Has each plugin take note of a pod that is on a node, or nominated to one, from now on. Gives the attachments of classes
-    /// that are known by that.
+    /// Registers a pod on a node, or nominated to one, with each plugin. Returns the attachments of affected classes.
     pub fn enter(&mut self, enter: impl Fn(&mut dyn ObjectCache) -> Attachments) -> Attachments {
         self.0.iter_mut().flat_map(|kept| enter(&mut *kept.cache)).collect()
     }
 
-    /// Has each plugin take note of a pod that is there no longer.
+    /// Removes a pod from each plugin.
     pub fn leave(&mut self, leave: impl Fn(&mut dyn ObjectCache)) {
         self.0.iter_mut().for_each(|kept| leave(&mut *kept.cache));
     }
 
-    /// What the Reserve plugins of a profile have to do for a pod on a node, in the profile's order; nothing is reserved
-    /// yet. Empty, and no plugin is asked, where the pod uses no objects.
+    /// The plans of the profile's Reserve plugins for a pod on a node, in the profile's order; reserves nothing. Empty if the pod uses no
+    /// objects. Source: `RunReservePluginsReserve`.
     ///
     /// # Errors
-    /// What the first plugin says that fails, in upstream's words.
-    ///
-    /// Source: `RunReservePluginsReserve`.
+    /// The error of the first plugin that fails, in kube-scheduler's format.
     pub fn plan(&self, pod: &PodInfo, node: &NodeInfo, profile: &Profile) -> Result<Vec<Reservation>, String> {
         let mut reservations = Vec::new();
         if !pod.class.uses_objects() {
@@ -209,25 +195,25 @@ impl Objects {
         Ok(reservations)
     }
 
-    /// Reserve. Those of one pod in their order. Gives the nodes that may have to be completed anew.
+    /// Reserve, in the order of the pod's plans. Returns the nodes that need [`Self::complete`] again.
     pub fn reserve(&mut self, reservation: &Reservation) -> BTreeSet<Arc<str>> {
         let kept = self.0.get_mut(reservation.place);
         kept.map(|kept| kept.cache.reserve(&*reservation.plan)).unwrap_or_default()
     }
 
-    /// Reserve for the length of an attempt at a group, see [`ObjectCache::reserve_tentatively`].
+    /// Reserve during an attempt at a group; see [`ObjectCache::reserve_tentatively`].
     pub fn reserve_tentatively(&mut self, reservation: &Reservation) -> BTreeSet<Arc<str>> {
         let kept = self.0.get_mut(reservation.place);
         kept.map(|kept| kept.cache.reserve_tentatively(&*reservation.plan)).unwrap_or_default()
     }
 
-    /// Unreserve, but for what was written. Those of one pod in reverse order. Gives what follows from it.
+    /// Unreserve, except written parts; in reverse order. Returns the effects.
     pub fn unreserve(&mut self, reservation: &Reservation, written: &Written) -> Undone {
         let kept = self.0.get_mut(reservation.place);
         kept.map(|kept| kept.cache.unreserve(&*reservation.plan, written)).unwrap_or_default()
     }
 
-    /// What PreBind has to write, and how long it may wait then, in milliseconds. `None`: the profile leaves it out.
+    /// The writes of PreBind, and the maximum wait afterwards in milliseconds. `None`: disabled in the profile.
     #[must_use]
     pub fn pre_bind(&self, reservation: &Reservation, profile: &Profile) -> Option<(Vec<Write>, u64)> {
         let kept = self.0.get(reservation.place)?;
@@ -235,10 +221,10 @@ impl Objects {
         runs.then(|| (kept.cache.writes(&*reservation.plan), kept.cache.timeout_ms(&profile.args)))
     }
 
-    /// Whether the API shows an object with the allocation of a reservation, see [`ObjectCache::is_allocated`].
+    /// Whether the API has an object with a reservation's allocation; see [`ObjectCache::is_allocated`].
     ///
     /// # Errors
-    /// The allocation is another one, or is gone.
+    /// The allocation differs or was removed.
     pub fn is_allocated(
         &self,
         reservation: &Reservation,
@@ -249,10 +235,10 @@ impl Objects {
         kept.map_or(Ok(true), |kept| kept.cache.is_allocated(&*reservation.plan, key, written))
     }
 
-    /// Whether all is there that PreBind waits for. `node` is `None` where it is gone.
+    /// Whether the condition of PreBind is met. `node` is `None` if it was removed.
     ///
     /// # Errors
-    /// It will not come to that: the pod has to be scheduled anew.
+    /// It cannot be met: the pod must be scheduled again.
     pub fn is_bound(
         &self,
         reservation: &Reservation,
@@ -263,20 +249,20 @@ impl Objects {
         kept.map_or(Ok(true), |kept| kept.cache.is_bound(&*reservation.plan, written, node))
     }
 
-    /// The devices of a reservation that is written, where PreBind waits for one of them.
+    /// The devices of a written reservation, if PreBind waits for one of them.
     #[must_use]
     pub fn awaited_devices(&self, reservation: &Reservation) -> Vec<AwaitedDevice> {
         let kept = self.0.get(reservation.place);
         kept.map(|kept| kept.cache.awaited_devices(&*reservation.plan)).unwrap_or_default()
     }
 
-    /// The error of a PreBind that has waited for too long.
+    /// The error of a PreBind after its maximum wait.
     #[must_use]
     pub fn timed_out(&self, reservation: &Reservation) -> String {
         self.0.get(reservation.place).map(|kept| kept.cache.timed_out(&*reservation.plan)).unwrap_or_default()
     }
 
-    /// What PreBind waits for.
+    /// The condition that PreBind waits for.
     #[must_use]
     pub fn awaited(&self, reservation: &Reservation) -> Option<Awaited> {
         self.0.get(reservation.place).map(|kept| kept.cache.awaited())

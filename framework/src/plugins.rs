@@ -1,6 +1,4 @@
-//! The one list of the plugins that are built in.
-//!
-//! Knows: their names. Must not know: what any of them does.
+//! Registry of the built-in plugins.
 
 use crate::{extension::Plugin, registry::Registry};
 
@@ -28,7 +26,7 @@ pub mod volume_restrictions;
 pub mod volume_zone;
 pub mod wakers;
 
-/// All of them, in the order of kube-scheduler's stock configuration.
+/// All built-in plugins, in the order of kube-scheduler's default configuration.
 const BUILT_IN: &[&dyn Plugin] = &[
     &scheduling_gates::SchedulingGates,
     &priority_sort::PrioritySort,
@@ -53,7 +51,7 @@ const BUILT_IN: &[&dyn Plugin] = &[
 ];
 
 impl Registry {
-    /// The plugins that are built in.
+    /// The built-in plugins.
     #[must_use]
     pub const fn built_in() -> Self {
         Self::of(BUILT_IN)

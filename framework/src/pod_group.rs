@@ -1,27 +1,23 @@
-//! Pod groups: how many of a group's pods have to be placed for any of them to be, and which pods may be in one group.
-//!
-//! Knows: the law of the plugin GangScheduling, and its words. Must not know: queues, nodes, or where pods are.
-//!
-//! Source: `plugins/gangscheduling` and `validatePodGroup` in `schedule_one_podgroup.go`.
+//! GangScheduling's rules for pod groups. Source: `plugins/gangscheduling` and `validatePodGroup` in `schedule_one_podgroup.go`.
 
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 use crate::{class::PodInfo, profile::Plugins};
 
-/// The plugin whose law this is.
+/// The plugin with these rules.
 pub const PLUGIN: &str = "GangScheduling";
 
-/// What upstream says of every member of a group that is not placed though a node was found for the member.
+/// kube-scheduler's message for members that have a feasible node while their group is not scheduled.
 pub const UNSCHEDULABLE: &str = "pod group is unschedulable";
 
-/// What upstream says of a group with fewer members than it has to have.
+/// kube-scheduler's message for a group with fewer members than required.
 const TOO_FEW_MEMBERS: &str = "waiting for minCount pods from a gang to appear in scheduling queue";
 
-/// A pod group, as far as scheduling reads it.
+/// A pod group with the fields that scheduling reads.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PodGroup {
-    /// `metadata.namespace`, which is that of its pods.
+    /// `metadata.namespace`, also that of its pods.
     pub namespace: Arc<str>,
     /// `metadata.name`.
     pub name: Arc<str>,
@@ -29,13 +25,13 @@ pub struct PodGroup {
     pub uid: Arc<str>,
     /// `metadata.generation`, for the condition's `observedGeneration`.
     pub generation: i64,
-    /// `spec.schedulingPolicy.gang.minCount`; `None` for the basic policy, which places each pod that fits.
+    /// `spec.schedulingPolicy.gang.minCount`; `None` for the basic policy, which schedules each pod that fits.
     pub min_count: Option<u32>,
-    /// `spec.priority`, 0 where absent; the pods have to have the same.
+    /// `spec.priority`, 0 where absent; the pods must have the same.
     pub priority: i32,
     /// Whether `spec.disruptionMode` is `all`: its pods are preempted together or not at all.
     pub disrupted_whole: bool,
-    /// What its `PodGroupInitiallyScheduled` condition says now.
+    /// The current `PodGroupInitiallyScheduled` condition.
     pub condition: Option<GroupCondition>,
 }
 
@@ -48,18 +44,18 @@ pub struct GroupCondition {
     pub reason: Arc<str>,
     /// The message.
     pub message: Arc<str>,
-    /// The generation that it is about.
+    /// The observed generation.
     pub observed_generation: i64,
 }
 
-/// What is known of a group's chances while its pods are tried one after the other.
+/// The feasibility of a group while its pods are tried one after the other.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Feasibility {
-    /// Enough pods have a place.
+    /// Enough pods have a node.
     Met,
-    /// The pods that are left may be enough.
+    /// The remaining pods may be enough.
     Wait,
-    /// Whatever becomes of the pods that are left, there are too few: this is why.
+    /// Even with all remaining pods there are too few; the reason.
     Never(String),
 }
 
@@ -70,7 +66,7 @@ impl PodGroup {
         format!("{}/{}", self.namespace, self.name)
     }
 
-    /// PreEnqueue: why none of its `members` pods may be tried yet, wherever they are.
+    /// PreEnqueue: the reason to gate a group with this number of members.
     #[must_use]
     pub fn gate(&self, plugins: &Plugins, members: usize) -> Option<&'static str> {
         let has = plugins.pre_enqueue.iter().any(|name| name == PLUGIN);
@@ -78,10 +74,10 @@ impl PodGroup {
         (members < min_count as usize).then_some(TOO_FEW_MEMBERS)
     }
 
-    /// PlacementFeasible: what follows from how many pods have a place and how many are left to be tried.
+    /// PlacementFeasible: the feasibility with these numbers of scheduled and remaining pods.
     #[must_use]
     pub fn feasibility(&self, plugins: &Plugins, scheduled: usize, remaining: usize) -> Feasibility {
-        // Upstream has the plugin take part here wherever the profile has it.
+        // kube-scheduler runs the plugin here if the profile has it at any point.
         let has = |names: &[String]| names.iter().any(|name| name == PLUGIN);
         if !has(&plugins.pre_enqueue) && !has(&plugins.permit) {
             return Feasibility::Met;
@@ -95,10 +91,10 @@ impl PodGroup {
         if scheduled < min_count { Feasibility::Wait } else { Feasibility::Met }
     }
 
-    /// Whether these pods may be placed together: first those that wait, then those that have a node.
+    /// Whether these pods may be scheduled together: pending pods first, then bound ones.
     ///
     /// # Errors
-    /// The first difference, in upstream's words.
+    /// The first difference, in kube-scheduler's format.
     pub fn validate<'a>(&self, pods: impl IntoIterator<Item = &'a PodInfo>) -> Result<(), String> {
         let (mut scheduler_name, mut never_preempts) = (None, None);
         for pod in pods {
@@ -130,7 +126,7 @@ impl PodGroup {
     }
 }
 
-/// What upstream says of a pod whose group is not there.
+/// kube-scheduler's message for a pod without an existing group.
 #[must_use]
 pub fn absent(name: &str) -> String {
     format!("waiting for pods's pod group {name:?} to appear in scheduling queue")

@@ -1,15 +1,9 @@
-//! The law of DefaultPreemption: which pods of lower priority a pod that fits nowhere may have taken away, and on which
-//! node that is done.
+//! DefaultPreemption: selects victims of lower priority for a pod without a feasible node, and the node to preempt on.
 //!
-//! The steps follow each other like this. [`why_ineligible`] tells whether the pod may preempt at all. The nodes that
-//! are refused with [`Code::Unschedulable`](crate::status::Code) are tried, one [`Trial`] each, in an order and up to a
-//! number that [`Shortlist`] knows: [`lay_out`] says which pods may go, [`DryRun::dry_run`] which of them must. What
-//! comes of it are [`Candidate`]s, of which [`pick_one`] takes one. [`words`] has what is told of it.
-//!
-//! Knows: the order of those steps. Must not know: how victims are evicted, who waits for that, or extenders.
-//!
-//! Where pod groups count, pods of a group that is disrupted as a whole are one victim, wherever they are: [`lay_out_units`]. Room for a whole group is
-//! sought on all nodes at once: [`group`].
+//! [`why_ineligible`] decides whether the pod may preempt. Nodes refused with [`Code::Unschedulable`](crate::status::Code) are tried, one
+//! [`Trial`] each, in the order of [`Shortlist`]. [`lay_out`] lists potential victims, [`DryRun::dry_run`] the necessary ones. [`pick_one`]
+//! selects a [`Candidate`]. [`words`] has the messages. With pod groups, a group that is disrupted as a whole is one victim:
+//! [`lay_out_units`]. Preemption for a whole group considers all nodes at once: [`group`].
 //!
 //! Source: `pkg/scheduler/framework/preemption` and `pkg/scheduler/framework/plugins/defaultpreemption`.
 

@@ -1,7 +1,4 @@
-//! A profile's plugins made ready for one class.
-//!
-//! Knows: how the extension points of a profile follow each other for one pod. Must not know: which nodes are asked,
-//! or where.
+//! The plugins of a profile, prepared for one class.
 
 mod attempt;
 pub mod parts;
@@ -27,14 +24,21 @@ use crate::{
 use scores::LocalScore;
 pub(crate) use scores::{Normalization, NormalizedScore, PlainScore, Scorer, ScorerPlace};
 
-/// The place of a filter in the profile's order, from 1; [`RESTRICTION`] comes before all of them, and scores that fail
-/// come after them.
+/// The index of a filter in the profile's order, from 1; [`RESTRICTION`] precedes all filters, scores that fail follow them.
 pub type Order = u16;
 
-/// The order of the node names that PreFilters left: nodes outside are refused before any filter runs.
+/// The order of the restriction by PreFilters: nodes with other names are refused before any filter runs.
 pub const RESTRICTION: Order = 0;
 
-/// What all plugins of a profile learned from one class.
+/// The plugins of a profile, prepared for one class: evaluates nodes for the pods of the class.
+///
+/// 1. [`Self::new`] runs PreFilter and PreScore. After [`Self::error`] or [`Self::refusal`] there is nothing to evaluate.
+/// 2. [`Self::begin`] at the start of each attempt resets the work limits.
+/// 3. [`Self::judge`] evaluates one node, [`Columns`](crate::evaluate::Columns) all nodes of a shard. If [`Self::is_wide`], these results
+///    are only node-local: [`View`](crate::select::View) applies the domain-level filters and scores to the counts of all shards.
+///
+/// Within the work limits, results depend only on profile, class, facts and snapshot. Prepare again if the profile, the class or the facts
+/// change, after [`Snapshot::compact`], which renumbers strings, and once a node has a string of [`Self::missing`].
 pub struct Prepared {
     error: Option<String>,
     failed_by: Option<&'static str>,
@@ -49,30 +53,25 @@ pub struct Prepared {
     scorers: Vec<Scorer>,
     keys: Vec<Symbol>,
     terms: Vec<PlacedTerm>,
-    /// The labels of what is counted on each node by itself, plugin after plugin.
     locals: Vec<Symbol>,
-    /// How many plugins are domain-level.
     domain_plugins: usize,
     parts: parts::Parts,
     missing: Missing,
 }
 
-/// A term of a domain-level plugin, with its place among all of them.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PlacedTerm {
     /// The plugin: domain-level filters first, then domain-level scores.
     pub(crate) plugin: usize,
-    /// The term's number in its plugin.
     pub(crate) number: u16,
-    /// The place of its key among the keys in play.
     pub(crate) key: usize,
     pub(crate) spec: Term,
 }
 
-/// A PreFilter refused the class whatever the nodes are.
+/// The refusal of a class by PreFilter, independent of the nodes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClassRefusal {
-    /// The reason; it stands in the message without a count.
+    /// The reason, which has no count in the message.
     pub message: String,
     /// The plugins that refused.
     pub plugins: Vec<&'static str>,
@@ -87,25 +86,25 @@ pub(crate) struct PreparedFilter {
     pub(crate) plugin: &'static str,
     pub(crate) order: Order,
     pub(crate) filter: Filter,
-    /// For a domain-level one: the place of its first term among all.
+    /// For a domain-level filter: the index of its first term.
     pub(crate) first_term: usize,
 }
 
-/// What [`Prepared::judge`] says of one node.
+/// The result of [`Prepared::judge`] for one node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NodeResult {
-    /// The first filter that refused, and how.
+    /// The first filter that refused, and its refusal.
     Refused(Order, Refusal),
-    /// Feasible as far as one node tells.
+    /// All node-local filters passed.
     Feasible(Feasible),
 }
 
-/// What a node-local evaluation knows of a feasible node.
+/// The node-local result of a feasible node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Feasible {
     /// Weighted sum of the scores that need no normalising.
     pub base: i64,
-    /// Raw scores of the node-local plugins that normalise and the locals of domain-level ones, in the profile's order.
+    /// Raw scores of the node-local plugins that normalise, and locals of domain-level ones, in the profile's order.
     pub raws: SmallVec<[i64; 4]>,
     /// The node's domains for the keys in play.
     pub domains: Vec<Domain>,
@@ -122,11 +121,8 @@ impl std::fmt::Debug for Prepared {
     }
 }
 
-// === impl Prepared ===
-
 impl Prepared {
-    /// Runs PreFilter and PreScore of every plugin of the profile that `registry` has, in the profile's order. Plugins
-    /// that it lacks are passed over.
+    /// Runs PreFilter and PreScore of the profile's plugins in `registry`, in the profile's order. Skips plugins that `registry` lacks.
     #[must_use]
     pub fn new(registry: Registry, profile: &Profile, class: &Class, facts: &Facts, nodes: &Snapshot) -> Self {
         let (table, taint_sets) = nodes.tables();
@@ -162,68 +158,66 @@ impl Prepared {
         prepared
     }
 
-    /// The strings that the class asks for and no node had. Once a node has one of them, the class has to be prepared anew.
+    /// The strings that the class names and no node had. Once a node has one of them, the class must be prepared again.
     #[must_use]
     pub const fn missing(&self) -> &Missing {
         &self.missing
     }
 
-    /// How many label keys its plugins count over.
+    /// The number of label keys that its plugins count over.
     #[must_use]
     pub const fn keys_len(&self) -> usize {
         self.keys.len()
     }
 
-    /// Why the class cannot be judged, if so. Says nothing about the nodes.
+    /// The error of a PreFilter; then the nodes were not evaluated.
     #[must_use]
     pub fn error(&self) -> Option<&str> {
         self.error.as_deref()
     }
 
-    /// The plugins that have a part in judging the class.
+    /// The plugins that take part in evaluating the class.
     #[must_use]
     pub const fn parts(&self) -> parts::Parts {
         self.parts
     }
 
-    /// The plugin whose PreFilter could not judge the class.
+    /// The plugin with the failed PreFilter.
     #[must_use]
     pub const fn failed_by(&self) -> Option<&'static str> {
         self.failed_by
     }
 
-    /// Why no node can do, if a PreFilter said so.
+    /// The reason why no node is feasible, from a PreFilter.
     #[must_use]
     pub const fn refusal(&self) -> Option<&ClassRefusal> {
         self.refusal.as_ref()
     }
 
-    /// The one plugin whose PreFilter refused the class; `None` where none did, or where several left no node between
-    /// them, of which upstream names none.
+    /// The plugin that refused the class in PreFilter; `None` if none did, or several together, of which kube-scheduler names none.
     #[must_use]
     pub const fn refused_by(&self) -> Option<&'static str> {
         self.refused_by
     }
 
-    /// The plugin after whose PreFilter no other was asked, because no node was left; `None`: all were asked, or one failed.
+    /// The plugin after which no PreFilter ran, because no node was left; `None` if all ran, or one failed.
     #[must_use]
     pub const fn ended_by(&self) -> Option<&'static str> {
         self.ended_by
     }
 
-    /// Why feasible nodes cannot be scored, if so.
+    /// The error that prevents scoring of feasible nodes.
     #[must_use]
     pub fn score_error(&self) -> Option<&str> {
         self.score_error.as_deref()
     }
 
-    /// The plugins that left only some node names, if any did: they had a part in every refusal.
+    /// The plugins that restricted the node names, which take part in every refusal.
     #[must_use]
     pub fn restricting(&self) -> &[&'static str] {
         self.restriction.as_ref().map_or(&[], |restriction| &restriction.plugins)
     }
 
-    /// The label keys whose domains tell strata apart.
     pub(crate) fn keys(&self) -> &[Symbol] {
         &self.keys
     }
@@ -232,12 +226,10 @@ impl Prepared {
         &self.filters
     }
 
-    /// Everything that is counted over domains, plugin after plugin.
     pub(crate) fn terms(&self) -> &[PlacedTerm] {
         &self.terms
     }
 
-    /// The place of a domain-level plugin's first term.
     pub(crate) fn first_term(&self, plugin: usize) -> Option<usize> {
         let filters = self.filters.iter().filter_map(|prepared| match &prepared.filter {
             Filter::Domain(_) => Some(prepared.first_term),
@@ -250,7 +242,6 @@ impl Prepared {
         filters.chain(scores).nth(plugin)
     }
 
-    /// The domain-level plugins: filters first.
     pub(crate) fn domain_plugins(&self) -> impl Iterator<Item = &dyn Domains> {
         let filters = self.filters.iter().filter_map(|prepared| match &prepared.filter {
             Filter::Domain(filter) => Some(filter.as_ref() as &dyn Domains),
@@ -263,13 +254,13 @@ impl Prepared {
         filters.chain(scores)
     }
 
-    /// Whether counts over domains take part, so that what one node holds moves the verdict on others.
+    /// Whether plugins count over domains, so that pods on one node affect the results of others.
     #[must_use]
     pub const fn is_wide(&self) -> bool {
         self.domain_plugins > 0
     }
 
-    /// Whether a domain-level filter stands before a place in the profile's order.
+    /// Whether a domain-level filter precedes this index in the profile's order.
     pub(crate) fn is_judged_before(&self, order: Order) -> bool {
         let wide = |prepared: &PreparedFilter| matches!(prepared.filter, Filter::Domain(_));
         self.filters.iter().any(|prepared| prepared.order < order && wide(prepared))
@@ -286,8 +277,7 @@ impl Prepared {
         Ok(())
     }
 
-    /// What one pod of a class adds to every term, and to what is counted on its node itself: terms of all plugins
-    /// first, then locals.
+    /// The additions of one pod of a class to every term and local: terms of all plugins first, then locals.
     #[must_use]
     pub fn amounts(&self, class: &Class) -> Amounts {
         let mut all = Amounts::new();
@@ -305,7 +295,7 @@ impl Prepared {
         all
     }
 
-    /// The classes that [`Self::amounts`] may be anything but empty for.
+    /// The classes for which [`Self::amounts`] may not be empty.
     pub(crate) fn interest(&self) -> Interest {
         let mut all = Interest::default();
         self.domain_plugins().for_each(|plugin| all.join(plugin.interest()));
@@ -320,17 +310,14 @@ impl Prepared {
         &self.normalized
     }
 
-    /// The plugins that score the class, in the profile's order.
     pub(crate) fn scorers(&self) -> &[Scorer] {
         &self.scorers
     }
 
-    /// Whether the names that PreFilters left include the node at a position.
     pub(crate) fn admits_name(&self, nodes: &Snapshot, slot: Slot) -> bool {
         self.restriction.as_ref().is_none_or(|restriction| restriction.names.binary_search(&nodes.name(slot)).is_ok())
     }
 
-    /// Whether PreFilters left the same node names to both.
     pub(crate) fn has_same_names(&self, other: &Self) -> bool {
         let names = |prepared: &Self| prepared.restriction.as_ref().map(|restriction| restriction.names.clone());
         names(self) == names(other)
@@ -340,7 +327,7 @@ impl Prepared {
         self.restriction.is_some()
     }
 
-    /// Judges and scores the node at a position, as far as one node tells.
+    /// Runs the node-local filters and scores for the node at a position.
     #[must_use]
     pub fn judge(&self, nodes: &Snapshot, slot: Slot) -> NodeResult {
         let mut matches = Matches::default();
@@ -350,7 +337,7 @@ impl Prepared {
         self.judge_with(nodes, slot, &matches)
     }
 
-    /// As [`Self::judge`], with what classes add looked up where it is known already.
+    /// As [`Self::judge`], with refreshed `matches`, so that additions of classes are only looked up.
     #[must_use]
     pub fn judge_with(&self, nodes: &Snapshot, slot: Slot, matches: &Matches) -> NodeResult {
         if !self.admits_name(nodes, slot) {
@@ -388,7 +375,7 @@ impl Prepared {
         NodeResult::Feasible(Feasible { base, raws, domains: self.domains(nodes, slot) })
     }
 
-    /// The first filter that needs one node alone and refuses the one at a position, whatever names PreFilters left.
+    /// The first node-local filter that refuses the node at a position, ignoring the restriction of node names.
     pub(crate) fn refused_locally(&self, nodes: &Snapshot, slot: Slot) -> Option<(Order, Refusal)> {
         self.filters.iter().find_map(|prepared| match &prepared.filter {
             Filter::Node(filter) => filter.filter(nodes, slot).err().map(|refusal| (prepared.order, refusal)),
@@ -396,7 +383,7 @@ impl Prepared {
         })
     }
 
-    /// As [`Self::refused_locally`], with so much more being counted over the whole cluster, filter by filter.
+    /// As [`Self::refused_locally`], with each filter's cluster-wide count changed by a shift.
     pub(crate) fn refused_shifted(&self, nodes: &Snapshot, slot: Slot, shifts: &[i64]) -> Option<(Order, Refusal)> {
         self.filters.iter().zip(shifts).find_map(|(prepared, &shift)| match &prepared.filter {
             Filter::Node(filter) if shift == 0 => {
@@ -409,7 +396,7 @@ impl Prepared {
         })
     }
 
-    /// What is counted on the node at a position itself; -1 where it lacks the label.
+    /// The node-local count of the node at a position; -1 if it lacks the label.
     pub(crate) fn local(&self, nodes: &Snapshot, slot: Slot, local: usize, matches: &Matches) -> i64 {
         if nodes.label(self.locals[local], slot) == Symbol::NONE {
             return -1;
@@ -422,24 +409,21 @@ impl Prepared {
         nodes.tenants(slot).iter().map(of).sum()
     }
 
-    /// The labels of what is counted on each node by itself.
     pub(crate) fn locals(&self) -> &[Symbol] {
         &self.locals
     }
 
-    /// The domains of the node at a position, for the keys in play.
     pub(crate) fn domains(&self, nodes: &Snapshot, slot: Slot) -> Vec<Domain> {
         self.keys.iter().map(|&key| domain(nodes, nodes.label(key, slot))).collect()
     }
 
-    /// The name of the filter at a place in the order; `None` for [`RESTRICTION`] and places that are not prepared.
+    /// The name of the filter at an index; `None` for [`RESTRICTION`] and unknown indexes.
     #[must_use]
     pub fn plugin(&self, order: Order) -> Option<&'static str> {
         let filter = self.filters.iter().find(|filter| filter.order == order).map(|filter| filter.plugin);
         filter.or_else(|| self.local_scores().find(|score| score.order == order).map(|score| score.plugin))
     }
 
-    /// Whether one node alone can be refused at a place in the order.
     pub(crate) fn can_refuse(&self, order: Order) -> bool {
         let by = |filter: &PreparedFilter| filter.order == order && matches!(filter.filter, Filter::Node(_));
         let fails = |score: LocalScore<'_>| score.order == order && score.score.fallible().is_some();
@@ -447,16 +431,16 @@ impl Prepared {
         if order == RESTRICTION { self.is_restricted() } else { is_one() }
     }
 
-    /// The message for nodes without a verdict: that of the PreFilters that left only some names.
+    /// The message for nodes without a result: that of the PreFilters that restrict node names.
     pub(crate) fn reasons_unnamed(&self) -> Vec<String> {
         if self.is_restricted() { self.reasons(RESTRICTION, 0) } else { Vec::new() }
     }
 
-    /// The words for a refusal.
+    /// The messages of a refusal.
     #[must_use]
     pub fn reasons(&self, order: Order, detail: u64) -> Vec<String> {
         if order == RESTRICTION {
-            // The detail is the place of a filter that is named besides, if any: see `View::lay_over`.
+            // The detail is the index of a further filter to name, or 0: see `View::lay_over`.
             let besides = Order::try_from(detail).ok().and_then(|order| self.plugin(order));
             let mut plugins: Vec<&str> = self.restricting().iter().copied().chain(besides).collect();
             plugins.sort_unstable();
@@ -474,7 +458,6 @@ impl Prepared {
     }
 }
 
-/// The text of a label's value as a domain.
 pub(crate) fn domain(nodes: &Snapshot, value: Symbol) -> Domain {
     (value != Symbol::NONE).then(|| nodes.symbols.text(value).into())
 }

@@ -1,8 +1,4 @@
-//! A profile that cannot be wrong: the plugins of each extension point in the order they run, their weights, their
-//! arguments.
-//!
-//! Knows: what a configuration comes to once it is merged, expanded and validated. Must not know: YAML, positions in
-//! files, or what any plugin does with its arguments.
+//! A valid profile: the plugins of each extension point in order, their weights and arguments.
 
 mod args;
 pub mod duration;
@@ -15,21 +11,18 @@ use serde::{Deserialize, Serialize};
 pub use args::*;
 pub use own_args::{ArgsError, ArgsStep, NoArgs, read_args};
 
-/// The plugins of one `schedulerName`, ready to run.
-///
-/// Source: kube-scheduler's `framework.NewFramework` after `mergePluginSet` and `expandMultiPointPlugins`.
+/// The plugins of one `schedulerName`. Source: `framework.NewFramework` after `mergePluginSet` and `expandMultiPointPlugins`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Profile {
-    /// The name that pods ask for in `spec.schedulerName`.
+    /// The `spec.schedulerName` of its pods.
     pub scheduler_name: Arc<str>,
-    /// 0 to 100 as it was written; `None` when it was not, and the configuration's own counts. Every node is scored
-    /// whatever it says.
+    /// 0 to 100 as configured; `None` if unset, then the value of the configuration applies. Every node is scored regardless.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub percentage_of_nodes_to_score: Option<i32>,
-    /// Which plugins run where.
+    /// The plugins of each extension point.
     pub plugins: Plugins,
-    /// The arguments of the plugins that have any.
+    /// The plugins' arguments.
     pub args: Args,
 }
 
@@ -37,54 +30,52 @@ pub struct Profile {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Plugins {
-    /// Judges whether a pod may enter the active queue.
+    /// May gate a pod before the active queue.
     pub pre_enqueue: Vec<String>,
     /// Orders the active queue; exactly one.
     pub queue_sort: Vec<String>,
-    /// Reads the pod once before any node is looked at.
+    /// Runs once per pod before nodes are filtered.
     pub pre_filter: Vec<String>,
-    /// Judges one node; the first that refuses is named in the diagnosis.
+    /// Filters one node; the diagnosis names the first that refuses.
     pub filter: Vec<String>,
-    /// Runs when no node is left.
+    /// Runs if no node is feasible.
     pub post_filter: Vec<String>,
-    /// Reads the pod once before any node is scored.
+    /// Runs once per pod before nodes are scored.
     pub pre_score: Vec<String>,
     /// Scores one node, with the weight of the plugin.
     pub score: Vec<WeightedPlugin>,
-    /// Holds what a placement will use.
+    /// Reserves resources for a placement.
     pub reserve: Vec<String>,
     /// May delay or refuse a binding.
     pub permit: Vec<String>,
-    /// Prepares what the pod needs before the bind.
+    /// Prepares the pod's resources before the bind.
     pub pre_bind: Vec<String>,
     /// Binds; at least one.
     pub bind: Vec<String>,
-    /// Is told of a bind.
+    /// Runs after the bind.
     pub post_bind: Vec<String>,
-    /// Proposes where a pod group could go; at most one.
+    /// Proposes placements for a pod group; at most one.
     #[serde(default)]
     pub placement_generate: Vec<String>,
-    /// Scores where a pod group could go, with the weight of the plugin.
+    /// Scores placements of a pod group, with the weight of the plugin.
     #[serde(default)]
     pub placement_score: Vec<WeightedPlugin>,
-    /// Runs when a pod group finds no place.
+    /// Runs if a pod group has no placement.
     #[serde(default)]
     pub pod_group_post_filter: Vec<String>,
 }
 
-/// A score plugin and how much its normalised score counts.
+/// A score plugin and its weight.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WeightedPlugin {
     /// The plugin's name.
     pub name: String,
-    /// Never 0, and at least 1 in a configuration that is accepted; a normalised score of 0..=100 is multiplied by it.
+    /// Never 0, at least 1 in a valid configuration; the factor of a normalised score of 0..=100.
     pub weight: i64,
 }
 
-// === impl Plugins ===
-
 impl Plugins {
-    /// Each plugin that runs at any extension point, as often as it runs.
+    /// The plugin of each enabled extension point; repeats plugins that run at several.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         let Self {
             pre_enqueue,

@@ -1,23 +1,17 @@
-//! Kubernetes quantities, parsed exactly.
-//!
-//! Knows: the grammar of `resource.Quantity` and its rounding. Must not know: which resource a quantity belongs to.
+//! Kubernetes quantities, parsed exactly: the grammar and rounding of `resource.Quantity`.
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-/// One unit, counted in the smallest part a quantity can hold (nano).
 const NANO: i128 = 1_000_000_000;
 
-/// What `resource.Quantity` caps at: 2^63 - 1 whole units.
+/// The cap of `resource.Quantity`: 2^63 - 1 whole units.
 const MAX_NANO: i128 = i64::MAX as i128 * NANO;
 
-/// How much of a text that is no quantity is shown.
 const SHOWN: usize = 64;
 
-/// An exact amount in nano units; no float takes part.
-///
-/// Source: `k8s.io/apimachinery/pkg/api/resource.ParseQuantity`: precision beyond nano rounds away from zero, amounts
-/// beyond 2^63 - 1 are capped.
+/// An exact amount in nano units, without floats. Source: `k8s.io/apimachinery/pkg/api/resource.ParseQuantity`: precision beyond nano
+/// rounds away from zero, amounts beyond 2^63 - 1 are capped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 pub struct Quantity(i128);
 
@@ -36,16 +30,15 @@ impl Quantity {
         Self(units as i128 * NANO)
     }
 
-    /// Reads `<sign><digits>[.<digits>][suffix]` with a binary (Ki..Ei), decimal (n u m k M G T P E) or exponent (e3)
-    /// suffix. Of any length, as the API server takes it, and in time that grows with it. No digits are 0.
+    /// Parses `<sign><digits>[.<digits>][suffix]` with a binary (Ki..Ei), decimal (n u m k M G T P E) or exponent (e3) suffix, in linear
+    /// time. Like the API server it accepts any length, and reads no digits as 0.
     ///
     /// # Errors
-    /// Names the text and what is wrong with it.
+    /// The text and its problem.
     pub fn parse(text: &str) -> Result<Self, QuantityError> {
         Self::nano_of(text, MAX_NANO).map(Self)
     }
 
-    /// The nano amount of a text, capped at another limit.
     pub(crate) fn nano_of(text: &str, cap: i128) -> Result<i128, QuantityError> {
         parse_nano(text, cap).map_err(|reason| QuantityError { text: text.chars().take(SHOWN).collect(), reason })
     }
@@ -62,7 +55,7 @@ impl Quantity {
         ceil_div(self.0, NANO / 1000)
     }
 
-    /// The exact sum, capped as a quantity is.
+    /// The exact sum, capped.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
         Self((self.0 + other.0).clamp(-MAX_NANO, MAX_NANO))
@@ -80,7 +73,6 @@ fn ceil_div(value: i128, by: i128) -> i64 {
     i64::try_from(quotient).unwrap_or(if quotient < 0 { i64::MIN } else { i64::MAX })
 }
 
-/// The nano amount of `text`, or what is wrong with it.
 fn parse_nano(text: &str, cap: i128) -> Result<i128, &'static str> {
     if text.is_empty() {
         return Err("it is empty");
@@ -101,7 +93,6 @@ fn parse_nano(text: &str, cap: i128) -> Result<i128, &'static str> {
     Ok(if negative { -nano } else { nano })
 }
 
-/// What a suffix multiplies by: 2^binary * 10^decimal.
 struct Factor {
     binary: u32,
     decimal: i64,
@@ -134,18 +125,16 @@ fn factor(suffix: &str) -> Result<Factor, &'static str> {
 fn exponent_factor(suffix: &str) -> Result<Factor, &'static str> {
     let digits = suffix.strip_prefix(['e', 'E']).ok_or("its suffix is unknown")?;
     let decimal: i64 = digits.parse().map_err(|_| "its exponent is not a number")?;
-    // Upstream takes the low 32 bits.
+    // kube-scheduler takes the low 32 bits.
     Ok(Factor { binary: 0, decimal: i64::from(decimal as i32) })
 }
 
-/// `whole.fraction * factor` in nano, rounded up, capped.
-///
-/// Digits are taken one by one into an `i128` that is kept below the cap, so no input overflows it.
+/// `whole.fraction * factor` in nano, rounded up, capped. The digits go into an `i128` that stays below the cap, so none overflows.
 fn scale(whole: &str, fraction: &str, factor: Factor, cap: i128) -> i128 {
     let mut mantissa: i128 = 0;
     let mut exponent = factor.decimal + 9;
     let mut sticky = false;
-    // Any number of digits does not fit in an i128: 36 significant ones are kept, of the rest only whether any was not zero.
+    // An i128 holds 36 significant digits; of the others, only whether any is not zero matters.
     let mut significant = 0;
     for (index, digit) in whole.bytes().chain(fraction.bytes()).enumerate() {
         let after_point = index >= whole.len();
@@ -159,7 +148,7 @@ fn scale(whole: &str, fraction: &str, factor: Factor, cap: i128) -> i128 {
         }
     }
     for _ in 0..factor.binary {
-        // Doubling a mantissa of 36 digits could overflow: trade a decimal digit for room when it gets close.
+        // Doubling a mantissa of 36 digits could overflow: drop a decimal digit first.
         if mantissa > i128::MAX / 4 {
             sticky |= mantissa % 10 != 0;
             mantissa /= 10;
@@ -248,7 +237,7 @@ mod tests {
 
     #[test]
     fn what_upstream_reads_is_read_however_odd() {
-        // Source: `parseQuantityString`, which takes no digits for 0, and `suffixer.interpret`, which cuts exponents to 32 bits.
+        // Source: `parseQuantityString`, which reads no digits as 0, and `suffixer.interpret`, which cuts exponents to 32 bits.
         for (text, milli, units) in [("-", 0, 0), ("+", 0, 0), (".", 0, 0), ("m", 0, 0), ("1.", 1_000, 1)] {
             check(text, milli, units);
         }

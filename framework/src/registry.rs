@@ -1,7 +1,4 @@
-//! The registry: which plugins there are, found by name or number.
-//!
-//! Knows: that plugins have names and an order. Must not know: any plugin. Those that are built in are listed in
-//! [`crate::plugins`].
+//! The registry: all plugins, by name or index. [`crate::plugins`] lists the built-in ones.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -11,11 +8,10 @@ use crate::{
     profile::{Plugins, Profile},
 };
 
-/// The plugins that profiles may name, in an order that stays.
+/// The plugins that profiles may name, in a fixed order.
 ///
-/// The list is `'static`, also where [`Self::with`] makes it: a process has one registry from its start to its end, so
-/// that what a reference count could free is never to be freed. In return a copy costs two words and no atomic
-/// operation, and what is prepared for a class keeps plugins and their names without a lifetime or a clone.
+/// The list is `'static`, even if [`Self::with`] creates it: a process keeps one registry until it exits, so there is nothing to free. A
+/// copy costs two words and no atomic operation, and prepared classes hold plugins and their names without lifetimes or clones.
 #[derive(Debug, Clone, Copy)]
 pub struct Registry {
     fixed: &'static [&'static dyn Plugin],
@@ -27,12 +23,12 @@ pub struct Registry {
 #[error("there are two plugins with the name {0:?}")]
 pub struct NameTaken(pub &'static str);
 
-/// How the plugins of a coordinator and of a worker differ.
+/// The difference between the plugins of a coordinator and a worker.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Difference {
-    /// Those of the coordinator that the worker lacks, sorted.
+    /// Plugins that only the coordinator has, sorted.
     pub missing: Vec<String>,
-    /// Those of the worker that the coordinator lacks, sorted.
+    /// Plugins that only the worker has, sorted.
     pub further: Vec<String>,
 }
 
@@ -51,31 +47,29 @@ impl std::fmt::Debug for dyn Plugin {
     }
 }
 
-// === impl Registry ===
-
 impl Registry {
-    /// These plugins and no others. Of two with the same name the second is never found.
+    /// Exactly these plugins. Of two with the same name, the second is never found.
     #[must_use]
     pub const fn of(plugins: &'static [&'static dyn Plugin]) -> Self {
         Self { fixed: plugins, modules: None }
     }
 
-    /// And those that profiles name as modules.
+    /// Adds the module plugins that profiles name.
     #[must_use]
     pub const fn and(self, modules: &'static dyn Modules) -> Self {
         Self { modules: Some(modules), ..self }
     }
 
-    /// What holds the plugins that profiles name as modules; `None` where this process runs none.
+    /// The module plugins; `None` if this process runs no modules.
     #[must_use]
     pub const fn modules(self) -> Option<&'static dyn Modules> {
         self.modules
     }
 
-    /// These plugins as well, after those that are there. They stay in memory until the process ends.
+    /// Adds plugins after the existing ones. They stay in memory until the process exits.
     ///
     /// # Errors
-    /// The first name that is taken already.
+    /// The first duplicate name.
     pub fn with(self, further: impl IntoIterator<Item = Box<dyn Plugin>>) -> Result<Self, NameTaken> {
         let mut plugins = self.fixed.to_vec();
         for plugin in further {
@@ -88,26 +82,26 @@ impl Registry {
         Ok(Self { fixed: plugins.leak(), ..self })
     }
 
-    /// The plugin of a name.
+    /// The plugin with this name.
     #[must_use]
     pub fn find(self, name: &str) -> Option<&'static dyn Plugin> {
         let fixed = self.fixed.iter().copied().find(|plugin| plugin.name() == name);
         fixed.or_else(|| self.modules?.find(name))
     }
 
-    /// The place of the plugin of a name, from 0.
+    /// The index of the plugin with this name.
     #[must_use]
     pub fn number(self, name: &str) -> Option<usize> {
         self.iter().position(|plugin| plugin.name() == name)
     }
 
-    /// The names of all plugins but modules, in order, and of what runs modules, as a worker says them.
+    /// The names of all plugins except modules, in order, and of the module engine, as a worker reports them.
     #[must_use]
     pub fn names(self) -> Vec<Arc<str>> {
         self.said().map(Into::into).collect()
     }
 
-    /// All plugins but modules, in order.
+    /// All plugins except modules, in order.
     pub fn compiled_in(self) -> impl Iterator<Item = &'static dyn Plugin> {
         self.fixed.iter().copied()
     }
@@ -116,7 +110,7 @@ impl Registry {
         self.compiled_in().map(Plugin::name).chain(self.modules.map(|modules| modules.engine()))
     }
 
-    /// Where the plugins of a worker differ from these; `None` where they are the same, in any order.
+    /// The difference between these plugins and a worker's; `None` if they are equal in any order.
     #[must_use]
     pub fn difference(self, worker: &[Arc<str>]) -> Option<Difference> {
         let of_worker: BTreeSet<&str> = worker.iter().map(|name| &**name).collect();
@@ -127,7 +121,7 @@ impl Registry {
         (!missing.is_empty() || !further.is_empty()).then_some(Difference { missing, further })
     }
 
-    /// The first plugin that a profile judges or scores nodes with and that is not here.
+    /// The first Filter or Score plugin of a profile that is missing here.
     #[must_use]
     pub fn lacking(self, profile: &Profile) -> Option<&str> {
         let Plugins { pre_filter, filter, pre_score, score, .. } = &profile.plugins;
@@ -136,15 +130,14 @@ impl Registry {
         judging.map(String::as_str).find(|name| self.find(name).is_none())
     }
 
-    /// All plugins, in order; modules come last.
+    /// All plugins, in order; modules last.
     pub fn iter(self) -> impl Iterator<Item = &'static dyn Plugin> {
         self.fixed.iter().copied().chain(self.modules.map(|modules| modules.plugins()).unwrap_or_default())
     }
 }
 
-/// What the plugins of any of these profiles read of pods, sorted, each once: what
-/// [`PodInfo::showing`](crate::class::PodInfo::showing) is to show. The pods of all profiles and of other schedulers show
-/// the same, since plugins also count the pods that stand on nodes.
+/// The pod fields that plugins of any profile read, sorted and unique, for [`PodInfo::showing`](crate::class::PodInfo::showing). All pods
+/// have the same fields, also those of other schedulers, because plugins count existing pods too.
 #[must_use]
 pub fn pod_fields(registry: Registry, profiles: &[Profile]) -> Vec<PodField> {
     let of_profile = |profile: &Profile| {

@@ -1,6 +1,4 @@
-//! A shard and all that is computed from it: what a worker is, apart from its threads and its wire.
-//!
-//! Knows: how each command changes the shard and which reply it earns. Must not know: streams, or other shards.
+//! A shard and its evaluations: a worker without threads and transport.
 
 use std::sync::Arc;
 
@@ -23,11 +21,10 @@ use crate::{
     snapshot::Snapshot,
 };
 
-/// The bytes that columns of all classes may take unless another bound is set. A position costs [`Columns`] 16 bytes,
-/// so at 5,000 nodes 838 classes stay warm, and at 1,000,000 nodes over 4 workers still 16.
+/// The default limit for columns, in bytes. A position costs [`Columns`] 16 bytes: 838 classes fit at 5,000 nodes, 16 at 1,000,000 nodes
+/// over 4 workers.
 const COLUMNS_BYTES: usize = 64 << 20;
 
-/// The bytes of one position of [`Columns`].
 const POSITION_BYTES: usize = 16;
 
 /// One shard.
@@ -47,7 +44,6 @@ pub struct Replica {
     stats: Stats,
 }
 
-/// A class with its columns.
 #[derive(Debug)]
 struct Warm {
     facts: Arc<Facts>,
@@ -56,27 +52,25 @@ struct Warm {
     used: u64,
 }
 
-/// What a replica has done so far, for metrics.
+/// Statistics of a replica, for metrics.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Stats {
     /// Evaluations answered.
     pub evaluations: u64,
-    /// Nodes judged for them: those that changed since the class was asked for last.
+    /// Nodes evaluated for them: those that changed since the class's last evaluation.
     pub nodes_judged: u64,
     /// Nodes on which preemption was tried.
     pub trials: u64,
-    /// Commands dropped because they came from an older leader.
+    /// Commands of an older leader, which are ignored.
     pub stale: u64,
-    /// Changes that named a node or class that is not here. Always 0 unless the leader is wrong.
+    /// Changes with an unknown node or class. 0 unless the leader has a bug.
     pub unknown: u64,
-    /// Columns given up to make room.
+    /// Columns evicted to free memory.
     pub evicted: u64,
 }
 
-// === impl Replica ===
-
 impl Replica {
-    /// An empty shard that knows these plugins.
+    /// An empty shard with these plugins.
     #[must_use]
     pub fn new(registry: Registry) -> Self {
         Self {
@@ -95,19 +89,19 @@ impl Replica {
         }
     }
 
-    /// As it is, but with this many bytes for the columns of all classes. One class always has room.
+    /// Sets the limit for the columns of all classes, in bytes. One class always fits.
     #[must_use]
     pub const fn with_room(mut self, bytes: usize) -> Self {
         self.room = bytes;
         self
     }
 
-    /// Does what it is told and says what there is to say about it. Words of an older leader are dropped.
+    /// Executes a command and returns the reply. Ignores commands of an older leader.
     pub fn apply(&mut self, word: ToWorker) -> Option<FromWorker> {
         self.apply_timed(word, &mut ())
     }
 
-    /// As [`Self::apply`], with a timer of the plugins of an evaluation.
+    /// As [`Self::apply`], and times the plugins of an evaluation.
     pub fn apply_timed(&mut self, word: ToWorker, laps: &mut impl Laps) -> Option<FromWorker> {
         if word.epoch < self.epoch {
             self.stats.stale += 1;
@@ -130,7 +124,7 @@ impl Replica {
                 self.change(changes);
                 last.then(|| self.applied())
             }
-            // Whoever has threads puts modules together, before the configuration comes that names them.
+            // The owner of the threads assembles modules before it applies the configuration that names them.
             Command::Module { .. } => None,
             Command::Delta { changes } => {
                 self.change(changes);
@@ -175,13 +169,13 @@ impl Replica {
         self.registry
     }
 
-    /// The leader that is obeyed.
+    /// The epoch of the current leader.
     #[must_use]
     pub const fn epoch(&self) -> Epoch {
         self.epoch
     }
 
-    /// The nodes of the shard, with the pods on them.
+    /// The nodes of the shard, with their pods.
     #[must_use]
     pub const fn nodes(&self) -> &Snapshot {
         &self.nodes
@@ -193,13 +187,13 @@ impl Replica {
         self.nodes.node_count()
     }
 
-    /// What was done so far.
+    /// The statistics so far.
     #[must_use]
     pub const fn stats(&self) -> Stats {
         self.stats
     }
 
-    /// Obeys a new leader. Its numbers mean nothing that the old one's did, so nothing of what is known stays.
+    /// Accepts a new leader. Its numbers have other meanings than the previous leader's, so all state is dropped.
     fn begin(&mut self, epoch: Epoch) {
         *self = Self { epoch, room: self.room, stats: self.stats, ..Self::new(self.registry) };
     }
@@ -252,9 +246,8 @@ impl Replica {
         self.forget_outdated(known_texts);
     }
 
-    /// Runs plugins that only read the nodes. All that is computed of them is dropped if a plugin panics, as it may be incomplete.
-    ///
-    /// A panic of a dry run is not contained: it changes the nodes, and the stream ends with the replica.
+    /// Runs plugins that only read the nodes. After a panic it drops all computed results, which may be incomplete. A panic of a dry run is
+    /// not contained, because a dry run changes the nodes: it ends the stream and the replica.
     fn contained<T>(&mut self, work: impl FnOnce(&mut Self) -> Result<T, Unable>) -> Result<T, Unable> {
         contain(|| work(self)).unwrap_or_else(|_| {
             self.warm.clear();
@@ -306,8 +299,7 @@ impl Replica {
         Ok(shard::page(&warm.prepared, &self.nodes, after, limit))
     }
 
-    /// Forgets the classes that had asked for a string that a node has brought since there were so many; all of them where
-    /// strings get other numbers, for most are of the past.
+    /// Drops classes with a missing string that a node now has, and all classes after a compaction, which renumbers strings.
     fn forget_outdated(&mut self, known_texts: usize) {
         let symbols = &self.nodes.symbols;
         if symbols.len() > known_texts {
@@ -319,13 +311,12 @@ impl Replica {
         }
     }
 
-    /// What the strings of its nodes take, in bytes.
+    /// The size of its nodes' strings, in bytes.
     #[must_use]
     pub const fn text_bytes(&self) -> usize {
         self.nodes.symbols.bytes()
     }
 
-    /// The key of a class whose plugins are ready.
     fn warmed(
         &mut self,
         (generation, profile, class): (Generation, &Arc<str>, ClassId),

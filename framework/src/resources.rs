@@ -1,13 +1,11 @@
-//! Amounts of resources as integers, the way kube-scheduler's `framework.Resource` keeps them.
-//!
-//! Knows: units and saturating arithmetic. Must not know: pods, nodes, or how a request is computed.
+//! Resource amounts as integers, as in kube-scheduler's `framework.Resource`.
 
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 use crate::quantity::Quantity;
 
-/// A set of amounts: requests of a pod or the allocatable part of a node.
+/// A set of amounts: a pod's requests or a node's allocatable resources.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Resources {
     /// CPU in thousandths of a core.
@@ -16,14 +14,12 @@ pub struct Resources {
     pub memory: i64,
     /// Ephemeral storage in bytes.
     pub ephemeral_storage: i64,
-    /// Everything else that is counted (extended resources, huge pages, ...), sorted by name, each name once.
+    /// Other counted resources (extended resources, huge pages, ...), sorted by name, unique.
     pub scalars: Vec<(Arc<str>, i64)>,
 }
 
 impl Resources {
-    /// The integers of a list of quantities; `pods` and names that the scheduler does not count are left out.
-    ///
-    /// Source: `framework.NewResource` and `schedutil.IsScalarResourceName`.
+    /// Converts a list; skips `pods` and uncounted resources. Source: `framework.NewResource` and `schedutil.IsScalarResourceName`.
     pub fn from_quantities<'a>(list: impl IntoIterator<Item = (&'a str, Quantity)>) -> Self {
         let mut resources = Self::default();
         for (name, quantity) in list {
@@ -38,7 +34,7 @@ impl Resources {
         resources
     }
 
-    /// Whether there is more of anything here than there.
+    /// Whether any amount is larger than the other's.
     #[must_use]
     pub fn exceeds(&self, other: &Self) -> bool {
         self.milli_cpu > other.milli_cpu
@@ -58,7 +54,7 @@ impl Resources {
         }
     }
 
-    /// The amount of a scalar by name. `None` where it is absent, unlike one of 0.
+    /// The amount of a scalar by name. `None` where it is absent, which differs from 0.
     #[must_use]
     pub fn scalar(&self, name: &str) -> Option<i64> {
         let place = self.scalars.binary_search_by(|(known, _)| known.as_ref().cmp(name)).ok()?;
@@ -72,16 +68,15 @@ impl Resources {
         }
     }
 
-    /// Whether nothing at all is asked for, not even a scalar of amount 0.
+    /// Whether there is no request at all, not even a scalar of amount 0.
     #[must_use]
     pub fn is_nothing(&self) -> bool {
         self.milli_cpu == 0 && self.memory == 0 && self.ephemeral_storage == 0 && self.scalars.is_empty()
     }
 }
 
-/// Whether the scheduler counts a resource that is neither CPU, memory, ephemeral storage nor pods.
-///
-/// Source: `schedutil.IsScalarResourceName`: extended, `hugepages-*`, prefixed native and attachable-volume names.
+/// Whether the scheduler counts this resource, besides CPU, memory, ephemeral storage and pods. Source: `schedutil.IsScalarResourceName`:
+/// extended, `hugepages-*`, prefixed native and attachable-volume names.
 #[must_use]
 pub fn is_scalar(name: &str) -> bool {
     is_extended(name)
@@ -90,9 +85,7 @@ pub fn is_scalar(name: &str) -> bool {
         || name.starts_with("attachable-volumes-")
 }
 
-/// Whether a resource is an extended one: a domain of its own, not `kubernetes.io`, not a quota name.
-///
-/// Source: `v1helper.IsExtendedResourceName`.
+/// Whether a resource is extended: not in `kubernetes.io`, not a quota name. Source: `v1helper.IsExtendedResourceName`.
 #[must_use]
 pub fn is_extended(name: &str) -> bool {
     !is_native(name) && !name.starts_with("requests.")

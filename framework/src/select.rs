@@ -1,7 +1,4 @@
-//! The coordinator's half of a decision: the answers of all shards become one [`View`] of the nodes, and the best of them
-//! wins.
-//!
-//! Knows: merging, and what is refused why. Must not know: when to ask, or who waits for the answer.
+//! Merges the answers of all shards into a [`View`] of the nodes, and selects the best node.
 
 pub(crate) mod account;
 mod best;
@@ -20,7 +17,7 @@ pub use view::{Move, View};
 
 use crate::{evaluation::Evaluation, prepared::Prepared};
 
-/// Merges the answers of all shards and gives the best node: one whole decision where nothing changes in between.
+/// Merges the answers of all shards and returns the best node, for a single decision without changes in between.
 #[must_use]
 pub fn select(prepared: &Prepared, evaluations: Vec<Evaluation>) -> Best {
     View::new(prepared, evaluations).best(prepared, None)

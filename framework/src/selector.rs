@@ -1,7 +1,4 @@
-//! Node selectors and affinity terms, compiled against a table of strings.
-//!
-//! Knows: the semantics of `matchExpressions` and `matchFields`, and which spellings are errors. Must not know: whether
-//! a term is required or preferred.
+//! Node selectors and affinity terms, compiled against a table of strings: `matchExpressions` and `matchFields`.
 
 use std::sync::Arc;
 
@@ -16,7 +13,7 @@ pub(crate) mod spelling;
 
 pub(crate) use over::TermOver;
 
-/// A term that compiled; it matches a node if everything in it does.
+/// A compiled term; it matches a node if all its requirements do.
 #[derive(Debug)]
 pub(crate) struct Term {
     labels: Vec<(Symbol, Test)>,
@@ -35,12 +32,11 @@ enum Test {
     Below(i64),
 }
 
-/// Compiles a term. `None`: it is empty, and an empty term matches nothing and is no error.
+/// Compiles a term. `None`: it is empty, which matches nothing and is not an error. Source: component-helpers
+/// `nodeaffinity.newNodeSelectorTerm`, `labels.NewRequirement`.
 ///
 /// # Errors
-/// What is wrong with its first bad requirement. An API server admits none of these in a new pod.
-///
-/// Source: component-helpers `nodeaffinity.newNodeSelectorTerm`, `labels.NewRequirement`.
+/// The problem of its first invalid requirement. An API server accepts none of these in a new pod.
 pub(crate) fn compile(term: &NodeTerm, symbols: &mut Lookup<'_>) -> Result<Option<Term>, String> {
     if term.expressions.is_empty() && term.fields.is_empty() {
         return Ok(None);
@@ -101,15 +97,13 @@ fn name_test(requirement: &Requirement, symbols: &mut Lookup<'_>) -> Result<(boo
     let [value] = values.as_slice() else {
         return Err(format!("field {key}: operator {operator} takes exactly one value"));
     };
-    // metadata.name is the only field a node has here; any other one is absent, as an empty text.
+    // metadata.name is the only field of a node; any other field is an empty text.
     if &**key == "metadata.name" {
         return Ok((wanted, symbols.number(value)));
     }
     let empty = value.is_empty();
     Ok((wanted != empty, Symbol::NONE))
 }
-
-// === impl Term ===
 
 impl Term {
     fn suits_name(&self, name: Symbol) -> bool {
@@ -134,7 +128,7 @@ impl Test {
     }
 }
 
-/// Whether a value is one of these, which are sorted: a few are compared one by one in less time than they are searched.
+/// Whether a sorted list has a value: comparing a few values one by one is faster than a search.
 fn has(values: &[Symbol], value: Symbol) -> bool {
     if values.len() <= 16 { values.contains(&value) } else { values.binary_search(&value).is_ok() }
 }
@@ -144,7 +138,7 @@ pub(crate) fn compile_equal(labels: &[(Arc<str>, Arc<str>)], symbols: &mut Looku
     labels.iter().map(|(key, value)| (symbols.number(key), symbols.number(value))).collect()
 }
 
-/// One node by itself: for events, where no column is.
+/// A single node without columns, for events.
 pub(crate) struct LoneNode {
     symbols: Symbols,
     name: Symbol,
@@ -152,7 +146,7 @@ pub(crate) struct LoneNode {
 }
 
 impl LoneNode {
-    /// The node with a table of strings of its own.
+    /// The node with its own table of strings.
     pub(crate) fn new(node: &NodeInfo) -> Self {
         let mut symbols = Symbols::default();
         let name = symbols.intern(&node.name);
@@ -160,12 +154,10 @@ impl LoneNode {
         Self { symbols, name, labels }
     }
 
-    /// Whether the node has all of the labels and matches any of the terms.
+    /// Whether the node has all labels and matches any of the terms. Source: component-helpers `nodeaffinity.RequiredNodeAffinity.Match`.
     ///
     /// # Errors
-    /// No term matches, and one of them cannot be read.
-    ///
-    /// Source: component-helpers `nodeaffinity.RequiredNodeAffinity.Match`.
+    /// No term matches, and one of them is invalid.
     pub(crate) fn matches(
         &mut self,
         node_selector: &[(Arc<str>, Arc<str>)],

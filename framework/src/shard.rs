@@ -1,6 +1,4 @@
-//! The conversation between the owner of the cluster state and the holder of a shard of it.
-//!
-//! Knows: what is said, both ways. Must not know: how it is written on a wire, or who listens.
+//! The protocol between the owner of the cluster state (leader) and the holder of a shard (worker).
 
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeSet, sync::Arc};
@@ -17,263 +15,261 @@ use crate::{
     volumes::node::Attachment,
 };
 
-/// Counts the changes of the cluster state, in the order in which its owner made them.
+/// Numbers the changes of the cluster state, in order.
 pub type Revision = u64;
 
-/// Counts leaders: a holder of a shard obeys the highest it has seen and drops what comes from a lower one.
+/// Numbers leaders: a worker obeys the highest epoch that it has seen and ignores commands of lower ones.
 pub type Epoch = u64;
 
-/// Counts configurations; every evaluation names the one it is to be made under.
+/// Numbers configurations; every evaluation names its configuration.
 pub type Generation = u64;
 
-/// Tells evaluations apart within one epoch.
+/// Identifies a request within one epoch.
 pub type RequestId = u64;
 
-/// What the owner says: who it is, how far the state had got, and what to do.
+/// A command of the leader.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ToWorker {
     /// The leader's epoch.
     pub epoch: Epoch,
-    /// The state's revision when this was said.
+    /// The revision of the state at the time of the command.
     pub revision: Revision,
-    /// What to do.
+    /// The command.
     pub command: Command,
 }
 
-/// What a holder of a shard is told to do. Commands are obeyed in the order they are said.
+/// Commands to a worker, which executes them in order.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Command {
-    /// Work by these profiles from now on.
+    /// Use these profiles from now on.
     Configure {
         /// The configuration's number.
         generation: Generation,
-        /// Goes into every node's rank.
+        /// Part of every node's rank.
         tie_break_seed: u64,
         /// All profiles.
         profiles: Arc<[Profile]>,
     },
-    /// A part of a module that the next configuration names. Whoever has the configuration applied has all modules ready.
+    /// A part of a module for the next configuration. A worker that has applied the configuration has loaded all modules.
     Module {
         /// The module.
         digest: Digest,
-        /// How many bytes it has, at most [`MAX_BYTES`](crate::modules::MAX_BYTES).
+        /// The size of the whole module in bytes, at most [`MAX_BYTES`](crate::modules::MAX_BYTES).
         size: u32,
-        /// The bytes that come after those of the parts before.
+        /// The bytes after those of the previous parts.
         part: Arc<[u8]>,
     },
     /// A part of a whole shard.
     Snapshot {
-        /// Forget every node held so far.
+        /// Drop all current nodes first.
         first: bool,
-        /// Nothing is missing any more.
+        /// The shard is complete.
         last: bool,
-        /// The part, as changes to what is held.
+        /// The part, as changes.
         changes: Vec<Change>,
     },
-    /// What changed in the shard.
+    /// Changes of the shard.
     Delta {
         /// In order.
         changes: Vec<Change>,
     },
-    /// From now on this number means this class.
+    /// Assigns a number to a class.
     RegisterClass {
         /// The number.
         id: ClassId,
         /// The class.
         class: Arc<Class>,
     },
-    /// This number will not be used again.
+    /// Forgets a class; its number is never reused.
     ForgetClass {
         /// The number.
         id: ClassId,
     },
-    /// Judge and score every node of the shard for a class.
+    /// Filter and score every node of the shard for a class.
     Evaluate {
-        /// Comes back with the answer.
+        /// Returned in the reply.
         request: RequestId,
-        /// The configuration to work by.
+        /// The configuration to use.
         generation: Generation,
         /// The profile's `schedulerName`.
         profile: Arc<str>,
         /// The class.
         class: ClassId,
-        /// What the whole cluster says about the class.
+        /// Cluster-wide facts about the class.
         facts: Arc<Facts>,
-        /// How many offers of each stratum are wanted.
+        /// The requested number of offers of each stratum.
         k: u32,
         /// W3C trace context of the caller; empty for none.
         trace: Arc<str>,
     },
-    /// Try on some nodes of the shard which pods would have to go so that one of a class fits.
+    /// Find the victims on some nodes of the shard so that a pod of a class fits.
     DryRun {
-        /// Comes back with the answer.
+        /// Returned in the reply.
         request: RequestId,
-        /// The configuration to work by.
+        /// The configuration to use.
         generation: Generation,
         /// The profile's `schedulerName`.
         profile: Arc<str>,
-        /// The class, of which no filter counts over domains.
+        /// The class, without filters that count over domains.
         class: ClassId,
-        /// What the whole cluster says about the class.
+        /// Cluster-wide facts about the class.
         facts: Arc<Facts>,
         /// At most [`MAX_TRIALS`] of at most [`MAX_TRIAL_PODS`] pods.
         trials: Arc<[Trial]>,
     },
-    /// Give account of some nodes of the shard for a class, one by one.
+    /// Explain the evaluation of a class on some nodes of the shard.
     Explain {
-        /// Comes back with the answer.
+        /// Returned in the reply.
         request: RequestId,
-        /// The configuration to work by.
+        /// The configuration to use.
         generation: Generation,
         /// The profile's `schedulerName`.
         profile: Arc<str>,
         /// The class.
         class: ClassId,
-        /// What the whole cluster says about the class.
+        /// Cluster-wide facts about the class.
         facts: Arc<Facts>,
-        /// Only nodes of larger numbers are wanted; `None` for the beginning.
+        /// Only nodes with larger numbers; `None` starts at the beginning.
         after: Option<NodeId>,
-        /// How many nodes are wanted at most.
+        /// The maximum number of nodes.
         limit: u32,
         /// W3C trace context of the caller; empty for none.
         trace: Arc<str>,
     },
 }
 
-/// How many nodes are tried at once at most. A node is tried in some 20 us, so that an evaluation waits for 10 ms behind
-/// these.
+/// The maximum number of trials in one command. A trial takes some 20 us, so these delay an evaluation by 10 ms.
 pub const MAX_TRIALS: usize = 512;
 
-/// How many pods all trials of one command may name: with 10 bytes for the class of each and 1 for its budget they take
-/// 1.4 MiB.
+/// The maximum number of pods in all trials of one command: with 10 bytes for each class and 1 for its budget they take 1.4 MiB.
 pub const MAX_TRIAL_PODS: usize = 1 << 17;
 
 /// A change to the nodes of a shard.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
-    /// A node is new here, or looks like this now. Its pods stay.
+    /// A node was added or changed. Its pods stay.
     UpsertNode {
         /// The node's number.
         id: NodeId,
         /// The node.
         node: Arc<NodeInfo>,
     },
-    /// A node is gone from the shard, with its pods.
+    /// A node was removed from the shard, with its pods.
     RemoveNode {
         /// The node's number.
         id: NodeId,
     },
-    /// Pods of a class came to a node.
+    /// Pods of a class were added to a node.
     AddPods {
         /// The node.
         node: NodeId,
         /// Their class.
         class: ClassId,
-        /// How many.
+        /// The number of pods.
         count: u32,
     },
-    /// Pods of a class left a node.
+    /// Pods of a class were removed from a node.
     RemovePods {
         /// The node.
         node: NodeId,
         /// Their class.
         class: ClassId,
-        /// How many.
+        /// The number of pods.
         count: u32,
     },
-    /// Each pod of a class attaches these volumes to its node from now on.
+    /// Sets the volumes that each pod of a class attaches to its node.
     SetAttachments {
-        /// The class, which is registered.
+        /// The registered class.
         class: ClassId,
-        /// The volumes, sorted, each once.
+        /// The volumes, sorted and unique.
         attachments: Arc<[Attachment]>,
     },
 }
 
-/// What a holder of a shard says.
+/// A reply of a worker.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FromWorker {
-    /// The epoch it obeys.
+    /// The epoch of its leader.
     pub epoch: Epoch,
-    /// How far its state has got.
+    /// The revision of its state.
     pub revision: Revision,
-    /// What it says.
+    /// The reply.
     pub reply: Reply,
 }
 
-/// What a holder of a shard can say.
+/// Replies of a worker.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Reply {
-    /// The first word on a stream.
+    /// The first message on a stream.
     Hello {
         /// The worker's version.
         version: Arc<str>,
-        /// Differs for each start of a worker, so that a restarted one is not taken for the one before.
+        /// Differs for each start of a worker, to detect restarts.
         nonce: u64,
-        /// The names of its plugins, in the order of its registry.
+        /// The names of its plugins, in registry order.
         plugins: Vec<Arc<str>>,
     },
-    /// A configuration or a whole shard was taken over.
+    /// A configuration or a whole shard was applied.
     Applied {
-        /// The configuration it works by.
+        /// The configuration in use.
         generation: Generation,
-        /// How many nodes it holds.
+        /// The number of nodes.
         nodes: u32,
     },
     /// The answer to an evaluation.
     Evaluated {
-        /// Whose answer it is.
+        /// The request.
         request: RequestId,
         /// The answer.
         evaluation: Evaluation,
     },
     /// The answer to a dry run.
     Rehearsed {
-        /// Whose answer it is.
+        /// The request.
         request: RequestId,
-        /// What came of each trial, in their order.
+        /// The outcome of each trial, in order.
         outcomes: Vec<Outcome>,
     },
-    /// A part of the account of a class.
+    /// A part of an explanation.
     Explained {
-        /// Whose answer it is.
+        /// The request.
         request: RequestId,
         /// The part.
         page: Page,
     },
-    /// There is no answer.
+    /// The request failed.
     Unable {
-        /// What there is no answer to.
+        /// The request.
         request: RequestId,
-        /// Why.
+        /// The reason.
         why: Unable,
     },
 }
 
-/// Why an evaluation or an account has no answer.
+/// Why a request failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 pub enum Unable {
-    /// It names a configuration that is not in force here.
-    #[error("the configuration it names is not in force here")]
+    /// The worker does not use this configuration.
+    #[error("the requested configuration is not active")]
     Generation,
-    /// It names a profile that the configuration lacks.
-    #[error("the profile it names is unknown")]
+    /// The configuration has no such profile.
+    #[error("the requested profile is unknown")]
     Profile,
-    /// It names a class that was not registered.
-    #[error("the class it names is unknown")]
+    /// The class is not registered.
+    #[error("the requested class is unknown")]
     Class,
-    /// Not even one offer of each stratum would fit in an answer.
+    /// One offer of each stratum exceeds the size of an answer.
     #[error("the class has more strata than an answer may hold")]
     TooManyStrata,
-    /// So many nodes do not fit in an answer; fewer may.
-    #[error("the account of so many nodes is larger than an answer may be")]
+    /// The explanation of this many nodes exceeds the size of an answer; fewer may fit.
+    #[error("the explanation of this many nodes exceeds the size of an answer")]
     TooLarge,
     /// A plugin panicked.
     #[error("a plugin panicked")]
     Panicked,
 }
 
-/// The numbers in an answer for which some module may have words.
+/// The refusal details in an answer for which a module may have messages.
 #[must_use]
 pub fn numbers(answer: &FromWorker) -> BTreeSet<u64> {
     match &answer.reply {

@@ -1,19 +1,14 @@
-//! Selectors in play, and what of a pod they can tell.
+//! Reduces classes to the parts of labels, namespaces and owners that selectors in play can distinguish.
 //!
-//! Two pods are of one class if every plugin treats them alike, and a label that no selector reads changes nothing for any
-//! plugin: StatefulSets, indexed Jobs and many frameworks give each pod such a label. So a class holds only what selectors in
-//! play can tell of the labels. A value that some selector names stays. Another value of a key that some selector asks the
-//! presence of becomes [`OTHER`]. Everything else goes, but for the fact that there were labels. Each selector in play matches
-//! what is left if and only if it matches the labels themselves.
+//! Two pods are of one class if every plugin treats them alike. StatefulSets, indexed Jobs and many frameworks give each pod a label that
+//! no selector reads and that affects no plugin. So a class keeps only label values that some selector names. If selectors only test the
+//! presence of a key, other values become [`OTHER`]. All other labels are dropped, except the fact that the pod had labels. Each selector
+//! in play matches the reduced labels if and only if it matches the original ones.
 //!
-//! Most selectors select pods of one namespace, and read nothing of pods of others. A pod's namespace stays in its class where
-//! some selector may match the pod and does not select it in every namespace, and where the pod's own constraints or volumes
-//! mean its namespace. A selector can match a pod only if the pod has a label that the selector cannot match without
-//! ([`crate::interest`]), so that this is looked up by label. Without a namespace no selector of one namespace matches, as
-//! none matches the pod. The owner stays where it is a controller that is known.
-//!
-//! Knows: which requirements read what of a label, and in which namespace. Must not know: whose selectors they are, or which
-//! pods there are.
+//! Most selectors select pods of one namespace. A class keeps its namespace if some selector may match the pod but not in every namespace,
+//! or if the pod's own constraints or volumes use it. A selector matches only pods with one of its necessary labels ([`crate::interest`]),
+//! so this is a lookup. Without a namespace, no selector of a single namespace matches, as none matches the pod. A class keeps its owner if
+//! it is a known controller.
 
 use std::sync::Arc;
 
@@ -26,87 +21,81 @@ use crate::{
     plugins::inter_pod_affinity::selects_namespaces,
 };
 
-/// The value that stands for all values of a key which no selector names; as a key, it stands for all others. No label has
-/// it: the API server admits no control characters.
+/// Replaces all values of a key that no selector names; as a key, all other keys. The API server rejects control characters.
 pub const OTHER: &str = "\0";
 
 /// The namespaces in which a selector selects pods.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scope<'a> {
-    /// In all of them, so that it does not tell one from another.
+    /// All namespaces, so the selector does not distinguish them.
     All,
-    /// In those with certain labels, which are not known here.
+    /// Namespaces with certain labels, which are not known here.
     Some,
-    /// In this one.
+    /// This namespace.
     Only(&'a Arc<str>),
 }
 
-/// All selectors in play, counted requirement by requirement. As large as the number of different values that they name, in
-/// each namespace.
+/// All selectors in play, counted by requirement. Its size is the number of different values that they name, in each namespace.
 #[derive(Debug, Clone, Default)]
 pub struct SelectorsInPlay {
-    /// Of selectors that may select pods of any namespace.
+    /// For selectors that may select pods of any namespace.
     anywhere: Reading,
     namespaces: IndexMap<Arc<str>, InNamespace>,
 }
 
-/// What is read of pods of one namespace only.
+/// For selectors of a single namespace.
 #[derive(Debug, Clone, Default)]
 struct InNamespace {
     reading: Reading,
-    /// Controllers that are known.
     owners: IndexMap<Owner, u32>,
 }
 
-/// What is read of labels.
 #[derive(Debug, Clone, Default)]
 struct Reading {
     keys: IndexMap<Arc<str>, KeyInPlay>,
-    /// How many selectors may match pods without any certain label, and tell of the namespace.
+    /// The number of selectors without a necessary label that distinguish namespaces.
     unlabelled: u32,
 }
 
 #[derive(Debug, Clone, Default)]
 struct KeyInPlay {
     values: IndexMap<Arc<str>, ValueInPlay>,
-    /// How many requirements ask only whether the label is there.
+    /// The number of requirements that only test the presence of the label.
     presence: u32,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
 struct ValueInPlay {
-    /// How many requirements name it.
+    /// The number of requirements with this value.
     named: u32,
-    /// How many selectors cannot match without this value or another that they name, and tell of the namespace.
+    /// The number of selectors for which this is one of the necessary values, and that distinguish namespaces.
     pivots: u32,
 }
 
-/// A distinction between pods that comes into play: what it is, and the only namespace whose pods it is about.
+/// A new distinction between pods, and the only namespace that it affects.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Distinction {
-    /// `None`: pods of any.
+    /// `None`: any namespace.
     pub namespace: Option<Arc<str>>,
-    /// What tells them apart.
+    /// The distinction.
     pub told: Told,
 }
 
-/// What tells pods apart.
+/// A property that distinguishes pods.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Told {
-    /// Whether a label has this value; for a pod whose class has no namespace also its namespace.
+    /// Whether a label has this value; for pods of classes without a namespace also the namespace.
     Value(LabelPair),
-    /// Whether there is a label with this key.
+    /// Whether a label with this key exists.
     Presence(Arc<str>),
-    /// The namespace, whatever the labels.
+    /// The namespace, independent of labels.
     Namespace,
     /// Whether this is the owner.
     Owner(Owner),
 }
 
-// === impl SelectorsInPlay ===
-
 impl SelectorsInPlay {
-    /// A selector comes into play. Adds to `distinctions` what it can tell that no other could.
+    /// Adds a selector. Appends the new distinctions.
     pub fn enter(&mut self, scope: Scope<'_>, selector: &LabelSelector, distinctions: &mut Vec<Distinction>) {
         let namespace = if let Scope::Only(namespace) = scope { Some(Arc::clone(namespace)) } else { None };
         let reading = match &namespace {
@@ -117,7 +106,7 @@ impl SelectorsInPlay {
         reading.enter(selector, scope != Scope::All, news);
     }
 
-    /// A selector that has come into play leaves it.
+    /// Removes a selector that was added.
     pub fn leave(&mut self, scope: Scope<'_>, selector: &LabelSelector) {
         let Scope::Only(namespace) = scope else { return self.anywhere.leave(selector, scope != Scope::All) };
         let Some(known) = self.namespaces.get_mut(namespace) else { return };
@@ -125,7 +114,7 @@ impl SelectorsInPlay {
         self.drop_if_empty(namespace);
     }
 
-    /// A controller is known from now on.
+    /// Adds a controller.
     pub fn enter_owner(&mut self, namespace: &Arc<str>, owner: &Owner, distinctions: &mut Vec<Distinction>) {
         let owners = &mut self.namespaces.entry(Arc::clone(namespace)).or_default().owners;
         let count = owners.entry(owner.clone()).or_insert(0);
@@ -135,7 +124,7 @@ impl SelectorsInPlay {
         }
     }
 
-    /// A controller is not known any more.
+    /// Removes a controller.
     pub fn leave_owner(&mut self, namespace: &Arc<str>, owner: &Owner) {
         let Some(known) = self.namespaces.get_mut(namespace) else { return };
         if let Some(count) = known.owners.get_mut(owner) {
@@ -147,17 +136,17 @@ impl SelectorsInPlay {
         self.drop_if_empty(namespace);
     }
 
-    /// The selectors that pods of a class bring with them come into play.
+    /// Adds the selectors of a class's pods.
     pub fn enter_class(&mut self, class: &Class, distinctions: &mut Vec<Distinction>) {
         class.for_each_selector(|scope, selector| self.enter(scope, selector, distinctions));
     }
 
-    /// They leave it.
+    /// Removes the selectors of a class's pods.
     pub fn leave_class(&mut self, class: &Class) {
         class.for_each_selector(|scope, selector| self.leave(scope, selector));
     }
 
-    /// The class with what can be told of its pods; itself where that is all.
+    /// Reduces a class to the distinguishable parts; the same class if nothing is dropped.
     #[must_use]
     pub fn sign(&self, class: &Arc<Class>) -> Arc<Class> {
         let local = self.namespaces.get(&class.namespace);
@@ -180,7 +169,7 @@ impl SelectorsInPlay {
         Arc::new(signed)
     }
 
-    /// Whether a class tells all of its pods that can be told. It may tell more: of selectors that have left.
+    /// Whether a reduced class keeps all distinguishable parts of `whole`. It may keep more, from removed selectors.
     #[must_use]
     pub fn is_told_by(&self, class: &Class, whole: &Class) -> bool {
         let local = self.namespaces.get(&whole.namespace);
@@ -197,19 +186,19 @@ impl SelectorsInPlay {
         tells_owner && tells_namespace && tells_that_labelled && labels.all(has)
     }
 
-    /// How many keys some selector reads, in each namespace.
+    /// The number of keys that some selector reads, in each namespace.
     #[must_use]
     pub fn len(&self) -> usize {
         self.anywhere.keys.len() + self.namespaces.values().map(|known| known.reading.keys.len()).sum::<usize>()
     }
 
-    /// Whether no selector reads anything.
+    /// Whether no selector reads any key.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.anywhere.is_empty() && self.namespaces.is_empty()
     }
 
-    /// Whether it can matter in which namespace pods of a class are.
+    /// Whether the namespace of a class's pods can matter.
     fn tells_namespace(&self, class: &Class) -> bool {
         let local = self.namespaces.get(&class.namespace);
         !class.spread.is_empty()
@@ -253,8 +242,6 @@ fn is_known(local: Option<&InNamespace>, owner: &Owner) -> bool {
     local.is_some_and(|local| local.owners.contains_key(owner))
 }
 
-// === impl Reading ===
-
 impl Reading {
     fn enter(&mut self, selector: &LabelSelector, tells_namespace: bool, mut news: impl FnMut(Told)) {
         let LabelSelector::Matching(requirements) = selector else { return };
@@ -290,7 +277,7 @@ impl Reading {
         for value in values {
             let Some(count) = known.values.get_mut(value) else { continue };
             count.pivots += 1;
-            // One that is named for the first time has been told of.
+            // A value that is named for the first time is already reported.
             if count.pivots == 1 && count.named > 1 {
                 news(Told::Value((Arc::clone(key), Arc::clone(value))));
             }
@@ -335,7 +322,7 @@ impl Reading {
         self.keys.get(key).is_some_and(|known| known.values.contains_key(value))
     }
 
-    /// Whether some selector that tells of the namespace may match these labels.
+    /// Whether some selector that distinguishes namespaces may match these labels.
     fn may_tell(&self, labels: &Labels) -> bool {
         let is_pivot = |(key, value): &LabelPair| {
             self.keys.get(key).and_then(|known| known.values.get(value)).is_some_and(|count| count.pivots > 0)
@@ -348,11 +335,8 @@ impl Reading {
     }
 }
 
-// === impl Class ===
-
 impl Class {
-    /// The selectors that pods of this class bring into play, and where they select: of their spread constraints and
-    /// affinity terms.
+    /// The selectors of this class's spread constraints and affinity terms, with their scopes.
     pub fn for_each_selector(&self, mut each: impl FnMut(Scope<'_>, &LabelSelector)) {
         for selector in self.spread.iter().filter_map(|constraint| constraint.selector.as_ref().ok()) {
             each(Scope::Only(&self.namespace), selector);

@@ -1,7 +1,4 @@
-//! The nodes as columns: one vector per fact, one position per node, so that a plugin walks memory in order.
-//!
-//! Knows: how nodes and the classes of the pods on them turn into columns, and which position changed when. Must not
-//! know: plugins, shards, or who sends the changes.
+//! The nodes as columns: one vector per field, one position per node, so that plugins read memory sequentially.
 
 use std::sync::Arc;
 
@@ -38,15 +35,25 @@ use roll::Roll;
 pub use roll::Stamp;
 pub use scalars::ScalarColumn;
 
-/// The classes of the pods on one node and how many of each, sorted by class.
+/// The classes of the pods on one node with their numbers of pods, sorted by class.
 pub type Tenants = Vec<(ClassId, u32)>;
 
-/// The columns.
+/// The nodes of the cluster or of a shard with the classes of their pods.
+///
+/// 1. [`Self::new`] with the seed of ranks.
+/// 2. [`Self::register_class`] before pods of the class are added; [`Self::upsert_node`] before pods are added to the node.
+/// 3. [`Self::add_pod`] and [`Self::remove_pod`] charge and discharge the node's accounts, host ports and tenants.
+/// 4. [`Self::forget_class`] after the last pod of a class was removed. [`Self::remove_node`] also removes the node's pods.
+///
+/// A node keeps its position ([`Slot`]) until it is removed; then another node may get it. Each change to a position sets its [`Stamp`] to
+/// a new maximum, so a reader that remembers [`Self::stamp`] finds later changes with [`Self::visit_changed_since`]. Accounts always equal
+/// the sums over the node's pods, saturated at the limits of `i64`. Strings are never removed, except by [`Self::compact`], which renumbers
+/// them and invalidates every [`Prepared`](crate::prepared::Prepared).
 #[derive(Debug, Clone, Default)]
 pub struct Snapshot {
     /// Strings of names, labels and images.
     pub symbols: Symbols,
-    /// What is charged to each node and what it has.
+    /// The allocatable and charged resources of each node.
     pub accounts: Accounts,
     seed: u64,
     stamp: Stamp,
@@ -61,9 +68,8 @@ pub struct Snapshot {
     taint_sets: IndexSet<Vec<Taint>>,
     taints: Vec<u32>,
     labels: Map<Symbol, Column<Symbol>>,
-    /// The labels of each node.
     label_keys: Vec<Box<[Symbol]>>,
-    /// The values that each label ever had, up to one more than are counted.
+    /// All values that each label had, up to one more than [`MAX_NUMBERED`].
     label_values: Map<Symbol, Vec<Symbol>>,
     images: Vec<Box<[Symbol]>>,
     ports: Vec<Vec<HostPort>>,
@@ -72,29 +78,25 @@ pub struct Snapshot {
     devices: Vec<Option<Arc<NodeDevices>>>,
     attachments: Map<ClassId, Arc<[Attachment]>>,
     classes: Roll,
-    /// Changes whenever a label comes that no node had, and whenever those are forgotten that none has.
+    /// Changes whenever a label key appears on the first node, and on compaction.
     label_keys_version: u64,
     in_use: compact::InUse,
 }
 
-/// The rank of a node among others with the same total: the smaller wins.
-///
-/// A hash of the node's UID and a seed of the operator's, so that ties are spread over the nodes, and always alike.
+/// The rank of a node among equal totals; the smaller wins. A hash of UID and configured seed spreads ties reproducibly.
 #[must_use]
 pub fn rank(uid: &str, seed: u64) -> u64 {
     xxh3_64_with_seed(uid.as_bytes(), seed)
 }
 
-// === impl Snapshot ===
-
 impl Snapshot {
-    /// No nodes; `seed` goes into every node's [`rank`].
+    /// An empty snapshot; `seed` is part of every node's [`rank`].
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Self { seed, ..Self::default() }
     }
 
-    /// Adds a node or takes over the new state of a known one. Its pods stay.
+    /// Adds or updates a node. Its pods stay.
     pub fn upsert_node(&mut self, id: NodeId, node: &NodeInfo) -> Slot {
         let slot = match self.slots.get(&id) {
             Some(&slot) => slot,
@@ -119,7 +121,7 @@ impl Snapshot {
         slot
     }
 
-    /// Forgets a node and the pods on it. Unknown nodes are no news.
+    /// Removes a node and its pods. Ignores unknown nodes.
     pub fn remove_node(&mut self, id: NodeId) {
         let Some(slot) = self.slots.swap_remove(&id) else { return };
         let at = slot as usize;
@@ -137,31 +139,30 @@ impl Snapshot {
         self.free.push(slot);
     }
 
-    /// Forgets all nodes; classes stay.
+    /// Removes all nodes; classes stay.
     pub fn clear_nodes(&mut self) {
         let ids: Vec<NodeId> = self.slots.keys().copied().collect();
         ids.into_iter().for_each(|id| self.remove_node(id));
     }
 
-    /// Changes what goes into the ranks of nodes that come from now on. Ranks of known nodes stay, so it is for an
-    /// empty snapshot.
+    /// Changes the seed for nodes that are added later. Call it on an empty snapshot: known nodes keep their ranks.
     pub const fn set_seed(&mut self, seed: u64) {
         self.seed = seed;
     }
 
-    /// Makes a class known; pods can only be charged to a node by the number of a known class.
+    /// Registers a class; only pods of registered classes can be added.
     pub fn register_class(&mut self, id: ClassId, class: Arc<Class>) {
         self.classes.register(id, class);
     }
 
-    /// Forgets a class that no node holds any more.
+    /// Forgets a class that has no pod on any node.
     pub fn forget_class(&mut self, id: ClassId) {
         self.classes.forget(id);
         self.attachments.swap_remove(&id);
     }
 
-    /// What each pod of a class attaches to its node, sorted; nothing unless this was said. The nodes with such pods have
-    /// changed, if that is news. Forgotten with the class.
+    /// Sets the volumes that each pod of a class attaches to its node, sorted; none by default. Marks the nodes with such pods as changed
+    /// if the volumes differ. Forgotten with the class.
     pub fn set_attachments(&mut self, id: ClassId, attachments: &Arc<[Attachment]>) {
         if self.attachments(id) == &**attachments {
             return;
@@ -175,41 +176,41 @@ impl Snapshot {
         slots.into_iter().for_each(|slot| self.touch(slot));
     }
 
-    /// What each pod of a class attaches to its node, sorted.
+    /// The volumes that each pod of a class attaches to its node, sorted.
     #[must_use]
     pub fn attachments(&self, id: ClassId) -> &[Attachment] {
         self.attachments.get(&id).map_or(&[], |attachments| attachments)
     }
 
-    /// The class behind a number.
+    /// The class with this number.
     #[must_use]
     pub fn class(&self, id: ClassId) -> Option<&Arc<Class>> {
         self.classes.get(id)
     }
 
-    /// Counts the classes that were made known.
+    /// The stamp of the latest registration of a class.
     #[must_use]
     pub const fn classes_stamp(&self) -> Stamp {
         self.classes.stamp()
     }
 
-    /// The classes that were made known after a stamp and are not forgotten.
+    /// The classes that were registered after a stamp and not forgotten.
     pub fn classes_since(&self, stamp: Stamp) -> impl Iterator<Item = (ClassId, &Arc<Class>)> {
         self.classes.since(stamp)
     }
 
-    /// The classes of a set, and maybe some more.
+    /// The classes of a set, and possibly others.
     pub fn classes_of_interest(&self, interest: &Interest) -> impl Iterator<Item = (ClassId, &Arc<Class>)> {
         let ids = self.classes.of_interest(interest).into_iter();
         ids.filter_map(|id| Some((id, self.classes.get(id)?)))
     }
 
-    /// The classes that have an affinity, of any kind, to pods with these labels, and maybe some more.
+    /// The classes with an affinity term about pods with these labels, and possibly others.
     pub fn classes_that_mean(&self, labels: &Labels) -> impl Iterator<Item = &Class> {
         self.classes.who_mean(labels).into_iter().filter_map(|id| self.classes.get(id)).map(AsRef::as_ref)
     }
 
-    /// The positions of the nodes that hold pods of a class, and how many each.
+    /// The positions of the nodes with pods of a class, and the number of pods.
     pub fn homes(&self, class: ClassId) -> impl Iterator<Item = (Slot, u32)> {
         self.classes.homes(class).filter_map(move |slot| {
             let tenants = self.tenants.get(slot as usize)?;
@@ -218,7 +219,7 @@ impl Snapshot {
         })
     }
 
-    /// Charges one pod of a class to a node. `false`: the node or the class is unknown, and nothing changed.
+    /// Adds one pod of a class to a node. `false`: the node or the class is unknown, and nothing changed.
     pub fn add_pod(&mut self, node: NodeId, class: ClassId) -> bool {
         let Some(&slot) = self.slots.get(&node) else { return false };
         let Some((known, homes)) = self.classes.get_mut(class) else { return false };
@@ -236,7 +237,7 @@ impl Snapshot {
         true
     }
 
-    /// Takes one pod of a class off a node. `false`: no such pod was there, and nothing changed.
+    /// Removes one pod of a class from a node. `false`: there was no such pod, and nothing changed.
     pub fn remove_pod(&mut self, node: NodeId, class: ClassId) -> bool {
         let Some(&slot) = self.slots.get(&node) else { return false };
         let Some((known, homes)) = self.classes.get_mut(class) else { return false };
@@ -258,13 +259,13 @@ impl Snapshot {
         true
     }
 
-    /// How many nodes there are.
+    /// The number of nodes.
     #[must_use]
     pub fn node_count(&self) -> usize {
         self.slots.len()
     }
 
-    /// One more than the largest position in use; columns of readers are this long.
+    /// One more than the largest position in use: the length of a reader's columns.
     #[must_use]
     pub fn capacity(&self) -> usize {
         self.ids.len()
@@ -276,18 +277,17 @@ impl Snapshot {
         self.stamp
     }
 
-    /// The stamp of the latest change of one position.
+    /// The stamp of the latest change to a position.
     #[must_use]
     pub fn changed(&self, slot: Slot) -> Stamp {
         self.changed[slot as usize]
     }
 
-    /// Visits the positions that changed after a stamp, in order. What follows one change looks at all stamps, some tens of them
-    /// at a time.
+    /// Visits the positions that changed after a stamp, in order. It scans all stamps in blocks, even for a single change.
     pub fn visit_changed_since(&self, stamp: Stamp, mut visit: impl FnMut(Slot)) {
         const AT_ONCE: usize = 32;
         for (chunk, stamps) in self.changed.chunks(AT_ONCE).enumerate() {
-            // Stamps count changes, so none has the highest bit: it is set where this subtraction goes below zero.
+            // Stamps never have the highest bit; it is set where this subtraction is negative.
             if stamps.iter().fold(0, |any, &of| any | stamp.wrapping_sub(of)) >> 63 == 0 {
                 continue;
             }
@@ -297,19 +297,18 @@ impl Snapshot {
         }
     }
 
-    /// The stamps of a position, for [`Self::restore_stamps`].
     pub(crate) fn stamps(&self, slot: Slot) -> (Stamp, Stamp) {
         (self.stamp, self.changed[slot as usize])
     }
 
-    /// Says that a position is again what it was when [`Self::stamps`] was asked, and that nothing else changed or was
-    /// looked at in between.
+    /// Restores a position's stamps after the caller has restored its content. Nothing else may have changed or been read since
+    /// [`Self::stamps`].
     pub(crate) fn restore_stamps(&mut self, slot: Slot, (stamp, changed): (Stamp, Stamp)) {
         self.stamp = stamp;
         self.changed[slot as usize] = changed;
     }
 
-    /// The node at a position, if one is there.
+    /// The node at a position, if any.
     #[must_use]
     pub fn id(&self, slot: Slot) -> Option<NodeId> {
         self.ids.get(slot as usize).copied().flatten()
@@ -344,31 +343,31 @@ impl Snapshot {
         self.unschedulable[slot as usize]
     }
 
-    /// `status.declaredFeatures`, as far as pods can need them.
+    /// `status.declaredFeatures`, limited to features that pods can require.
     #[must_use]
     pub fn declared_features(&self, slot: Slot) -> DeclaredFeatures {
         self.declared_features[slot as usize]
     }
 
-    /// How many sets of taints there are, and were since the last [`Self::compact`].
+    /// The number of taint sets since the last [`Self::compact`], in use or not.
     #[must_use]
     pub fn taint_sets(&self) -> usize {
         self.taint_sets.len()
     }
 
-    /// The number of the node's set of taints; nodes with equal taints share it.
+    /// The number of the node's taint set; nodes with equal taints share it.
     #[must_use]
     pub fn taint_set(&self, slot: Slot) -> usize {
         self.taints[slot as usize] as usize
     }
 
-    /// The taints of a set; none for an unknown number.
+    /// The taints of a set; empty for an unknown number.
     #[must_use]
     pub fn taints(&self, set: usize) -> &[Taint] {
         self.taint_sets.get_index(set).map_or(&[], Vec::as_slice)
     }
 
-    /// What a plugin prepares with: the table of strings, and the sets of taints there ever were, by number.
+    /// For [`Preparation`](crate::extension::Preparation): the strings, and all taint sets since the last [`Self::compact`], by number.
     pub const fn tables(&self) -> (&Symbols, &IndexSet<Vec<Taint>>) {
         (&self.symbols, &self.taint_sets)
     }
@@ -379,19 +378,19 @@ impl Snapshot {
         &self.images[slot as usize]
     }
 
-    /// What the node's drivers say of it; `None` where it has no CSINode.
+    /// The data of the node's CSI drivers; `None` without a CSINode.
     #[must_use]
     pub fn csi(&self, slot: Slot) -> Option<&NodeCsi> {
         self.csi[slot as usize].as_deref()
     }
 
-    /// The host ports in use on the node, sorted; one that two pods have comes twice.
+    /// The host ports in use on the node, sorted; a port that two pods use occurs twice.
     #[must_use]
     pub fn ports(&self, slot: Slot) -> &[HostPort] {
         &self.ports[slot as usize]
     }
 
-    /// The classes of the pods on the node, with their numbers.
+    /// The classes of the pods on the node, with their numbers of pods.
     #[must_use]
     pub fn tenants(&self, slot: Slot) -> &[(ClassId, u32)] {
         &self.tenants[slot as usize]
@@ -413,7 +412,7 @@ impl Snapshot {
             self.csi.push(None);
             self.devices.push(None);
             self.accounts.grow();
-            // NodeId is 32 bits wide and there are never more positions than nodes were known at once.
+            // NodeId has 32 bits, and there are never more positions than nodes at one time.
             Slot::try_from(self.ids.len() - 1).unwrap_or(Slot::MAX)
         });
         self.ids[slot as usize] = Some(id);

@@ -1,48 +1,46 @@
-//! How a plugin answers.
-//!
-//! Knows: kube-scheduler's closed set of codes and what the queue does with each. Must not know: any plugin.
+//! The results of filters: kube-scheduler's codes and refusals.
 
 use serde::{Deserialize, Serialize};
 
-/// The verdict codes that a filter can give, with upstream's names.
+/// The codes of a refusal, with kube-scheduler's names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Code {
-    /// The pod cannot run there now; taking pods away may help.
+    /// The pod does not fit now; preemption may help.
     Unschedulable,
-    /// The pod cannot run there, and taking pods away will not help.
+    /// The pod does not fit, and preemption will not help.
     UnschedulableAndUnresolvable,
-    /// It cannot be told. The attempt fails for that, whatever the other nodes are.
+    /// The node cannot be evaluated. The attempt fails, whatever the other nodes are.
     Error,
 }
 
-/// Why a filter refused a node, small enough to be kept for each node: the plugin turns `detail` into words.
+/// A filter's refusal of a node, small enough to store per node: the plugin converts `detail` to messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Refusal {
-    /// Whether taking pods away could help.
+    /// Whether preemption could help.
     pub code: Code,
-    /// Means something only to the plugin that made it.
+    /// Defined by the plugin that refused.
     pub detail: u64,
 }
 
 impl Refusal {
-    /// Taking pods away could help.
+    /// Preemption could help.
     #[must_use]
     pub const fn unschedulable(detail: u64) -> Self {
         Self { code: Code::Unschedulable, detail }
     }
 
-    /// It cannot be told, and the attempt fails.
+    /// The node cannot be evaluated, and the attempt fails.
     #[must_use]
     pub const fn error(detail: u64) -> Self {
         Self { code: Code::Error, detail }
     }
 
-    /// Taking pods away would not help.
+    /// Preemption would not help.
     #[must_use]
     pub const fn unresolvable(detail: u64) -> Self {
         Self { code: Code::UnschedulableAndUnresolvable, detail }
     }
 }
 
-/// A filter's answer for one node.
+/// A filter's result for one node.
 pub type Verdict = Result<(), Refusal>;

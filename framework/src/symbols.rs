@@ -1,13 +1,10 @@
-//! Strings that occur on many nodes, each kept once and compared as a number.
+//! Strings of nodes, stored once each and compared by number.
 //!
-//! Nodes bring strings into the table; what pods ask for is only looked up ([`Lookup`]), because an author of pods could
-//! fill it with strings that no node has.
-//!
-//! Knows: nothing of what a string means. Must not know: labels, images or resources.
+//! Strings of pods are only looked up ([`Lookup`]): otherwise users could fill the table with strings that no node has.
 
 use indexmap::IndexSet;
 
-/// A string of one [`Symbols`] table. Numbers of two tables must not be compared.
+/// A string of one [`Symbols`] table. Numbers of different tables are not comparable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Symbol(u32);
 
@@ -18,7 +15,7 @@ impl Default for Symbol {
 }
 
 impl Symbol {
-    /// Stands for "no value" in a column; no table hands it out.
+    /// "No value" in a column; not in any table.
     pub const NONE: Self = Self(u32::MAX);
 
     /// The position in the table.
@@ -28,7 +25,7 @@ impl Symbol {
     }
 }
 
-/// How many strings a table may have; the numbers above are for those that it lacks ([`Lookup`]).
+/// The maximum number of strings; larger numbers are for strings that are not in the table ([`Lookup`]).
 const MAX_SYMBOLS: u32 = u32::MAX / 2;
 
 /// A table of the strings of nodes.
@@ -41,7 +38,7 @@ pub struct Symbols {
 }
 
 impl Symbols {
-    /// The number of `text`, given out now if it is new.
+    /// The number of `text`; a new text gets a number.
     pub fn intern(&mut self, text: &str) -> Symbol {
         if let Some(index) = self.texts.get_index_of(text) {
             return symbol(index);
@@ -50,43 +47,42 @@ impl Symbols {
         symbol(self.texts.insert_full(text.into()).0)
     }
 
-    /// The number of `text` if any node ever carried it.
+    /// The number of `text`, if it is in the table.
     #[must_use]
     pub fn get(&self, text: &str) -> Option<Symbol> {
         self.texts.get_index_of(text).map(symbol)
     }
 
-    /// The text behind a number; empty for [`Symbol::NONE`].
+    /// The text of a number; empty for [`Symbol::NONE`].
     #[must_use]
     pub fn text(&self, symbol: Symbol) -> &str {
         self.texts.get_index(symbol.index()).map_or("", |text| text)
     }
 
-    /// How many strings there are.
+    /// The number of strings.
     #[must_use]
     pub fn len(&self) -> usize {
         self.texts.len()
     }
 
-    /// Whether there are none.
+    /// Whether the table is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.texts.is_empty()
     }
 
-    /// How many bytes they take.
+    /// Their size in bytes.
     #[must_use]
     pub const fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// The strings that came when there were so many, oldest first.
+    /// The strings added after the table had `len` strings, oldest first.
     pub fn since(&self, len: usize) -> impl Iterator<Item = &str> + Clone {
         (len..self.texts.len()).filter_map(|index| self.texts.get_index(index)).map(AsRef::as_ref)
     }
 }
 
-/// A string with its length, its hash and its place.
 const fn weight(text: &str) -> usize {
     text.len() + 40
 }
@@ -95,7 +91,7 @@ fn symbol(index: usize) -> Symbol {
     u32::try_from(index).ok().filter(|index| *index < MAX_SYMBOLS).map_or(Symbol::NONE, Symbol)
 }
 
-/// The strings that a class asked for and no node had: once some node has one of them, the class has to be prepared anew.
+/// The strings that a class names and no node had: once a node has one of them, the class must be prepared again.
 #[derive(Debug, Clone, Default)]
 pub struct Missing(IndexSet<Box<str>>);
 
@@ -105,15 +101,14 @@ impl Missing {
         !self.0.is_empty() && texts.any(|text| self.0.contains(text))
     }
 
-    /// How many bytes they take.
+    /// Their size in bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.0.iter().map(|text| weight(text)).sum()
     }
 }
 
-/// Numbers for strings that need not be in a table: one that is not has a number of its own, which no node has and which
-/// means something only within this look-up.
+/// Numbers strings that may not be in a table. A missing string gets a number that no node has, valid only within this lookup.
 #[derive(Debug)]
 pub struct Lookup<'a> {
     table: &'a Symbols,
@@ -121,7 +116,7 @@ pub struct Lookup<'a> {
 }
 
 impl<'a> Lookup<'a> {
-    /// Nothing was looked up yet.
+    /// A lookup in this table.
     #[must_use]
     pub fn of(table: &'a Symbols) -> Self {
         Self { table, missing: Missing::default() }
@@ -138,14 +133,14 @@ impl<'a> Lookup<'a> {
         })
     }
 
-    /// The string behind a number that was given here.
+    /// The string of a number from this lookup.
     #[must_use]
     pub fn text(&self, symbol: Symbol) -> &str {
         let missing = || self.missing.0.get_index((u32::MAX - 1).checked_sub(symbol.0)? as usize);
         if symbol.0 < MAX_SYMBOLS { self.table.text(symbol) } else { missing().map_or("", |text| text) }
     }
 
-    /// What was looked up and is not in the table.
+    /// The strings that were not in the table.
     #[must_use]
     pub fn into_missing(self) -> Missing {
         self.missing

@@ -1,6 +1,4 @@
-//! Builders for tests: a pod, a class and a node in one line each.
-//!
-//! Knows: the shortest way to say what a test is about. Must not know: any plugin.
+//! Builders for tests: a pod, a class or a node in one line each.
 
 use std::sync::Arc;
 
@@ -29,7 +27,7 @@ pub struct PodBuilder {
     class: Class,
 }
 
-/// A pending pod of the default scheduler that asks for nothing, in namespace `default`.
+/// A pending pod of the default scheduler without requests, in namespace `default`.
 #[must_use]
 pub fn pod(name: &str) -> PodBuilder {
     let class = Class {
@@ -83,7 +81,7 @@ fn set(resources: &mut Resources, name: &str, amount: &str) {
 }
 
 impl PodBuilder {
-    /// Asks for an amount of a resource.
+    /// Requests an amount of a resource.
     #[must_use]
     pub fn request(mut self, name: &str, amount: &str) -> Self {
         set(&mut self.class.requests, name, amount);
@@ -105,7 +103,7 @@ impl PodBuilder {
         self
     }
 
-    /// Lets the pod have started at a second since 1970.
+    /// Sets the start time, in seconds since 1970.
     #[must_use]
     pub fn started(mut self, second: i64) -> Self {
         self.pod.started_ns = Some(second * 1_000_000_000);
@@ -119,7 +117,7 @@ impl PodBuilder {
         self
     }
 
-    /// Lets the pod be on its way out because a scheduler preempted it.
+    /// Marks the pod as being deleted after preemption.
     #[must_use]
     pub fn preempted(mut self) -> Self {
         self.pod.is_preempted = true;
@@ -128,14 +126,14 @@ impl PodBuilder {
         self
     }
 
-    /// Sets the scheduler's name.
+    /// Sets the scheduler name.
     #[must_use]
     pub fn scheduler(mut self, name: &str) -> Self {
         self.pod.scheduler_name = name.into();
         self
     }
 
-    /// Sets the UID, for pods that come again under the same name.
+    /// Sets the UID, for recreated pods.
     #[must_use]
     pub fn uid(mut self, uid: &str) -> Self {
         self.pod.uid = uid.into();
@@ -196,21 +194,21 @@ impl PodBuilder {
         self
     }
 
-    /// Needs a feature of the node's kubelet.
+    /// Requires a feature of the node's kubelet.
     #[must_use]
     pub fn need(mut self, feature: &str) -> Self {
         self.class.declared_features = self.class.declared_features.with(DeclaredFeatures::named([feature]));
         self
     }
 
-    /// Takes a TCP port of the node.
+    /// Uses a TCP port of the node.
     #[must_use]
     pub fn host_port(mut self, port: i32) -> Self {
         self.class.host_ports.push(HostPort { ip: "0.0.0.0".into(), protocol: "TCP".into(), port });
         self
     }
 
-    /// Takes a port of the node, for one address and protocol.
+    /// Uses a port of the node, for one address and protocol.
     #[must_use]
     pub fn host_port_on(mut self, ip: &str, protocol: &str, port: i32) -> Self {
         self.class.host_ports.push(HostPort { ip: ip.into(), protocol: protocol.into(), port });
@@ -224,20 +222,20 @@ impl PodBuilder {
         self
     }
 
-    /// Is in another namespace than `default`.
+    /// Sets the namespace.
     #[must_use]
     pub fn namespace(mut self, name: &str) -> Self {
         self.class.namespace = name.into();
         self
     }
 
-    /// Must spread over a label's domains, among the pods with a label.
+    /// Adds a required spread constraint over a label's domains, for pods with a label.
     #[must_use]
     pub fn spread(self, max_skew: i32, key: &str, label: (&str, &str)) -> Self {
         self.spread_with(max_skew, key, label, |_| {})
     }
 
-    /// Should spread over a label's domains, among the pods with a label.
+    /// Adds a preferred spread constraint over a label's domains, for pods with a label.
     #[must_use]
     pub fn prefer_spread(self, max_skew: i32, key: &str, label: (&str, &str)) -> Self {
         self.spread_with(max_skew, key, label, |constraint| constraint.required = false)
@@ -266,41 +264,41 @@ impl PodBuilder {
         self
     }
 
-    /// Must be near a pod with a label.
+    /// Requires affinity to pods with a label.
     #[must_use]
     pub fn near(mut self, key: &str, label: (&str, &str)) -> Self {
         self.class.pod_affinity.required.push(term(key, label));
         self
     }
 
-    /// Must not be near a pod with a label.
+    /// Requires anti-affinity to pods with a label.
     #[must_use]
     pub fn far(mut self, key: &str, label: (&str, &str)) -> Self {
         self.class.pod_affinity.required_anti.push(term(key, label));
         self
     }
 
-    /// Should be near a pod with a label.
+    /// Prefers affinity to pods with a label.
     #[must_use]
     pub fn prefer_near(mut self, weight: i32, key: &str, label: (&str, &str)) -> Self {
         self.class.pod_affinity.preferred.push((weight, term(key, label)));
         self
     }
 
-    /// Should not be near a pod with a label.
+    /// Prefers anti-affinity to pods with a label.
     #[must_use]
     pub fn prefer_far(mut self, weight: i32, key: &str, label: (&str, &str)) -> Self {
         self.class.pod_affinity.preferred_anti.push((weight, term(key, label)));
         self
     }
 
-    /// Uses a claim.
+    /// Adds a claim.
     #[must_use]
     pub fn claim(self, name: &str) -> Self {
         self.mount(Mount::Claim(name.into()))
     }
 
-    /// Has an ephemeral volume.
+    /// Adds an ephemeral volume.
     #[must_use]
     pub fn ephemeral(mut self, volume: &str) -> Self {
         let name = format!("{}-{volume}", self.pod.name);
@@ -310,7 +308,7 @@ impl PodBuilder {
         self
     }
 
-    /// Has a volume.
+    /// Adds a volume.
     #[must_use]
     pub fn mount(mut self, mount: Mount) -> Self {
         let volumes: &mut PodVolumes = Arc::make_mut(self.class.volumes.get_or_insert_default());
@@ -318,7 +316,7 @@ impl PodBuilder {
         self
     }
 
-    /// Is being deleted.
+    /// Sets a deletion timestamp.
     #[must_use]
     pub fn terminating(mut self) -> Self {
         self.pod.deleting = true;
@@ -326,7 +324,7 @@ impl PodBuilder {
         self
     }
 
-    /// What it is for the plugins.
+    /// The pod's class.
     #[must_use]
     pub fn into_class(self) -> Class {
         let mut class = self.class;
@@ -341,21 +339,21 @@ impl PodBuilder {
         class
     }
 
-    /// Is placed with a pod group.
+    /// Adds the pod to a pod group.
     #[must_use]
     pub fn group(mut self, name: &str) -> Self {
         self.pod.scheduling_group = Some(name.into());
         self
     }
 
-    /// Is bound to a node already.
+    /// Binds the pod to a node.
     #[must_use]
     pub fn on(mut self, node: &str) -> Self {
         self.pod.node_name = Some(node.into());
         self
     }
 
-    /// Is nominated to a node, without being bound to it.
+    /// Nominates the pod to a node.
     #[must_use]
     pub fn nominated(mut self, node: &str) -> Self {
         self.pod.nominated_node_name = Some(node.into());
@@ -369,14 +367,14 @@ impl PodBuilder {
         self
     }
 
-    /// Names its node without being bound to it.
+    /// Sets the required node name without binding the pod.
     #[must_use]
     pub fn wants(mut self, node: &str) -> Self {
         self.class.node_name = Some(node.into());
         self
     }
 
-    /// The pod, cut down where it is too large, as one that is read from the API is.
+    /// The pod, cut if too large, as one from the API.
     #[must_use]
     pub fn build(self) -> PodInfo {
         let pod = self.pod.clone();
@@ -391,7 +389,7 @@ pub fn selecting((key, value): (&str, &str)) -> LabelSelector {
     LabelSelector::Matching(vec![LabelRequirement::equal(&key.into(), &value.into())])
 }
 
-/// A term that means pods with a label in the pod's own namespace.
+/// A term about pods with a label in the pod's own namespace.
 #[must_use]
 pub fn term(key: &str, label: (&str, &str)) -> AffinityTerm {
     AffinityTerm { selector: selecting(label), topology_key: key.into(), ..AffinityTerm::default() }
@@ -406,7 +404,7 @@ fn requirement(key: &str, operator: &str, values: &[&str]) -> Requirement {
 #[derive(Debug, Clone)]
 pub struct NodeBuilder(NodeInfo);
 
-/// A node with 4 CPUs, 16 GiB of memory, room for 110 pods and its hostname as a label.
+/// A node with 4 CPUs, 16 GiB of memory, 110 allowed pods and its hostname as a label.
 #[must_use]
 pub fn node(name: &str) -> NodeBuilder {
     NodeBuilder(NodeInfo {
@@ -420,7 +418,7 @@ pub fn node(name: &str) -> NodeBuilder {
 }
 
 impl NodeBuilder {
-    /// Sets the allocatable amount of a resource, `pods` included.
+    /// Sets the allocatable amount of a resource, or of `pods`.
     #[must_use]
     pub fn capacity(mut self, name: &str, amount: &str) -> Self {
         if name == "pods" {
@@ -446,7 +444,7 @@ impl NodeBuilder {
         self
     }
 
-    /// Declares a feature of the kubelet's.
+    /// Declares a kubelet feature.
     #[must_use]
     pub fn declare(mut self, feature: &str) -> Self {
         self.0.declared_features = self.0.declared_features.with(DeclaredFeatures::named([feature]));
@@ -460,7 +458,7 @@ impl NodeBuilder {
         self
     }
 
-    /// Holds an image of a size in bytes.
+    /// Adds an image with a size in bytes.
     #[must_use]
     pub fn image(mut self, name: &str, size: i64) -> Self {
         self.0.images.push((vec![name.into()], size));

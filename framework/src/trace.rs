@@ -1,20 +1,14 @@
-//! Whose work a piece of work is part of: W3C trace contexts that need neither a clock nor chance.
+//! W3C trace contexts derived without clock and random numbers.
 //!
-//! The trace of an attempt to place a pod is named by the pod's UID and the number of the attempt. So a program that
-//! knows those two knows the trace: no context has to be remembered between the parts of an attempt, another process
-//! comes to the same one, and `flotilla trace` finds it without a search. Whether an attempt is recorded hangs on the
-//! name alone too, so that all who take part agree.
-//!
-//! Knows: names of traces and spans, and how they are written. Must not know: when anything happens, or who records it.
-//!
-//! Source: W3C Trace Context (traceparent), and OpenTelemetry's `TraceIdRatioBased` for what the ratio is compared with.
+//! The pod's UID and the number of the attempt determine the trace ID and whether it is recorded. So every process derives the same
+//! context. Source: W3C Trace Context (traceparent), and OpenTelemetry's `TraceIdRatioBased` for the comparison with the ratio.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
 use xxhash_rust::xxh3::{xxh3_64_with_seed, xxh3_128};
 
-/// The place of a span in a trace.
+/// A span in a trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Context {
     /// The trace; never 0.
@@ -23,44 +17,42 @@ pub struct Context {
     pub span: u64,
 }
 
-/// The annotation of a pod that names the trace of the client that created it, as a `traceparent`.
+/// The pod annotation with the trace of the client that created the pod, as a `traceparent`.
 pub const ANNOTATION: &str = "traceparent";
 
 /// The span of the client that created a pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Parent {
-    /// Its place.
+    /// Its trace and span.
     pub context: Context,
     /// Whether its trace is recorded.
     pub is_recorded: bool,
 }
 
-/// How many of all attempts are recorded.
+/// The share of attempts that are recorded.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Sampling {
-    /// An attempt is recorded if the low 63 bits of its trace's name are below this.
+    /// An attempt is recorded if the low 63 bits of its trace ID are below this.
     below: u64,
 }
 
-/// The name of a trace, shown in hexadecimal.
+/// A trace ID, displayed in hexadecimal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TraceId(u128);
 
-/// A text that is no `traceparent`.
+/// A text that is not a `traceparent`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("not a traceparent of W3C Trace Context, such as 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01")]
 pub struct Malformed;
 
-/// One bit more than a name's compared part has.
+/// One more than the largest compared value.
 const ALL: u64 = 1 << 63;
 
-// === impl Sampling ===
-
 impl Sampling {
-    /// Nothing is recorded, and nothing is done for it.
+    /// No attempt is recorded.
     pub const NONE: Self = Self { below: 0 };
 
-    /// A share of all attempts, from 0 for none to 1 for all; what lies outside counts as the nearer end.
+    /// A share of all attempts from 0 to 1; values outside are clamped.
     #[must_use]
     pub fn of(ratio: f64) -> Self {
         let ratio = if ratio.is_nan() { 0.0 } else { ratio.clamp(0.0, 1.0) };
@@ -74,16 +66,14 @@ impl Sampling {
     }
 }
 
-// === impl Context ===
-
 impl Context {
-    /// The name of the trace as it is shown, in hexadecimal.
+    /// The trace ID.
     #[must_use]
     pub const fn trace_id(self) -> TraceId {
         TraceId(self.trace)
     }
 
-    /// The outermost span of an attempt, counted from 1, to place a pod.
+    /// The root span of an attempt, counted from 1, to schedule a pod.
     #[must_use]
     pub fn of_attempt(uid: &str, attempt: u32) -> Self {
         let trace = xxh3_128(format!("{uid}/{attempt}").as_bytes()).max(1);
@@ -96,17 +86,17 @@ impl Context {
         Self { trace: parent.trace, ..Self::of_attempt(uid, attempt) }
     }
 
-    /// A part of this span's work; `what` and `number` tell it from the other parts.
+    /// A child span; `what` and `number` distinguish it from others.
     #[must_use]
     pub fn child(self, what: &str, number: u64) -> Self {
         let span = xxh3_64_with_seed(what.as_bytes(), self.span.rotate_left(17) ^ number).max(1);
         Self { span, ..self }
     }
 
-    /// A `traceparent`, and whether it says that the trace is recorded.
+    /// Parses a `traceparent`. The flag is whether the trace is recorded.
     ///
     /// # Errors
-    /// Where the text is none, or its version is not known and has no room for more.
+    /// An invalid text, or an unknown version without extensible format.
     pub fn parse(text: &str) -> Result<(Self, bool), Malformed> {
         let mut parts = text.split('-');
         let mut part = |digits: usize| {
@@ -115,7 +105,7 @@ impl Context {
             if is_hex { u128::from_str_radix(part, 16).map_err(|_| Malformed) } else { Err(Malformed) }
         };
         let (version, trace, span, flags) = (part(2)?, part(32)?, part(16)?, part(2)?);
-        // Later versions may have more parts, the first has not, and 255 is none.
+        // Later versions may have more parts, version 0 may not, and 255 is invalid.
         let has_more = parts.next().is_some();
         let span = u64::try_from(span).map_err(|_| Malformed)?;
         if version == 0xff || (version == 0 && has_more) || trace == 0 || span == 0 {
@@ -131,7 +121,7 @@ impl fmt::Display for TraceId {
     }
 }
 
-/// As a `traceparent` of a trace that is recorded: those that are not are not written.
+/// As a `traceparent` of a recorded trace; other traces are not written.
 impl fmt::Display for Context {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "00-{:032x}-{:016x}-01", self.trace, self.span)

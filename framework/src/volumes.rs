@@ -1,10 +1,7 @@
-//! Volumes: what pods, claims, volumes, classes and drivers say about where a pod may go.
+//! Volumes: claims, persistent volumes, storage classes and CSI drivers, and their effect on scheduling.
 //!
-//! The coordinator holds all objects of storage and works out what they say of a class of pods ([`facts`]), of a node
-//! ([`node`]) and of the pods that stand on nodes ([`standing`]); the plugins judge by that alone.
-//!
-//! Knows: the objects of storage as scheduling reads them, what is assumed of them, and what CSI drivers call volumes that
-//! are not theirs. Must not know: who watches them or writes to them.
+//! The coordinator caches all storage objects. It derives the facts of a class of pods ([`facts`]), the CSI data of a node ([`node`]) and
+//! the claims in use ([`standing`]). The plugins evaluate nodes by these alone.
 
 pub mod binding;
 pub(crate) mod cache;

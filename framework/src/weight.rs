@@ -1,10 +1,7 @@
-//! How many bytes a class takes: at most when it is said to a worker, and about in memory.
+//! The size of a class or node: an upper bound for messages to workers, and an estimate in memory.
 //!
-//! A message has 4 MiB at most, and one that is larger ends the stream of every worker that is to be told. What weighs more
-//! than [`MAX_CLASS`] is not said: the coordinator judges it.
-//!
-//! Knows: every list of a class. Must not know: how it is written on a wire, which the crate that does compares in its
-//! tests; or who keeps it.
+//! A message above 4 MiB ends the stream of every receiving worker. The coordinator evaluates a class above [`MAX_CLASS`] itself. Tests of
+//! the wire crate compare these bounds with its encoding.
 
 use std::sync::Arc;
 
@@ -21,61 +18,52 @@ use crate::{
     },
 };
 
-/// The most that a class may weigh to be told: `RegisterClass` has the class and 20 bytes more. What [`crate::excess`] leaves
-/// of a pod of 1.5 MiB is below it: names of extended resources come three times, 1 MiB in all, and the namespace in each of
-/// 2,048 affinity terms, 0.2 MiB.
+/// The maximum weight of a class in a message: `RegisterClass` has the class and 20 bytes more. The part of a 1.5 MiB pod that
+/// [`crate::excess`] keeps is below it: names of extended resources occur three times, 1 MiB in all, and the namespace in each of 2,048
+/// affinity terms, 0.2 MiB.
 pub const MAX_CLASS: usize = 3 << 20;
 
-/// The most that a node may weigh to be sent: `UpsertNode` has the node and some 20 bytes more. It has what scheduling reads of
-/// the Node, of its CSINode, and of each VolumeAttachment of the node; the API server bounds each of these objects to 1.5 MiB,
-/// and nothing bounds how many of the last there are.
+/// The maximum weight of a node in a message: `UpsertNode` has the node and some 20 bytes more. It contains data from the Node, its CSINode
+/// and its VolumeAttachments. The API server bounds each object to 1.5 MiB, but not the number of VolumeAttachments.
 pub const MAX_NODE: usize = 3 << 20;
 
-/// The most that facts may weigh to be told with a dry run, which has 1.4 MiB of pods and some names besides: 3.4 MiB.
+/// The maximum weight of facts in a dry run, which also has 1.4 MiB of pods and some names: 3.4 MiB.
 pub const MAX_TOLD: usize = 2 << 20;
 
-/// What the parts of a class take beside the bytes of their texts.
 #[derive(Debug, Clone, Copy)]
 struct Measure {
-    /// A number.
     number: usize,
-    /// What is around a text.
     text: usize,
-    /// What is around a group of parts.
     group: usize,
 }
 
-/// Said to a worker: a number has its tag; a text and a group have a tag of two bytes and a length of five.
+/// In a message: a number has its tag; a text and a group have a tag of two bytes and a length of five.
 const WIRE: Measure = Measure { number: 11, text: 7, group: 7 };
-/// Kept: a text has a reference of 16 bytes and two counters, a group a vector.
+/// In memory: a text has a reference of 16 bytes and two counters, a group a vector.
 const MEMORY: Measure = Measure { number: 8, text: 32, group: 24 };
 
-// === impl Class ===
-
 impl Class {
-    /// An upper bound on the bytes that the class takes when it is said to a worker.
+    /// An upper bound on the size of the class in a message, in bytes.
     #[must_use]
     pub fn weight(&self) -> usize {
         WIRE.class(self)
     }
 
-    /// About how many bytes the class takes in memory. Texts that it shares with others count in full.
+    /// The approximate size of the class in memory, in bytes. Shared texts count in full.
     #[must_use]
     pub fn bytes(&self) -> usize {
         size_of::<Self>() + MEMORY.class(self)
     }
 
-    /// Whether the class can be told to a worker.
+    /// Whether the class can be sent to a worker.
     #[must_use]
     pub fn can_be_told(&self) -> bool {
         self.weight() <= MAX_CLASS
     }
 }
 
-// === impl NodeInfo ===
-
 impl NodeInfo {
-    /// An upper bound on the bytes that the node takes when it is sent to a worker.
+    /// An upper bound on the size of the node in a message, in bytes.
     #[must_use]
     pub fn weight(&self) -> usize {
         WIRE.node(self)
@@ -87,8 +75,6 @@ impl NodeInfo {
         self.weight() <= MAX_NODE
     }
 }
-
-// === impl Measure ===
 
 impl Measure {
     fn class(self, class: &Class) -> usize {
@@ -159,7 +145,7 @@ impl Measure {
             declared_features,
             images,
             csi,
-            // Workers do not receive them.
+            // Workers do not receive devices.
             devices: _,
         } = node;
         let taints = taints
@@ -255,7 +241,7 @@ impl Measure {
     fn affinity(self, affinity: &PodAffinity) -> usize {
         let term = |term: &AffinityTerm| {
             let selectors = self.selector(&term.selector) + self.selector(&term.namespace_selector);
-            // A preferred one has a weight and a frame around it.
+            // A preferred term has a weight and a frame around it.
             2 * self.group + self.number + selectors + self.texts(&term.namespaces) + self.text(&term.topology_key)
         };
         self.group

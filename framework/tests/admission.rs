@@ -1,6 +1,4 @@
-//! What keeps pods out of the queue.
-//!
-//! Knows: pods with gates. Must not know: queues.
+//! Gates of pods.
 
 use flotilla_framework::{
     admission::gate,

@@ -1,9 +1,4 @@
-//! Any text is a quantity or an identity of a trace, or an error that says why not.
-//!
-//! These are the decoders of this crate that take text. What it reads of whole objects is tried with the encodings that they come
-//! in, by `coordinator/encoding/tests/any_bytes.rs`.
-//!
-//! Knows: how each is written, and what reading one may take. Must not know: which field holds one.
+//! Text parsers accept any input or explain the problem. For whole objects, see `coordinator/encoding/tests/any_bytes.rs`.
 
 use flotilla_framework::{quantity::Quantity, trace::Context};
 use flotilla_mutate::{Bound, Decoder, Form};

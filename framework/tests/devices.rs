@@ -1,11 +1,8 @@
-//! Devices are allocated as kube-scheduler's allocator does it.
+//! Devices are allocated as by kube-scheduler's allocator.
 //!
-//! `devices/cases.jsonl` holds the cases of upstream's own table of tests (`structured/internal/allocatortesting` of
-//! `k8s.io/dynamic-resource-allocation`), and cases on which an earlier Flotilla differed. `devices/answers.jsonl` holds what the
-//! allocator of kube-scheduler says of them; `integration-tests/tests/integration/oracle.rs` compares it with what it says today, and
-//! `integration-tests/tests/integration/allocations.rs` compares on fresh cases.
-//!
-//! Knows: where cases and answers are. Must not know: how devices are found.
+//! `devices/cases.jsonl` has the cases of kube-scheduler's own tests (`structured/internal/allocatortesting` of
+//! `k8s.io/dynamic-resource-allocation`) and past differences. `devices/answers.jsonl` has the results of kube-scheduler's allocator. In
+//! `integration-tests/tests/integration`, `oracle.rs` verifies that they are current, and `allocations.rs` compares new cases.
 
 #[path = "devices/language.rs"]
 mod language;

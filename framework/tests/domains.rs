@@ -1,7 +1,4 @@
-//! The shape for plugins that need sums over topology domains, proved with two that no profile of ours has: at most so
-//! many pods of an application in each zone, and the zone with the fewest of them first.
-//!
-//! Knows: that sums of shards are sums of the whole. Must not know: any built plugin beyond its name.
+//! Domain-level plugins, tested with a limit of pods of an application per zone, and a preference for the zone with the fewest.
 
 use std::{
     cmp::Reverse,
@@ -39,7 +36,6 @@ mod cluster;
 
 use cluster::{World, any_world, evaluate, pages, placed};
 
-/// Pods of the same application under one label of the nodes, counted once.
 struct SameApp {
     terms: [Term; 1],
     app: String,
@@ -64,7 +60,7 @@ fn same_app(nodes: &Snapshot, slot: Slot, app: &str) -> i64 {
     nodes.tenants(slot).iter().filter(|(id, _)| same(id)).map(|(_, count)| i64::from(*count)).sum()
 }
 
-/// At most so many pods of an application under each value of a label.
+/// Limits the pods of an application under each value of a label.
 struct Limit {
     name: &'static str,
     key: &'static str,
@@ -123,7 +119,7 @@ fn counting(preparation: &mut Preparation<'_>, key: &str) -> SameApp {
     SameApp { terms: [Term::over(preparation.symbols.number(key))], app: app_of(preparation.class).to_owned() }
 }
 
-/// The fewer pods of an application under the value of a label, the better.
+/// Prefers the value of a label with the fewest pods of an application.
 struct Fewest {
     name: &'static str,
     key: &'static str,
@@ -170,7 +166,7 @@ const TOYS: Registry = Registry::of(&[
     &FEWEST[1],
 ]);
 
-/// Puts the toys into a profile: the filters and scores at these places among the others.
+/// Inserts the toys into a profile at these positions among filters and scores.
 fn with_toys(profile: &mut Profile, toys: &[(usize, usize)]) {
     for (toy, &(filter, score)) in toys.iter().enumerate() {
         let filters = &mut profile.plugins.filter;
@@ -181,7 +177,6 @@ fn with_toys(profile: &mut Profile, toys: &[(usize, usize)]) {
     }
 }
 
-/// What is said of every node, found the slow way.
 struct ByHand {
     best: Option<(NodeId, i64)>,
     refused: BTreeMap<(u16, Refusal), u32>,
@@ -193,7 +188,7 @@ fn value_of(nodes: &mut Snapshot, key: &str, slot: Slot) -> Option<String> {
     (value != Symbol::NONE).then(|| nodes.symbols.text(value).to_owned())
 }
 
-/// For each node how many pods of the application share its value of a label; nothing where it has none.
+/// For each node the number of the application's pods that share its value of a label; `None` if it lacks the label.
 fn counts(world: &World, nodes: &mut Snapshot, key: &str) -> Vec<Option<i64>> {
     let slots: Vec<Slot> = nodes.live().collect();
     let values: Vec<Option<String>> = slots.iter().map(|&slot| value_of(nodes, key, slot)).collect();
@@ -319,7 +314,7 @@ proptest! {
     }
 }
 
-/// Three nodes in two zones, all of them too small or tainted in some way; zone `a` is full.
+/// Three nodes in two zones, all too small or tainted; zone `a` is full.
 fn crowded() -> World {
     let app = |name: &str| pod(name).label("app", "web").request("cpu", "0").build().class;
     World {

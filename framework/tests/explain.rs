@@ -1,6 +1,4 @@
-//! What an account of every node must agree with: the decision, the diagnosis, and itself however the nodes are split.
-//!
-//! Knows: accounts, views, and how a lack is cured. Must not know: any plugin.
+//! Explanations agree with the decision and the diagnosis, however the nodes are sharded.
 
 use std::collections::BTreeSet;
 
@@ -76,7 +74,7 @@ proptest! {
     fn every_node_is_told_of_as_it_is_judged(world in any_world(24)) {
         let mut nodes = world.whole();
         let prepared = world.prepare(Registry::built_in(), &mut nodes);
-        // What is counted over domains no node can tell by itself.
+        // A single node cannot decide filters over domains.
         prop_assume!(prepared.refusal().is_none() && !prepared.is_wide());
         let explanation = Explanation::new(&prepared, &world.profile, &pages(&prepared, &nodes, 5));
         for (id, outcome) in &explanation.nodes {
@@ -123,7 +121,7 @@ proptest! {
     }
 }
 
-/// The node with all that it lacks; `None` where that is not the node's to change.
+/// The node with all unmet requirements fixed; `None` if they are not properties of the node.
 fn cure(info: &NodeInfo, shortfalls: &[Shortfall]) -> Option<NodeInfo> {
     let mut cured = info.clone();
     for Shortfall { lacks, .. } in shortfalls {
@@ -153,9 +151,9 @@ fn cure(info: &NodeInfo, shortfalls: &[Shortfall]) -> Option<NodeInfo> {
                     cured.labels.sort();
                 }
                 Lack::Label { .. } | Lack::Name(_) | Lack::Port(_) => return None,
-                // What drivers say of a node is not the node's.
+                // CSI drivers and devices are not properties of the Node.
                 Lack::Volumes { .. } | Lack::Driver(_) | Lack::Devices(_) => return None,
-                // Only filters over domains say so.
+                // Only filters over domains return these.
                 Lack::Key(_) | Lack::Skew { .. } | Lack::Near(_) | Lack::Away(_) | Lack::Welcome(_) => return None,
             }
         }
@@ -197,7 +195,7 @@ fn a_class_that_a_pre_filter_refuses_is_refused_by_every_node() {
     let conflict = pod("p").require_node("n0").require_node("n1");
     let two = [node("n0"), node("n1"), node("n2")];
     let explanation = explain(&two, &conflict);
-    // Terms are alternatives, so both names are left and the third node is outside of them.
+    // Terms are alternatives, so both names remain and the third node is excluded.
     assert_eq!(explanation.feasible(), 2);
     let named = pod("p").require_node("absent");
     let explanation = explain(&two, &named);

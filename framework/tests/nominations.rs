@@ -1,6 +1,4 @@
-//! What nominations change in a view: the same as if the nodes that are kept free were no choice, and nothing that stays.
-//!
-//! Knows: views, and both passes done the slow way. Must not know: any plugin.
+//! Nominations make a view equal one without the nominated nodes, and leave no trace.
 
 use std::collections::BTreeMap;
 
@@ -32,7 +30,6 @@ mod cluster;
 
 use cluster::{World, any_world, best_by_hand, placed};
 
-/// For some nodes by number the classes of the pods nominated to them, and the node that the pod itself is.
 fn any_nominations() -> impl Strategy<Value = Nominations> {
     let beside = proptest::collection::btree_map(0..16_u32, vec((0..4_u64).prop_map(ClassId), 1..4), 0..6);
     (beside, option::of((0..20_u32).prop_map(NodeId))).prop_map(|(beside, own)| {
@@ -41,7 +38,6 @@ fn any_nominations() -> impl Strategy<Value = Nominations> {
     })
 }
 
-/// The first refusal of a node with these pods on it; `None` for none.
 fn refusal(prepared: &Prepared, nodes: &Snapshot, node: NodeId, pods: &[ClassId]) -> Option<(Order, Refusal)> {
     let (slot, mut nodes) = (nodes.slot(node)?, nodes.clone());
     pods.iter().for_each(|&class| assert!(nodes.class(class).is_none() || nodes.add_pod(node, class)));
@@ -51,7 +47,7 @@ fn refusal(prepared: &Prepared, nodes: &Snapshot, node: NodeId, pods: &[ClassId]
     }
 }
 
-/// The nodes that will do without nominations and not with them, and all refusals with them, the slow way.
+/// The nodes that are feasible only without nominations, and all refusals with nominations, computed naively.
 fn by_hand(prepared: &Prepared, nodes: &Snapshot, nominations: &Nominations) -> (Vec<NodeId>, BTreeMap<String, u32>) {
     let (mut kept, mut refused) = (Vec::new(), BTreeMap::new());
     for node in nodes.live().filter_map(|slot| nodes.id(slot)) {
@@ -91,7 +87,7 @@ proptest! {
         prop_assume!(prepared.refusal().is_none() && !prepared.is_wide());
         let mut view = view(&world, &prepared, &owners);
         let plain = (placed(view.best(&prepared, None)), counts(view.refused()));
-        // One pod after the other: what the one before had laid over leaves no trace.
+        // One pod after the other: nominations of the previous pod leave no trace.
         for nominations in [first, second] {
             let nominations = Nominations { own: None, ..nominations };
             view.lay_over(&prepared, &mut nodes, &Matches::default(), &nominations, None);
@@ -170,7 +166,7 @@ fn a_node_that_names_leave_out_is_told_by_what_its_filters_say_where_the_pod_is_
     assert_eq!(view.lay_over(&prepared, &mut nodes, &Matches::default(), &nominations, None), None);
     let expected = "0/2 nodes are available: 1 Insufficient cpu, 1 node(s) had untolerated taint(s).";
     assert_eq!(message(&view), expected);
-    // Whichever filter refuses the pod's own nominated node is named with those that left the others out.
+    // The filter that refuses the pod's own nominated node is named with those that excluded the others.
     let nominations = Nominations { own: Some(NodeId(0)), ..Nominations::default() };
     assert_eq!(view.lay_over(&prepared, &mut nodes, &Matches::default(), &nominations, None), None);
     let expected = "0/2 nodes are available: 1 Insufficient cpu, 1 node(s) didn't satisfy plugin(s) [NodeAffinity \

@@ -1,6 +1,4 @@
-//! Trials of preemption: what is done by the definition, one node of one whole cluster at a time, and nothing that stays.
-//!
-//! Knows: trials, and victims found the slow way. Must not know: any plugin.
+//! Preemption trials equal naive ones on one node of a whole cluster, and leave the snapshot unchanged.
 
 use std::sync::Arc;
 
@@ -23,7 +21,6 @@ mod cluster;
 
 use cluster::{World, any_world, pages};
 
-/// The same class with wishes about other pods.
 fn wishing(class: &Class, wishes: &[(u8, &str, &str)]) -> Class {
     let mut other = pod("p");
     for (wish, key, app) in wishes {
@@ -43,7 +40,6 @@ fn any_wishes() -> impl Strategy<Value = Wishes> {
     vec((0..4_u8, one_of(&["zone", "size", "kubernetes.io/hostname"][..]), one_of(&["web", "db"][..])), 0..3)
 }
 
-/// Any cluster in which pods wish something about each other.
 fn any_wide_world(most: usize) -> impl Strategy<Value = World> {
     (any_world(most), any_wishes(), vec(any_wishes(), 8)).prop_map(|(mut world, own, others)| {
         world.class = wishing(&world.class, &own);
@@ -54,7 +50,7 @@ fn any_wide_world(most: usize) -> impl Strategy<Value = World> {
     })
 }
 
-/// What all nodes together say of one of them: why it will not do, if so.
+/// The refusal of a node, with the counts of all nodes.
 fn refusal(world: &World, prepared: &Prepared, nodes: &Snapshot, node: NodeId) -> Option<(Code, Vec<String>)> {
     let explanation = Explanation::new(prepared, &world.profile, &pages(prepared, nodes, 100));
     match explanation.nodes.get(&node) {
@@ -63,7 +59,7 @@ fn refusal(world: &World, prepared: &Prepared, nodes: &Snapshot, node: NodeId) -
     }
 }
 
-/// The same with pods on the node that are nominated to it, and without.
+/// The refusal with the pods nominated to the node, or without them.
 fn both(
     world: &World,
     prepared: &Prepared,
@@ -76,7 +72,6 @@ fn both(
     refusal(world, prepared, &with, node).or_else(|| refusal(world, prepared, nodes, node))
 }
 
-/// The victims, or why there are none.
 type Found = Result<(Vec<u32>, u32), (Code, Vec<String>)>;
 
 fn by_hand(world: &World, prepared: &Prepared, nodes: &Snapshot, trial: &Trial) -> Found {
@@ -116,7 +111,6 @@ fn by_hand(world: &World, prepared: &Prepared, nodes: &Snapshot, trial: &Trial) 
     Ok((gone, violations))
 }
 
-/// All that can be read of a snapshot.
 fn seen(nodes: &Snapshot) -> String {
     let accounts = &nodes.accounts;
     let of = |slot: u32| {
@@ -131,7 +125,6 @@ fn seen(nodes: &Snapshot) -> String {
     format!("{} {all:?}", nodes.stamp())
 }
 
-/// A trial of a node with all pods on it, in an order that is none.
 fn trial(world: &World, place: usize, marks: &[(u16, bool)], beside: &[u64]) -> Trial {
     let place = place % world.nodes.len();
     let mut victims: Vec<(u16, ClassId, bool)> = world.standing[place]
@@ -159,7 +152,6 @@ fn check(world: &World, trial: &Trial) -> Result<(), TestCaseError> {
     let found = dry_run(&prepared, &mut nodes, &matches, trial);
     prop_assert_eq!(seen(&nodes), before);
     if is_local(&prepared) {
-        // A shard that holds nothing but the node says the same.
         let mut shard = world.snapshot([trial.node.0 as usize]);
         prop_assert_eq!(
             &dry_run(&world.prepare(Registry::built_in(), &mut shard), &mut shard, &matches, trial),

@@ -1,6 +1,4 @@
-//! A shard as its owner talks to it: what it obeys, what it answers, and what it keeps.
-//!
-//! Knows: commands and replies. Must not know: wires.
+//! Commands and replies of a replica.
 
 use std::sync::Arc;
 
@@ -53,7 +51,6 @@ fn tell(replica: &mut Replica, command: Command) -> Option<Reply> {
     say(replica, 1, command).map(|word| word.reply)
 }
 
-/// A shard of epoch 1 and generation 1 with two equal nodes and two classes.
 fn ready() -> Replica {
     let mut replica = Replica::new(Registry::built_in());
     tell(&mut replica, configure(1));

@@ -1,7 +1,4 @@
-//! What no split of the nodes, no order of arrival and no history may change: which node wins, and why the others do
-//! not.
-//!
-//! Knows: the answers of shards, books and columns. Must not know: any plugin.
+//! The best node and the refusals do not depend on the sharding, the order of arrival or the history.
 
 use std::collections::BTreeMap;
 
@@ -26,7 +23,7 @@ mod cluster;
 
 use cluster::{World, any_node, any_world, any_world_with_volumes, best_by_hand, canonical, evaluate, placed};
 
-/// Lists of offers as a leader may ask for: one, a few, all.
+/// Numbers of offers that a leader may request: one, a few, all.
 const K: [usize; 3] = [1, 3, usize::MAX];
 
 fn refusals(view: &View) -> BTreeMap<(u16, Refusal), u32> {
@@ -120,7 +117,6 @@ proptest! {
     }
 }
 
-/// Something that happens to a cluster.
 #[derive(Debug, Clone)]
 enum Step {
     Add(usize, u64),
@@ -141,7 +137,6 @@ fn any_step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Does a step and says which node it touched.
 fn apply(nodes: &mut Snapshot, step: &Step) -> NodeId {
     let id = |place: usize| NodeId(u32::try_from(place).expect("a small cluster"));
     match step {
@@ -164,7 +159,7 @@ fn apply(nodes: &mut Snapshot, step: &Step) -> NodeId {
     }
 }
 
-/// Repairs a view after each step and compares it with a fresh one, until it runs dry. How many steps it lasted.
+/// Repairs a view after each step and compares it with a new one, until a list is exhausted. Returns the number of steps.
 fn follow(world: &World, owners: &[usize], shards: usize, k: usize, steps: &[Step]) -> Result<usize, TestCaseError> {
     let mut nodes = world.whole();
     let prepared = world.prepare(Registry::built_in(), &mut nodes);
@@ -227,7 +222,7 @@ proptest! {
     }
 }
 
-/// `count` nodes, and a pod with 17 preferences that thinks differently of nodes whose numbers differ under the mask.
+/// `count` nodes, and a pod with 17 preferences that distinguish nodes by their number under the mask.
 fn laid_out(count: u32, mask: u32) -> (Prepared, Snapshot) {
     let mut nodes = Snapshot::new(0);
     for number in 0..count {
@@ -269,7 +264,7 @@ fn an_answer_holds_the_head_of_every_stratum_however_few_are_asked_for() {
 
 #[test]
 fn ranks_break_ties_between_nodes_that_plugins_see_differently() {
-    // A hundred and one soft taints make one of them weigh nothing, so that 0 and 1 come to the same total.
+    // A hundred and one soft taints make one of them weigh nothing, so that 0 and 1 have the same total.
     let tainted = |name: &str, count: usize| {
         let add = |node: NodeBuilder, number: usize| node.taint(&format!("t{number}"), "", "PreferNoSchedule");
         (0..count).fold(node(name), add).build()
@@ -313,7 +308,7 @@ fn a_list_that_was_cut_runs_dry_only_once_all_of_it_is_used() {
         view.repair(&prepared, &nodes, &Matches::default(), offer.node, None);
     }
     assert_eq!(view.best(&prepared, None), Best::Dry);
-    // Not even a node that is better than any other makes up for what the view does not know.
+    // Even a node that is better than any other does not compensate for unknown nodes.
     let result = prepared.judge(&nodes, 0);
     view.repair(&prepared, &nodes, &Matches::default(), NodeId(0), Some(result));
     assert_eq!(view.best(&prepared, None), Best::Dry);

@@ -1,7 +1,4 @@
-//! Volumes of plugins that were part of Kubernetes once are translated as k8s.io/csi-translation-lib does it.
-//!
-//! Knows: the volumes in `translation/volumes.yaml` and what that library made of them. Must not know: how it was asked;
-//! that is the program in `integration-tests/oracle/translate`.
+//! In-tree volumes (`translation/volumes.yaml`) are translated as by k8s.io/csi-translation-lib (`integration-tests/oracle/translate`).
 
 use std::collections::BTreeMap;
 
@@ -17,7 +14,7 @@ use serde_yaml::Value;
 const VOLUMES: &str = include_str!("translation/volumes.yaml");
 const ANSWERS: &str = include_str!("translation/answers.jsonl");
 
-/// What the library made of a volume; of one that does not migrate there is the name alone.
+/// The library's result for a volume; only the name for one that does not migrate.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Answer {
@@ -32,7 +29,6 @@ struct Answer {
     node_affinity: Vec<NodeSelectorTerm>,
 }
 
-/// What one side made of a volume: plugin, driver, handle or error, and node affinity.
 type Translation = Option<(String, String, Result<String, String>, Vec<NodeTerm>)>;
 
 fn recorded(answer: Answer) -> (String, Translation) {
@@ -46,7 +42,7 @@ fn flotilla(translated: Option<InTree>, own: Vec<NodeTerm>) -> Translation {
     let InTree { plugin, driver, handle, node_affinity } = translated?;
     assert_eq!(translate::driver(&plugin), Some(&*driver), "the driver of {plugin}");
     let handle = handle.map(|handle| handle.to_string()).map_err(|error| error.to_string());
-    // The library gives back no volume at all where the handle is an error.
+    // The library returns no volume if the handle is an error.
     let terms = if handle.is_ok() { node_affinity.unwrap_or(own) } else { Vec::new() };
     Some((plugin.to_string(), driver.to_string(), handle, terms))
 }
@@ -55,7 +51,7 @@ fn read<T: DeserializeOwned>(document: Value) -> T {
     serde_yaml::from_value(document).expect("an object of its kind")
 }
 
-/// What Flotilla makes of a PersistentVolume or of the volumes of a pod, by the names that the library's answers have.
+/// Flotilla's results for a PersistentVolume or the volumes of a pod, by the names in the library's results.
 fn translations(document: Value) -> Vec<(String, Translation)> {
     if document["kind"] == "PersistentVolume" {
         let volume: PersistentVolume = read(document);

@@ -1,8 +1,4 @@
-//! What no split of the nodes and no history may change where pods wish something about other pods: which node wins, what
-//! each node's total is, and why the others do not do.
-//!
-//! Knows: books of classes that count over domains, and how they are kept up to date. Must not know: what is counted for
-//! which wish; that is in the tables of the two plugins.
+//! With terms about other pods, the best node, the totals and the refusals do not depend on the sharding or the history.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -48,7 +44,6 @@ fn any_node(name: usize) -> impl Strategy<Value = NodeInfo> {
     })
 }
 
-/// A wish about other pods.
 #[derive(Debug, Clone, Copy)]
 enum Wish {
     Spread { required: bool, min_domains: i32, honors_taints: bool },
@@ -124,7 +119,6 @@ fn refusals(view: &View) -> BTreeMap<(u16, Refusal), u32> {
     groups.map(|group| ((group.order, group.refusal), group.count)).collect()
 }
 
-/// How every node does: its total, or who refuses it.
 fn all(view: &View, prepared: &Prepared, world: &World) -> Vec<Option<Result<i64, (u16, Refusal)>>> {
     (0..).zip(&world.nodes).map(|(node, _)| view.judged(prepared, NodeId(node), None)).collect()
 }
@@ -150,7 +144,6 @@ proptest! {
     }
 }
 
-/// Something that happens to a cluster without a node moving to other domains.
 #[derive(Debug, Clone)]
 enum Step {
     Add(usize, u64),
@@ -166,7 +159,7 @@ fn any_step(places: usize) -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What a class finds on the sorted list of its family, where it has one.
+/// A class on the sorted list of its family, if it has one.
 struct Family {
     head: Arc<Prepared>,
     sorted: SortedNodes,
@@ -196,7 +189,6 @@ impl Family {
         self.view.follow(prepared, nodes, matches, &self.sorted, std::iter::once(moved));
     }
 
-    /// It says what a view of the class's own answers says.
     fn equals(
         &mut self,
         prepared: &Prepared,
@@ -227,7 +219,7 @@ impl Family {
         Ok(())
     }
 
-    /// A pod that nominations concern finds the same as from the class's own answers, and the next one no trace of them.
+    /// Compares it with the class's own answers for a pod with nominations; verifies that the next pod finds no trace of them.
     fn equals_beside(
         &mut self,
         prepared: &Prepared,
@@ -245,7 +237,7 @@ impl Family {
         Ok(())
     }
 
-    /// The same with everything counted and laid out anew.
+    /// The same, with everything counted again.
     fn renewed(&self, prepared: &Prepared, nodes: &Snapshot, matches: &Matches) -> Self {
         let (head, sorted) = (Arc::clone(&self.head), self.sorted.regrouped(self.sorted.ground().clone(), nodes));
         let view = View::over(prepared, nodes, matches, &sorted);
@@ -260,10 +252,9 @@ fn node_of(best: Best) -> NodeId {
     }
 }
 
-/// The view of the whole after each step, kept up to date from shards' answers, against one from scratch.
 fn follow(world: &World, owners: &[usize], shards: usize, steps: &[Step]) -> Result<(), TestCaseError> {
     let mut nodes = world.whole();
-    // The class itself is one of those that come to nodes.
+    // The class itself is one of those that are added to nodes.
     let own = ClassId(6);
     nodes.register_class(own, Arc::new(world.class.clone()));
     let prepared = world.prepare(Registry::built_in(), &mut nodes);
@@ -277,7 +268,7 @@ fn follow(world: &World, owners: &[usize], shards: usize, steps: &[Step]) -> Res
         };
         let id = NodeId(u32::try_from(place).expect("a small cluster"));
         let slot = nodes.slot(id).expect("nodes stay");
-        // The node that changes is kept free for others, before and after.
+        // Other pods are nominated to the changed node, before and after.
         let kept = Nominations { beside: vec![(id, vec![ClassId(done as u64 % 7)])], own: None };
         view.lay_over(&prepared, &mut nodes, &matches, &kept, None);
         let mut moved: Move<'_> = (id, &[], 0);
@@ -338,7 +329,7 @@ proptest! {
         shards in 1..=4_usize,
         steps in vec(any_step(12), 1..40),
     ) {
-        // Others that come are known before they do, so that their keys are in play from the start.
+        // Other classes are registered first, so that their keys are in play from the start.
         let own = Arc::new(world.class.clone());
         world.classes.resize(6, Arc::default());
         world.classes.push(own);
@@ -346,7 +337,7 @@ proptest! {
     }
 }
 
-/// 200 racks and hosts: more than are told apart by number.
+/// 200 racks and hosts: more than are numbered.
 #[test]
 fn many_domains_are_told_apart_by_their_counts_alone() {
     let web = ("app", "web");
@@ -362,7 +353,7 @@ fn many_domains_are_told_apart_by_their_counts_alone() {
         node(&format!("n{number}"))
             .label("rack", &format!("r{}", number / 2))
             .label("zone", &format!("z{}", number % 3))
-            // The largest nodes stay the best but for what is counted on them.
+            // The largest nodes stay the best except for counts on them.
             .capacity("cpu", ["4", "2", "64", "8", "1"][number % 5])
             .build()
     };

@@ -1,6 +1,4 @@
-//! What the containers of the real node run: a program that waits to be ended.
-//!
-//! Knows: nothing. Must not know: that it is in a container.
+//! Program of the real node's containers: waits for its termination.
 
 fn main() {
     loop {

@@ -1,6 +1,4 @@
-//! A whole cluster at one moment, and what no scheduler may have let happen in it.
-//!
-//! Knows: nodes, pods, events and the audit log. Must not know: which scheduler is at work.
+//! State of a cluster, and checks that hold for every scheduler.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -25,26 +23,26 @@ use crate::fleet::{node_of, phase};
 /// All nodes and pods.
 #[derive(Debug)]
 pub struct Census {
-    /// In no order.
+    /// Nodes, unordered.
     pub nodes: Vec<Node>,
-    /// Of all namespaces, in no order.
+    /// Pods of all namespaces, unordered.
     pub pods: Vec<Pod>,
 }
 
 impl Census {
-    /// Looks at the cluster.
+    /// Lists nodes and pods.
     ///
     /// # Errors
-    /// Where the API server does not answer.
+    /// The API server does not answer.
     pub async fn take(cluster: &ControlPlane) -> anyhow::Result<Self> {
         let everything = ListParams::default();
-        // Pods first: a node that a pod is on by then is among the nodes, unless it was deleted.
+        // Pods first, so that the list of nodes contains their nodes unless deleted.
         let pods = Api::<Pod>::all(cluster.client()).list(&everything).await.context("cannot list the pods")?;
         let nodes = Api::<Node>::all(cluster.client()).list(&everything).await.context("cannot list the nodes")?;
         Ok(Self { nodes: nodes.items, pods: pods.items })
     }
 
-    /// The pods that have not ended and have no node, by name, sorted.
+    /// Sorted names of pending pods.
     #[must_use]
     pub fn waiting(&self) -> Vec<String> {
         let without = self.pods.iter().filter(|pod| !has_ended(pod) && node_of(pod).is_none());
@@ -53,12 +51,12 @@ impl Census {
         names
     }
 
-    /// The pods on a node that have not ended, in no order.
+    /// Running pods of a node, unordered.
     pub fn on<'a>(&'a self, node: &'a str) -> impl Iterator<Item = &'a Pod> {
         self.pods.iter().filter(move |pod| node_of(pod) == Some(node) && !has_ended(pod))
     }
 
-    /// What is on a node that cannot hold it, or on none that there is: one line for each such node.
+    /// Overcommitted or unknown nodes with pods, one line each.
     #[must_use]
     pub fn overfull(&self) -> Vec<String> {
         let mut lines = Vec::new();
@@ -80,13 +78,12 @@ impl Census {
     }
 }
 
-/// Every pod whose events do not say, once and only once, that it was assigned to the node that it is on.
+/// Pods without exactly one `Scheduled` event for their node.
 ///
-/// With `some_are_lost` a pod without such an event passes: a coordinator that is killed after a bind does not send the
-/// event.
+/// With `some_are_lost` a missing event is accepted: a coordinator killed after a bind does not send it.
 ///
 /// # Errors
-/// Where the API server does not answer.
+/// The API server does not answer.
 pub async fn misreported(cluster: &ControlPlane, some_are_lost: bool) -> anyhow::Result<Vec<String>> {
     let events = events(cluster, "Scheduled").await?;
     let census = Census::take(cluster).await?;
@@ -107,10 +104,10 @@ pub async fn misreported(cluster: &ControlPlane, some_are_lost: bool) -> anyhow:
     Ok(wrong)
 }
 
-/// How often each pod was refused, as its events tell.
+/// Number of `FailedScheduling` events by pod.
 ///
 /// # Errors
-/// Where the API server does not answer.
+/// The API server does not answer.
 pub async fn refusals(cluster: &ControlPlane) -> anyhow::Result<BTreeMap<String, i32>> {
     let mut times = BTreeMap::new();
     for event in events(cluster, "FailedScheduling").await? {
@@ -125,10 +122,10 @@ async fn events(cluster: &ControlPlane, reason: &str) -> anyhow::Result<Vec<Even
     Ok(Api::<Event>::all(cluster.client()).list(&about).await.context("cannot list the events")?.items)
 }
 
-/// How often the API server took a binding, by pod. The audit log has to be on.
+/// Number of committed bindings by pod. Requires the audit log.
 ///
 /// # Errors
-/// Where the audit log cannot be read.
+/// The audit log is not readable.
 pub fn bindings(cluster: &ControlPlane) -> anyhow::Result<BTreeMap<String, usize>> {
     let mut taken = BTreeMap::new();
     for entry in audited(cluster)? {
@@ -140,10 +137,10 @@ pub fn bindings(cluster: &ControlPlane) -> anyhow::Result<BTreeMap<String, usize
     Ok(taken)
 }
 
-/// The longest time between two bindings, one after the other by when the API server received them.
+/// Longest time between two successive bindings, as received by the API server.
 ///
 /// # Errors
-/// Where the audit log cannot be read.
+/// The audit log is not readable.
 pub fn longest_pause(cluster: &ControlPlane) -> anyhow::Result<Duration> {
     let mut received = Vec::new();
     for entry in audited(cluster)? {
@@ -157,10 +154,10 @@ pub fn longest_pause(cluster: &ControlPlane) -> anyhow::Result<Duration> {
     Ok(Duration::from_micros(pauses.max().unwrap_or_default()))
 }
 
-/// The pods of which a condition `PodScheduled` was ever written that is `False`. The audit log has to have the requests.
+/// Pods that ever had a condition `PodScheduled` with status `False`. Requires the audit log with requests.
 ///
 /// # Errors
-/// Where the audit log cannot be read.
+/// The audit log is not readable.
 pub fn said_unscheduled(cluster: &ControlPlane) -> anyhow::Result<BTreeSet<String>> {
     let says_so = |condition: &Value| condition["type"] == "PodScheduled" && condition["status"] == "False";
     let mut pods = BTreeSet::new();
@@ -177,17 +174,17 @@ pub fn said_unscheduled(cluster: &ControlPlane) -> anyhow::Result<BTreeSet<Strin
     Ok(pods)
 }
 
-/// What the API server has forbidden a user, one line for each request. The audit log has to be on.
+/// Forbidden requests of a user, one line each. Requires the audit log.
 ///
 /// # Errors
-/// Where the audit log cannot be read.
+/// The audit log is not readable.
 pub fn forbidden(cluster: &ControlPlane, user: &str) -> anyhow::Result<Vec<String>> {
     let refused = |entry: &Value| entry["user"]["username"] == user && entry["responseStatus"]["code"] == 403;
     let refused = audited(cluster)?.into_iter().filter(refused);
     Ok(refused.map(|entry| format!("{} {}", entry["verb"], entry["requestURI"])).collect())
 }
 
-/// The lines of the audit log; an API server that was killed has not ended its last one.
+/// Lines of the audit log; a killed API server leaves the last one incomplete.
 pub(crate) fn audited(cluster: &ControlPlane) -> anyhow::Result<Vec<Value>> {
     let path = cluster.audit_log();
     let text = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
@@ -198,7 +195,7 @@ pub(crate) fn has_ended(pod: &Pod) -> bool {
     matches!(phase(pod), "Succeeded" | "Failed")
 }
 
-/// What the containers of a pod ask for, in thousandths; each pod takes the room of one.
+/// Requests of a pod's containers in thousandths; for `pods` the result is one pod.
 pub(crate) fn requested(pod: &Pod, resource: &str) -> i128 {
     if resource == "pods" {
         return 1000;
@@ -208,7 +205,7 @@ pub(crate) fn requested(pod: &Pod, resource: &str) -> i128 {
     requests.filter_map(|requests| requests.get(resource).and_then(thousandths)).sum()
 }
 
-/// An amount in thousandths, of those that the tests write: whole numbers, `m`, `Mi` and `Gi`.
+/// A quantity in thousandths, in the tests' formats: whole numbers, `m`, `Mi` and `Gi`.
 pub(crate) fn thousandths(quantity: &Quantity) -> Option<i128> {
     let digits = quantity.0.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
     let factor = match &quantity.0[digits.len()..] {

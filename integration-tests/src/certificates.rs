@@ -1,6 +1,4 @@
-//! Certificates for the processes under test, in folders that look like mounted Secrets.
-//!
-//! Knows: how an authority signs, and how the kubelet changes a mounted Secret. Must not know: who is started with them.
+//! Certificates for processes under test, in folders like mounted Secrets.
 
 use std::{
     fs,
@@ -19,15 +17,15 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::fleet::PATIENCE;
 
-/// The Secret that coordinators keep their authority in.
+/// Secret with the coordinators' authority.
 pub const AUTHORITY_SECRET: &str = "flotilla-worker-ca";
-/// The Secret that they write for workers.
+/// Secret that coordinators write for workers.
 pub const WORKER_SECRET: &str = "flotilla-worker-tls";
 
-/// Makes an authority, and mounts a certificate of it for each role.
+/// Creates an authority, and mounts a certificate for each role.
 ///
 /// # Errors
-/// Where a folder cannot be written to.
+/// A folder is not writable.
 pub fn issue(places: &[(Role, PathBuf)]) -> anyhow::Result<Authority> {
     let authority = Authority::make(now_s())?;
     for (role, folder) in places {
@@ -36,11 +34,10 @@ pub fn issue(places: &[(Role, PathBuf)]) -> anyhow::Result<Authority> {
     Ok(authority)
 }
 
-/// Puts a certificate into a folder as the kubelet does with a Secret: a new folder beside the others, and one rename of the
-/// link that all readers follow.
+/// Writes a certificate as the kubelet updates a mounted Secret: a new folder, and a rename of the link that readers follow.
 ///
 /// # Errors
-/// Where the folder cannot be written to.
+/// The folder is not writable.
 pub fn mount(folder: &Path, pem: &Pem) -> anyhow::Result<()> {
     let mounted = || -> std::io::Result<()> {
         fs::create_dir_all(folder)?;
@@ -57,10 +54,10 @@ pub fn mount(folder: &Path, pem: &Pem) -> anyhow::Result<()> {
     mounted().with_context(|| format!("cannot mount a certificate at {}", folder.display()))
 }
 
-/// Accepts connections over TLS with a certificate and its key, both files in PEM.
+/// TLS acceptor with a certificate and its key, both PEM files.
 ///
 /// # Errors
-/// Where the files cannot be used.
+/// The files are invalid.
 pub fn acceptor(certificate: &Path, key: &Path) -> anyhow::Result<TlsAcceptor> {
     let chain: Result<Vec<_>, _> = CertificateDer::pem_file_iter(certificate)?.collect();
     let config = rustls::ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
@@ -70,17 +67,17 @@ pub fn acceptor(certificate: &Path, key: &Path) -> anyhow::Result<TlsAcceptor> {
     Ok(TlsAcceptor::from(Arc::new(config)))
 }
 
-/// The same certificate with other authorities to trust.
+/// The same certificate with other trusted authorities.
 #[must_use]
 pub fn trusting(pem: Pem, authorities: &[&Authority]) -> Pem {
     let bundle: String = authorities.iter().map(|authority| authority.certificate()).collect();
     Pem { authorities: bundle.into_bytes(), ..pem }
 }
 
-/// Waits for a Secret that `holds` of it, and gives it.
+/// Waits until a Secret satisfies `holds`, and returns it.
 ///
 /// # Errors
-/// Where there is none in time.
+/// Timeout.
 pub async fn wait_for_secret(
     cluster: &ControlPlane,
     namespace: &str,
@@ -95,10 +92,10 @@ pub async fn wait_for_secret(
     .await
 }
 
-/// Mounts a Secret, in place of the kubelet.
+/// Mounts a Secret, instead of the kubelet.
 ///
 /// # Errors
-/// Where it lacks one of the files, or the folder cannot be written to.
+/// A file is missing in it, or the folder is not writable.
 pub fn mount_secret(secret: &Secret, folder: &Path) -> anyhow::Result<()> {
     let data = secret.data.clone().unwrap_or_default();
     let text = |name: &str| {

@@ -1,12 +1,9 @@
-//! Random faults of real processes under load: the control plane, three coordinators, four workers, and what must hold meanwhile.
+//! Random faults of real processes under load: the control plane, three coordinators and four workers.
 //!
-//! Knows: the course of a run, and what is left of it. Must not know: how a fault is made, or how a commit is judged.
+//! A seed determines the faults, their order, pauses and durations. Which request a fault hits depends on the machine. So runs with the
+//! same seed are similar, and reproduce failures that do not depend on milliseconds.
 //!
-//! A seed decides which faults come in which order, after which pauses, for how long. When exactly each hits which request is up to
-//! the machine. So a run with the same seed is the same in kind, and finds again what is not a matter of milliseconds.
-//!
-//! What must not happen is looked for in every commit, and does not depend on time. What must happen is waited for when all faults
-//! are over.
+//! Safety is checked at every commit, independent of time. Liveness is checked after all faults have ended.
 
 mod audit;
 mod faults;
@@ -47,28 +44,26 @@ use self::{
 };
 use crate::{census::Census, fleet::node_of};
 
-/// How long pods that fit may take to land when all faults are over: a lead has to run out, and the longest pause between two
-/// attempts of a pod is ten seconds. A machine that does other things has taken 165 s.
+/// Maximum time to bind all feasible pods after the faults: a lease has to expire, and the longest backoff is ten seconds. A busy machine
+/// took 165 s.
 const QUIET_PATIENCE: Duration = Duration::from_secs(600);
-/// How long processes have before the first fault.
 const START_PATIENCE: Duration = Duration::from_secs(120);
-/// Between two lines of progress.
 const PROGRESS_PAUSE: Duration = Duration::from_secs(15);
 
 /// A run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Run {
-    /// How long faults are made.
+    /// Duration of fault injection.
     pub lasts: Duration,
-    /// What decides which ones.
+    /// Seed of the faults.
     pub seed: u64,
 }
 
 impl Run {
-    /// Plays it. The report has what was seen.
+    /// Runs it, and returns the report.
     ///
     /// # Errors
-    /// With what was wrong, and where the logs were left.
+    /// Violations, and the location of the logs.
     pub async fn play(self) -> anyhow::Result<String> {
         let here = Path::new(env!("CARGO_MANIFEST_DIR"));
         let kept = here.parent().unwrap_or(here).join("target/chaos").join(format!("seed-{}", self.seed));
@@ -94,7 +89,7 @@ impl Run {
         let follow = async { store::follow(cluster, send).await.context("the commits of pods cannot be followed") };
         tokio::select! {
             told = self.course(&watch) => told,
-            ended = follow => ended.and_then(|()| anyhow::bail!("nobody takes in commits any more")),
+            ended = follow => ended.and_then(|()| anyhow::bail!("the receiver of commits has ended")),
             ended = watch.take_in(receive) => ended.map(|()| String::new()),
             ended = watch.supervise() => ended.map(|()| String::new()),
             never = watch.look_at_coordinators() => match never {},
@@ -123,7 +118,7 @@ impl Run {
         Ok(watch.report(self, made, load.failed, &audit))
     }
 
-    /// One fault after the other, each for as long as it lasts. Gives how many were made, when the last one is over.
+    /// Injects one fault after the other. Returns their number when the last one has ended.
     async fn make_faults(self, watch: &Watch<'_>, until: Instant) -> anyhow::Result<usize> {
         let (mut made, mut under_way) = (0, FuturesUnordered::new());
         for (number, planned) in (1..).zip(Plan::new(self.seed)) {
@@ -152,7 +147,7 @@ fn count(outcome: anyhow::Result<Outcome>) -> anyhow::Result<usize> {
     outcome.map(|outcome| usize::from(outcome == Outcome::Over))
 }
 
-/// Copies what tells of a run. What cannot be copied is told of, and does not hide why the run failed.
+/// Copies logs. A failure is only printed, so that it does not hide the cause of a failed run.
 fn keep(folder: &Path, to: &Path) {
     let copied = || -> std::io::Result<()> {
         fs::create_dir_all(to.join("logs"))?;
@@ -172,7 +167,7 @@ fn keep(folder: &Path, to: &Path) {
 }
 
 impl Watch<'_> {
-    /// Waits until there is nothing that waits and fits, and all that was committed was judged.
+    /// Waits until no feasible pod is pending, and all commits are checked.
     async fn settled(&self, patience: Duration) -> anyhow::Result<()> {
         wait_until("all pods that fit to land", patience, async || {
             self.is_sound().map_err(|error| format!("{error:#}"))?;
@@ -186,7 +181,7 @@ impl Watch<'_> {
         self.is_sound()
     }
 
-    /// Whether the commits that were judged lead to what is there now.
+    /// Whether the checked commits lead to the current state.
     fn has_seen(&self, census: &Census) -> Result<(), String> {
         let history = locked(&self.history);
         let is_seen = |uid: Option<String>, node: Option<&str>| {
@@ -194,12 +189,12 @@ impl Watch<'_> {
         };
         let unseen = census.pods.iter().find(|pod| !is_seen(pod.uid(), node_of(pod)));
         match unseen {
-            Some(pod) => Err(format!("{} is not as the commits say", pod.name_any())),
+            Some(pod) => Err(format!("the commits do not lead to the current state of {}", pod.name_any())),
             None => Ok(()),
         }
     }
 
-    /// What the objects and the audit log say at the end.
+    /// Final checks of the objects and the audit log.
     async fn verdict(&self) -> anyhow::Result<Audit> {
         let census = Census::take(self.scene.cluster).await?;
         let audit = Audit::read(&self.scene.cluster.audit_log())?;

@@ -1,6 +1,4 @@
-//! A collector of spans: OTLP's own service, which keeps what it is sent.
-//!
-//! Knows: OTLP. Must not know: which spans there should be.
+//! OTLP collector that keeps received spans.
 
 use std::{
     collections::BTreeMap,
@@ -25,53 +23,53 @@ use tonic::{
 
 use crate::fleet::PATIENCE;
 
-/// A span as it was sent.
+/// A received span.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Span {
-    /// The process's `service.name`.
+    /// `service.name` of the process.
     pub service: String,
-    /// The trace, in hexadecimal.
+    /// Trace ID, hexadecimal.
     pub trace: String,
-    /// Its own place, in hexadecimal.
+    /// Span ID, hexadecimal.
     pub id: String,
-    /// The span that it is part of, in hexadecimal; empty for none.
+    /// Parent span ID, hexadecimal, or empty.
     pub parent: String,
-    /// What was done.
+    /// Name.
     pub name: String,
-    /// When it began, in nanoseconds since 1970.
+    /// Start, in Unix nanoseconds.
     pub from_ns: u64,
-    /// When it was over.
+    /// End, in Unix nanoseconds.
     pub until_ns: u64,
-    /// What is told of it, as text.
+    /// Attributes as text.
     pub attributes: BTreeMap<String, String>,
-    /// The spans that it refers to: trace and span.
+    /// Links: trace ID and span ID.
     pub links: Vec<(String, String)>,
-    /// Why it came to nothing.
+    /// Error status.
     pub error: Option<String>,
 }
 
-/// A collector at a port of its own, until it is dropped.
+/// A collector; dropping it ends it.
 #[derive(Debug)]
 pub struct Collector {
-    /// Where it listens, as `--tracing-endpoint` takes it.
+    /// Endpoint for `--tracing-endpoint`.
     pub endpoint: String,
     spans: Arc<Mutex<Vec<Span>>>,
     served: JoinHandle<()>,
 }
 
 impl Collector {
-    /// One that speaks plaintext.
+    /// Starts a plaintext collector.
     ///
     /// # Errors
-    /// Where no port is free.
+    /// No port is free.
     pub async fn start() -> anyhow::Result<Self> {
         Self::serve("http://127.0.0.1", Server::builder()).await
     }
 
-    /// One that shows a certificate for 127.0.0.1.
+    /// Starts a collector with a certificate for 127.0.0.1.
     ///
     /// # Errors
-    /// Where no port is free, or the certificate is none.
+    /// No port is free, or the certificate is invalid.
     pub async fn start_with_tls(certificate: &str, key: &str) -> anyhow::Result<Self> {
         let tls = ServerTlsConfig::new().identity(Identity::from_pem(certificate, key));
         Self::serve("https://127.0.0.1", Server::builder().tls_config(tls)?).await
@@ -87,16 +85,16 @@ impl Collector {
         Ok(Self { endpoint, spans, served })
     }
 
-    /// All spans that came so far.
+    /// All spans so far.
     #[must_use]
     pub fn spans(&self) -> Vec<Span> {
         lock(&self.spans).clone()
     }
 
-    /// Waits for the outermost span of an attempt, and for `more` to find what it looks for in its whole trace, which is given.
+    /// Waits for the root span of a pod's attempt and for `more` to accept its trace, which is returned.
     ///
     /// # Errors
-    /// Where that does not come about.
+    /// Timeout.
     pub async fn trace_of(&self, pod: &str, more: impl Fn(&[Span]) -> bool) -> anyhow::Result<Vec<Span>> {
         wait_until(&format!("the trace of {pod}"), PATIENCE, async || {
             let spans = self.spans();

@@ -1,15 +1,13 @@
-//! The kinds of Prometheus Operator, as their own project publishes them.
-//!
-//! Knows: where the definitions are in its module. Must not know: who makes use of them.
+//! CustomResourceDefinitions of Prometheus Operator, from its Go module.
 
 use std::path::PathBuf;
 
 use anyhow::ensure;
 
-/// The CustomResourceDefinitions of these kinds, by their plural names, as files. The module is fetched if it is not there yet.
+/// Files with the CustomResourceDefinitions of these plurals. Downloads the module if it is missing.
 ///
 /// # Errors
-/// Go is missing, the module cannot be fetched or is not the one whose checksum is known, or it has no such kind.
+/// Go or a kind is missing, the download fails, or the checksum differs.
 pub fn prometheus_operator(plurals: &[&str]) -> anyhow::Result<Vec<PathBuf>> {
     let definitions = flotilla_test_programs::prometheus_operator()?.join("example/prometheus-operator-crd");
     let file = |plural: &&str| {

@@ -1,6 +1,4 @@
-//! What is in `deploy/`, brought to a cluster as its users bring it.
-//!
-//! Knows: where the manifests are, and kubectl. Must not know: what is in them.
+//! Applies `deploy/` to a cluster with kubectl, as its users do.
 
 use std::{fs, path::PathBuf, process::Command};
 
@@ -8,10 +6,10 @@ use anyhow::{Context as _, ensure};
 use flotilla_control_plane::ControlPlane;
 use serde_json::json;
 
-/// Who a coordinator is, to the API server, where `deploy/` runs it.
+/// User name of the coordinators of `deploy/`.
 pub const COORDINATOR: &str = "system:serviceaccount:flotilla:flotilla-coordinator";
 
-/// Says to a coordinator without `deploy/base/config.yaml` where its Lease is by the rights of `deploy/base/rbac.yaml`.
+/// Flag with the Lease's namespace in `deploy/base/rbac.yaml`, for coordinators without `deploy/base/config.yaml`.
 pub const LEASE: &str = "--leader-elect-resource-namespace=flotilla";
 
 /// A path below `deploy/`.
@@ -20,10 +18,10 @@ pub fn path(inner: &str) -> PathBuf {
     PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../deploy")).join(inner)
 }
 
-/// Runs kubectl as an administrator, and gives what it prints.
+/// Runs kubectl as an administrator, and returns its output.
 ///
 /// # Errors
-/// Where it fails; with what it complains of.
+/// kubectl fails; contains its messages.
 pub fn kubectl(cluster: &ControlPlane, arguments: &[&str]) -> anyhow::Result<String> {
     let mut command = Command::new(cluster.kubectl());
     command.args(arguments).arg("--kubeconfig").arg(cluster.kubeconfig());
@@ -32,11 +30,10 @@ pub fn kubectl(cluster: &ControlPlane, arguments: &[&str]) -> anyhow::Result<Str
     Ok(String::from_utf8(output.stdout)?.trim().to_owned())
 }
 
-/// Writes a kubeconfig with a token of a service account of the namespace `flotilla`, as the kubelet would mount one for its
-/// pod, and with that namespace.
+/// Writes a kubeconfig with a token of a service account in the namespace `flotilla`, as the kubelet mounts it.
 ///
 /// # Errors
-/// Where the API server makes no token, or the file cannot be written.
+/// The API server refuses the token, or the file is not writable.
 pub fn kubeconfig_of(cluster: &ControlPlane, account: &str) -> anyhow::Result<PathBuf> {
     let token = kubectl(cluster, &["create", "token", "--namespace=flotilla", account])?;
     let config = json!({
@@ -52,10 +49,10 @@ pub fn kubeconfig_of(cluster: &ControlPlane, account: &str) -> anyhow::Result<Pa
     Ok(path)
 }
 
-/// Applies the namespace and the rights of `deploy/base`.
+/// Applies the namespace and RBAC of `deploy/base`.
 ///
 /// # Errors
-/// Where the API server refuses them.
+/// The API server refuses them.
 pub fn grant(cluster: &ControlPlane) -> anyhow::Result<()> {
     let [namespace, rights] = ["base/namespace.yaml", "base/rbac.yaml"].map(|file| path(file).display().to_string());
     kubectl(cluster, &["apply", "-f", &namespace, "-f", &rights]).map(drop)

@@ -1,6 +1,4 @@
-//! A small HTTP extender on loopback, which says what a test wants it to.
-//!
-//! Knows: HTTP, TLS, and that calls are kept. Must not know: Flotilla, or what an extender is asked.
+//! A scriptable HTTP extender on loopback.
 
 use std::{
     net::SocketAddr,
@@ -26,19 +24,19 @@ use tokio::{net::TcpListener, task::JoinHandle};
 
 use crate::certificates::acceptor;
 
-/// What an extender answers to a verb and a question.
+/// Response of an extender to a verb and a request body.
 pub type Say = Arc<dyn Fn(String, Value) -> BoxFuture<'static, Value> + Send + Sync>;
 
-/// One call.
+/// A call.
 #[derive(Clone, Debug)]
 pub struct Call {
-    /// The path behind the URL's host.
+    /// Path of the URL.
     pub verb: String,
-    /// The body.
+    /// Body.
     pub question: Value,
 }
 
-/// A running extender; it ends with this.
+/// A running extender; dropping it ends it.
 #[derive(Debug)]
 pub struct Extender {
     address: SocketAddr,
@@ -62,10 +60,10 @@ async fn respond(State(played): State<Played>, request: Request) -> Result<Strin
 }
 
 impl Extender {
-    /// Serves over HTTP.
+    /// Starts an HTTP extender.
     ///
     /// # Errors
-    /// Where no port is free.
+    /// No port is free.
     pub async fn start(say: Say) -> anyhow::Result<Self> {
         let (listener, address) = listen().await?;
         let (router, calls) = router(say);
@@ -73,10 +71,10 @@ impl Extender {
         Ok(Self { address, calls, serving })
     }
 
-    /// Serves over HTTPS with a certificate and its key, both files in PEM.
+    /// Starts an HTTPS extender with a certificate and its key, both PEM files.
     ///
     /// # Errors
-    /// Where no port is free, or the files cannot be used.
+    /// No port is free, or the files are invalid.
     pub async fn start_secured(say: Say, certificate: &Path, key: &Path) -> anyhow::Result<Self> {
         let acceptor = acceptor(certificate, key)?;
         let (listener, address) = listen().await?;
@@ -100,13 +98,13 @@ impl Extender {
         self.address
     }
 
-    /// The calls so far.
+    /// Calls so far.
     #[must_use]
     pub fn calls(&self) -> Vec<Call> {
         self.calls.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The calls with a verb about a pod.
+    /// Calls of a verb for a pod.
     #[must_use]
     pub fn calls_about(&self, verb: &str, pod: &str) -> Vec<Call> {
         let name = |call: &Call| match call.question.get("PodName") {

@@ -1,6 +1,4 @@
-//! Coordinators and workers as processes, and what there is to ask of them.
-//!
-//! Knows: the command lines and endpoints that the documentation describes. Must not know: how they work inside.
+//! Coordinators and workers as processes, and queries of their endpoints.
 
 use std::{
     collections::BTreeMap,
@@ -25,14 +23,13 @@ use flotilla_transport::Role;
 
 use crate::certificates;
 
-/// How long a pod may take to land, or a process to get ready: far beyond what it takes, even beside a build.
+/// Timeout of bindings and starts, long enough during a concurrent build.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A program of Flotilla's: from the folder that `FLOTILLA_BIN_DIR` names, else with the settings of the tests, built now if it is missing
-/// or old.
+/// A Flotilla program: from `FLOTILLA_BIN_DIR`, or else built with the tests' settings.
 ///
 /// # Errors
-/// Where the build fails.
+/// The build fails.
 pub fn binary(name: &str) -> anyhow::Result<PathBuf> {
     static BUILT: OnceLock<Result<PathBuf, String>> = OnceLock::new();
     let folder = BUILT.get_or_init(|| build().map_err(|error| format!("{error:#}")));
@@ -40,11 +37,10 @@ pub fn binary(name: &str) -> anyhow::Result<PathBuf> {
     Ok(folder.join(name))
 }
 
-/// The program `flotilla` with optimizations and without commands that need a cluster: from the folder that `FLOTILLA_BIN_DIR` names, else as the
-/// README's first command builds it.
+/// The optimized program `flotilla` without cluster commands: from `FLOTILLA_BIN_DIR`, or else built by the README's first command.
 ///
 /// # Errors
-/// Where the build fails.
+/// The build fails.
 pub fn optimized() -> anyhow::Result<PathBuf> {
     static BUILT: OnceLock<Result<PathBuf, String>> = OnceLock::new();
     let build = || match env::var_os("FLOTILLA_BIN_DIR") {
@@ -61,7 +57,7 @@ fn build() -> anyhow::Result<PathBuf> {
     flotilla_test_programs::programs()
 }
 
-/// Flotilla beside a control plane.
+/// Flotilla's processes for a control plane.
 #[derive(Debug)]
 pub struct Fleet<'a> {
     cluster: &'a ControlPlane,
@@ -75,27 +71,27 @@ pub struct Fleet<'a> {
     transport: Transport,
 }
 
-/// How coordinators and workers are told to speak with each other.
+/// Transport between coordinators and workers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Transport {
-    /// With certificates of one authority, each role from its own folder.
+    /// Certificates of one authority, in a folder per role.
     Files,
-    /// With certificates of the coordinator's own authority; workers from their folder, which is for the test to fill.
+    /// Certificates of the coordinator's authority; the test writes the workers' folder.
     OwnAuthority,
-    /// In plaintext.
+    /// Plaintext.
     Plaintext,
 }
 
-/// The Lease times of the tests, short so that a failover takes seconds.
+/// Short Lease times, so that a failover takes seconds.
 const ELECTION: [&str; 3] =
     ["--leader-elect-lease-duration=4s", "--leader-elect-renew-deadline=3s", "--leader-elect-retry-period=500ms"];
 
-/// Lease times that outlast the restart of an API server on a machine that is busy otherwise.
+/// Lease times that outlast an API server's restart on a busy machine.
 const PATIENT_ELECTION: [&str; 3] =
     ["--leader-elect-lease-duration=90s", "--leader-elect-renew-deadline=80s", "--leader-elect-retry-period=500ms"];
 
 impl<'a> Fleet<'a> {
-    /// Nothing is started yet.
+    /// A fleet without processes.
     #[must_use]
     pub fn new(cluster: &'a ControlPlane) -> Self {
         let kubeconfig = cluster.kubeconfig().to_owned();
@@ -112,32 +108,31 @@ impl<'a> Fleet<'a> {
         }
     }
 
-    /// Lets coordinators connect to the API server as another user than an administrator.
+    /// Sets the coordinators' API server user, by default an administrator.
     #[must_use]
     pub fn speaking_as(self, kubeconfig: PathBuf) -> Self {
         Self { kubeconfig, ..self }
     }
 
-    /// Lets coordinators and workers speak with each other in another way than with files.
+    /// Sets the transport, by default files.
     #[must_use]
     pub fn over(self, transport: Transport) -> Self {
         Self { transport, ..self }
     }
 
-    /// Lets coordinators know the workers of another fleet.
+    /// Adds another fleet's workers to the coordinators' configuration.
     #[must_use]
     pub fn beside(mut self, other: &Self) -> Self {
         self.ports.extend(other.ports.iter().map(|(worker, port)| (worker.clone(), *port)));
         self
     }
 
-    /// The folder with the certificate of all coordinators, or of all workers.
+    /// Certificate folder of all coordinators, or of all workers.
     #[must_use]
     pub fn certificates(&self, role: Role) -> PathBuf {
         self.cluster.folder().join(format!("{role}-tls"))
     }
 
-    /// The arguments that say how to speak with the other role.
     fn transport_args(&self, role: Role) -> anyhow::Result<Vec<String>> {
         if self.transport == Transport::Plaintext {
             return Ok(vec!["--insecure-worker-transport".to_owned()]);
@@ -151,57 +146,57 @@ impl<'a> Fleet<'a> {
         Ok(vec![format!("--worker-tls-dir={}", self.certificates(role).display())])
     }
 
-    /// Coordinators keep the lead while the API server is away.
+    /// Keeps the leader during outages of the API server.
     #[must_use]
     pub fn patient(self) -> Self {
         Self { election: PATIENT_ELECTION, ..self }
     }
 
-    /// Gives coordinators other Lease times, as flags.
+    /// Sets other Lease times, as flags.
     #[must_use]
     pub fn electing(self, election: [&'static str; 3]) -> Self {
         Self { election, ..self }
     }
 
-    /// Starts every process by way of another program, which is given the command line behind these words.
+    /// Starts every process through a launcher, which receives the command line as further arguments.
     #[must_use]
     pub fn launched_by(self, launcher: impl IntoIterator<Item = String>) -> Self {
         Self { launcher: launcher.into_iter().collect(), ..self }
     }
 
-    /// Lets coordinators reach a worker at a port that is not its own, such as that of a proxy.
+    /// Lets coordinators reach a worker at another port, such as a proxy's.
     #[must_use]
     pub fn with_worker_at(mut self, worker: &str, port: u16) -> Self {
         self.ports.insert(worker.to_owned(), port);
         self
     }
 
-    /// Gives coordinators more arguments.
+    /// Adds arguments of coordinators.
     #[must_use]
     pub fn with_args(mut self, arguments: impl IntoIterator<Item = String>) -> Self {
         self.more_args.extend(arguments);
         self
     }
 
-    /// Gives workers more arguments.
+    /// Adds arguments of workers.
     #[must_use]
     pub fn with_worker_args(mut self, arguments: impl IntoIterator<Item = String>) -> Self {
         self.more_worker_args.extend(arguments);
         self
     }
 
-    /// One coordinator that serves the pods of `scheduler`, and this many workers, all ready.
+    /// Starts a coordinator for the pods of `scheduler` and some workers, and waits until they are ready.
     ///
     /// # Errors
-    /// Where one of them does not get ready.
+    /// A process does not become ready.
     pub async fn start(cluster: &'a ControlPlane, scheduler: &str, workers: usize) -> anyhow::Result<Self> {
         Self::new(cluster).up(scheduler, workers).await
     }
 
-    /// The same, with what was set before.
+    /// Like [`Fleet::start`], with the current settings.
     ///
     /// # Errors
-    /// Where one of them does not get ready.
+    /// A process does not become ready.
     pub async fn up(self, scheduler: &str, workers: usize) -> anyhow::Result<Self> {
         let mut fleet = self;
         for index in 0..workers {
@@ -216,28 +211,28 @@ impl<'a> Fleet<'a> {
         Ok(fleet)
     }
 
-    /// Gives a worker its port without starting it, so that a coordinator can be told of it before.
+    /// Reserves a worker's port without starting it, so that a coordinator can be configured before.
     ///
     /// # Errors
-    /// Where no port is free.
+    /// No port is free.
     pub fn reserve(&mut self, worker: &str) -> anyhow::Result<()> {
         self.ports.insert(worker.to_owned(), free_port()?);
         Ok(())
     }
 
-    /// Where a worker is, or will be.
+    /// Address of a worker, started or not.
     ///
     /// # Errors
-    /// Where it has no port.
+    /// It has no port.
     pub fn worker_address(&self, name: &str) -> anyhow::Result<String> {
         let port = self.ports.get(name).with_context(|| format!("{name} has no port; reserve one"))?;
         Ok(format!("127.0.0.1:{port}"))
     }
 
-    /// Starts a worker at the port that it was given.
+    /// Starts a worker at its reserved port.
     ///
     /// # Errors
-    /// Where the process cannot be started.
+    /// The process cannot be started.
     pub fn start_worker(&self, name: &str) -> anyhow::Result<()> {
         let port = self.ports.get(name).with_context(|| format!("{name} has no port; reserve one"))?;
         let mut command = self.command("flotilla-worker")?;
@@ -247,20 +242,20 @@ impl<'a> Fleet<'a> {
         Ok(())
     }
 
-    /// Writes a configuration where a coordinator can read it.
+    /// Writes a configuration file for a coordinator.
     ///
     /// # Errors
-    /// Where the file cannot be written.
+    /// The file is not writable.
     pub fn config(&self, text: &str) -> anyhow::Result<PathBuf> {
         let path = self.cluster.folder().join(format!("config-{}.yaml", free_port()?));
         fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
         Ok(path)
     }
 
-    /// Starts a coordinator that knows all reserved workers.
+    /// Starts a coordinator with all reserved workers.
     ///
     /// # Errors
-    /// Where the process cannot be started.
+    /// The process cannot be started.
     pub fn start_coordinator(&mut self, name: &str, config: Option<&Path>) -> anyhow::Result<()> {
         let port = free_port()?;
         let command = self.coordinator(config, port)?;
@@ -269,10 +264,10 @@ impl<'a> Fleet<'a> {
         Ok(())
     }
 
-    /// The command line of a coordinator, for tests that look at how it ends.
+    /// Command line of a coordinator, for tests of its exit.
     ///
     /// # Errors
-    /// Where the binaries do not build.
+    /// The build fails.
     pub fn coordinator(&self, config: Option<&Path>, secure_port: u16) -> anyhow::Result<Command> {
         let workers: Vec<String> = self.ports.values().map(|port| format!("127.0.0.1:{port}")).collect();
         let mut command = self.command("flotilla-coordinator")?;
@@ -296,19 +291,19 @@ impl<'a> Fleet<'a> {
         Ok(command)
     }
 
-    /// The URL of a coordinator's endpoints.
+    /// URL of a coordinator's endpoints.
     ///
     /// # Errors
-    /// Where it was not started.
+    /// It was not started.
     pub fn url(&self, coordinator: &str) -> anyhow::Result<String> {
         let port = self.secure_ports.get(coordinator).with_context(|| format!("{coordinator} was not started"))?;
         Ok(format!("https://127.0.0.1:{port}"))
     }
 
-    /// The code and the body that a coordinator answers to a GET with only these headers and no client certificate.
+    /// Code and body of a GET from a coordinator with only these headers, without a client certificate.
     ///
     /// # Errors
-    /// Where it does not answer.
+    /// It does not answer.
     pub async fn get_with(
         &self,
         coordinator: &str,
@@ -329,10 +324,10 @@ impl<'a> Fleet<'a> {
         }
     }
 
-    /// What a coordinator answers an administrator to a GET, such as `/metrics`.
+    /// Body of an administrator's GET from a coordinator, such as of `/metrics`.
     ///
     /// # Errors
-    /// Where it does not answer with success.
+    /// The status is not a success.
     pub async fn get(&self, coordinator: &str, path: &str) -> anyhow::Result<String> {
         let kubeconfig = Kubeconfig::read_from(self.cluster.kubeconfig())?;
         let mut config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
@@ -345,10 +340,10 @@ impl<'a> Fleet<'a> {
         Ok(client.request_text(request).await?)
     }
 
-    /// The sum of a metric's samples, whatever their labels; `None` where there are none.
+    /// Sum of a metric's samples over all labels; `None` without samples.
     ///
     /// # Errors
-    /// Where the metrics cannot be had.
+    /// The metrics are not available.
     pub async fn metric(&self, coordinator: &str, name: &str) -> anyhow::Result<Option<f64>> {
         let text = self.get(coordinator, "/metrics").await?;
         let sample = |line: &str| -> Option<f64> {
@@ -359,10 +354,10 @@ impl<'a> Fleet<'a> {
         Ok((!samples.is_empty()).then(|| samples.iter().sum()))
     }
 
-    /// Waits until a coordinator leads and that many workers have acknowledged its configuration.
+    /// Waits until a coordinator leads and this many workers have acknowledged its configuration.
     ///
     /// # Errors
-    /// Where that does not come about; with the last lines of the coordinator's log.
+    /// Timeout; contains the tail of the coordinator's log.
     pub async fn wait_for_workers(&self, coordinator: &str, workers: usize) -> anyhow::Result<()> {
         let what = format!("{workers} workers to be ready for {coordinator}");
         let processes = self.cluster.processes();
@@ -386,7 +381,7 @@ impl<'a> Fleet<'a> {
     }
 }
 
-/// A configuration with one profile of the stock plugins.
+/// Configuration of one profile with the default plugins.
 #[must_use]
 pub fn profile(scheduler: &str) -> String {
     format!(
@@ -394,19 +389,19 @@ pub fn profile(scheduler: &str) -> String {
     )
 }
 
-/// All pods of the namespace `default`.
+/// Pods of the namespace `default`.
 ///
 /// # Errors
-/// Where the API server does not give them.
+/// The API server does not answer.
 pub async fn pods(cluster: &ControlPlane) -> anyhow::Result<Vec<Pod>> {
     let api: Api<Pod> = Api::namespaced(cluster.client(), "default");
     Ok(api.list(&ListParams::default()).await.context("cannot list the pods")?.items)
 }
 
-/// Waits until every pod of the namespace `default` whose name begins so is Running, `count` of them.
+/// Waits until `count` pods of the namespace `default` with this prefix run.
 ///
 /// # Errors
-/// Where that does not come about; with those that do not run.
+/// Timeout; lists the other pods.
 pub async fn wait_until_running(cluster: &ControlPlane, prefix: &str, count: usize) -> anyhow::Result<Vec<Pod>> {
     wait_until(&format!("{count} pods {prefix}* to run"), PATIENCE * 2, async || {
         let pods = pods(cluster).await.map_err(|error| format!("{error:#}"))?;
@@ -425,19 +420,19 @@ pub async fn wait_until_running(cluster: &ControlPlane, prefix: &str, count: usi
     })
 }
 
-/// A pod's phase.
+/// Phase of a pod.
 #[must_use]
 pub fn phase(pod: &Pod) -> &str {
     pod.status.as_ref().and_then(|status| status.phase.as_deref()).unwrap_or("Pending")
 }
 
-/// The node that a pod is bound to.
+/// Node of a bound pod.
 #[must_use]
 pub fn node_of(pod: &Pod) -> Option<&str> {
     pod.spec.as_ref()?.node_name.as_deref()
 }
 
-/// The message of a pod's `PodScheduled` condition, with its reason, while it is not scheduled.
+/// Reason and message of an unscheduled pod's condition `PodScheduled`.
 #[must_use]
 pub fn not_scheduled(pod: &Pod) -> Option<(String, String)> {
     let conditions = pod.status.as_ref()?.conditions.as_ref()?;
@@ -446,10 +441,10 @@ pub fn not_scheduled(pod: &Pod) -> Option<(String, String)> {
     Some((condition.reason.clone().unwrap_or_default(), condition.message.clone().unwrap_or_default()))
 }
 
-/// Waits until a pod's `PodScheduled` condition is `False`, and gives its reason and message.
+/// Waits until a pod's condition `PodScheduled` is `False`, and returns its reason and message.
 ///
 /// # Errors
-/// Where that does not come about.
+/// Timeout.
 pub async fn wait_until_refused(cluster: &ControlPlane, name: &str) -> anyhow::Result<(String, String)> {
     let api: Api<Pod> = Api::namespaced(cluster.client(), "default");
     wait_until(&format!("{name} to be refused"), PATIENCE, async || {
@@ -459,10 +454,10 @@ pub async fn wait_until_refused(cluster: &ControlPlane, name: &str) -> anyhow::R
     .await
 }
 
-/// Waits for an event about a pod and gives its note.
+/// Waits for an event of a pod and returns its note.
 ///
 /// # Errors
-/// Where none comes; with those that did.
+/// Timeout; lists the other events.
 pub async fn wait_for_event(cluster: &ControlPlane, pod: &str, reason: &str) -> anyhow::Result<String> {
     wait_until(&format!("an event {reason} about {pod}"), PATIENCE, async || {
         let events = cluster.events_for("default", pod).await.map_err(|error| format!("{error:#}"))?;

@@ -1,6 +1,4 @@
-//! Helm, and the chart in `deploy/helm/flotilla` as it renders.
-//!
-//! Knows: how helm is called. Must not know: what the chart should say.
+//! Helm, and the rendered chart of `deploy/helm/flotilla`.
 
 use std::{
     env, fs,
@@ -12,34 +10,33 @@ use anyhow::{Context as _, ensure};
 use serde::Deserialize as _;
 use serde_json::Value;
 
-/// The chart.
+/// Path of the chart.
 #[must_use]
 pub fn chart() -> PathBuf {
     repository().join("deploy/helm/flotilla")
 }
 
-/// The top of the checkout.
+/// Root of the checkout.
 #[must_use]
 pub fn repository() -> PathBuf {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     here.parent().unwrap_or(here).to_path_buf()
 }
 
-/// The program helm, which is built first where it is missing: some minutes the first time.
+/// Builds helm if it is missing, which takes some minutes. Returns its path.
 ///
 /// # Errors
-/// Where Go is missing or too old, and where the build fails.
+/// Go is missing or too old, or the build fails.
 pub fn build() -> anyhow::Result<PathBuf> {
     let programs = flotilla_test_programs::helm()?;
     crate::build(&programs)?;
     Ok(programs.path("helm"))
 }
 
-/// Runs helm with some arguments, in an environment of its own: a KUBECONFIG or a plugin of the user who runs this has
-/// no effect.
+/// Runs helm without the user's environment, KUBECONFIG and plugins.
 ///
 /// # Errors
-/// Where it cannot be built or started.
+/// It cannot be built or started.
 pub fn helm(arguments: &[&str]) -> anyhow::Result<Output> {
     let home = tempfile::tempdir().context("cannot create a temporary folder; is TMPDIR writable?")?;
     let program = build()?;
@@ -48,10 +45,10 @@ pub fn helm(arguments: &[&str]) -> anyhow::Result<Output> {
     command.args(arguments).output().with_context(|| format!("cannot run {}", program.display()))
 }
 
-/// What the chart renders with these values, YAML, for a release `name` in the namespace `flotilla`.
+/// Renders the chart with these YAML values as release `name` in the namespace `flotilla`.
 ///
 /// # Errors
-/// What helm says where it refuses the values.
+/// Helm's message if it refuses the values.
 pub fn render(name: &str, values: &str) -> anyhow::Result<String> {
     let folder = tempfile::tempdir().context("cannot create a temporary folder; is TMPDIR writable?")?;
     let file = folder.path().join("values.yaml");
@@ -62,10 +59,10 @@ pub fn render(name: &str, values: &str) -> anyhow::Result<String> {
     String::from_utf8(output.stdout).context("helm wrote something that is not UTF-8")
 }
 
-/// The objects of some YAML, by kind, namespace and name.
+/// The objects of YAML documents, by kind, namespace and name.
 ///
 /// # Errors
-/// Where it is not YAML.
+/// Invalid YAML.
 pub fn objects(yaml: &str) -> anyhow::Result<Vec<(String, Value)>> {
     let mut objects = Vec::new();
     for document in serde_yaml::Deserializer::from_str(yaml) {

@@ -1,7 +1,7 @@
-//! What the tests against a real control plane share: Flotilla's processes beside it.
+//! Common parts of the tests against a real control plane.
 //!
-//! Knows: processes and the Kubernetes API. Must not know: anything inside Flotilla; its binaries are driven as its
-//! users drive them.
+//! Contains: Flotilla's processes, and clients of the Kubernetes API. Does not depend on: Flotilla's internals; tests run its binaries as
+//! users do.
 
 pub mod census;
 pub mod certificates;
@@ -26,11 +26,7 @@ use std::io::{self, Write as _};
 
 use flotilla_go_programs::Programs;
 
-/// Builds what is missing of these, and reports the progress at the standard error itself: what `eprintln!` prints is
-/// captured by the test harness.
-///
-/// # Errors
-/// Where Go is missing or too old, and where a build fails.
+/// Builds missing programs. Writes progress directly to the standard error, because the test harness captures `eprintln!`.
 fn build(programs: &Programs) -> anyhow::Result<()> {
     programs.build(&mut |event| {
         if let Some(line) = flotilla_test_programs::line(&event) {

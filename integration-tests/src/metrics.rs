@@ -1,28 +1,26 @@
-//! Pages of metrics in Prometheus' text format, taken apart.
-//!
-//! Knows: the format. Must not know: any metric.
+//! Parser of Prometheus' text format.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The labels of a sample.
+/// Labels of a sample.
 pub type Labels = BTreeMap<String, String>;
 
-/// Everything under one name.
+/// Metric family.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Family {
     /// `counter`, `gauge` or `histogram`.
     pub kind: String,
-    /// The help text.
+    /// Help text.
     pub help: String,
-    /// The names of the labels that its samples have, but for `le`.
+    /// Label names of its samples, except `le`.
     pub labels: BTreeSet<String>,
-    /// The bounds of its buckets, as bits, in order; without those of other families.
+    /// Bucket bounds as bits, in order; empty for other types.
     pub bounds: BTreeSet<u64>,
-    /// Its samples, by their full name.
+    /// Samples by full name.
     pub samples: Vec<(String, Labels, f64)>,
 }
 
-/// A page by family.
+/// Parses a page into families.
 #[must_use]
 pub fn parse(page: &str) -> BTreeMap<String, Family> {
     let mut families: BTreeMap<String, Family> = BTreeMap::new();
@@ -55,7 +53,7 @@ impl Family {
         self.samples.push((name.to_owned(), labels, value.parse().unwrap_or(f64::NAN)));
     }
 
-    /// The sum of the samples with this full name and all of these labels; `None` where there are none.
+    /// Sum of the samples with this full name and these labels; `None` without samples.
     #[must_use]
     pub fn sum(&self, name: &str, labels: &[(&str, &str)]) -> Option<f64> {
         let has_all =
@@ -65,7 +63,7 @@ impl Family {
     }
 }
 
-/// `a="1",b="2"`, where no value holds a quote.
+/// Parses `a="1",b="2"`; values must not contain quotes.
 fn split(labels: &str) -> Labels {
     let pairs = labels.split("\",").filter_map(|pair| pair.split_once("=\""));
     pairs.map(|(name, value)| (name.to_owned(), value.trim_end_matches('"').to_owned())).collect()

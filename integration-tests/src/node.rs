@@ -1,10 +1,7 @@
-//! A real node: containerd and a kubelet that run real containers, beside a control plane.
+//! A real node: containerd and a kubelet that run containers.
 //!
-//! Knows: in which order a node is put together. Must not know: what runs on it.
-//!
-//! All of it is in a room, which is namespaces of its own: see [`room`]. A test has two parts. The outer one looks whether
-//! the host can ([`host::lacking`]), builds ([`Outfit::build`]) and enters ([`room::enter`]); the inner one runs in the room
-//! and starts a control plane and a [`Node`].
+//! It runs in a room, separate namespaces: see [`room`]. A test has two parts. The outer part checks the host ([`host::lacking`]), builds
+//! ([`Outfit::build`]) and enters the room ([`room::enter`]). The inner part runs in the room, and starts a control plane and a [`Node`].
 
 mod containerd;
 mod door;
@@ -25,16 +22,16 @@ pub use images::{FLOTILLA_IMAGE, PAUSE_IMAGE};
 
 use containerd::Containerd;
 
-/// The node's name in the cluster.
+/// Name of the node.
 pub const NAME: &str = "real";
 
-/// A label that no other node has.
+/// Label of this node only.
 pub const LABEL: (&str, &str) = ("flotilla.test/real", "true");
 
-/// Starting takes seconds; a machine with other work takes longer.
+/// Starting takes seconds, and longer on a busy machine.
 const START_TIMEOUT: Duration = Duration::from_secs(180);
 
-/// All that has to be built before a room is entered: there is no network in it.
+/// Built before entering a room, which has no network.
 #[derive(Debug)]
 pub struct Outfit {
     programs: PathBuf,
@@ -42,10 +39,10 @@ pub struct Outfit {
 }
 
 impl Outfit {
-    /// Builds what is missing. The first time takes many minutes.
+    /// Builds missing parts. The first time takes many minutes.
     ///
     /// # Errors
-    /// Where something does not build.
+    /// A build fails.
     pub fn build() -> anyhow::Result<Self> {
         let programs = flotilla_test_programs::node()?;
         programs.iter().try_for_each(crate::build)?;
@@ -54,19 +51,18 @@ impl Outfit {
     }
 }
 
-/// A node that has joined a cluster. Its processes end with those of the cluster, its containers with the room.
+/// A node in a cluster. Its processes end with the cluster, its containers with the room.
 #[derive(Debug)]
 pub struct Node {
     containerd: Containerd,
 }
 
 impl Node {
-    /// Starts containerd and the kubelet, with both images, and waits until the node is Ready. To be called in a room.
-    ///
-    /// The cluster's Service `kubernetes` leads to its API server from then on, as kube-proxy would make it.
+    /// Starts containerd and the kubelet with both images, and waits until the node is Ready. Must run in a room. Also forwards the Service
+    /// `kubernetes` to the API server, instead of kube-proxy.
     ///
     /// # Errors
-    /// Where one of them does not start; with its last lines.
+    /// A process does not start; contains the tail of its log.
     pub async fn start(cluster: &ControlPlane) -> anyhow::Result<Self> {
         let folder = room::folder()?;
         door::open(room::SERVICE_ADDRESS, &cluster.url()).await?;
@@ -88,7 +84,7 @@ impl Node {
             match ready {
                 Some(condition) if condition.status == "True" => Ok(()),
                 Some(condition) => Err(condition.message.unwrap_or_default()),
-                None => Err("the kubelet has said nothing".to_owned()),
+                None => Err("the kubelet has not reported a status".to_owned()),
             }
         });
         ready.await.with_context(|| {
@@ -97,10 +93,10 @@ impl Node {
         Ok(Self { containerd })
     }
 
-    /// Ends a container at once, as a crash would. `id` is as a pod's status has it, with the runtime before it.
+    /// Kills a container. `id` is the container ID of the pod's status, including the runtime.
     ///
     /// # Errors
-    /// Where there is no such container.
+    /// The container does not exist.
     pub fn kill_container(&self, id: &str) -> anyhow::Result<()> {
         self.containerd.kill(id.trim_start_matches("containerd://"))
     }

@@ -1,8 +1,5 @@
-//! The programs of `integration-tests/oracle`, which ask kube-scheduler's own code: built, and run.
-//!
-//! Knows: when one is built, and how it is called. Must not know: what the answers mean.
-//!
-//! Go itself knows whether a program is up to date, so it is asked once in each process.
+//! Builds and runs the programs of `integration-tests/oracle`, which call kube-scheduler's code. Go checks whether a program is up to date,
+//! once per process.
 
 use std::{
     collections::BTreeMap,
@@ -13,14 +10,13 @@ use std::{
 
 use anyhow::{Context as _, ensure};
 
-/// The programs that are built and up to date. Held while Go builds: a program cannot be started while it is written.
+/// Current programs. Locked during builds: a program cannot be started while it is written.
 static BUILT: Mutex<BTreeMap<String, PathBuf>> = Mutex::new(BTreeMap::new());
 
-/// Runs the program `name` of the oracle with some arguments, and gives what it wrote to standard output.
+/// Runs the oracle program `name`, and returns its standard output.
 ///
 /// # Errors
-///
-/// Go is missing or too old, the program does not build, or it fails; the messages of both are in the error or above it.
+/// Go is missing or too old, the build fails, or the program fails; the messages are in the error or printed before.
 pub fn ask(name: &str, arguments: &[&Path]) -> anyhow::Result<String> {
     let program = build(name)?;
     let output = Command::new(&program)

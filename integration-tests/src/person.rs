@@ -1,6 +1,4 @@
-//! A person who types `flotilla up`: an empty home, what is printed, and the processes that belong to it.
-//!
-//! Knows: the command line of `flotilla`, and `/proc`. Must not know: what a test asks of the cluster.
+//! A user of `flotilla up` with an empty home directory.
 
 use std::{
     fs,
@@ -13,7 +11,7 @@ use tempfile::TempDir;
 
 use crate::fleet::binary;
 
-/// A person with an empty home.
+/// A user with an empty home directory.
 #[derive(Debug)]
 pub struct Person {
     home: TempDir,
@@ -21,58 +19,58 @@ pub struct Person {
 
 impl Person {
     /// # Errors
-    /// Where no folder can be made.
+    /// The folder cannot be created.
     pub fn new() -> anyhow::Result<Self> {
         Ok(Self { home: tempfile::tempdir()? })
     }
 
-    /// The folder that goes with this person.
+    /// The temporary home directory.
     #[must_use]
     pub fn home(&self) -> &Path {
         self.home.path()
     }
 
-    /// Where `flotilla up` keeps what `flotilla down` reads.
+    /// Folder of the state that `flotilla up` keeps for `flotilla down`.
     #[must_use]
     pub fn state(&self) -> PathBuf {
         self.home.path().join("state")
     }
 
-    /// `flotilla`, with these arguments and without anybody's kubeconfig.
+    /// The command `flotilla` without the real user's kubeconfig.
     ///
     /// # Errors
-    /// Where the program is not built.
+    /// The program is not built.
     pub fn flotilla(&self, arguments: &[&str]) -> anyhow::Result<Command> {
         let mut command = Command::new(binary("flotilla")?);
         command.args(arguments).env("FLOTILLA_STATE_DIR", self.state()).env_remove("KUBECONFIG");
-        // Where the other tests keep what they have built.
+        // Cache of the other tests.
         command.env("FLOTILLA_CACHE_DIR", Path::new(env!("CARGO_MANIFEST_DIR")).join("../target"));
         Ok(command)
     }
 }
 
-/// What stands behind a word in what `flotilla up` has printed, up to the next space.
+/// Text after `word` in the output of `flotilla up`, up to the next space.
 ///
 /// # Errors
-/// Where the word is not there.
+/// `word` is missing.
 pub fn after<'a>(printed: &'a str, word: &str) -> anyhow::Result<&'a str> {
     let (_, rest) = printed.split_once(word).with_context(|| format!("{word} in {printed}"))?;
     Ok(rest.split_whitespace().next().unwrap_or_default())
 }
 
-/// The temporary folder that the printed kubeconfig is in.
+/// Temporary folder of the printed kubeconfig.
 ///
 /// # Errors
-/// Where no line exports one.
+/// No line exports one.
 pub fn folder(printed: &str) -> anyhow::Result<PathBuf> {
     let path = Path::new(after(printed, "export KUBECONFIG=")?);
     Ok(path.parent().context("a folder")?.to_owned())
 }
 
-/// The processes that run in a folder, also in one that is gone, with their command lines.
+/// Processes with this working directory, even a deleted one, with their command lines.
 ///
 /// # Errors
-/// Where `/proc` cannot be read.
+/// `/proc` is not readable.
 pub fn processes_in(folder: &Path) -> anyhow::Result<Vec<(u32, String)>> {
     let mut found = Vec::new();
     for entry in fs::read_dir("/proc")? {
@@ -87,10 +85,10 @@ pub fn processes_in(folder: &Path) -> anyhow::Result<Vec<(u32, String)>> {
     Ok(found)
 }
 
-/// The process of a worker of the cluster in this folder.
+/// Process ID of a worker in this folder.
 ///
 /// # Errors
-/// Where none runs.
+/// No worker runs.
 pub fn worker_in(folder: &Path) -> anyhow::Result<u32> {
     let all = processes_in(folder)?;
     Ok(all.iter().find(|(_, line)| line.contains(" worker ")).context("no worker runs")?.0)
@@ -99,7 +97,7 @@ pub fn worker_in(folder: &Path) -> anyhow::Result<u32> {
 /// Sends a signal to a process.
 ///
 /// # Errors
-/// Where there is no such process.
+/// The process does not exist.
 pub fn signal(signal: &str, pid: u32) -> anyhow::Result<()> {
     let status = Command::new("sh").args(["-c", &format!("kill -s {signal} {pid}")]).status()?;
     ensure!(status.success(), "SIG{signal} was not sent to {pid}");

@@ -1,7 +1,4 @@
-//! Flotilla and kube-scheduler asked about the same clusters, fresh ones or recorded ones.
-//!
-//! Knows: how either is run over a folder of cases, and where a mismatch is left. Must not know: what counts as the same,
-//! or how a case is made smaller (that is `flotilla_placements`).
+//! Compares Flotilla and kube-scheduler on generated or recorded clusters.
 
 use std::{
     collections::BTreeMap,
@@ -19,43 +16,43 @@ use crate::{fleet, oracle};
 
 pub mod groups;
 
-/// With how many workers Flotilla is asked; its answers must be the same.
+/// Numbers of Flotilla's workers; the results must be equal.
 pub const WORKERS: [u16; 3] = [1, 2, 7];
 
-/// Fresh cases to compare on.
+/// Generated cases.
 #[derive(Debug, Clone)]
 pub struct Run {
-    /// The seed of the first case; the others follow.
+    /// Seed of the first case; the others follow.
     pub seed: i64,
-    /// How many cases.
+    /// Number of cases.
     pub count: u32,
-    /// The generator's names for what is in them, by commas.
+    /// Comma-separated features of the generator.
     pub features: String,
 }
 
-/// A case on which the two differ.
+/// A case with different results.
 #[derive(Debug)]
 pub struct Mismatch {
-    /// The case as it was made.
+    /// Original case.
     pub name: String,
-    /// With how many workers Flotilla was asked.
+    /// Number of Flotilla's workers.
     pub workers: u16,
-    /// Where they differ.
+    /// Differences.
     pub differences: Vec<Difference>,
 }
 
-/// What kube-scheduler makes of the cases of a folder.
+/// kube-scheduler's outcomes of the cases in a folder.
 ///
 /// # Errors
-/// Where the oracle does not run.
+/// The oracle fails.
 pub fn asked_of_kube_scheduler(folder: &Path) -> anyhow::Result<BTreeMap<String, Outcome>> {
     outcomes(&oracle::ask("decide", &[Path::new("--cases"), folder])?)
 }
 
-/// What Flotilla makes of the cases of a folder. A case in which it ends or falls silent is one that it refused.
+/// Flotilla's outcomes of the cases in a folder. A crash or hang counts as a refusal of the case.
 ///
 /// # Errors
-/// Where it does not run.
+/// Flotilla does not run.
 pub fn asked_of_flotilla(folder: &Path, workers: u16) -> anyhow::Result<BTreeMap<String, Outcome>> {
     let program = fleet::optimized()?;
     let output = Command::new(&program)
@@ -76,10 +73,10 @@ pub fn asked_of_flotilla(folder: &Path, workers: u16) -> anyhow::Result<BTreeMap
     Ok(told)
 }
 
-/// Makes the cases of a run in a folder.
+/// Generates the cases of a run.
 ///
 /// # Errors
-/// Where the generator does not run, or makes a case that cannot be read.
+/// The generator fails, or writes an invalid case.
 pub fn make(run: &Run, folder: &Path) -> anyhow::Result<()> {
     let [seed, count] = [run.seed.to_string(), run.count.to_string()];
     let arguments = ["--seed", &seed, "--count", &count, "--features", &run.features, "--out"].map(Path::new);
@@ -95,10 +92,10 @@ pub fn make(run: &Run, folder: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The cases of a folder on which the two differ, each with the fewest workers for which they do.
+/// Cases with different results, each with the smallest such number of workers.
 ///
 /// # Errors
-/// Where one of them does not run.
+/// Flotilla or kube-scheduler does not run.
 pub fn mismatches(folder: &Path) -> anyhow::Result<Vec<Mismatch>> {
     let (expected, found) = both(folder)?;
     let names = Case::names(folder)?.into_iter();
@@ -114,9 +111,9 @@ pub fn mismatches(folder: &Path) -> anyhow::Result<Vec<Mismatch>> {
 
 type Outcomes = BTreeMap<String, Outcome>;
 
-/// Both sides at the same time: one of them mostly waits.
+/// Runs both in parallel, because one mostly waits.
 fn both(folder: &Path) -> anyhow::Result<(Outcomes, Vec<(u16, Outcomes)>)> {
-    // The oracle is built, and Flotilla too, before either runs.
+    // Built before the oracle runs.
     fleet::optimized()?;
     thread::scope(|scope| {
         let expected = scope.spawn(|| asked_of_kube_scheduler(folder));
@@ -128,15 +125,14 @@ fn both(folder: &Path) -> anyhow::Result<(Outcomes, Vec<(u16, Outcomes)>)> {
 }
 
 fn told(expected: &Outcomes, found: &Outcomes, name: &str) -> Vec<Difference> {
-    let silent = Outcome::Refused("nothing was said of this case".to_owned());
+    let silent = Outcome::Refused("no answer for this case".to_owned());
     differences(expected.get(name).unwrap_or(&silent), found.get(name).unwrap_or(&silent))
 }
 
-/// Makes a mismatch as small as it gets while the same fields differ, writes it with both answers into
-/// `target/mismatches`, and tells all that there is to know of it.
+/// Minimises a mismatch while the same fields differ, writes it with both outcomes to `target/mismatches`, and describes it.
 ///
 /// # Errors
-/// Where one of the two does not run, or the folder cannot be written to.
+/// Flotilla or kube-scheduler does not run, or the folder is not writable.
 pub fn report(mismatch: &Mismatch, folder: &Path) -> anyhow::Result<String> {
     let Mismatch { name, workers, differences } = mismatch;
     let fields: Vec<&str> = differences.iter().map(|difference| &*difference.field).collect();
@@ -163,15 +159,15 @@ pub fn report(mismatch: &Mismatch, folder: &Path) -> anyhow::Result<String> {
         };
         fs::write(target.join(format!("{side}.txt")), text)?;
     }
-    let mut text = format!("{name}, {workers} workers; made small: {}\n", path.display());
+    let mut text = format!("{name}, {workers} workers; minimised: {}\n", path.display());
     for difference in told(&answers[0], &answers[1], name).iter().take(8) {
         writeln!(text, "{difference}")?;
     }
     let from = target.display();
     write!(
         text,
-        "record it as a case, under a name that says what it shows:\n  cp {from}/{name}.yaml \
-         cli/tests/placements/cases/WHAT-IT-SHOWS.yaml  # and {name}.config.yaml, where it is there\n  \
+        "record it as a case with a descriptive name:\n  cp {from}/{name}.yaml \
+         cli/tests/placements/cases/NAME.yaml  # and {name}.config.yaml, if it exists\n  \
          FLOTILLA_RECORD=1 cargo test -p flotilla-integration-tests --test integration placements::recorded"
     )?;
     Ok(text)

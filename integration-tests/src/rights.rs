@@ -1,6 +1,4 @@
-//! The rights that manifests give, and which of them were used.
-//!
-//! Knows: RBAC's rules as YAML, and the audit log. Must not know: what any of the rights is for.
+//! RBAC permissions of manifests, and the used ones.
 
 use std::{collections::BTreeSet, fmt, fs, path::Path};
 
@@ -11,21 +9,20 @@ use serde_json::Value;
 
 use crate::census::audited;
 
-/// One thing that a user may do, or has done.
+/// One permission, granted or used.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Right {
     verb: String,
     group: String,
-    /// With the subresource behind a slash, if it is about one.
+    /// With a subresource as `resource/subresource`.
     resource: String,
     /// `None` for all.
     namespace: Option<String>,
-    /// `None` for all, and for what has no name yet.
+    /// `None` for all, and for new objects without a name.
     name: Option<String>,
 }
 
 impl Right {
-    /// Whether it lets a user do what was done.
     fn allows(&self, done: &Self) -> bool {
         (&self.verb, &self.group, &self.resource) == (&done.verb, &done.group, &done.resource)
             && (self.namespace.is_none() || self.namespace == done.namespace)
@@ -41,10 +38,10 @@ impl fmt::Display for Right {
     }
 }
 
-/// All that the Roles and ClusterRoles called `role` in a file of manifests allow.
+/// Permissions of the Roles and ClusterRoles called `role` in a manifest file.
 ///
 /// # Errors
-/// Where the file cannot be read, or has no such role.
+/// The file is not readable, or does not contain the role.
 pub fn given(file: &Path, role: &str) -> anyhow::Result<BTreeSet<Right>> {
     let text = fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
     let mut rights = BTreeSet::new();
@@ -60,7 +57,7 @@ pub fn given(file: &Path, role: &str) -> anyhow::Result<BTreeSet<Right>> {
     Ok(rights)
 }
 
-/// A rule is every verb for every resource of every group, for each name if it has any.
+/// Expands a rule to all combinations of verbs, resources, groups and names.
 fn spell_out(rule: &Value, namespace: Option<&str>, into: &mut BTreeSet<Right>) {
     let words = |field: &str| -> Vec<String> {
         let words = rule[field].as_array().into_iter().flatten().filter_map(Value::as_str);
@@ -82,12 +79,12 @@ fn spell_out(rule: &Value, namespace: Option<&str>, into: &mut BTreeSet<Right>) 
     }
 }
 
-/// All that a user has done. The audit log has to be on. A watch that begins with a list counts as a list too: an API server
-/// that offers no such watches is asked for pages, with that right. A write to the status of a ResourceClaim counts as one to its
-/// `binding`, which no request names: the API server asks for that right, everywhere, before it changes an allocation.
+/// Permissions used by a user. Requires the audit log. A watch with initial events also counts as a list, which API servers without
+/// WatchList require. A status write of a ResourceClaim also counts as one to `binding`: the API server checks this permission before it
+/// changes an allocation, but no request names it.
 ///
 /// # Errors
-/// Where the audit log cannot be read.
+/// The audit log is not readable.
 pub fn done(cluster: &ControlPlane, user: &str) -> anyhow::Result<BTreeSet<Right>> {
     let by_them = audited(cluster)?.into_iter().filter(|entry| entry["user"]["username"] == user);
     let done = by_them.filter_map(|entry| {
@@ -107,7 +104,7 @@ pub fn done(cluster: &ControlPlane, user: &str) -> anyhow::Result<BTreeSet<Right
     Ok(spelt_out.collect())
 }
 
-/// What was asked for by a line of the audit log; `None` for what is about no object, such as the API server's version.
+/// Permission used by an audit log line; `None` for requests without an object, such as the API server's version.
 fn deed(entry: &Value) -> Option<Right> {
     let about = &entry["objectRef"];
     let text = |field: &str| about[field].as_str().filter(|text| !text.is_empty()).map(str::to_owned);
@@ -121,7 +118,7 @@ fn deed(entry: &Value) -> Option<Right> {
     Some(Right { verb, group: text("apiGroup").unwrap_or_default(), resource, namespace, name })
 }
 
-/// The rights that nothing of what was done needs, one line for each.
+/// Unused permissions, one line each.
 #[must_use]
 pub fn unused(given: &BTreeSet<Right>, done: &BTreeSet<Right>) -> Vec<String> {
     given.iter().filter(|right| !done.iter().any(|done| right.allows(done))).map(Right::to_string).collect()

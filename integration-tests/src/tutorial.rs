@@ -1,18 +1,16 @@
-//! The commands of a page, run as a person types them.
-//!
-//! Knows: how a page marks what is typed. Must not know: what the commands do.
+//! Runs the commands of a documentation page.
 
 use std::{env, path::Path, process::Command};
 
 use anyhow::{Context as _, ensure};
 
-/// The commands of a page's blocks `console`, each with the lines that it reads up to `END`.
+/// Commands in a page's `console` blocks, with their here-documents up to `END`.
 #[must_use]
 pub fn commands(page: &str) -> Vec<String> {
     let mut commands: Vec<String> = Vec::new();
     let (mut in_block, mut in_here) = (false, false);
     for line in page.lines() {
-        // Blocks within lists are indented.
+        // Blocks in lists are indented.
         let line = if in_here { line } else { line.trim_start() };
         if line.starts_with("```") {
             in_block = line == "```console";
@@ -28,21 +26,20 @@ pub fn commands(page: &str) -> Vec<String> {
     commands
 }
 
-/// The part of a page from a heading to the next of the same level.
+/// Section of a page, up to the next heading of the same level.
 ///
 /// # Errors
-/// Where there is no such heading.
+/// The heading is missing.
 pub fn section<'a>(page: &'a str, heading: &str) -> anyhow::Result<&'a str> {
     let (_, rest) = page.split_once(&format!("{heading}\n")).with_context(|| format!("no {heading:?} in the page"))?;
     let level = heading.split(' ').next().unwrap_or("#");
     Ok(rest.split_once(&format!("\n{level} ")).map_or(rest, |(section, _)| section))
 }
 
-/// Types commands into one shell that ends at the first that fails, with the programs of `programs` on the `PATH` and these
-/// variables. `last` is run whatever comes. Gives what they print.
+/// Runs commands in one shell with `programs` on the `PATH`, up to the first failure, and then `last` in any case. Returns the output.
 ///
 /// # Errors
-/// Where one fails, with all that was said.
+/// A command fails; contains the output.
 pub fn typed(
     folder: &Path,
     programs: &Path,
@@ -54,7 +51,7 @@ pub fn typed(
     let script = format!("trap '{last}' EXIT\nset -ex\n{}\n", commands.join("\n"));
     let mut shell = Command::new("bash");
     shell.args(["-c", &script]).current_dir(folder).env("PATH", path).envs(variables.iter().copied());
-    // What cargo sets for a test is not for the commands that a person types.
+    // Users do not have cargo's variables for tests.
     for (name, _) in env::vars_os() {
         let name = name.to_string_lossy().into_owned();
         let is_of_cargo = name == "CARGO" || name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_");

@@ -1,9 +1,4 @@
-//! Kubernetes' own integration tests of the scheduler, with Flotilla as the scheduler.
-//!
-//! Knows: how the programs of the tests are started, and with what around them. Must not know: what a test does, or how it starts
-//! Flotilla.
-//!
-//! `integration-tests/upstream/README.md` describes the commands and the table.
+//! Kubernetes' integration tests of the scheduler, with Flotilla as the scheduler. See `integration-tests/upstream/README.md`.
 
 mod results;
 mod skips;
@@ -27,50 +22,50 @@ pub use results::{Test, Verdict};
 pub use skips::Skips;
 pub use table::table;
 
-/// How many packages run at the same time: each mostly waits.
+/// Packages that run in parallel; each mostly waits.
 const SIDE_BY_SIDE: usize = 2;
 
-/// When a package is given up; preemption takes longest, six minutes on two cores.
+/// Timeout of a package. Preemption takes longest, six minutes on two cores.
 const PATIENCE: Duration = Duration::from_secs(60 * 60);
 
-/// Which tests to run.
+/// Selection of tests.
 #[derive(Clone, Debug, Default)]
 pub struct Request {
     /// Packages below `test/integration`, such as `scheduler/filters`; empty for all.
     pub packages: Vec<String>,
-    /// A regular expression of Go's, as `go test -run` takes it.
+    /// Go regular expression, as in `go test -run`.
     pub run: Option<String>,
-    /// How many workers Flotilla has in each test.
+    /// Number of Flotilla's workers in each test.
     pub workers: usize,
 }
 
-/// What one package gave.
+/// Results of one package.
 #[derive(Clone, Debug)]
 pub struct Package {
-    /// Its name below `test/integration`.
+    /// Name below `test/integration`.
     pub name: String,
-    /// Its tests without subtests, and the subtests, by name.
+    /// Tests without subtests, and subtests, by name.
     pub tests: Vec<Test>,
-    /// What was wrong beyond single tests, such as a panic.
+    /// Failure of the whole package, such as a panic.
     pub failure: Option<String>,
-    /// What it took.
+    /// Duration.
     pub took: Duration,
-    /// The folder with its output, and with Flotilla's logs of the tests that failed.
+    /// Folder with the output, and Flotilla's logs of failed tests.
     pub logs: PathBuf,
 }
 
 impl Package {
-    /// Whether everything that ran has passed.
+    /// Whether all executed tests passed.
     #[must_use]
     pub fn has_passed(&self) -> bool {
         self.failure.is_none() && self.tests.iter().all(|test| test.verdict != Verdict::Failed)
     }
 }
 
-/// Runs the packages and gives the results of each, in the order of the list of packages.
+/// Runs packages, and returns their results in order.
 ///
 /// # Errors
-/// Where a package is unknown, a program does not build, or cannot be started. A test that fails is no error.
+/// A package is unknown, or a program cannot be built or started. A failed test is no error.
 pub fn run(request: &Request) -> anyhow::Result<Vec<Package>> {
     let tests = flotilla_test_programs::upstream()?;
     let chosen = chosen(tests.list, &request.packages)?;
@@ -105,14 +100,12 @@ pub fn run(request: &Request) -> anyhow::Result<Vec<Package>> {
     Ok(results.into_iter().map(|(_, package)| package).collect())
 }
 
-/// One of these programs.
 fn only(programs: &Programs, name: &str) -> anyhow::Result<Programs> {
     let place = programs.list.iter().position(|program| program.name == name);
     let place = place.with_context(|| format!("{} builds no {name}", programs.module.place))?;
     Ok(Programs { list: &programs.list[place..=place], ..programs.clone() })
 }
 
-/// The programs of these packages, or all.
 fn chosen<'a>(list: &'a [Program], packages: &[String]) -> anyhow::Result<Vec<&'a Program>> {
     if packages.is_empty() {
         return Ok(list.iter().collect());
@@ -126,20 +119,17 @@ fn chosen<'a>(list: &'a [Program], packages: &[String]) -> anyhow::Result<Vec<&'
     packages.iter().map(find).collect()
 }
 
-/// The name of a package below `test/integration`.
 fn name(program: &Program) -> &'static str {
     program.package().trim_start_matches("./")
 }
 
-/// The programs that a package is started with.
 #[derive(Debug)]
 struct Setting {
     reaper: Reaper,
-    /// The folder with `etcd`, which the tests look for on the PATH.
+    /// Folder with `etcd`, for the tests' PATH.
     etcd: PathBuf,
     coordinator: PathBuf,
     worker: PathBuf,
-    /// The folder with the programs of the tests.
     programs: PathBuf,
     skips: Skips,
 }
@@ -151,7 +141,7 @@ impl Setting {
         _ = fs::remove_dir_all(&logs);
         fs::create_dir_all(&logs).with_context(|| format!("cannot create {}", logs.display()))?;
         let (output, report) = (logs.join("output.log"), logs.join("report.jsonl"));
-        // Short, because the path of a socket has to fit into 108 bytes.
+        // Short, because a socket's path is limited to 108 bytes.
         let temporary = tempfile::tempdir().context("cannot create a temporary folder")?;
         let log = File::create(&output).with_context(|| format!("cannot write {}", output.display()))?;
         let mut command = self.command(program, request, temporary.path());
@@ -167,7 +157,7 @@ impl Setting {
 
     fn command(&self, program: &Program, request: &Request, temporary: &Path) -> Command {
         let mut command = Command::new(self.programs.join(program.name));
-        // A cleared environment: no proxy, KUBECONFIG or etcd of the user takes part.
+        // Without the user's proxy, KUBECONFIG or etcd.
         command.env_clear().current_dir(temporary).env("HOME", temporary).env("TMPDIR", temporary);
         command.env("PATH", &self.etcd).env("KUBE_INTEGRATION_ETCD_URL", "http://127.0.0.1:1");
         command.env("FLOTILLA_COORDINATOR", &self.coordinator).env("FLOTILLA_WORKER", &self.worker);
@@ -180,7 +170,7 @@ impl Setting {
     }
 }
 
-/// What is wrong with how a program ended; a test that fails explains its exit status.
+/// Unexpected exit status; failed tests explain a non-zero one.
 fn failure(status: ExitStatus, tests: &[Test]) -> Option<String> {
     let explained = tests.iter().any(|test| test.verdict == Verdict::Failed);
     match status.code() {
@@ -190,7 +180,7 @@ fn failure(status: ExitStatus, tests: &[Test]) -> Option<String> {
     }
 }
 
-/// The content of a file, also where a program has written bytes that are no UTF-8; empty where there is none.
+/// Content of a file with invalid UTF-8 replaced; empty if missing.
 fn text(path: &Path) -> String {
     String::from_utf8_lossy(&fs::read(path).unwrap_or_default()).into_owned()
 }

@@ -10,13 +10,13 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// book notes when what became of each pod of a role. All times are of one monotonic clock.
+// book records the events of each pod of a role. All times are of one monotonic clock.
 type book struct {
 	mutex sync.Mutex
 	began time.Time
 	facts map[string]*fact
 	bound int
-	// changed has room for one, and is filled whenever a pod is bound.
+	// changed has a capacity of one, and is filled at each binding.
 	changed chan struct{}
 	// broken is why the watch ended.
 	broken chan error
@@ -58,7 +58,7 @@ func startBook(ctx context.Context, client *kubernetes.Clientset, role string) (
 	return b, nil
 }
 
-// begin makes now the zero of all times.
+// begin sets the zero of all times.
 func (b *book) begin() { b.began = time.Now() }
 
 func (b *book) now() *int64 {
@@ -66,7 +66,7 @@ func (b *book) now() *int64 {
 	return &now
 }
 
-// of is the fact about a pod. The caller holds the mutex.
+// of is the fact of a pod. The caller holds the mutex.
 func (b *book) of(name string) *fact {
 	found := b.facts[name]
 	if found == nil {
@@ -105,15 +105,14 @@ func (b *book) seen(pod *v1.Pod) {
 	}
 }
 
-// count is how many pods are bound.
+// count is the number of bound pods.
 func (b *book) count() int {
 	b.mutex.Lock()
 	defer b.mutex.Unlock()
 	return b.bound
 }
 
-// wait returns when so many pods are bound, and prints how many are once a second. Where `failed` says why, or the watch
-// breaks, it returns that.
+// wait returns when this many pods are bound, and prints their number every second. It returns errors of `failed` or the watch.
 func (b *book) wait(ctx context.Context, pods int, failed <-chan error) error {
 	ticks := time.NewTicker(progressPause)
 	defer ticks.Stop()

@@ -16,18 +16,17 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// waitingLimit is how many pods wait for their turn to be bound: more than any run creates, 100,000 in the largest, at 32
-// bytes each.
+// waitingLimit is the queue's capacity: more than the 100,000 pods of the largest run, at 32 bytes each.
 const waitingLimit = 1 << 18
 
-// target is all that a binding says.
+// target is the content of a binding.
 type target struct {
 	namespace, name string
 	uid             types.UID
 }
 
-// ceiling binds every pod to the next node in turn. It decides nothing, and writes nothing but bindings: no scheduler that
-// binds pods one by one can be faster. With events it also writes for each pod what every scheduler tells of it.
+// ceiling binds pods round-robin without scheduling, and writes only bindings: no scheduler that binds pods one by one can be faster. With
+// events it also writes each pod's event, like every scheduler.
 func ceiling(ctx context.Context, client *kubernetes.Clientset, s settings) error {
 	nodes, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{ResourceVersion: "0"})
 	if err != nil {
@@ -67,7 +66,7 @@ func bind(ctx context.Context, client *kubernetes.Clientset, target target, node
 	return client.CoreV1().Pods(target.namespace).Bind(ctx, binding, metav1.CreateOptions{})
 }
 
-// scheduled writes the event that kube-scheduler writes of a pod that is bound.
+// scheduled writes kube-scheduler's event of a bound pod.
 func scheduled(ctx context.Context, client *kubernetes.Clientset, target target, node string) error {
 	name := fmt.Sprintf("%s.%x", target.name, time.Now().UnixNano())
 	event := &eventsv1.Event{
@@ -84,7 +83,7 @@ func scheduled(ctx context.Context, client *kubernetes.Clientset, target target,
 	return err
 }
 
-// watchUnbound sends each pod without a node once. Pods that fit nowhere are left alone.
+// watchUnbound sends each pod without a node once. Infeasible pods are ignored.
 func watchUnbound(ctx context.Context, client *kubernetes.Clientset, waiting chan<- target) error {
 	unbound := fields.OneTermEqualSelector("spec.nodeName", "").String()
 	pods := client.CoreV1().Pods("")

@@ -11,12 +11,10 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// setSize is how many pods a StatefulSet or a Job has. Its controller works on several at a time, and on the pods of one in
-// batches.
+// setSize is the number of pods of a StatefulSet or Job. The controller processes several in parallel, and the pods of one in batches.
 const setSize = 100
 
-// submit creates the StatefulSets or indexed Jobs whose controllers create the pods. Each pod has a label of its own, which is
-// the controller's.
+// submit creates StatefulSets or indexed Jobs; their controllers create pods, each with a distinct label.
 func submit(ctx context.Context, client *kubernetes.Clientset, controller string, s settings) error {
 	sets := (s.pods + setSize - 1) / setSize
 	return inParallel(ctx, sets, s.creators, func(ctx context.Context, index int) error {

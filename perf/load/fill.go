@@ -12,7 +12,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// inParallel calls work for 0 to count-1, so many at a time, until one fails.
+// inParallel calls work for 0 to count-1 with limited concurrency, until one fails.
 func inParallel(ctx context.Context, count, atOnce int, work func(context.Context, int) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -36,8 +36,8 @@ func inParallel(ctx context.Context, count, atOnce int, work func(context.Contex
 	return context.Cause(ctx)
 }
 
-// fill creates all that is there before the scheduler starts. Standing pods are created on their nodes, in turn: every
-// scheduler finds the same cluster.
+// fill creates all objects before the scheduler starts. Existing pods are created on their nodes round-robin, so that every scheduler finds
+// the same cluster.
 func fill(ctx context.Context, client *kubernetes.Clientset, s settings) error {
 	shape, err := shapeOf(s.shape)
 	if err != nil {

@@ -1,12 +1,12 @@
-// Program load is the benchmark's client of the API server. It fills a cluster, makes the load that is measured, and is the
-// scheduler that decides nothing. `cargo xtask perf` starts it; perf/src says what each run consists of.
+// Program load is the benchmark's client of the API server. It fills a cluster, creates the measured load, and contains the
+// round-robin scheduler. `cargo xtask perf` starts it; perf/src defines the runs.
 //
 //	load fill    --kubeconfig FILE --shape S --nodes N --standing N --pods N
 //	load warm    --kubeconfig FILE --pods N
 //	load measure --kubeconfig FILE --shape S --pods N [--rate R] --facts FILE
 //	load ceiling --kubeconfig FILE [--events]
 //
-// All requests and answers are protobuf. No request is held back by a limit of the client.
+// All requests and responses are protobuf. The client has no rate limit.
 package main
 
 import (
@@ -23,20 +23,20 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// settings are the words of the command line.
+// settings are the command line's.
 type settings struct {
 	kubeconfig string
 	shape      string
 	nodes      int
 	standing   int
 	pods       int
-	// rate is how many pods are created per second, 0 for as fast as the API server takes them.
+	// rate is pods created per second; 0 is unlimited.
 	rate int
-	// creators is how many creations are under way at a time.
+	// creators is the number of concurrent creations.
 	creators int
-	// inFlight is how many bindings the ceiling has under way at a time.
+	// inFlight is the number of the ceiling's concurrent bindings.
 	inFlight int
-	// events says that the ceiling also writes an event for each pod.
+	// events is whether the ceiling also writes an event per pod.
 	events  bool
 	timeout time.Duration
 	facts   string

@@ -15,10 +15,10 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// progressPause is the time between two lines of progress.
+// progressPause is the interval of progress lines.
 const progressPause = time.Second
 
-// warm has a few pods bound that are not measured: it returns when the scheduler works.
+// warm waits until a few unmeasured pods are bound, which shows that the scheduler works.
 func warm(ctx context.Context, client *kubernetes.Clientset, s settings) error {
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
@@ -27,7 +27,7 @@ func warm(ctx context.Context, client *kubernetes.Clientset, s settings) error {
 		return err
 	}
 	err = inParallel(ctx, s.pods, s.creators, func(ctx context.Context, index int) error {
-		// It fits also where the shape leaves little room.
+		// Small enough for shapes with little free capacity.
 		return create(ctx, client, pod("default", fmt.Sprintf("warm-%05d", index), roleWarm, room("1m", "1Mi")))
 	})
 	if err != nil {
@@ -39,7 +39,7 @@ func warm(ctx context.Context, client *kubernetes.Clientset, s settings) error {
 	return nil
 }
 
-// measure creates the pods, waits until all are bound, and writes down when each was created and bound.
+// measure creates the pods, waits until all are bound, and writes the times of their creations and bindings.
 func measure(ctx context.Context, client *kubernetes.Clientset, s settings) error {
 	shape, err := shapeOf(s.shape)
 	if err != nil {
@@ -65,7 +65,7 @@ func measure(ctx context.Context, client *kubernetes.Clientset, s settings) erro
 		go disturb(ctx, client, shape, failed)
 	}
 	err = book.wait(ctx, s.pods, failed)
-	// What has been bound is reported also where not all has.
+	// Report bound pods even if some are not.
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
 		fmt.Fprintf(os.Stderr, "gave up after %v: %d of %d pods are bound\n", s.timeout, book.count(), s.pods)
 		err = nil
@@ -76,7 +76,7 @@ func measure(ctx context.Context, client *kubernetes.Clientset, s settings) erro
 	return book.write(s.facts)
 }
 
-// load creates the measured pods: as fast as the API server takes them, or so many per second.
+// load creates the measured pods: unlimited, or at a rate.
 func load(ctx context.Context, client *kubernetes.Clientset, shape shape, s settings, book *book) error {
 	if shape.controller != "" {
 		return submit(ctx, client, shape.controller, s)
@@ -96,8 +96,7 @@ func load(ctx context.Context, client *kubernetes.Clientset, shape shape, s sett
 	if s.rate == 0 {
 		return inParallel(ctx, s.pods, s.creators, one)
 	}
-	// Each pod is created when it is due, however many creations are still under way: a slow answer does not make the load
-	// lighter.
+	// Each pod is created when it is due, regardless of creations in flight: slow responses do not reduce the load.
 	began := time.Now()
 	return inParallel(ctx, s.pods, s.pods, func(ctx context.Context, index int) error {
 		due := began.Add(time.Duration(index) * time.Second / time.Duration(s.rate))
@@ -110,13 +109,13 @@ func load(ctx context.Context, client *kubernetes.Clientset, shape shape, s sett
 	})
 }
 
-// nowhereBefore is how many pods that fit nowhere are there before the scheduler starts.
+// nowhereBefore is the number of infeasible pods before the scheduler starts.
 const nowhereBefore = 500
 
-// nowherePause is the time between two more of them, as in scheduler_perf's Unschedulable.
+// nowherePause is the interval between two more of them, as in scheduler_perf's Unschedulable.
 const nowherePause = 200 * time.Millisecond
 
-// disturb creates pods that fit nowhere until the measurement is over.
+// disturb creates infeasible pods until the measurement ends.
 func disturb(ctx context.Context, client *kubernetes.Clientset, shape shape, failed chan<- error) {
 	pauses := time.NewTicker(nowherePause)
 	defer pauses.Stop()
@@ -133,22 +132,22 @@ func disturb(ctx context.Context, client *kubernetes.Clientset, shape shape, fai
 	}
 }
 
-// fact is a line of the facts: when what became of a pod, in microseconds of the client's monotonic clock since the
-// measurement began. A time that is not known is absent.
+// fact is a line of the facts: a pod's times in microseconds of the client's monotonic clock since the start of the measurement. Unknown
+// times are absent.
 type fact struct {
 	Pod string `json:"pod"`
-	// SentUs is when the client sent the creation.
+	// SentUs is the time of the create request.
 	SentUs *int64 `json:"sent_us,omitempty"`
-	// AnsweredUs is when the API server had answered the creation.
+	// AnsweredUs is the time of its response.
 	AnsweredUs *int64 `json:"answered_us,omitempty"`
-	// SeenUs is when the watch told of the pod for the first time.
+	// SeenUs is the time of the pod's first watch event.
 	SeenUs *int64 `json:"seen_us,omitempty"`
-	// BoundUs is when the watch told of the pod with a node for the first time.
+	// BoundUs is the time of the first watch event with a node.
 	BoundUs *int64 `json:"bound_us,omitempty"`
 	Node    string `json:"node,omitempty"`
 }
 
-// head is the first line of the facts: what this process itself has taken.
+// head is the first line of the facts: this process's usage.
 type head struct {
 	ClientCPUS float64 `json:"client_cpu_s"`
 }
@@ -165,7 +164,7 @@ func (b *book) write(path string) error {
 	lines := json.NewEncoder(buffered)
 	var used syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
-		return fmt.Errorf("cannot tell what this process has taken: %w", err)
+		return fmt.Errorf("cannot read the usage of this process: %w", err)
 	}
 	if err := lines.Encode(head{seconds(used.Utime) + seconds(used.Stime)}); err != nil {
 		return fmt.Errorf("cannot write the facts: %w", err)

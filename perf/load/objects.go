@@ -11,13 +11,13 @@ import (
 const (
 	zoneLabel = "topology.kubernetes.io/zone"
 	hostLabel = "kubernetes.io/hostname"
-	// roleLabel tells the pods of a run apart: those that stand, warm up, are measured, or fit nowhere.
+	// roleLabel is the role of a pod: standing, warm-up, measured, or infeasible.
 	roleLabel    = "perf.flotilla.dev/role"
 	roleStanding = "standing"
 	roleWarm     = "warm"
 	roleMeasured = "measured"
 	roleNowhere  = "nowhere"
-	// ownLabel has another value on each pod, as the labels of a StatefulSet and of an indexed Job have.
+	// ownLabel has a different value on each pod, like the labels of a StatefulSet and of an indexed Job.
 	ownLabel = "perf.flotilla.dev/pod"
 	image    = "registry.k8s.io/pause:3.10.2"
 )
@@ -45,7 +45,7 @@ func node(index int, zones []string) *v1.Node {
 
 func nodeName(index int) string { return fmt.Sprintf("node-%05d", index) }
 
-// pod is one of this name with a label of its own. The resources are requests and limits, as scheduler_perf has them.
+// pod returns a pod with a distinct label. The resources are requests and limits, as in scheduler_perf.
 func pod(namespace, name, role string, resources v1.ResourceList) *v1.Pod {
 	return &v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
@@ -67,10 +67,10 @@ func room(cpu, memory string) v1.ResourceList {
 	return v1.ResourceList{v1.ResourceCPU: resource.MustParse(cpu), v1.ResourceMemory: resource.MustParse(memory)}
 }
 
-// small is what most pods of scheduler_perf ask for.
+// small are the requests of most pods in scheduler_perf.
 func small() v1.ResourceList { return room("100m", "500Mi") }
 
-// term is about pods of a colour in both namespaces, as in scheduler_perf.
+// term selects pods of a colour in both namespaces, as in scheduler_perf.
 func term(color, topology string) v1.PodAffinityTerm {
 	return v1.PodAffinityTerm{
 		LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"color": color}},
@@ -83,7 +83,7 @@ func weighted(term v1.PodAffinityTerm) []v1.WeightedPodAffinityTerm {
 	return []v1.WeightedPodAffinityTerm{{Weight: 1, PodAffinityTerm: term}}
 }
 
-// near, apart, ratherNear and ratherApart give a pod a colour and a wish about others of it.
+// near, apart, ratherNear and ratherApart set a pod's colour and its affinity to that colour.
 
 func near(pod *v1.Pod) {
 	pod.Labels["color"] = "blue"

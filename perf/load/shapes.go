@@ -8,25 +8,24 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// shape is what the cluster and the measured pods look like. The workload of scheduler_perf that each is modelled on is named
-// in perf/src/shape.rs.
+// shape defines the cluster and the measured pods. perf/src/shape.rs names the corresponding workload of scheduler_perf.
 type shape struct {
 	namespaces []string
 	zones      []string
 	service    *v1.Service
-	// standing is the pod of this index that is on a node before the scheduler starts; the node is set by the caller.
+	// standing is the existing pod of an index; the caller sets its node.
 	standing func(index int) *v1.Pod
-	// measured is the pod of this index that the scheduler binds, nil where a controller makes the pods.
+	// measured is the measured pod of an index; nil if a controller creates the pods.
 	measured func(index int) *v1.Pod
-	// priorities are the PriorityClasses that the pods name.
+	// priorities are the pods' PriorityClasses.
 	priorities map[string]int32
-	// nowhere is the pod of this index that fits nowhere, nil where there are none.
+	// nowhere is the infeasible pod of an index; nil if there are none.
 	nowhere func(index int) *v1.Pod
-	// volumes says that each pod has a claim, which is bound to a CSI volume of its own.
+	// volumes is whether each pod has a claim with a bound CSI volume.
 	volumes bool
-	// turn is how many standing pods in a row are on the same node, 1 where it is 0.
+	// turn is the number of consecutive standing pods on a node; 0 means 1.
 	turn int
-	// controller is what makes the pods: statefulset, job, or nothing for the client itself.
+	// controller creates the pods: statefulset, job, or nothing for the client.
 	controller string
 }
 
@@ -70,7 +69,7 @@ func shapeOf(name string) (shape, error) {
 			namespaces: []string{"service-ns"}, zones: threeZones, service: service("service-ns"),
 			standing: standingPod("default"),
 			measured: func(index int) *v1.Pod {
-				// pod-with-label.yaml asks for no resources.
+				// pod-with-label.yaml has no requests.
 				made := pod("service-ns", measuredName(index), roleMeasured, nil)
 				made.Labels["app"] = "scheduler-perf"
 				return made
@@ -95,7 +94,7 @@ func shapeOf(name string) (shape, error) {
 			priorities: map[string]int32{highPriority: 9_999_999},
 			standing: func(index int) *v1.Pod {
 				made := pod("default", fmt.Sprintf("standing-%05d", index), roleStanding, room("900m", "500Mi"))
-				// They go at once, as no kubelet is there to end them.
+				// Deleted immediately, because no kubelet ends them.
 				made.Spec.TerminationGracePeriodSeconds = new(int64)
 				return made
 			},
@@ -119,15 +118,15 @@ func shapeOf(name string) (shape, error) {
 	}
 }
 
-// nowherePod asks for more than any node has.
+// nowherePod requests more than any node has.
 func nowherePod(index int) *v1.Pod {
 	made := pod("default", fmt.Sprintf("nowhere-%05d", index), roleNowhere, room("9", "500Mi"))
 	made.Spec.PriorityClassName = highPriority
 	return made
 }
 
-// mixedStanding is, in turn, a plain pod and one with each kind of wish about others. Each node gets the pods of one turn,
-// so that no two pods that are to be apart are on a node.
+// mixedStanding alternates a plain pod and one with each kind of affinity. Each node gets the pods of one turn, so that no two pods with
+// anti-affinity share a node.
 func mixedStanding(index int) *v1.Pod {
 	made := standingPod("sched-0")(index)
 	changes := []func(*v1.Pod){func(*v1.Pod) {}, near, apart, ratherNear, ratherApart}
@@ -145,7 +144,7 @@ func service(namespace string) *v1.Service {
 	}
 }
 
-// nodeOf is the node on which a standing pod is.
+// nodeOf is the node of a standing pod.
 func (s shape) nodeOf(index, nodes int) int {
 	return index / max(s.turn, 1) % nodes
 }

@@ -11,15 +11,15 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// The driver and its limit of volumes per node are those of scheduler_perf's SchedulingCSIPVs.
+// The driver and its volume limit per node are those of scheduler_perf's SchedulingCSIPVs.
 const (
 	driver         = "ebs.csi.aws.com"
 	volumesPerNode = 39
-	// boundMark is what the volume controller writes on a claim whose binding is complete.
+	// boundMark is the volume controller's annotation on a bound claim.
 	boundMark = "pv.kubernetes.io/bind-completed"
 )
 
-// fillVolumes creates what says how many volumes a node takes, and a volume with a claim that is bound to it for each pod.
+// fillVolumes creates the nodes' volume limits, and a bound volume and claim for each pod.
 func fillVolumes(ctx context.Context, client *kubernetes.Clientset, s settings) error {
 	err := inParallel(ctx, s.nodes, s.creators, func(ctx context.Context, index int) error {
 		count := int32(volumesPerNode)
@@ -79,7 +79,7 @@ func createVolume(ctx context.Context, client *kubernetes.Clientset, name string
 	return err
 }
 
-// claimed lets a pod use the claim of its name.
+// claimed adds the claim of the pod's name.
 func claimed(pod *v1.Pod) {
 	source := &v1.PersistentVolumeClaimVolumeSource{ClaimName: pod.Name, ReadOnly: true}
 	pod.Spec.Volumes = []v1.Volume{{Name: "data", VolumeSource: v1.VolumeSource{PersistentVolumeClaim: source}}}

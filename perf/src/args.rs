@@ -1,6 +1,4 @@
-//! The command line of the benchmark.
-//!
-//! Knows: flags, their texts and their grammar. Must not know: what a flag does.
+//! Command-line arguments.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -13,115 +11,112 @@ Examples:
   # The five main shapes, each with every scheduler, once
   cargo xtask perf
 
-  # Flotilla and the binder that decides nothing in turn, five rounds, on the shape with default spread constraints
+  # Flotilla and the round-robin binder, five rounds, on the shape with default spread constraints
   cargo xtask perf --shape spread --scheduler ceiling,flotilla --rounds 5
 
-  # A quick look
+  # A small, quick run
   cargo xtask perf --shape basic --nodes 500 --pods 1000
 
   # The latency of single pods on an idle cluster
   cargo xtask perf --shape steady-50 --rate 2 --pods 100
 
-  # Everything that was measured, and a picture of it
+  # All measurements as JSON, and a chart
   cargo xtask perf --shape basic -o json --svg basic.svg > basic.json
 
-Shapes, modelled on the workloads of scheduler_perf, each pod with a label of its own:
+Shapes, modelled on the workloads of scheduler_perf, each pod with a distinct label:
   basic          5,000 nodes, 1,000 pods on them, 10,000 pods: SchedulingBasic
   spread         the same with 5,000 pods on them, pods of a Service in three zones: DefaultTopologySpreading
-  anti-affinity  2,000 pods that want no other on their host: SchedulingPodAntiAffinity
-  affinity       5,000 pods that want the others in their zone: SchedulingPodAffinity
-  mixed          5,000 plain pods beside 10,000 with all kinds of affinity: MixedSchedulingBasePod
+  anti-affinity  2,000 pods with anti-affinity per host: SchedulingPodAntiAffinity
+  affinity       5,000 pods with affinity per zone: SchedulingPodAffinity
+  mixed          10,000 pods on the nodes with all kinds of affinity, 5,000 plain pods: MixedSchedulingBasePod
   preemption     1,000 nodes full of 4,000 pods, 1,000 pods of a higher priority: PreemptionBasic
-  unschedulable  as basic, beside 500 pods that fit nowhere and five more each second: Unschedulable
+  unschedulable  as basic, with 500 infeasible pods and five more each second: Unschedulable
   volumes        5,000 pods, each with a CSI volume that is bound already: SchedulingCSIPVs
   statefulset    5,000 pods that the StatefulSet controller creates, 100 to a set, in parallel
   job            5,000 pods that the Job controller creates, 100 to an indexed Job
-  steady-50      50 pods per second for 30 seconds, as spread: look at the latency
+  steady-50      50 pods per second for 30 seconds, as spread; measures latency
   steady-200     200 pods per second for 30 seconds
 
 Schedulers:
-  ceiling         binds each pod to the next node in turn: it decides nothing, and writes nothing but bindings
-  ceiling-events  the same, and writes an event for each pod, as every scheduler does
-  kube-scheduler  of the release that control-plane/go.mod names, with its default configuration and no client limit
+  ceiling         binds pods round-robin without scheduling, and writes only bindings
+  ceiling-events  the same with an event per pod, as every scheduler writes
+  kube-scheduler  the release in control-plane/go.mod, with the default configuration and no client limit
   flotilla        a coordinator and two workers, over TLS
 
-All schedulers are administrators, which API priority and fairness exempts, and the flags of the API server are the same.
-Pods that are there before stand on the same nodes for every scheduler.
+All schedulers are administrators, which API priority and fairness exempts. The API server's flags are always the same.
+Existing pods are on the same nodes for every scheduler.
 
-The folder of a run goes with it, unless FLOTILLA_KEEP=1 is set.
+The folder of a run is deleted at its end, unless FLOTILLA_KEEP=1 is set.
 
 Exit codes:
   0    all pods of all runs were bound
-  1    the benchmark could not be run
-  3    some pods were not bound in time; the report says which runs
+  1    the benchmark failed
+  3    some pods were not bound in time; the report lists the runs
   130  interrupted";
 
-/// Measure pods bound per second beside a real etcd and API server
+/// Measure pods bound per second against a real etcd and API server
 ///
-/// Each run has a fresh etcd and kube-apiserver on loopback, one client that creates nodes and pods over protobuf and watches
-/// when each is bound, and one scheduler. Within a round the schedulers take turns. The first run builds Kubernetes from
-/// source, which needs Go and takes about ten minutes, and Flotilla's programs as its image holds them.
+/// Each run has a fresh etcd and kube-apiserver on loopback, one scheduler, and one client that creates nodes and pods and watches bindings
+/// over protobuf. The schedulers alternate within a round. The first run builds Kubernetes from source, which needs Go and takes about ten
+/// minutes, and Flotilla's programs as in its image.
 #[derive(Debug, Clone, Parser)]
 #[command(name = "cargo xtask perf", bin_name = "cargo xtask perf", after_long_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// The shapes of the load, by commas; `all` for all of them
+    /// Comma-separated shapes of the load, or `all`
     #[arg(long, value_name = "SHAPE", value_delimiter = ',', value_parser = parse_shapes)]
     #[arg(default_value = "basic,spread,anti-affinity,affinity,mixed")]
     pub(crate) shape: Vec<Vec<Shape>>,
-    /// The schedulers, by commas; `all` for all of them
+    /// Comma-separated schedulers, or `all`
     #[arg(long, value_name = "SCHEDULER", value_delimiter = ',', value_parser = parse_schedulers, default_value = "all")]
     pub(crate) scheduler: Vec<Vec<Scheduler>>,
-    /// How often each scheduler meets each shape. Ratios are taken within a round; the report has the medians
+    /// Runs of each scheduler per shape. Ratios are computed within a round; the report contains medians
     #[arg(long, value_name = "R", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) rounds: u32,
-    /// Nodes, instead of as many as the shape has
+    /// Number of nodes. Default: the shape's
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) nodes: Option<u32>,
-    /// Pods that are measured, instead of as many as the shape has
+    /// Number of measured pods. Default: the shape's
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) pods: Option<u32>,
-    /// Pods that are on the nodes before, instead of as many as the shape has
+    /// Number of pods on the nodes before the measurement. Default: the shape's
     #[arg(long, value_name = "N")]
     pub(crate) standing: Option<u32>,
-    /// Pods created per second, instead of as many as the shape has; 0 for as fast as the API server takes them
+    /// Pods created per second; 0 is unlimited. Default: the shape's
     #[arg(long, value_name = "N")]
     pub(crate) rate: Option<u32>,
-    /// Flotilla's workers
+    /// Number of Flotilla's workers
     #[arg(long, value_name = "N", default_value_t = 2)]
     pub(crate) workers: u32,
-    /// How the report is printed
+    /// Output format of the report
     #[arg(short = 'o', long, value_name = "FORMAT", value_enum, default_value_t = Output::Table)]
     pub(crate) output: Output,
-    /// Also write a picture of the pods bound over time
+    /// Also write a chart of the pods bound over time
     #[arg(long, value_name = "FILE")]
     pub(crate) svg: Option<PathBuf>,
-    /// How long the pods of a run may take to be bound
+    /// Maximum seconds until all pods of a run are bound
     #[arg(long, value_name = "SECONDS", default_value = "1200", value_parser = parse_seconds)]
     pub(crate) timeout: Duration,
-    /// The folder with flotilla-coordinator and flotilla-worker, instead of building them as the image holds them
+    /// Folder with flotilla-coordinator and flotilla-worker. Default: build them as in the image
     #[arg(long, value_name = "FOLDER", env = "FLOTILLA_BIN_DIR")]
     pub(crate) programs: Option<PathBuf>,
-    /// The folder for the data of etcd, instead of /dev/shm where that has room
+    /// Folder for etcd's data. Default: /dev/shm if it has enough space
     #[arg(long, value_name = "FOLDER")]
     pub(crate) data_in: Option<PathBuf>,
 }
 
-/// How the report is printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Output {
-    /// Tables for people.
+    /// Tables
     Table,
-    /// All that was measured.
+    /// All measurements as JSON
     Json,
 }
 
 impl Args {
-    /// The shapes in the order of the command line, each once.
     pub(crate) fn shapes(&self) -> Vec<Shape> {
         distinct(&self.shape)
     }
 
-    /// The schedulers in the order of the command line, each once.
     pub(crate) fn schedulers(&self) -> Vec<Scheduler> {
         distinct(&self.scheduler)
     }
@@ -152,12 +147,12 @@ fn one_or_all<T: Copy>(text: &str, what: &str, all: &[T], name: fn(T) -> &'stati
     let found = all.iter().find(|one| name(**one) == text).map(|one| vec![*one]);
     found.ok_or_else(|| {
         let names: Vec<&str> = all.iter().map(|one| name(*one)).collect();
-        format!("no {what} is called {text}; there are: all, {}", names.join(", "))
+        format!("unknown {what} {text}; expected one of: all, {}", names.join(", "))
     })
 }
 
 fn parse_seconds(text: &str) -> Result<Duration, String> {
-    text.parse().map(Duration::from_secs).map_err(|error| format!("{text} is no number of seconds: {error}"))
+    text.parse().map(Duration::from_secs).map_err(|error| format!("{text} is not a number of seconds: {error}"))
 }
 
 #[cfg(test)]
@@ -191,6 +186,6 @@ mod tests {
     #[test]
     fn a_name_that_is_unknown_is_refused_with_those_that_are_known() {
         let error = Args::try_parse_from(["perf", "--shape", "baisc"]).expect_err("it is unknown").to_string();
-        assert!(error.contains("no shape is called baisc; there are: all, basic"), "{error}");
+        assert!(error.contains("unknown shape baisc; expected one of: all, basic"), "{error}");
     }
 }

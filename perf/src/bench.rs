@@ -1,6 +1,4 @@
-//! All runs that were asked for, one after the other, and the report on them.
-//!
-//! Knows: the order of the runs, and how a person ends them. Must not know: what a run consists of.
+//! Runs all plans and reports.
 
 use std::{fs, path::PathBuf, process::ExitCode};
 
@@ -18,16 +16,15 @@ use crate::{
     shape::{Shape, Size},
 };
 
-/// Some pods were not bound in time.
+/// Exit code if some pods were not bound in time.
 const INCOMPLETE: u8 = 3;
-/// As a shell says of a program that SIGINT ended.
 const INTERRUPTED: u8 = 130;
 
-/// Does all runs and prints the report. Who interrupts it ends all processes, and has a report on the runs that are over.
+/// Runs all plans and prints the report. An interrupt ends all processes; the report then contains the finished runs.
 pub(crate) async fn bench(args: &Args) -> anyhow::Result<ExitCode> {
     let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
     let mut measured = Vec::new();
-    // What is dropped here ends its processes and removes its folder.
+    // Dropping the unfinished run ends its processes and deletes its folder.
     let outcome = tokio::select! {
         outcome = all(args, &mut measured) => outcome.map(|()| None),
         _ = tokio::signal::ctrl_c() => Ok(Some(INTERRUPTED)),
@@ -70,7 +67,7 @@ fn report(args: &Args, measured: Vec<Measured>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Shape by shape, round by round, and within a round one scheduler after the other. Each round begins with another one.
+/// By shape, round and scheduler. The first scheduler rotates between rounds.
 fn plans(args: &Args) -> Vec<Plan> {
     let (schedulers, data_in) = (args.schedulers(), data_folder(args.data_in.as_deref()));
     let mut plans = Vec::new();

@@ -1,6 +1,4 @@
 //! A fresh etcd and API server for one run.
-//!
-//! Knows: their flags, and where their data is kept. Must not know: what is measured with them.
 
 use std::{
     path::{Path, PathBuf},
@@ -14,30 +12,25 @@ use tokio::time::{Instant, sleep};
 
 use crate::{requests::Counts, schedulers::POLL};
 
-/// A folder of the operating system that is kept in memory.
 const MEMORY: &str = "/dev/shm";
 
-/// etcd keeps all revisions until they are compacted, after five minutes at the earliest: 10,000 nodes and pods with four
-/// writes each of at most 4 KB are 160 MB; ten times that is enough for a run with 100,000 pods.
+/// etcd keeps all revisions for at least five minutes, until they are compacted: 10,000 nodes and pods with four writes each of at most 4
+/// KB are 160 MB. Ten times that suffices for 100,000 pods.
 const ROOM_BYTES: u64 = 2 << 30;
 
-/// How much of a log is shown where something went wrong.
 const TAIL_LINES: usize = 20;
 
-/// Between two looks at whether writes still come.
 const SETTLE_PAUSE: Duration = Duration::from_secs(1);
-/// The longest that is waited for the last events: the client of kube-scheduler gives up an event after two minutes.
+/// Maximum wait for the last events: client-go drops an event after two minutes.
 const SETTLE_LIMIT: Duration = Duration::from_secs(60);
 
-/// The API server and what stands beside it.
 #[derive(Debug)]
 pub(crate) struct Cluster {
     pub(crate) control_plane: ControlPlane,
-    /// As whom everybody but the API server itself speaks: an administrator, whom priority and fairness exempts.
+    /// Kubeconfig of an administrator, for all clients: API priority and fairness exempts administrators.
     pub(crate) kubeconfig: PathBuf,
 }
 
-/// Where the data of etcd is kept: the folder asked for, or memory where that has room, or the temporary folder.
 pub(crate) fn data_folder(asked: Option<&Path>) -> Option<PathBuf> {
     let memory = || {
         let room = rustix::fs::statvfs(MEMORY).ok()?;
@@ -48,7 +41,6 @@ pub(crate) fn data_folder(asked: Option<&Path>) -> Option<PathBuf> {
 }
 
 impl Cluster {
-    /// Starts etcd and the API server, and nothing else.
     pub(crate) async fn start(data_in: Option<PathBuf>) -> anyhow::Result<Self> {
         let options = Options { controller_manager: false, kwok: false, folder_in: data_in, ..Options::default() };
         let control_plane = ControlPlane::start(options).await?;
@@ -56,10 +48,7 @@ impl Cluster {
         Ok(Self { control_plane, kubeconfig })
     }
 
-    /// Runs a program to its end.
-    ///
-    /// # Errors
-    /// Where it fails, or a process of `others` ends in the meantime; with the end of its log.
+    /// Runs a program until it exits. Fails if a process of `others` exits in the meantime.
     pub(crate) async fn run(&self, name: &str, command: Command, others: &[String]) -> anyhow::Result<()> {
         let processes = self.control_plane.processes();
         processes.spawn(name, command)?;
@@ -75,8 +64,7 @@ impl Cluster {
         }
     }
 
-    /// # Errors
-    /// Where one of these processes has ended.
+    /// Fails if one of these processes has exited.
     pub(crate) fn check(&self, names: &[String]) -> anyhow::Result<()> {
         let processes = self.control_plane.processes();
         for name in names {
@@ -87,13 +75,12 @@ impl Cluster {
         Ok(())
     }
 
-    /// What the API server has counted so far.
     pub(crate) async fn counts(&self) -> anyhow::Result<Counts> {
         let page = self.control_plane.get(Component::ApiServer, "metrics").await;
         page.map(|page| Counts::parse(&page)).context("cannot read the metrics of the API server")
     }
 
-    /// Waits until no more writes come, such as events of pods that are bound already, and returns how long that took.
+    /// Waits until writes cease, such as events of bound pods, and returns the duration.
     pub(crate) async fn settle(&self) -> anyhow::Result<Duration> {
         let began = Instant::now();
         let mut writes = self.counts().await?.writes();
@@ -112,7 +99,6 @@ impl Cluster {
         Ok(last_change - began)
     }
 
-    /// Waits until a server answers so to a GET of a path.
     pub(crate) async fn wait_for(
         &self,
         process: &str,
@@ -128,7 +114,7 @@ impl Cluster {
             }
             match self.control_plane.get_from(base, path).await {
                 Ok(text) if answer(&text) => Ok(Ok(())),
-                Ok(_) => Err(format!("{path} does not say so")),
+                Ok(_) => Err(format!("{path} does not report readiness yet")),
                 Err(error) => Err(format!("{error:#}")),
             }
         });

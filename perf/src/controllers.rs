@@ -1,20 +1,16 @@
-//! kube-controller-manager with the controllers that make the pods of some shapes, and no others.
-//!
-//! Knows: its command line. Must not know: what the controllers are given.
+//! Runs kube-controller-manager with only the controllers that create the pods of some shapes.
 
 use std::process::Command;
 
 use crate::cluster::Cluster;
 
-/// Its process.
 pub(crate) const NAME: &str = "kube-controller-manager";
 
-/// Requests per second that its client lets through, and StatefulSets and Jobs that are worked on at a time: so many that
-/// neither holds up the schedulers.
+/// Client requests per second, and concurrently synced StatefulSets and Jobs; high enough not to limit the schedulers.
 const CLIENT_LIMIT: u32 = 5_000;
 const SYNCS: u32 = 20;
 
-/// Starts it. It needs no certificates, as it serves nothing.
+/// Starts without certificates because it serves nothing.
 pub(crate) fn start(cluster: &Cluster) -> anyhow::Result<()> {
     let mut command = Command::new(cluster.control_plane.binaries().kube_controller_manager());
     command.arg(format!("--kubeconfig={}", cluster.kubeconfig.display()));

@@ -1,32 +1,27 @@
-//! What the client noted of each pod.
-//!
-//! Knows: the lines that perf/load writes. Must not know: what is computed of them.
+//! The client's records of pods.
 
 use std::{fs, path::Path};
 
 use anyhow::Context as _;
 use serde::Deserialize;
 
-/// What became of one pod. Times are in microseconds since the measurement began, by the client's monotonic clock.
+/// Record of a pod. Times are in microseconds since the start of the measurement, by the client's monotonic clock.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 pub(crate) struct Fact {
-    /// When the client sent the creation; absent where a controller created the pod.
+    /// Time of the create request; absent for pods of a controller.
     pub(crate) sent_us: Option<u64>,
-    /// When the API server had answered the creation.
+    /// Time of the response.
     pub(crate) answered_us: Option<u64>,
-    /// When the client's watch told of the pod for the first time.
+    /// Time of the pod's first watch event.
     pub(crate) seen_us: Option<u64>,
-    /// When the client's watch told of the pod with a node for the first time.
+    /// Time of the first watch event with a node.
     pub(crate) bound_us: Option<u64>,
-    /// The node.
     #[serde(default)]
     pub(crate) node: String,
 }
 
-/// All that the client says about a measurement.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Facts {
-    /// What the client itself took, in CPU seconds.
     pub(crate) client_cpu_s: f64,
     pub(crate) pods: Vec<Fact>,
 }
@@ -37,22 +32,21 @@ struct Head {
 }
 
 impl Fact {
-    /// When the client first knew that the pod exists: by the answer, or by the watch where that was earlier.
+    /// The earlier of response and first watch event.
     pub(crate) fn created_us(&self) -> Option<u64> {
         [self.answered_us, self.seen_us].into_iter().flatten().min()
     }
 
-    /// From creation to binding, in milliseconds; `None` where it is not bound.
+    /// Milliseconds from creation to binding; `None` if unbound.
     pub(crate) fn latency_ms(&self) -> Option<f64> {
         Some(self.bound_us?.saturating_sub(self.created_us()?) as f64 / 1000.0)
     }
 }
 
 impl Facts {
-    /// Reads the client's file: a line about itself, and a line for each pod.
     pub(crate) fn read(path: &Path) -> anyhow::Result<Self> {
         let text = fs::read_to_string(path).with_context(|| format!("cannot read the facts in {}", path.display()))?;
-        Self::parse(&text).with_context(|| format!("{} is not what the client writes", path.display()))
+        Self::parse(&text).with_context(|| format!("{} has an unexpected format", path.display()))
     }
 
     fn parse(text: &str) -> anyhow::Result<Self> {

@@ -1,6 +1,4 @@
 //! Flotilla's processes: a coordinator and its workers.
-//!
-//! Knows: their command lines. Must not know: what is measured of them.
 
 use std::{fs, path::PathBuf, process::Command};
 
@@ -10,7 +8,7 @@ use flotilla_transport::{Authority, Role, now_s};
 
 use crate::{cluster::Cluster, programs::Programs};
 
-/// Starts them with their default configuration, over TLS, and waits until the coordinator leads and all workers are ready.
+/// Starts them over TLS with the default configuration, and waits until the coordinator leads and all workers are ready.
 pub(crate) async fn start(cluster: &Cluster, programs: &Programs, workers: u32) -> anyhow::Result<Vec<String>> {
     let authority = Authority::make(now_s())?;
     let coordinator_tls = certificate(cluster, &authority, Role::Coordinator)?;
@@ -43,7 +41,7 @@ pub(crate) async fn start(cluster: &Cluster, programs: &Programs, workers: u32) 
     Ok(names)
 }
 
-/// Writes the certificate of a role, and gives the flag that names its folder.
+/// Writes the certificate of a role, and returns the flag with its folder.
 fn certificate(cluster: &Cluster, authority: &Authority, role: Role) -> anyhow::Result<String> {
     let folder: PathBuf = cluster.control_plane.folder().join(format!("{role}-tls"));
     fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;

@@ -1,6 +1,6 @@
-//! `cargo xtask perf`: pods bound per second beside a real etcd and API server.
+//! `cargo xtask perf`: measures pods bound per second against a real etcd and API server.
 //!
-//! Knows: that a person asks and is answered. Must not know: how anything is measured.
+//! Contains: the runs, their measurements and the report. Does not depend on: the internals of the schedulers.
 
 mod args;
 mod bench;
@@ -29,7 +29,7 @@ fn main() -> ExitCode {
     let args = args::Args::parse();
     let outcome = Runtime::new().context("cannot start the runtime").and_then(|runtime| {
         let outcome = runtime.block_on(bench::bench(&args));
-        // A build that was interrupted is not waited for: it ends with this process.
+        // Do not wait for an interrupted build, which ends with this process.
         runtime.shutdown_background();
         outcome
     });

@@ -1,6 +1,4 @@
-//! What was measured of one run.
-//!
-//! Knows: which figures there are, and how they follow from what was noted. Must not know: how any of it is shown.
+//! Measurements of one run.
 
 use serde::Serialize;
 
@@ -13,53 +11,44 @@ use crate::{
     usage::Usages,
 };
 
-/// The windows over which pods per second are counted.
 const WINDOW_US: u64 = 1_000_000;
-/// From one point of the picture of pods bound over time to the next.
 pub(crate) const POINT_US: u64 = 250_000;
 
-/// One scheduler, one shape, one round.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Measured {
     pub(crate) shape: Shape,
     pub(crate) size: Size,
-    /// From 1.
     pub(crate) round: u32,
     pub(crate) scheduler: Scheduler,
     pub(crate) rate: Rate,
     pub(crate) latency: Latency,
-    /// What each process took from the first creation until the last event was written.
+    /// Usage from the first creation to the last event.
     pub(crate) processes: Usages,
-    /// Requests at the API server in the same time.
+    /// Requests to the API server in the same period.
     pub(crate) requests: Vec<Row>,
-    /// The share of the machine's CPU that went elsewhere meanwhile: the more, the less the rates say.
+    /// Share of the machine's CPU used by other processes. The rates are reliable only if it is low.
     pub(crate) elsewhere: f64,
-    /// How long after the last pod was bound the last write came, in seconds.
+    /// Seconds from the last binding to the last write.
     pub(crate) settle_s: f64,
-    /// What is wrong with where the pods are; empty where nothing is.
     pub(crate) misplaced: Vec<String>,
 }
 
-/// How fast pods were bound.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub(crate) struct Rate {
-    /// Pods that exist.
     pub(crate) created: usize,
-    /// Pods that are bound.
     pub(crate) bound: usize,
     /// From the first creation to the last binding.
     pub(crate) seconds: f64,
-    /// Pods bound per second, on average.
     pub(crate) mean: f64,
-    /// Percentiles of the pods bound in each second that was over before the last pod was bound.
+    /// Percentiles of pods bound per full second before the last binding.
     pub(crate) p50: f64,
     pub(crate) p90: f64,
     pub(crate) p99: f64,
-    /// Pods bound so far, each 250 ms.
+    /// Cumulative bound pods, every 250 ms.
     pub(crate) bound_over_time: Vec<u64>,
 }
 
-/// From when a pod was created to when it was bound, as the client saw it.
+/// Time from a pod's creation to its binding, as observed by the client.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub(crate) struct Latency {
     pub(crate) p50_ms: f64,
@@ -74,7 +63,7 @@ impl Rate {
             facts.pods.iter().filter_map(|pod| pod.bound_us).map(|instant| instant.saturating_sub(begin)).collect();
         let seconds = bound.iter().max().copied().unwrap_or(0) as f64 / 1e6;
         let mut counts: Vec<f64> = windows(&bound, WINDOW_US).into_iter().map(|count| count as f64).collect();
-        // The last second is not over, unless it is the only one.
+        // The last second is incomplete, unless it is the only one.
         if counts.len() > 1 {
             counts.pop();
         }
@@ -104,12 +93,10 @@ impl Latency {
 }
 
 impl Measured {
-    /// Whether all pods were bound.
     pub(crate) fn is_complete(&self) -> bool {
         self.rate.bound >= self.size.pods as usize
     }
 
-    /// The run in one line.
     pub(crate) fn line(&self) -> String {
         let cpu = self.processes.keys().filter_map(|name| {
             let seconds = self.cpu_per_thousand(name)?;
@@ -128,7 +115,7 @@ impl Measured {
         )
     }
 
-    /// CPU seconds of a process per thousand pods that were bound.
+    /// CPU seconds of a process per thousand bound pods.
     pub(crate) fn cpu_per_thousand(&self, process: &str) -> Option<f64> {
         let usage = self.processes.get(process)?;
         (self.rate.bound > 0).then(|| usage.cpu_s * 1000.0 / self.rate.bound as f64)
@@ -147,7 +134,7 @@ mod tests {
 
     #[test]
     fn the_rate_counts_from_the_first_creation_to_the_last_binding() {
-        // Ten pods, the first sent at 1 s; one is bound each 100 ms, the last at 2.5 s after that.
+        // Ten pods, the first sent at 1 s. One is bound every 100 ms, the last 2.5 s after the start.
         let rate = Rate::of(&facts((0..10).map(|pod| (1_000_000 + pod, Some(1_000_000 + 100_000 * pod + 1_600_000)))));
         assert_eq!((rate.created, rate.bound), (10, 10));
         assert_eq!(rate.seconds, 2.5);

@@ -1,6 +1,4 @@
-//! Whether the pods are where they may be: a scheduler that is fast and wrong is not fast.
-//!
-//! Knows: how much room the shapes leave on each node. Must not know: who placed the pods.
+//! Checks of placements: the rate of a scheduler with invalid placements does not count.
 
 use std::collections::BTreeMap;
 
@@ -9,16 +7,14 @@ use crate::{
     shape::{Shape, Size},
 };
 
-/// CPU of a node over that of a pod: 4 and 100m.
+/// CPU of a node (4) divided by that of a pod (100m).
 const PODS_BY_CPU: u32 = 40;
-/// Pods that a node takes.
 const PODS: u32 = 110;
-/// Volumes that a node takes.
 const VOLUMES: u32 = 39;
-/// Standing pods in a row on a node of the shape `mixed`, one of which wants no other of its kind there.
+/// Of so many existing pods on a node of the shape `mixed`, one has an anti-affinity to its kind.
 const MIXED_TURN: u32 = 5;
 
-/// What is wrong, a line for each kind of trouble.
+/// Placement errors, one line per kind.
 pub(crate) fn misplaced(shape: Shape, size: Size, facts: &Facts) -> Vec<String> {
     let mut nodes: BTreeMap<&str, u32> = BTreeMap::new();
     for pod in facts.pods.iter().filter(|pod| pod.bound_us.is_some()) {
@@ -40,14 +36,14 @@ pub(crate) fn misplaced(shape: Shape, size: Size, facts: &Facts) -> Vec<String> 
     lines
 }
 
-/// How many of the measured pods a node may have that has so many standing pods.
+/// Maximum number of measured pods on a node with so many existing pods.
 fn room(shape: Shape, standing: u32) -> u32 {
     match shape {
         Shape::AntiAffinity => u32::from(standing == 0),
-        // 4 CPUs and 3 for each pod; those that stand give way.
+        // 4 CPUs, and 3 per pod; existing pods are preempted.
         Shape::Preemption => 1,
         Shape::Volumes => VOLUMES.saturating_sub(standing),
-        // These pods ask for nothing.
+        // These pods have no requests.
         Shape::Spread | Shape::Steady50 | Shape::Steady200 => PODS.saturating_sub(standing),
         Shape::Basic | Shape::Affinity | Shape::Mixed | Shape::Unschedulable | Shape::StatefulSet | Shape::Job => {
             PODS_BY_CPU.saturating_sub(standing)
@@ -55,7 +51,7 @@ fn room(shape: Shape, standing: u32) -> u32 {
     }
 }
 
-/// How many standing pods are on the node of this index, as perf/load/fill.go puts them there in turn.
+/// Number of existing pods on a node; perf/load/fill.go places them round-robin.
 fn standing(shape: Shape, size: Size, index: u32) -> u32 {
     let turn = if shape == Shape::Mixed { MIXED_TURN } else { 1 };
     let rest = size.standing % (size.nodes * turn);

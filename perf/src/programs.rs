@@ -1,23 +1,20 @@
-//! The programs that are measured and those that measure: found, or built.
-//!
-//! Knows: how each is built. Must not know: how any is started.
+//! Finds or builds the schedulers and the client.
 
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, ensure};
 use tokio::task::spawn_blocking;
 
-/// Where the programs are.
 #[derive(Debug, Clone)]
 pub(crate) struct Programs {
-    /// The client that makes the load, which is also the scheduler that decides nothing.
+    /// The client, which is also the scheduler `ceiling`.
     pub(crate) load: PathBuf,
     pub(crate) coordinator: PathBuf,
     pub(crate) worker: PathBuf,
 }
 
 impl Programs {
-    /// Builds the client, and Flotilla's programs where no folder has them.
+    /// Builds the client, and Flotilla's programs unless `folder` contains them.
     pub(crate) async fn find(folder: Option<&Path>) -> anyhow::Result<Self> {
         eprintln!("perf: building the client, the first time in two minutes");
         let load = spawn_blocking(flotilla_test_programs::load).await.context("the build was given up")??;

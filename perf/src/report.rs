@@ -1,6 +1,4 @@
-//! What the runs say together.
-//!
-//! Knows: medians over rounds, and ratios within a round. Must not know: how a run is done.
+//! The report: medians over rounds, and ratios within a round.
 
 mod picture;
 mod tables;
@@ -9,14 +7,13 @@ use serde::Serialize;
 
 use crate::{controllers, measured::Measured, schedulers::Scheduler, shape::Shape, statistics::median};
 
-/// All runs, and what follows from them.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Report {
     pub(crate) summaries: Vec<Summary>,
     pub(crate) runs: Vec<Measured>,
 }
 
-/// One scheduler on one shape: medians over the rounds.
+/// One scheduler and shape: medians over the rounds.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Summary {
     pub(crate) shape: Shape,
@@ -25,26 +22,24 @@ pub(crate) struct Summary {
     pub(crate) pods_per_second: f64,
     pub(crate) lowest: f64,
     pub(crate) highest: f64,
-    /// Percentiles of the pods bound in a second.
     pub(crate) p50_per_second: f64,
     pub(crate) p90_per_second: f64,
     pub(crate) p99_per_second: f64,
     pub(crate) p50_ms: f64,
     pub(crate) p99_ms: f64,
     pub(crate) max_ms: f64,
-    /// Pods per second over those of another scheduler in the same round; absent where that was not run.
+    /// Ratio of pods per second to that of another scheduler in the same round; absent if that did not run.
     pub(crate) to_ceiling: Option<f64>,
     pub(crate) to_ceiling_with_events: Option<f64>,
     pub(crate) to_kube_scheduler: Option<f64>,
-    /// CPU seconds per thousand pods, and memory at most, of each process.
+    /// CPU seconds per thousand pods and peak memory of each process.
     pub(crate) processes: Vec<Process>,
-    /// Of the scheduler's own processes over those of the API server and etcd.
+    /// CPU of the scheduler's processes divided by that of the API server and etcd.
     pub(crate) own_cpu_share: Option<f64>,
-    /// The share of the machine's CPU that went elsewhere.
+    /// Share of the machine's CPU used by other processes.
     pub(crate) elsewhere: f64,
 }
 
-/// One process of a summary.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Process {
     pub(crate) name: String,
@@ -53,15 +48,15 @@ pub(crate) struct Process {
 }
 
 impl Summary {
-    /// The scheduler's own processes.
+    /// The scheduler's processes.
     pub(crate) fn own(&self) -> impl Iterator<Item = &Process> {
         self.processes.iter().filter(|process| is_own(&process.name))
     }
 }
 
-/// Processes that are there whatever the scheduler is.
+/// Processes common to all schedulers.
 pub(crate) const SERVERS: [&str; 2] = ["kube-apiserver", "etcd"];
-/// Processes that make the pods.
+/// Processes that create the pods.
 pub(crate) const LOAD: [&str; 2] = ["client", controllers::NAME];
 
 impl Report {
@@ -103,7 +98,7 @@ fn summary(all: &[Measured], shape: Shape, scheduler: Scheduler) -> Option<Summa
     })
 }
 
-/// The median of the ratios to another scheduler, each within a round. A round in which either did not bind all pods has none.
+/// Median of the ratios to another scheduler within a round. Rounds with unbound pods are excluded.
 fn ratio(all: &[Measured], runs: &[&Measured], other: Scheduler) -> Option<f64> {
     let ratios: Vec<f64> = runs
         .iter()

@@ -1,48 +1,42 @@
 //! Requests and bytes at the API server, by verb and kind.
-//!
-//! Knows: the names of the API server's metrics, and the text format. Must not know: who sent the requests.
 
 use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-/// A kind of request: the verb in capitals, and the resource with its subresource, such as `POST` and `pods/binding`.
+/// Kind of request: verb in capitals, and resource with subresource, such as `POST` and `pods/binding`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Kind {
     pub(crate) verb: String,
     pub(crate) resource: String,
 }
 
-/// How many requests of a kind there were, and how large they were. Watches count where they ended.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct Traffic {
     pub(crate) requests: f64,
-    /// Those that were answered with 429 Too Many Requests.
+    /// Answered with 429 Too Many Requests.
     pub(crate) refused: f64,
     pub(crate) request_bytes: f64,
-    /// Of reads; the API server does not count those of writes.
+    /// Reads only; the API server does not count writes.
     pub(crate) response_bytes: f64,
-    /// What the API server took for all of them, watches left out.
+    /// Total duration, without watches.
     pub(crate) seconds: f64,
 }
 
-/// The events of watches of one resource.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct Watched {
     pub(crate) events: f64,
     pub(crate) bytes: f64,
-    /// Watches that the API server ended because they did not keep up.
+    /// Watches that the API server terminated because the client was too slow.
     pub(crate) terminated: f64,
 }
 
-/// All that an API server has counted so far.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Counts {
     pub(crate) requests: BTreeMap<Kind, Traffic>,
     pub(crate) watches: BTreeMap<String, Watched>,
 }
 
-/// A row of the report.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Row {
     pub(crate) verb: String,
@@ -51,14 +45,12 @@ pub(crate) struct Row {
     pub(crate) refused: f64,
     pub(crate) request_bytes: f64,
     pub(crate) response_bytes: f64,
-    /// What the API server took for one, on average.
     pub(crate) mean_ms: f64,
-    /// Watches that the API server ended because they did not keep up; of rows of events.
+    /// Terminated slow watches, for rows of events.
     pub(crate) watches_ended: f64,
 }
 
 impl Counts {
-    /// Reads a page of metrics.
     pub(crate) fn parse(page: &str) -> Self {
         let mut counts = Self::default();
         for line in page.lines().filter(|line| !line.starts_with('#')) {
@@ -79,7 +71,7 @@ impl Counts {
                     traffic.refused += value;
                 }
             }
-            // What a watch has answered is counted by event, and here once more when it ends.
+            // Events of a watch are counted separately, and again in this metric when the watch ends.
             "apiserver_response_sizes_sum" if label(labels, "verb") != "WATCH" => {
                 self.requests.entry(kind(labels)).or_default().response_bytes += value;
             }
@@ -100,7 +92,6 @@ impl Counts {
         self.watches.entry(label(labels, "resource").to_owned()).or_default()
     }
 
-    /// What was counted since.
     pub(crate) fn since(&self, before: &Self) -> Self {
         let requests = self.requests.iter().map(|(kind, now)| {
             let then = before.requests.get(kind).copied().unwrap_or_default();
@@ -125,7 +116,7 @@ impl Counts {
         Self { requests: requests.collect(), watches: watches.collect() }
     }
 
-    /// All writes so far but those of Leases, which never stop.
+    /// Writes, except those of Leases, which never cease.
     pub(crate) fn writes(&self) -> f64 {
         let writes = self.requests.iter().filter(|(kind, _)| {
             matches!(kind.verb.as_str(), "POST" | "PUT" | "PATCH" | "DELETE") && kind.resource != "leases"
@@ -133,7 +124,7 @@ impl Counts {
         writes.map(|(_, traffic)| traffic.requests).sum()
     }
 
-    /// The rows of the report, those with most requests first. The events of watches are rows with the verb `EVENT`.
+    /// Rows of the report, most requests first. Watch events have the verb `EVENT`.
     pub(crate) fn rows(&self) -> Vec<Row> {
         let requests = self.requests.iter().map(|(kind, traffic)| Row {
             verb: kind.verb.clone(),
@@ -163,7 +154,7 @@ impl Counts {
 }
 
 fn kind(labels: &str) -> Kind {
-    // The metric of request bodies has the verbs of the handlers, all others those of HTTP.
+    // The metric of request bodies has the handlers' verbs, the others HTTP's.
     let verb = match label(labels, "verb") {
         "create" => "POST",
         "update" => "PUT",
@@ -176,7 +167,7 @@ fn kind(labels: &str) -> Kind {
     Kind { verb: verb.to_owned(), resource }
 }
 
-/// The value of a label, empty where there is none. No value of these metrics has a quote in it.
+/// Value of a label, or empty. No value of these metrics contains a quote.
 fn label<'a>(labels: &'a str, name: &str) -> &'a str {
     let mut pairs = labels.trim_end_matches('}').split("\",").filter_map(|pair| pair.split_once("=\""));
     pairs.find(|(key, _)| *key == name).map_or("", |(_, value)| value.trim_end_matches('"'))

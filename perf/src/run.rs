@@ -1,6 +1,4 @@
 //! One run: a fresh cluster, one scheduler, one load.
-//!
-//! Knows: what comes after what, and what is read when. Must not know: how the figures are computed or shown.
 
 use std::{
     collections::BTreeMap, convert::Infallible, fs, num::NonZero, path::PathBuf, process::Command,
@@ -23,14 +21,11 @@ use crate::{
     usage::{Usage, Usages, between, machine_cpu_s, usages},
 };
 
-/// Pods that are bound before the measurement: enough that connections, caches and code are warm.
 const WARM_PODS: u32 = 100;
-/// How long these may take.
+/// Timeout of these pods.
 const WARM_TIMEOUT: Duration = Duration::from_secs(120);
-/// Between two lines of progress.
 const PROGRESS_PAUSE: Duration = Duration::from_secs(10);
 
-/// What is to be run.
 #[derive(Debug, Clone)]
 pub(crate) struct Plan {
     pub(crate) shape: Shape,
@@ -40,15 +35,10 @@ pub(crate) struct Plan {
     pub(crate) workers: u32,
     pub(crate) timeout: Duration,
     pub(crate) data_in: Option<PathBuf>,
-    /// What progress lines begin with.
     pub(crate) heading: String,
 }
 
 impl Plan {
-    /// Runs it.
-    ///
-    /// # Errors
-    /// Where a process cannot be started or ends too early. Pods that are not bound in time are no error.
     pub(crate) async fn run(&self, programs: &Programs) -> anyhow::Result<Measured> {
         let began = Instant::now();
         let cluster = Cluster::start(self.data_in.clone()).await?;
@@ -64,7 +54,7 @@ impl Plan {
         }
         self.warm(&cluster, programs, &all).await?;
         let (fill_s, ready_s) = (filled.as_secs_f64(), (began.elapsed() - filled).as_secs_f64());
-        self.tell(&format!("the cluster is filled after {fill_s:.1} s, the scheduler works after {ready_s:.1} s more"));
+        self.tell(&format!("cluster filled after {fill_s:.1} s, scheduler ready after {ready_s:.1} s more"));
         self.measure(&cluster, programs, &all).await
     }
 
@@ -127,7 +117,7 @@ impl Plan {
         command
     }
 
-    /// Repeats the last line of the client's log now and then.
+    /// Prints the last line of the client's log periodically.
     async fn tell_of_progress(&self, cluster: &Cluster) -> Infallible {
         let mut pauses = interval(PROGRESS_PAUSE);
         pauses.tick().await;
@@ -145,7 +135,6 @@ impl Plan {
     }
 }
 
-/// What went elsewhere of the CPU that the machine has.
 fn elsewhere(machine_cpu_s: f64, processes: &Usages, took: Duration) -> f64 {
     let ours: f64 = processes.values().map(|usage| usage.cpu_s).sum();
     let cores = available_parallelism().map_or(1, NonZero::get);

@@ -1,6 +1,4 @@
-//! The schedulers that are measured: how each is started beside an API server.
-//!
-//! Knows: their command lines. Must not know: what is measured of them.
+//! Starts the measured schedulers.
 
 use std::{process::Command, time::Duration};
 
@@ -9,29 +7,25 @@ use serde::{Serialize, Serializer};
 
 use crate::{cluster::Cluster, flotilla, programs::Programs};
 
-/// Between two looks at a process.
 pub(crate) const POLL: Duration = Duration::from_millis(20);
 
-/// Requests per second that kube-scheduler's client lets through, as scheduler_perf sets it: more than the API server takes.
+/// kube-scheduler's client limit in requests per second, as in scheduler_perf: more than the API server handles.
 const CLIENT_LIMIT: u32 = 5_000;
 
-/// A scheduler that is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Scheduler {
-    /// Binds each pod to the next node in turn.
+    /// Binds each pod to the next node, round-robin.
     Ceiling,
-    /// The same, and writes an event for each pod, as every scheduler does.
+    /// Like [`Self::Ceiling`], with an event per pod.
     CeilingWithEvents,
-    /// kube-scheduler.
     Stock,
     Flotilla,
 }
 
 impl Scheduler {
-    /// In the order of the report.
+    /// In the report's order.
     pub(crate) const ALL: [Self; 4] = [Self::Ceiling, Self::CeilingWithEvents, Self::Stock, Self::Flotilla];
 
-    /// As it is called on the command line.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Ceiling => "ceiling",
@@ -41,12 +35,12 @@ impl Scheduler {
         }
     }
 
-    /// Whether it binds pods without asking whether they fit.
+    /// Whether it binds pods without scheduling.
     pub(crate) const fn decides_nothing(self) -> bool {
         matches!(self, Self::Ceiling | Self::CeilingWithEvents)
     }
 
-    /// Starts its processes, waits until they are ready, and gives their names.
+    /// Starts the processes, waits until they are ready, and returns their names.
     pub(crate) async fn start(
         self,
         cluster: &Cluster,
@@ -75,7 +69,7 @@ fn ceiling(cluster: &Cluster, programs: &Programs, name: &str, more: &[&str]) ->
     Ok(vec![name.to_owned()])
 }
 
-/// With its default configuration: it leads by a Lease, speaks protobuf and writes events.
+/// Default configuration: Lease, protobuf and events.
 async fn kube_scheduler(cluster: &Cluster) -> anyhow::Result<Vec<String>> {
     let port = free_port()?;
     let (certificate, key) = cluster.control_plane.serving_certificate();

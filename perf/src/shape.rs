@@ -1,10 +1,7 @@
-//! The shapes of the load: how many nodes and pods each has, and after which workload of scheduler_perf it is made.
-//!
-//! Knows: numbers. Must not know: what the objects look like, which perf/load/shapes.go says.
+//! Shapes of the load; perf/load/shapes.go defines their objects.
 
 use serde::{Serialize, Serializer};
 
-/// A shape of the load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Shape {
     Basic,
@@ -21,20 +18,16 @@ pub(crate) enum Shape {
     Steady200,
 }
 
-/// How much of everything there is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub(crate) struct Size {
     pub(crate) nodes: u32,
-    /// Pods that are on nodes before the scheduler starts.
     pub(crate) standing: u32,
-    /// Pods that are measured.
     pub(crate) pods: u32,
-    /// Pods created per second; 0 for as fast as the API server takes them.
+    /// Pods created per second; 0 is unlimited.
     pub(crate) rate: u32,
 }
 
 impl Shape {
-    /// All of them, in the order of the report.
     pub(crate) const ALL: [Self; 12] = [
         Self::Basic,
         Self::Spread,
@@ -50,7 +43,6 @@ impl Shape {
         Self::Steady200,
     ];
 
-    /// As it is called on the command line.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Basic => "basic",
@@ -68,7 +60,7 @@ impl Shape {
         }
     }
 
-    /// As the workload of scheduler_perf has it. The steady loads last 30 seconds.
+    /// Sizes of the workload in scheduler_perf. The steady loads last 30 seconds.
     pub(crate) const fn size(self) -> Size {
         const fn size(nodes: u32, standing: u32, pods: u32, rate: u32) -> Size {
             Size { nodes, standing, pods, rate }
@@ -88,7 +80,6 @@ impl Shape {
         }
     }
 
-    /// Whether the pods are made by a controller, which has to run.
     pub(crate) const fn needs_controllers(self) -> bool {
         matches!(self, Self::StatefulSet | Self::Job)
     }

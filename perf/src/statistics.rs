@@ -1,8 +1,6 @@
-//! Numbers about numbers.
-//!
-//! Knows: percentiles, medians and rates. Must not know: what is measured.
+//! Percentiles, medians and rates.
 
-/// The value below or at which this share of the values is, by the nearest rank; `None` where there are none.
+/// Percentile by nearest rank; `None` without values.
 pub(crate) fn percentile(values: &[f64], share: f64) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -10,7 +8,7 @@ pub(crate) fn percentile(values: &[f64], share: f64) -> Option<f64> {
     sorted.get(rank.clamp(1, sorted.len().max(1)) - 1).copied()
 }
 
-/// The middle value, or the mean of the two in the middle; `None` where there are none.
+/// Median, or the mean of the middle two; `None` without values.
 pub(crate) fn median(values: &[f64]) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -22,8 +20,7 @@ pub(crate) fn median(values: &[f64]) -> Option<f64> {
     }
 }
 
-/// How many of the instants, in microseconds, are in each window of this length. The last window is the one with the last
-/// instant, and may not be over.
+/// Number of instants (microseconds) per window. The last window contains the last instant, and may be incomplete.
 pub(crate) fn windows(instants_us: &[u64], window_us: u64) -> Vec<u64> {
     let Some(last) = instants_us.iter().max() else { return Vec::new() };
     let mut counts = vec![0; usize::try_from(last / window_us).unwrap_or(usize::MAX).saturating_add(1)];

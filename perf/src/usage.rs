@@ -1,6 +1,4 @@
 //! CPU seconds and memory of processes.
-//!
-//! Knows: what the kernel says about a process. Must not know: what the process does.
 
 use std::collections::BTreeMap;
 
@@ -8,30 +6,25 @@ use anyhow::Context as _;
 use procfs::{CurrentSI as _, KernelStats, process::Process};
 use serde::Serialize;
 
-/// What one process has taken so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub(crate) struct Usage {
-    /// CPU seconds of all its threads, in the kernel too.
+    /// User and system CPU seconds of all threads.
     pub(crate) cpu_s: f64,
-    /// Resident memory now.
     pub(crate) resident_bytes: u64,
-    /// Resident memory at most.
     pub(crate) peak_bytes: u64,
 }
 
-/// What each process has taken so far, by name.
 pub(crate) type Usages = BTreeMap<String, Usage>;
 
-/// Asks the kernel about each process.
 pub(crate) fn usages(processes: &BTreeMap<String, u32>) -> anyhow::Result<Usages> {
     let usage = |(name, id): (&String, &u32)| {
-        let usage = of(*id).with_context(|| format!("cannot read in /proc what {name} takes; has it ended?"))?;
+        let usage = of(*id).with_context(|| format!("cannot read the usage of {name} from /proc; has it exited?"))?;
         Ok((name.clone(), usage))
     };
     processes.iter().map(usage).collect()
 }
 
-/// CPU seconds that all processes of the machine have taken, and what other machines on its host took from it.
+/// CPU seconds of all processes of the machine, plus steal time.
 pub(crate) fn machine_cpu_s() -> anyhow::Result<f64> {
     let total = KernelStats::current().context("cannot read /proc/stat")?.total;
     let busy_ms = total.user_ms() + total.nice_ms() + total.system_ms();
@@ -45,13 +38,12 @@ fn of(id: u32) -> anyhow::Result<Usage> {
     let ticks = stat.utime + stat.stime;
     Ok(Usage {
         cpu_s: ticks as f64 / procfs::ticks_per_second() as f64,
-        // The kernel says kB and means KiB. A process that has ended and was not waited for has neither.
+        // The kernel's kB are KiB. A zombie has neither value.
         resident_bytes: status.vmrss.unwrap_or(0) * 1024,
         peak_bytes: status.vmhwm.unwrap_or(0) * 1024,
     })
 }
 
-/// What each process took between two looks.
 pub(crate) fn between(before: &Usages, after: &Usages) -> Usages {
     let difference = |(name, usage): (&String, &Usage)| {
         let earlier = before.get(name).map_or(0.0, |earlier| earlier.cpu_s);

@@ -1,9 +1,7 @@
-//! A model of the API server, to which clients of `kube` speak without sockets.
+//! A model of the API server for clients of `kube`, without sockets.
 //!
-//! [`server::Server`] is the model, a state machine without a clock. This is the shell around it: it tells it the time, which is
-//! tokio's and may be paused, wakes it when something is due, and carries answers and streams to those who wait for them.
-//!
-//! Knows: time, tasks and channels. Must not know: what a request asks for, or what goes wrong with it.
+//! [`server::Server`] is the model, a state machine without a clock. This module drives it with tokio's clock, which may be paused, and
+//! delivers responses and watch events.
 
 use std::{
     collections::BTreeMap,
@@ -59,9 +57,7 @@ struct Shared {
     state: Mutex<State>,
     keeps_events: bool,
     began: Instant,
-    /// Something is due earlier than before.
     wake: Notify,
-    /// How many commits there are.
     commits: watch::Sender<usize>,
 }
 
@@ -69,11 +65,10 @@ struct State {
     server: Server,
     awaited: BTreeMap<Ticket, oneshot::Sender<Answered>>,
     streams: BTreeMap<StreamId, mpsc::UnboundedSender<Part>>,
-    /// Until when the task that tells the time sleeps, ms.
     sleeps_until_ms: Option<u64>,
 }
 
-/// What leaves the state, to be sent when it is not locked any more.
+/// Output of the server, sent after its lock is released.
 enum Sending {
     Answer(oneshot::Sender<Answered>, server::Answer),
     Opened(oneshot::Sender<Answered>, StreamId, mpsc::UnboundedReceiver<Part>),
@@ -82,7 +77,7 @@ enum Sending {
 }
 
 impl Api {
-    /// An API server whose run begins now, and whose chance comes from this seed.
+    /// An API server with the given seed; its run begins now.
     ///
     /// # Panics
     /// Outside of a tokio runtime.
@@ -98,21 +93,20 @@ impl Api {
         api
     }
 
-    /// The time since the run began, ms.
+    /// Milliseconds since the start of the run.
     #[must_use]
     pub fn now_ms(&self) -> u64 {
         u64::try_from(self.shared.began.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 
-    /// A connection for the client of this name. All of one name speak with the same API server of several, and a partition cuts
-    /// all of them off.
+    /// A connection for the client `name`. All clients of one name use the same API server instance, and a partition affects all of them.
     #[must_use]
     pub fn service(&self, name: &str) -> Service {
         let client = self.lock().server.client(name);
         Service { api: self.clone(), client }
     }
 
-    /// A client of this name.
+    /// A client called `name`.
     ///
     /// # Panics
     /// Outside of a tokio runtime.
@@ -121,38 +115,38 @@ impl Api {
         kube::Client::new(self.service(name), "default")
     }
 
-    /// One who writes to the store at once, without faults: a kubelet, a controller, a person.
+    /// An actor that writes to the store immediately and without faults: a kubelet, a controller, a user.
     #[must_use]
     pub fn actor(&self, name: &str) -> Actor {
         Actor { api: self.clone(), name: name.into() }
     }
 
-    /// Which faults come from now on.
+    /// Sets the faults from now on.
     pub fn set_faults(&self, faults: Faults) {
         self.run(|server, _| server.set_faults(faults));
     }
 
-    /// Breaks what would go unanswered. See [`Server::mend`].
+    /// Ends all pending hangs with errors. See [`Server::mend`].
     pub fn mend(&self) {
         self.run(|server, _| server.mend());
     }
 
-    /// Breaks every connection, and answers nobody for so long. See [`Server::restart`].
+    /// Breaks all connections, and refuses requests for `down`. See [`Server::restart`].
     pub fn restart(&self, down: Duration) {
         self.run(|server, now_ms| server.restart(now_ms, millis(down)));
     }
 
-    /// Goes back to what was committed at a version. See [`Server::restore`].
+    /// Restores an earlier version. See [`Server::restore`].
     pub fn restore(&self, down: Duration, version: u64) {
         self.run(|server, now_ms| server.restore(now_ms, millis(down), version));
     }
 
-    /// As [`Self::restore`], with versions that go on from higher ones. See [`Server::restore_and_bump`].
+    /// Like [`Self::restore`], with higher versions afterwards. See [`Server::restore_and_bump`].
     pub fn restore_and_bump(&self, down: Duration, version: u64) {
         self.run(|server, now_ms| server.restore_and_bump(now_ms, millis(down), version));
     }
 
-    /// Cuts the client of this name off, or connects it again.
+    /// Starts or ends a partition of a client.
     pub fn partition(&self, name: &str, is_cut: bool) {
         self.run(|server, now_ms| {
             let client = server.client(name);
@@ -160,7 +154,7 @@ impl Api {
         });
     }
 
-    /// Has what the client of this name sends arrive and nothing come back, or connects it again: a partition of one direction.
+    /// Starts or ends a one-way partition: the client's requests arrive, and responses do not.
     pub fn deafen(&self, name: &str, is_deaf: bool) {
         self.run(|server, now_ms| {
             let client = server.client(name);
@@ -168,18 +162,18 @@ impl Api {
         });
     }
 
-    /// Looks at what is committed. Nothing else happens meanwhile.
+    /// Reads the store while it is locked.
     pub fn look<T>(&self, look: impl FnOnce(&Store) -> T) -> T {
         look(self.lock().server.store())
     }
 
-    /// The commits from this place of the history on.
+    /// Commits from this index of the history on.
     #[must_use]
     pub fn commits(&self, from: usize) -> Vec<Arc<Commit>> {
         self.look(|store| store.history().get(from..).unwrap_or_default().to_vec())
     }
 
-    /// Tells how many commits there are, whenever there are more.
+    /// Receiver of the number of commits.
     #[must_use]
     pub fn committed(&self) -> watch::Receiver<usize> {
         self.shared.commits.subscribe()
@@ -202,7 +196,7 @@ impl Api {
         (ticket, answer)
     }
 
-    /// Nobody waits for an answer any more, where it has not come.
+    /// Abandons an unanswered request.
     fn abandon(&self, ticket: Ticket) {
         let now_ms = self.now_ms();
         let awaited = {
@@ -226,7 +220,7 @@ impl Api {
         drop(gone);
     }
 
-    /// Does something with the server, and then all that is due.
+    /// Runs `act` and then everything that is due.
     fn run<T>(&self, act: impl FnOnce(&mut Server, u64) -> T) -> T {
         let now_ms = self.now_ms();
         let mut state = self.lock();
@@ -239,7 +233,7 @@ impl Api {
         if is_earlier {
             self.shared.wake.notify_one();
         }
-        // What is sent may be dropped, which closes streams and gives up requests.
+        // Dropping a value closes its stream or abandons its request.
         for sending in sendings {
             self.send(sending);
         }
@@ -249,7 +243,7 @@ impl Api {
 
     fn send(&self, sending: Sending) {
         let broken = |why: &str| io::Error::new(io::ErrorKind::ConnectionReset, why);
-        // Who does not wait any more does not hear it.
+        // The receiver may be gone.
         match sending {
             Sending::Answer(to, answer) => _ = to.send(Ok(service::response(answer))),
             Sending::Opened(to, stream, parts) => _ = to.send(Ok(service::stream(self.clone(), stream, parts))),
@@ -279,7 +273,6 @@ impl State {
     }
 }
 
-/// Wakes the server whenever something is due.
 async fn tell_time(api: Api) {
     loop {
         let next_ms = {
@@ -303,7 +296,7 @@ fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// One who writes to the store at once, without faults. Cheap to clone.
+/// Actor that writes to the store immediately and without faults. Cheap to clone.
 #[derive(Clone)]
 pub struct Actor {
     api: Api,
@@ -321,7 +314,7 @@ impl Actor {
         self.api.run(|server, now_ms| server.act(now_ms, &self.name, act))
     }
 
-    /// Makes an object, with its status. Its namespace is that in its metadata.
+    /// Creates an object with its status, in the namespace of its metadata.
     ///
     /// # Errors
     /// As [`Store::create`].
@@ -329,10 +322,10 @@ impl Actor {
         self.act(|store, write| store.create(write, kind, "", object))
     }
 
-    /// Changes an object and its status, whatever its version is. What changes nothing is not written.
+    /// Changes an object and its status regardless of its version. An unchanged object is not written.
     ///
     /// # Errors
-    /// There is none.
+    /// The object does not exist.
     pub fn change(&self, kind: Kind, key: &str, change: impl FnOnce(&mut Value)) -> Result<Arc<Object>, Refusal> {
         self.act(|store, write| {
             let name = key.rsplit('/').next().unwrap_or_default();
@@ -343,7 +336,7 @@ impl Actor {
         })
     }
 
-    /// Deletes an object, or begins to.
+    /// Deletes an object, or marks it as being deleted.
     ///
     /// # Errors
     /// As [`Store::delete`].
@@ -351,7 +344,7 @@ impl Actor {
         self.act(|store, write| store.delete(write, kind, key, deletion))
     }
 
-    /// Binds a pod, as another scheduler does.
+    /// Binds a pod, as another scheduler.
     ///
     /// # Errors
     /// As [`Store::bind`].

@@ -1,9 +1,6 @@
-//! What must hold whatever goes wrong: looked at after every commit, in the order of commits.
+//! Invariants, checked after every commit in the order of commits.
 //!
-//! Knows: the objects as they were at each commit, and what each invariant allows. Must not know: which faults there are, or how a
-//! coordinator decides.
-//!
-//! The invariants have the names of the list in docs/reliability.md.
+//! Their names are those of the list in docs/concepts/reliability.md.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -23,29 +20,29 @@ use lead::Leads;
 use place::Places;
 use volumes::Volumes;
 
-/// Something that must not be.
+/// Violation of an invariant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Violation {
-    /// The name of the invariant.
+    /// Name of the invariant.
     pub invariant: &'static str,
-    /// What was seen.
+    /// Observation.
     pub what: String,
-    /// When, milliseconds since the run began.
+    /// Milliseconds since the start of the run.
     pub at_ms: u64,
 }
 
-/// A commit, for people.
+/// Printable commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Line {
-    /// When, milliseconds since the run began.
+    /// Milliseconds since the start of the run.
     pub at_ms: u64,
-    /// What was done.
+    /// Kind of write.
     pub verb: Verb,
-    /// To which kind of object.
+    /// Kind of object.
     pub kind: Kind,
-    /// To which object.
+    /// Key of the object.
     pub key: String,
-    /// Who did it.
+    /// Client or actor.
     pub by: Arc<str>,
 }
 
@@ -56,17 +53,16 @@ impl fmt::Display for Line {
     }
 }
 
-/// How commits are made by coordinators: the names of their processes begin like this.
+/// Prefix of the coordinators' process names.
 pub const COORDINATOR: &str = "coordinator-";
 
-/// How often a coordinator may write to one pod while nothing goes wrong: its conditions change with the nodes, of which a dozen
-/// change then.
+/// Maximum number of writes to one pod without faults: its conditions change with the nodes, which change a dozen times then.
 const WRITES: u32 = 40;
 
-/// The last commits, for people who look for the cause.
+/// Number of kept commits for debugging.
 const REMEMBERED: usize = 200;
 
-/// Follows the history.
+/// Checker of the history.
 #[derive(Debug, Default)]
 pub struct Checker {
     seen: usize,
@@ -75,23 +71,20 @@ pub struct Checker {
     volumes: Volumes,
     devices: Devices,
     violations: Vec<Violation>,
-    /// How many bindings of coordinators were committed.
     binds: u64,
-    /// How many pods coordinators have deleted.
     evictions: u64,
-    /// What the same run must give again.
+    /// Hash of the history, for reproducibility.
     hash: u64,
     recent: VecDeque<Arc<Commit>>,
-    /// Bindings by pod, to find one that was bound twice.
+    /// Bindings by pod, to detect double bindings.
     bound: BTreeMap<String, String>,
-    /// How often coordinators have written to each pod since nothing goes wrong, by its UID.
+    /// Writes of coordinators by pod UID since faults have ended.
     writes: BTreeMap<String, u32>,
-    /// When each pod was created, by its UID.
     born_ms: BTreeMap<String, u64>,
 }
 
 impl Checker {
-    /// Looks at what was committed since the last look.
+    /// Checks the commits since the last call.
     pub fn follow(&mut self, history: &[Arc<Commit>]) {
         for commit in &history[self.seen.min(history.len())..] {
             self.see(commit);
@@ -110,7 +103,6 @@ impl Checker {
         self.devices.see(commit, alone);
     }
 
-    /// What is wrong with a commit.
     fn found(&mut self, commit: &Commit) -> Vec<(&'static str, String)> {
         let mut found = Vec::new();
         if commit.kind == Kind::ResourceClaim && commit.by.starts_with(COORDINATOR) {
@@ -162,7 +154,6 @@ impl Checker {
         found
     }
 
-    /// What is wrong with a write of a coordinator to a claim.
     fn found_in_claim(&self, commit: &Commit) -> Vec<(&'static str, String)> {
         let (places, alone) = (&self.places, self.leads.is_alone(commit));
         let mut found = self.devices.allocate(commit, alone, places.view_ms(), places.is_sharp());
@@ -176,11 +167,11 @@ impl Checker {
         let mix = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
         let numbers = [commit.at_ms, commit.sent_ms, commit.version, commit.verb as u64, commit.kind as u64];
         let numbers = numbers.into_iter().flat_map(u64::to_le_bytes);
-        // The names of events are times of the operating system's clock.
+        // Names of events contain the operating system's time.
         let key = if commit.kind == Kind::Event { "" } else { commit.key() };
         let bytes = numbers.chain(key.bytes()).chain(commit.by.bytes());
         self.hash = bytes.fold(self.hash ^ 0xcbf2_9ce4_8422_2325, mix);
-        // Renewals are most of what there is.
+        // Renewals would push out all other commits.
         if commit.kind == Kind::Lease && commit.verb == Verb::Update {
             return;
         }
@@ -190,7 +181,7 @@ impl Checker {
         self.recent.push_back(Arc::clone(commit));
     }
 
-    /// The API server was restored to an earlier state.
+    /// Reloads the state after a restore.
     pub fn restored(&mut self, store: &Store, at_ms: u64) {
         self.follow(store.history());
         self.leads.restored();
@@ -199,29 +190,29 @@ impl Checker {
         self.devices.restored(store, at_ms);
     }
 
-    /// From now on nothing goes wrong, so that no view is older than a few seconds.
+    /// Marks the end of faults: no view is older than a few seconds from now on.
     pub const fn all_is_well(&mut self) {
         self.places.sharpen();
     }
 
-    /// Notes something that was found otherwise.
+    /// Adds a violation found elsewhere.
     pub fn note(&mut self, invariant: &'static str, what: String, at_ms: u64) {
         self.violations.push(Violation { invariant, what, at_ms });
     }
 
-    /// What has been found.
+    /// Violations so far.
     #[must_use]
     pub fn violations(&self) -> &[Violation] {
         &self.violations
     }
 
-    /// The pods and nodes as they were at the last commit seen.
+    /// Pods and nodes at the last commit.
     #[must_use]
     pub const fn places(&self) -> &Places {
         &self.places
     }
 
-    /// Pods that wait although a node has room for them; each with what is wrong.
+    /// Pending pods although a node is feasible, with an explanation.
     #[must_use]
     pub fn stranded(&self) -> Vec<(String, String)> {
         self.places.stranded(&self.volumes, &self.devices)
@@ -233,7 +224,7 @@ impl Checker {
         (self.binds, self.evictions)
     }
 
-    /// A number that is the same for the same history.
+    /// Hash of the history.
     #[must_use]
     pub const fn hash(&self) -> u64 {
         self.hash
@@ -248,7 +239,6 @@ impl Checker {
     }
 }
 
-/// A text within an object; empty where there is none.
 fn text<'a>(object: &'a Object, path: &str) -> &'a str {
     object.text(path)
 }

@@ -1,6 +1,4 @@
-//! What lives in the cluster besides the scheduler: objects, and those who make and end them.
-//!
-//! Knows: the shapes of nodes and pods, and what kubelets do. Must not know: coordinators, or what is checked.
+//! The simulated cluster: objects, and the actors that create and delete them.
 
 use serde_json::{Value, json};
 
@@ -13,25 +11,22 @@ use crate::{
 mod devices;
 mod hostile;
 
-/// The scheduler that pods name which Flotilla is to place.
+/// `schedulerName` of Flotilla's pods.
 pub const OURS: &str = "default-scheduler";
-/// Who makes pods and nodes.
+/// Name of the actor that creates pods and nodes.
 pub const AUTHOR: &str = "world";
-/// Another one.
+/// `schedulerName` of another scheduler.
 const THEIRS: &str = "another-scheduler";
-/// The namespace of all pods.
 const NAMESPACE: &str = "default";
 const ZONES: [&str; 3] = ["a", "b", "c"];
 const APPS: [&str; 2] = ["web", "db"];
-/// Most pods that are there at once: a run is to be small.
+/// Maximum number of pods; runs should be small.
 const MOST_PODS: usize = 40;
-/// Most nodes.
 const MOST_NODES: usize = 8;
-/// Most sets of pods, and most budgets.
 const MOST_SETS: usize = 3;
-/// The class of volumes that are made where a pod is, and that of volumes that each are on one node.
+/// Storage classes of provisioned and of existing local volumes.
 pub const CLASSES: [&str; 2] = ["made", "local"];
-/// What the controllers look at.
+/// Kinds that the controllers read.
 const LOOKED_AT: [Kind; 9] = [
     Kind::Pod,
     Kind::Node,
@@ -44,27 +39,25 @@ const LOOKED_AT: [Kind; 9] = [
     Kind::ResourceSlice,
 ];
 
-/// The cluster.
+/// The simulated cluster.
 pub struct Cluster {
     api: Api,
     actor: Actor,
     seed: Seed,
-    /// Counts names.
     named: u64,
     kubelets: Kubelets,
     replicas: Replicas,
     budgets: Budgets,
     volumes: Volumes,
-    /// Where nodes have devices.
+    /// Devices of nodes, if enabled.
     devices: Option<Devices>,
-    /// How often something hostile was done.
     hostile: u32,
-    /// After so many changes there was nothing to do for any of them.
+    /// Number of changes at which the controllers had nothing to do.
     idle_at: Option<usize>,
 }
 
 impl Cluster {
-    /// A cluster with so many nodes, which have devices or not.
+    /// A cluster with nodes, with or without devices.
     #[must_use]
     pub fn new(api: Api, seed: Seed, nodes: u64, with_devices: bool) -> Self {
         let actor = api.actor(AUTHOR);
@@ -101,14 +94,13 @@ impl Cluster {
         format!("{of}-{}", self.named)
     }
 
-    /// Who has the Lease.
+    /// Holder of the Lease.
     #[must_use]
     pub fn leader(&self) -> Option<String> {
         let holder = |lease: &std::sync::Arc<Object>| lease.text("/spec/holderIdentity").to_owned();
         self.api.look(|store| store.by_key(Kind::Lease, "kube-system/flotilla").map(holder))
     }
 
-    /// The names of all objects of a kind.
     fn names(&self, kind: Kind) -> Vec<String> {
         self.api.look(|store| store.objects(kind).map(|object| object.name().to_owned()).collect())
     }
@@ -118,7 +110,7 @@ impl Cluster {
         self.seed.pick(&names).cloned()
     }
 
-    /// A node joins.
+    /// Adds a node.
     pub fn add_node(&mut self) {
         if self.names(Kind::Node).len() >= MOST_NODES {
             return;
@@ -138,7 +130,7 @@ impl Cluster {
         self.create(Kind::Node, node);
     }
 
-    /// A node goes, with its pods.
+    /// Removes a node with its pods.
     pub fn remove_node(&mut self) {
         let Some(name) = self.any(Kind::Node) else { return };
         let _ = self.actor.delete(Kind::Node, &name, &now());
@@ -154,21 +146,21 @@ impl Cluster {
         })
     }
 
-    /// A node takes no pods any more, or takes some again.
+    /// Cordons or uncordons a node.
     pub fn cordon(&mut self) {
         let Some(name) = self.any(Kind::Node) else { return };
         let takes_none = self.seed.happens(500);
         let _ = self.actor.change(Kind::Node, &name, |node| node["spec"]["unschedulable"] = json!(takes_none));
     }
 
-    /// All nodes take pods.
+    /// Uncordons all nodes.
     pub fn uncordon_all(&self) {
         for name in self.names(Kind::Node) {
             let _ = self.actor.change(Kind::Node, &name, |node| node["spec"]["unschedulable"] = json!(false));
         }
     }
 
-    /// A node has another size.
+    /// Changes a node's capacity.
     pub fn resize(&mut self) {
         let Some(name) = self.any(Kind::Node) else { return };
         let milli = 500 * self.seed.between(1, 10);
@@ -176,7 +168,7 @@ impl Cluster {
         let _ = self.actor.change(Kind::Node, &name, resized);
     }
 
-    /// A pod of a name, of any shape.
+    /// A random pod called `name`.
     fn pod(&mut self, name: &str, priority: i64, scheduler: &str) -> Value {
         let milli = 100 * self.seed.between(1, 12);
         let app = APPS[usize::try_from(self.seed.below(2)).unwrap_or(0)];
@@ -212,7 +204,7 @@ impl Cluster {
         self.names(Kind::Pod).len() >= MOST_PODS
     }
 
-    /// A few pods.
+    /// Creates a few pods.
     pub fn create_pods(&mut self) {
         for _ in 0..self.seed.between(1, 5) {
             if !self.is_full() {
@@ -223,7 +215,7 @@ impl Cluster {
         }
     }
 
-    /// A plain pod that fits nearly everywhere; its name.
+    /// Creates a plain pod that fits nearly everywhere, and returns its name.
     pub fn create_probe(&mut self) -> String {
         let name = self.name("probe");
         self.create(
@@ -241,13 +233,13 @@ impl Cluster {
         name
     }
 
-    /// Whether a pod is on a node.
+    /// Whether a pod is bound.
     #[must_use]
     pub fn is_bound(&self, name: &str) -> bool {
         self.api.look(|store| store.by_key(Kind::Pod, &key(name)).is_some_and(|pod| !pod.node_name().is_empty()))
     }
 
-    /// A pod of high priority.
+    /// Creates a pod of high priority.
     pub fn create_urgent(&mut self) {
         let name = self.name("urgent");
         let priority = 10 * i64::try_from(self.seed.between(1, 3)).unwrap_or(1);
@@ -255,14 +247,14 @@ impl Cluster {
         self.create(Kind::Pod, pod);
     }
 
-    /// A pod is deleted: at once, or when its kubelet has ended it.
+    /// Deletes a pod, immediately or with a grace period.
     pub fn delete_pod(&mut self) {
         let Some(name) = self.any(Kind::Pod) else { return };
         let deletion = if self.seed.happens(500) { now() } else { Deletion::default() };
         let _ = self.actor.delete(Kind::Pod, &key(&name), &deletion);
     }
 
-    /// A pod is replaced by another of its name.
+    /// Replaces a pod by another with the same name.
     pub fn recreate_pod(&mut self) {
         let Some(name) = self.any(Kind::Pod) else { return };
         let _ = self.actor.delete(Kind::Pod, &key(&name), &now());
@@ -270,7 +262,7 @@ impl Cluster {
         self.create(Kind::Pod, pod);
     }
 
-    /// Another scheduler places a pod of its own, wherever it likes.
+    /// Creates a pod of another scheduler, bound to any node.
     pub fn create_foreign(&mut self) {
         let Some(node) = self.any(Kind::Node) else { return };
         let name = self.name("foreign");
@@ -280,7 +272,7 @@ impl Cluster {
         }
     }
 
-    /// A pod with a volume of its own: one that is made where it is, or one that is on some node.
+    /// Creates a pod with a provisioned or local volume.
     pub fn create_with_volume(&mut self) {
         if self.is_full() {
             return;
@@ -298,7 +290,7 @@ impl Cluster {
         self.create(Kind::Pod, pod);
     }
 
-    /// A set of pods.
+    /// Creates a set of pods.
     pub fn create_set(&mut self) {
         let kind = if self.seed.happens(500) { Kind::ReplicaSet } else { Kind::StatefulSet };
         if self.is_full() || self.names(kind).len() >= MOST_SETS {
@@ -309,7 +301,7 @@ impl Cluster {
         self.replicas.create(kind, NAMESPACE, &name, replicas, &spec);
     }
 
-    /// A set of pods has more or fewer of them.
+    /// Scales a set.
     pub fn scale(&mut self) {
         let kind = if self.seed.happens(500) { Kind::ReplicaSet } else { Kind::StatefulSet };
         let (set, replicas) = (self.any(kind), self.seed.between(0, 4));
@@ -318,7 +310,7 @@ impl Cluster {
         }
     }
 
-    /// A disruption budget for the pods of an application or a set.
+    /// Creates a disruption budget for an application or a set.
     pub fn protect(&mut self) {
         let name = self.name("budget");
         if self.names(Kind::PodDisruptionBudget).len() >= MOST_SETS {
@@ -332,12 +324,12 @@ impl Cluster {
         self.budgets.create(NAMESPACE, &name, &app, &least);
     }
 
-    /// Some pods run to their end.
+    /// Ends some pods.
     pub fn finish(&mut self) {
         self.kubelets.finish(200);
     }
 
-    /// Kubelets and controllers do what they find to do; in a hurry all of it.
+    /// Runs kubelets and controllers; with `hurry` until they have nothing to do.
     pub fn live(&mut self, hurry: bool) {
         let before = self.changes();
         if hurry && self.idle_at == Some(before) {
@@ -367,7 +359,7 @@ impl Cluster {
         self.idle_at = Some(self.changes()).filter(|after| *after == before);
     }
 
-    /// How many changes there were of what the controllers look at.
+    /// Number of changes of kinds that the controllers read.
     fn changes(&self) -> usize {
         self.api.look(|store| LOOKED_AT.iter().map(|kind| store.changed(*kind)).sum())
     }
@@ -377,7 +369,6 @@ fn key(pod: &str) -> String {
     format!("{NAMESPACE}/{pod}")
 }
 
-/// A deletion without grace.
 fn now() -> Deletion {
     Deletion { grace_s: Some(0), ..Deletion::default() }
 }

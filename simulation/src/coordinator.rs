@@ -1,6 +1,4 @@
-//! Coordinators: each a process that is started, told to end, killed, and started again.
-//!
-//! Knows: what a process is given, and that nothing of a dead one gets out. Must not know: what a coordinator does.
+//! Processes of coordinators: started, terminated, killed and restarted.
 
 use std::{
     sync::{Arc, Mutex, PoisonError},
@@ -18,52 +16,49 @@ use crate::{
     workers::Workers,
 };
 
-/// The times of the election: those that the documentation gives for a fast handover.
+/// Lease times that the documentation recommends for a fast failover.
 const LEASE: Duration = Duration::from_secs(5);
 const RENEW: Duration = Duration::from_secs(3);
 const RETRY: Duration = Duration::from_secs(1);
 
-/// What follows the name of a process in that of its election to the API server.
+/// Suffix of the election's client name.
 const ELECTION: &str = "-election";
 
-/// The name of a process' election to the API server.
+/// Client name of a process's election.
 #[must_use]
 pub fn election_of(process: &str) -> String {
     format!("{process}{ELECTION}")
 }
 
-/// The process that has this name to the API server, by itself or by its election.
+/// Process of a client, which may be its election.
 #[must_use]
 pub fn process_of(name: &str) -> &str {
     name.strip_suffix(ELECTION).unwrap_or(name)
 }
 
-/// How all coordinators are set up.
+/// Common setup of all coordinators.
 #[derive(Clone)]
 pub struct Setup {
-    /// The API server.
+    /// API server.
     pub api: Api,
-    /// The workers.
+    /// Workers.
     pub workers: Workers,
-    /// The profiles.
+    /// Profiles.
     pub profiles: Vec<Profile>,
-    /// The plugins.
+    /// Plugins.
     pub registry: Registry,
-    /// Events reach the API server; else they are taken at once.
+    /// Whether events reach the API server; otherwise they are discarded.
     pub with_events: bool,
 }
 
-/// One of the coordinators.
+/// A coordinator.
 pub struct Coordinator {
     index: usize,
-    /// Counts its starts.
     starts: u64,
     running: Option<Running>,
 }
 
-/// A process.
 struct Running {
-    /// Its name to the API server.
     name: String,
     task: JoinHandle<()>,
     signals: mpsc::Sender<&'static str>,
@@ -71,32 +66,32 @@ struct Running {
 }
 
 impl Coordinator {
-    /// One that does not run yet.
+    /// A coordinator that does not run yet.
     #[must_use]
     pub const fn new(index: usize) -> Self {
         Self { index, starts: 0, running: None }
     }
 
-    /// Whether its process is there.
+    /// Whether its process runs.
     #[must_use]
     pub fn is_running(&self) -> bool {
         self.running.as_ref().is_some_and(|running| !running.task.is_finished())
     }
 
-    /// The name of its process to the API server.
+    /// Client name of its process.
     #[must_use]
     pub fn name(&self) -> Option<&str> {
         self.running.as_ref().filter(|running| !running.task.is_finished()).map(|running| running.name.as_str())
     }
 
-    /// How the rest of the process speaks with its machine.
+    /// Handle of the machine.
     #[must_use]
     pub fn machine(&self) -> Option<Handle> {
         let running = self.running.as_ref().filter(|running| !running.task.is_finished())?;
         running.handle.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Starts a process, unless there is one.
+    /// Starts a process unless it runs.
     pub fn start(&mut self, setup: &Setup) {
         if self.is_running() {
             return;
@@ -128,7 +123,7 @@ impl Coordinator {
         let task = tokio::spawn(async move {
             let started = |machine| *slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(machine);
             let ended = Box::pin(hosted.run(started)).await;
-            // A process that has ended says nothing any more.
+            // An ended process sends nothing more.
             api.partition(&process, true);
             api.partition(&election_of(&process), true);
             if let Err(error) = ended {
@@ -138,15 +133,15 @@ impl Coordinator {
         self.running = Some(Running { name, task, signals, handle });
     }
 
-    /// Sends a signal that asks it to end.
+    /// Sends SIGTERM.
     pub fn terminate(&self) {
         if let Some(running) = &self.running {
-            // A process that has had two has enough of them.
+            // Two signals suffice; the channel may be full.
             let _ = running.signals.try_send("SIGTERM");
         }
     }
 
-    /// Ends the process without a word.
+    /// Kills the process.
     pub fn kill(&mut self, api: &Api) {
         if let Some(running) = self.running.take() {
             api.partition(&running.name, true);

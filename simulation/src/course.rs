@@ -1,6 +1,4 @@
-//! One run from its plan to its verdict: a phase in which anything may go wrong, and a quiet one in which all must be well.
-//!
-//! Knows: the order of things. Must not know: what any of them does.
+//! One run: a phase with faults, then a quiet phase in which all invariants must hold.
 
 use std::time::Duration;
 
@@ -29,29 +27,27 @@ mod profile;
 
 use profile::profile;
 
-/// The most work that one event may take, in units of some 10 ns, in clusters as small as these, whatever their objects contain. An
-/// event ends after 30,000 units, 512 times fewer than elsewhere, and the attempt that is under way then: 200,000 until its own bound, and
-/// 450,000 for one pattern that goes beyond it. 2,048 requirements that come into play take 300,000, and 40 pods with 1,024
-/// labels that are signed 400,000.
+/// Maximum work per event in units of some 10 ns, in such small clusters with any objects. An event ends after 30,000 units, 512 times
+/// fewer than elsewhere, plus its current attempt. An attempt has 200,000 until its own bound, and 450,000 for one pattern beyond it. 2,048
+/// requirements that take effect take 300,000, and signing 40 pods with 1,024 labels 400,000.
 const WORK: u64 = 1_500_000;
 
-/// The time of day when each run begins, seconds since 1970: a day in 2026.
+/// Start time of each run, in Unix seconds: a day in 2026.
 pub const BEGAN_S: u64 = 1_780_000_000;
-/// How long the quiet phase is where what was lost stays so: a watch that tells nothing is noticed after 65 s. It is less than the
-/// five minutes after which a pod that waits is tried without a reason, so that a lost event shows.
+/// Length of the quiet phase if losses are not reported: a hung watch is detected after 65 s. It is less than the five minutes after which
+/// a pending pod is flushed, so that lost events are detected.
 const QUIET: Duration = Duration::from_secs(150);
-/// The same at most where the network says what it has lost.
+/// Maximum length of the quiet phase if losses are reported.
 const MENDED: Duration = Duration::from_secs(40);
-/// Where so long nothing but the Lease is written while a process leads, all that was lost is made up for: a watch that was refused
-/// often rests for up to 15 s, a pod that failed for 10 s.
+/// If a leader writes only its Lease for this long, it has recovered from all losses: the backoff of a watch is at most 15 s, that of a pod
+/// 10 s.
 const REST: Duration = Duration::from_secs(18);
-/// Between two looks.
 const MOMENT: Duration = Duration::from_millis(500);
-/// How long a pod may wait when all is well: the search for a place takes no time here, a request a few milliseconds.
+/// Maximum wait of a pod without faults: scheduling takes no virtual time, and a request a few milliseconds.
 const PROMPT: Duration = Duration::from_secs(5);
-/// How long until all that fits is placed, whatever it waited for before: the longest backoff is ten seconds.
+/// Maximum time to bind all feasible pods: the longest backoff is ten seconds.
 const SOON: Duration = Duration::from_secs(16);
-/// What happens in any cluster.
+/// Actions in the phase without faults.
 const CALM: [Deed; 15] = [
     Deed::Create,
     Deed::CreateUrgent,
@@ -69,7 +65,7 @@ const CALM: [Deed; 15] = [
     Deed::Protect,
     Deed::Finish,
 ];
-/// The same where nodes have devices.
+/// The same for clusters with devices.
 const CALM_WITH_DEVICES: [Deed; 10] = [
     Deed::CreateWithDevices,
     Deed::CreateWithDevices,
@@ -82,45 +78,45 @@ const CALM_WITH_DEVICES: [Deed; 10] = [
     Deed::Serve,
     Deed::Unprotect,
 ];
-/// Of how many pods the coordinators are asked when something is wrong.
+/// Number of pods explained by the coordinators after a violation.
 const ASKED: usize = 2;
-/// How long it takes until what has been decided is carried out, volumes included.
+/// Time to execute decisions, including volumes.
 const SETTLED: Duration = Duration::from_secs(2);
-/// How long it takes until a pod is bound by another process after its leader was killed: the rest of its lease, what is left of a
-/// try to get it, and a bookmark, which comes within 2.3 s.
+/// Maximum time until another process binds a pod after the leader was killed: the rest of the lease, a retry interval, and a bookmark
+/// within 2.3 s.
 const CRASHED: Duration = Duration::from_secs(9);
-/// The same after its leader was told to end.
+/// The same after SIGTERM to the leader.
 const HANDED_OVER: Duration = Duration::from_secs(3);
-/// How long a process that starts anew waits for the Lease of one that was killed, and for its lists.
+/// Maximum wait of a new process for a killed process's Lease, and for its lists.
 const TAKEOVER: Duration = Duration::from_secs(30);
-/// How long it takes then until it has tried every pod: it waits for a bookmark, which comes within 2.3 s.
+/// Further time until it has tried every pod: it waits for a bookmark within 2.3 s.
 const TRIED: Duration = Duration::from_secs(5);
 
-/// What came of a run.
+/// Outcome of a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Outcome {
-    /// What must not be and was.
+    /// Violations.
     pub violations: Vec<Violation>,
-    /// The same for the same plan.
+    /// Hash of the history.
     pub hash: u64,
-    /// How many commits there were.
+    /// Number of commits.
     pub commits: u64,
-    /// How many bindings by coordinators.
+    /// Number of bindings by coordinators.
     pub binds: u64,
-    /// How many evictions by coordinators.
+    /// Number of evictions by coordinators.
     pub evictions: u64,
-    /// The most work that an event has taken.
+    /// Maximum work of an event.
     pub most_work: u64,
-    /// How long it was by its own clock.
+    /// Virtual duration.
     pub lasted: Duration,
     /// The last commits.
     pub recent: Vec<Line>,
 }
 
-/// Runs a plan to its end.
+/// Runs a plan.
 ///
 /// # Panics
-/// When the operating system gives nothing to make a runtime of.
+/// The operating system cannot create a runtime.
 #[must_use]
 pub fn run(plan: &Plan) -> Outcome {
     flotilla_planted::scale_bounds();
@@ -141,7 +137,6 @@ pub fn run(plan: &Plan) -> Outcome {
     outcome
 }
 
-/// Ends a task with what it is for.
 struct AbortOnDrop(JoinHandle<()>);
 
 impl Drop for AbortOnDrop {
@@ -158,13 +153,11 @@ struct Course<'a> {
     coordinators: Vec<Coordinator>,
     cluster: Cluster,
     checker: Checker,
-    /// The version when the run began.
     first_version: u64,
-    /// Which coordinators are cut off.
+    /// Partitioned coordinators.
     cut_off: Vec<String>,
-    /// Which hear nothing, and until when.
+    /// Coordinators in a one-way partition, with its end.
     deaf: Vec<(Instant, String)>,
-    /// The most work that an event has taken.
     most_work: u64,
 }
 
@@ -223,7 +216,7 @@ impl<'a> Course<'a> {
         }
     }
 
-    /// All is well from now on, and what fits must be placed.
+    /// Ends faults, and checks that all feasible pods are bound.
     async fn quiet(&mut self) {
         self.setup.api.set_faults(Faults::NONE);
         self.end_deafness(true);
@@ -244,7 +237,7 @@ impl<'a> Course<'a> {
         self.fail_over().await;
         if self.plan.asks_anew {
             if !self.checker.places().waiting().is_empty() {
-                // Another process leads by then, and has tried what waited for the end of its backoff.
+                // By then another process leads, and has tried the pods in backoff.
                 self.pass(SOON).await;
             }
             self.settle().await;
@@ -252,7 +245,7 @@ impl<'a> Course<'a> {
         }
     }
 
-    /// What was lost is found out and made up for.
+    /// Waits until the coordinators have recovered from losses.
     async fn recover(&mut self) {
         let (end, rest) = if self.plan.mends { (MENDED, REST) } else { (QUIET, QUIET) };
         let end = Instant::now() + end;
@@ -267,18 +260,17 @@ impl<'a> Course<'a> {
         }
     }
 
-    /// Whether a process that runs has the Lease.
     fn is_led(&self) -> bool {
         let leader = self.cluster.leader();
         leader.is_some() && self.coordinators.iter().any(|coordinator| coordinator.name() == leader.as_deref())
     }
 
-    /// How many commits there were but for those of the Lease.
+    /// Number of commits, except of the Lease.
     fn written(&self) -> usize {
         self.setup.api.look(|store| store.history().len() - store.changed(Kind::Lease))
     }
 
-    /// What happens in any cluster, while nothing goes wrong but a worker: each time all that fits is placed soon.
+    /// Runs actions without faults except those of workers; each time all feasible pods must be bound soon.
     async fn calm(&mut self) {
         for _ in 0..self.plan.calm {
             let is_hostile = self.plan.hostile.is_some() && self.seed.happens(300);
@@ -302,7 +294,7 @@ impl<'a> Course<'a> {
         }
     }
 
-    /// Time passes, in which the cluster lives.
+    /// Lets virtual time pass with a running cluster.
     async fn pass(&mut self, time: Duration) {
         let end = Instant::now() + time;
         while Instant::now() < end {
@@ -312,7 +304,7 @@ impl<'a> Course<'a> {
         }
     }
 
-    /// What has been decided is carried out; preemption takes several rounds where a worker is silent.
+    /// Waits until decisions are executed; preemption takes several rounds if a worker hangs.
     async fn settle(&mut self) {
         let end = Instant::now() + SOON;
         self.pass(SETTLED).await;
@@ -321,7 +313,7 @@ impl<'a> Course<'a> {
         }
     }
 
-    /// Pods that wait although there is room, with what the coordinators say of the first ones.
+    /// Reports pending pods with feasible nodes, and the coordinators' explanation of the first ones.
     async fn look_for_stranded(&mut self) {
         let (stranded, at_ms) = (self.checker.stranded(), self.at_ms());
         for (index, (pod, what)) in stranded.into_iter().enumerate() {
@@ -330,7 +322,7 @@ impl<'a> Course<'a> {
         }
     }
 
-    /// What each coordinator says of a pod, by `namespace/name`.
+    /// Explanation of a pod (`namespace/name`) by each coordinator.
     async fn outlooks(&self, pod: &str) -> String {
         let (namespace, name) = pod.split_once('/').unwrap_or_default();
         let mut said = String::new();
@@ -352,12 +344,12 @@ impl<'a> Course<'a> {
         coordinators.iter_mut().for_each(|coordinator| coordinator.start(setup));
     }
 
-    /// A pod that fits is placed at once, and what waits does not fit.
+    /// Checks that a feasible pod is bound promptly, and that pending pods are infeasible.
     async fn place_promptly(&mut self) {
         self.place(PROMPT, "L5", "although all is well").await;
     }
 
-    /// A pod that fits is placed within so long.
+    /// Checks that a feasible pod is bound within `limit`.
     async fn place(&mut self, limit: Duration, invariant: &'static str, when: &str) {
         let at_ms = self.at_ms();
         if !self.checker.places().has_room() {
@@ -377,14 +369,18 @@ impl<'a> Course<'a> {
         });
         let is_late = bound.await.is_err();
         self.check();
-        // A pod of higher priority may have got the room meanwhile.
+        // A pod of higher priority may have taken the room.
         if is_late && self.checker.places().has_room() {
             let said = self.outlooks(&format!("default/{probe}")).await;
-            self.checker.note(invariant, format!("{probe} fits and is not bound within {limit:?} {when}{said}"), at_ms);
+            self.checker.note(
+                invariant,
+                format!("{probe} is feasible and not bound within {limit:?} {when}{said}"),
+                at_ms,
+            );
         }
     }
 
-    /// The leader ends, and another one goes on.
+    /// Ends the leader, and checks that another takes over.
     async fn fail_over(&mut self) {
         let leader = self.cluster.leader();
         let leads = |coordinator: &Coordinator| coordinator.name() == leader.as_deref();
@@ -402,14 +398,14 @@ impl<'a> Course<'a> {
         self.place(limit, "L6", "after its leader has ended").await;
     }
 
-    /// A coordinator that knows nothing of what was finds nothing to do.
+    /// Checks that a coordinator without history finds nothing to do.
     async fn ask_a_new_process(&mut self) {
         let Self { coordinators, setup, .. } = self;
         coordinators.iter_mut().for_each(|coordinator| coordinator.kill(&setup.api));
         let (places, (_, evictions)) = (self.checker.places(), self.checker.counts());
         let waiting = places.waiting();
-        // A nominated pod that affinity or spread keeps off its node, its own or that of a pod there, may keep that room until it is
-        // flushed, as with kube-scheduler: the end of a terminating pod wakes it only if the plugins that refused it wait for that event.
+        // A nominated pod may be blocked by affinity or spread, of itself or of a pod on its node. It may keep the room until it is
+        // flushed, as in kube-scheduler: the end of a terminating pod wakes it only if the plugins that rejected it registered that event.
         let keeps_room = places.has_blocked_nomination();
         let mut fresh = Coordinator::new(99);
         fresh.start(&self.setup);
@@ -420,9 +416,9 @@ impl<'a> Course<'a> {
         self.pass(TRIED).await;
         let (left, preempted) = (self.checker.places().waiting(), self.checker.counts().1 > evictions);
         let at_ms = self.at_ms();
-        // What keeps a pod from preempting may end without an event that the plugins that refused it wait for: a pod is added that
-        // changes its spread, a terminating pod is gone that its affinity does not name, or a node gets devices whose CPU was too
-        // small already. kube-scheduler does not wake it either.
+        // The obstacle to a preemption may disappear without an event that the rejecting plugins registered. Examples: a pod is added that
+        // changes the spread, a terminating pod outside the affinity ends, or a node gets devices but had too little CPU. kube-scheduler
+        // does not wake the pod either.
         let places = self.checker.places();
         if keeps_room || preempted && waiting.difference(&left).any(|pod| places.minds_others(pod)) {
             return;
@@ -443,10 +439,10 @@ impl<'a> Course<'a> {
         let mut note = |invariant, what| self.checker.note(invariant, what, at_ms);
         panics::take().into_iter().for_each(|panic| note("O1", panic));
         if work > WORK && self.most_work <= WORK {
-            note("W1", format!("an event takes {work} units of work, and {WORK} is the bound"));
+            note("W1", format!("an event took {work} units of work; the bound is {WORK}"));
         }
         for _ in 0..unstopped {
-            note("W2", "a worker repeats a word thousands of times and is not given up".to_owned());
+            note("W2", "a worker repeated an answer thousands of times and was not disconnected".to_owned());
         }
         self.most_work = self.most_work.max(work);
     }

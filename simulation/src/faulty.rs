@@ -1,7 +1,7 @@
-//! A plugin with a bug: it panics for pods with a certain label.
+//! A defective plugin that panics for pods with a label, at the extension point in the label.
 //!
-//! Each pod whose label says so has the plugin panic at that extension point. Such a pod fits nowhere, so that it must only wait. One for
-//! which Score panics is bound where a single node is feasible, because then no node is scored.
+//! Such a pod is infeasible, and must only wait. A pod with a panic in Score is bound if only one node is feasible, because then no node is
+//! scored.
 
 use std::sync::OnceLock;
 
@@ -14,11 +14,11 @@ use flotilla_framework::{
     status::{Refusal, Verdict},
 };
 
-/// The label that says where the plugin panics.
+/// Label with the extension point of the panic.
 pub const LABEL: &str = "panics-at";
-/// The extension points at which it panics: values of [`LABEL`].
+/// Values of [`LABEL`].
 pub const POINTS: [&str; 4] = ["PreFilter", "Filter", "Score", "QueueingHint"];
-/// What its panics say.
+/// Message of the panics.
 pub const MESSAGE: &str = "as the plan says";
 const NAME: &str = "Faulty";
 
@@ -31,17 +31,17 @@ struct Prepared {
     refuses: bool,
 }
 
-/// The plugins of all coordinators and workers.
+/// Plugins of all coordinators and workers.
 ///
 /// # Panics
-/// If a plugin of Flotilla has the name of this one.
+/// A plugin of Flotilla has the same name.
 #[must_use]
 pub fn registry() -> Registry {
     static REGISTRY: OnceLock<Registry> = OnceLock::new();
     *REGISTRY.get_or_init(|| Registry::built_in().with([Box::new(Faulty) as Box<dyn Plugin>]).expect("a free name"))
 }
 
-/// Has a profile run the plugin before all others.
+/// Adds the plugin to a profile, before all others.
 pub fn enable(plugins: &mut Plugins) {
     plugins.pre_filter.insert(0, NAME.to_owned());
     plugins.filter.insert(0, NAME.to_owned());

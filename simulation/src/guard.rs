@@ -1,6 +1,4 @@
-//! Runs on a thread of their own: one that does not come to an end is a finding, and holds nobody up.
-//!
-//! Knows: how long a run may take. Must not know: what a run is made of.
+//! Runs each plan on a separate thread: a hang is a violation, and does not block other runs.
 
 use std::{
     sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel},
@@ -14,13 +12,11 @@ use crate::{
     plan::Plan,
 };
 
-/// Between two looks at a run.
 const LOOK: Duration = Duration::from_millis(100);
-/// Looks after which a run never ends: a minute, where the longest takes a second. Time in which the whole process is stopped has
-/// no looks.
+/// Polls until a run counts as hung: a minute, while the longest takes a second. Polls do not advance while the whole process is stopped.
 const LOOKS: u32 = 600;
 
-/// One run after the other.
+/// Runs plans one after the other.
 pub struct Guard {
     run: fn(&Plan) -> Outcome,
     looks: u32,
@@ -33,7 +29,6 @@ impl Default for Guard {
     }
 }
 
-/// A thread that runs what it is sent.
 struct Runner {
     plans: Sender<Plan>,
     outcomes: Receiver<Outcome>,
@@ -47,7 +42,7 @@ impl Runner {
     fn start(run: fn(&Plan) -> Outcome) -> Self {
         let (plans, sent) = channel::<Plan>();
         let (tell, outcomes) = channel();
-        // Where a run never ends, neither does its thread: the end of the process ends both.
+        // A hung thread ends with the process.
         thread::spawn(move || {
             while let Ok(plan) = sent.recv() {
                 if tell.send(run(&plan)).is_err() {
@@ -58,7 +53,7 @@ impl Runner {
         Self { plans, outcomes }
     }
 
-    /// What came of a run; `None`: it does not end.
+    /// Outcome of a run; `None` if it hangs.
     fn run(&self, plan: &Plan, looks: u32) -> Option<Outcome> {
         self.plans.send(plan.clone()).ok()?;
         for _ in 0..looks {
@@ -73,13 +68,13 @@ impl Runner {
 }
 
 impl Guard {
-    /// Runs a plan. One that does not come to an end, or panics, breaks the invariant `E1`.
+    /// Runs a plan. A hang or a panic violates the invariant `E1`.
     #[must_use]
     pub fn run(&mut self, plan: &Plan) -> Outcome {
         let runner = self.runner.get_or_insert_with(|| Runner::start(self.run));
         runner.run(plan, self.looks).unwrap_or_else(|| {
             self.runner = None;
-            let what = "the run does not come to an end, or has panicked".to_owned();
+            let what = "the run hung or panicked".to_owned();
             Outcome { violations: vec![Violation { invariant: "E1", what, at_ms: 0 }], ..Outcome::default() }
         })
     }

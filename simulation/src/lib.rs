@@ -1,6 +1,6 @@
-//! Whole coordinators on one thread and a virtual clock, beside a model of the API server.
+//! Simulation of whole coordinators on one thread and a virtual clock, with a model of the API server.
 //!
-//! Knows: the API server's rules, and the faults that it and the network have. Must not know: how Flotilla decides.
+//! Contains: the API server's rules, the faults of it and of the network, and the invariants. Does not depend on: how Flotilla decides.
 
 pub mod api;
 pub mod check;

@@ -1,4 +1,4 @@
-//! `flotilla-simulation`: many runs on all cores, and what was found in them.
+//! `flotilla-simulation`: many runs on all cores, and their report.
 
 use std::{process::ExitCode, time::SystemTime};
 
@@ -14,7 +14,7 @@ mod report;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// The time of a run since it began.
+/// Log timestamps in virtual time.
 struct Own;
 
 impl FormatTime for Own {

@@ -1,16 +1,14 @@
-//! Makes a run that failed smaller, while it fails in the same way.
-//!
-//! Knows: that a smaller run is easier to understand. Must not know: what a run is made of.
+//! Minimises a failed run while it violates the same invariant.
 
 use crate::{course::Outcome, guard::Guard, plan::Plan};
 
-/// Runs that are tried at most: a run takes some ten milliseconds.
+/// Maximum number of tried runs, of some ten milliseconds each.
 const TRIES: usize = 200;
 
-/// The smallest run found that breaks the same invariant, and what came of it.
+/// The smallest run that violates the same invariant, and its outcome.
 #[must_use]
 pub fn minimise(plan: &Plan, outcome: &Outcome) -> (Plan, Outcome) {
-    // A run that never ends takes a minute each time.
+    // A hung run takes a minute each time.
     let Some(invariant) = outcome.violations.first().map(|violation| violation.invariant).filter(|name| *name != "E1")
     else {
         return (plan.clone(), outcome.clone());

@@ -1,6 +1,4 @@
-//! One who replaces pods by others of their names, at the worst of moments.
-//!
-//! Knows: when a scheduler is about to write to a pod. Must not know: what it writes, or what is checked.
+//! Actor that replaces pods by others of the same name during writes to them.
 
 use std::time::Duration;
 
@@ -14,12 +12,11 @@ use crate::{
     seed::Seed,
 };
 
-/// What it calls itself.
 const NAME: &str = "namesakes";
-/// How long it takes at most, ms: as long as a decision and a request.
+/// Maximum delay, ms: the time of a decision and a request.
 const SLOWEST_MS: u64 = 6;
 
-/// Replaces so many of 1,000 pods that are made or are to be evicted, for ever.
+/// Replaces `per_mille` of the pods that are created or about to be evicted, forever.
 pub async fn replace(api: Api, mut seed: Seed, per_mille: u16) {
     let (mut committed, actor) = (api.committed(), api.actor(NAME));
     let mut seen = 0;
@@ -33,14 +30,14 @@ pub async fn replace(api: Api, mut seed: Seed, per_mille: u16) {
             sleep(Duration::from_millis(seed.below(SLOWEST_MS))).await;
             let deletion = Deletion { grace_s: Some(0), uid: Some(pod.uid().to_owned()), version: None };
             if actor.delete(Kind::Pod, pod.key(), &deletion).is_ok() {
-                // Another may have been faster.
+                // Another actor may be faster.
                 let _ = actor.create(Kind::Pod, namesake(pod));
             }
         }
     }
 }
 
-/// The pod that is about to be bound, or evicted.
+/// The pod that is about to be bound or evicted.
 fn chosen(commit: &Commit) -> Option<&Object> {
     let pod =
         commit.after.as_deref().filter(|pod| commit.kind == Kind::Pod && pod.text("/spec/schedulerName") == OURS)?;
@@ -55,7 +52,7 @@ fn is_doomed(pod: &Object) -> bool {
     conditions.iter().any(|condition| condition["type"] == "DisruptionTarget")
 }
 
-/// A new pod of the same name, which is a little larger.
+/// A slightly larger pod of the same name.
 fn namesake(pod: &Object) -> Value {
     let mut spec = pod.at("/spec").clone();
     spec.as_object_mut().map(|spec| spec.remove("nodeName"));

@@ -1,6 +1,4 @@
-//! Panics, wherever they are caught: nothing that a coordinator meets may make a part of it panic, but for a plugin that is to.
-//!
-//! Knows: the hook that every panic runs. Must not know: what panicked.
+//! Records panics on this thread: coordinators must not panic, except in the defective plugin.
 
 use std::{cell::RefCell, sync::Once};
 
@@ -10,7 +8,7 @@ thread_local! {
     static SEEN: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Forgets what was seen on this thread; panics are noted from now on.
+/// Clears the recorded panics, and starts recording.
 pub fn forget() {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {
@@ -26,7 +24,7 @@ pub fn forget() {
     SEEN.take();
 }
 
-/// What was seen on this thread since the last look.
+/// Panics recorded on this thread since the last call.
 #[must_use]
 pub fn take() -> Vec<String> {
     SEEN.take()

@@ -1,96 +1,94 @@
-//! What happens in a run, before it begins: who takes part, what goes wrong, and how often.
-//!
-//! Knows: how all that is drawn from a seed, and how to make a run smaller. Must not know: how anything of it is done.
+//! Plan of a run, drawn from its seed: processes, faults and their rates.
 
 use crate::{api::Faults, seed::Seed};
 
-/// Something that is done to the cluster or to what runs in it.
+/// An action on the cluster or on its processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Deed {
-    /// A few pods are created.
+    /// Creates a few pods.
     Create,
-    /// A pod of high priority is created.
+    /// Creates a pod of high priority.
     CreateUrgent,
-    /// A pod is deleted.
+    /// Deletes a pod.
     Delete,
-    /// A pod is deleted at once, and one of the same name with another shape is created.
+    /// Replaces a pod by a different one of the same name.
     Recreate,
-    /// A node is added.
+    /// Adds a node.
     AddNode,
-    /// A node is removed, with its pods.
+    /// Removes a node with its pods.
     RemoveNode,
-    /// A node is cordoned, or not any more.
+    /// Cordons or uncordons a node.
     Cordon,
-    /// A node has less or more of its resources.
+    /// Changes a node's resources.
     Resize,
-    /// A pod of another scheduler is bound.
+    /// Binds a pod of another scheduler.
     Foreign,
-    /// A coordinator is killed.
+    /// Kills a coordinator.
     Kill,
-    /// A coordinator is told to end.
+    /// Sends SIGTERM to a coordinator.
     Terminate,
-    /// A coordinator that is not there is started.
+    /// Starts a stopped coordinator.
     Start,
-    /// A coordinator is cut off from the API server, or not any more.
+    /// Starts or ends a coordinator's partition from the API server.
     Partition,
-    /// The API server restarts.
+    /// Restarts the API server.
     RestartApi,
-    /// The API server is restored to an earlier state.
+    /// Restores the API server to an earlier state.
     RestoreApi,
-    /// A worker ends, and another one is there soon.
+    /// Restarts a worker.
     RestartWorker,
-    /// The connections to a worker break.
+    /// Breaks the connections to a worker.
     CutWorker,
-    /// A worker hears and says nothing for a while.
+    /// Hangs a worker for a while.
     SilenceWorker,
-    /// A worker is late, lies, or behaves again.
+    /// Makes a worker slow, incorrect or correct again.
     Mislead,
-    /// A coordinator hears nothing of the API server for a while, which goes on hearing it.
+    /// One-way partition: a coordinator receives nothing from the API server, which receives its requests.
     Deafen,
-    /// A pod with a volume is created.
+    /// Creates a pod with a volume.
     CreateWithVolume,
-    /// A set of pods is created, whose controller makes them anew.
+    /// Creates a set of pods, with a controller that recreates them.
     CreateSet,
-    /// A set of pods gets another size.
+    /// Scales a set.
     Scale,
-    /// A disruption budget is created.
+    /// Creates a disruption budget.
     Protect,
-    /// Some pods run to their end.
+    /// Ends some pods.
     Finish,
-    /// A pod with claims of devices is created.
+    /// Creates a pod with device claims.
     CreateWithDevices,
-    /// A claim is deleted, or a pod that has some.
+    /// Deletes a claim, or a pod with claims.
     DeleteClaim,
-    /// A node has other devices, or some of them are healthy again or not any more.
+    /// Changes a node's devices or their health.
     ChangeDevices,
-    /// A rule taints devices, or such a rule is deleted.
+    /// Creates or deletes a device taint rule.
     Taint,
-    /// A class of devices selects others, or is deleted or created again.
+    /// Changes, deletes or restores a device class.
     ChangeClass,
-    /// A Service is created, changed or deleted.
+    /// Creates, changes or deletes a Service.
     Serve,
-    /// A disruption budget is changed or deleted.
+    /// Changes or deletes a disruption budget.
     Unprotect,
-    /// Objects are created that cost much, or a worker says too much.
+    /// Creates costly objects, or lets a worker flood a coordinator.
     Hostile,
 }
 
-/// Objects and workers that cost others more than themselves.
+/// Costly objects and workers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
 pub enum Hostile {
-    /// A claim whose selector formats a number with 100,000 digits.
+    /// A selector that formats a number with 100,000 digits.
     Precision,
-    /// A claim whose selector sorts numbers among which some are none.
+    /// A selector that sorts numbers including NaN.
     Unordered,
-    /// A claim whose selector has loops within loops.
+    /// A selector with nested loops.
     Loops,
-    /// A claim whose selector compiles a large pattern in each round.
+    /// A selector that compiles a large pattern in each round.
     Pattern,
-    /// A claim whose selector makes large texts of small ones.
+    /// A selector that builds large texts from small ones.
     Replacement,
-    /// A claim that is searched for in vain in very many ways.
+    /// An unsatisfiable claim with very many combinations.
     Search,
-    /// Many pods, each with a claim of its own that fits nowhere.
+    /// Many pods, each with an unsatisfiable claim.
     OwnClaims,
     /// Pods with many labels, and one that selects by all of them.
     Labels,
@@ -102,16 +100,16 @@ pub enum Hostile {
     Selectors,
     /// Pods with many host ports.
     Ports,
-    /// Pods whose bindings a webhook turns away.
+    /// Pods with bindings that a webhook denies.
     Denied,
     /// Pods for which a plugin panics.
     Plugin,
-    /// Workers that repeat what they say.
+    /// Workers that repeat an answer many times.
     Chatter,
 }
 
 impl Hostile {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Self; 15] = [
         Self::Precision,
         Self::Unordered,
@@ -132,7 +130,7 @@ impl Hostile {
 }
 
 impl Deed {
-    /// All of them, with how often each is done if it is not switched off.
+    /// All actions with their weights.
     pub const ALL: [(Self, u32); 25] = [
         (Self::Create, 40),
         (Self::CreateUrgent, 12),
@@ -161,7 +159,7 @@ impl Deed {
         (Self::Finish, 4),
     ];
 
-    /// What runs with devices do besides, which other runs do not draw.
+    /// Additional actions of runs with devices.
     pub const WITH_DEVICES: [(Self, u32); 7] = [
         (Self::CreateWithDevices, 40),
         (Self::DeleteClaim, 4),
@@ -172,66 +170,65 @@ impl Deed {
         (Self::Unprotect, 2),
     ];
 
-    /// Those that are about volumes.
+    /// Actions with volumes.
     const STORAGE: [Self; 1] = [Self::CreateWithVolume];
 }
 
-/// How many of 1,000 runs have devices: each kind of objects more that is watched costs time.
+/// Per thousand runs, those with devices: each watched kind costs time.
 const WITH_DEVICES: u16 = 150;
-/// How many of 1,000 of these have something hostile, which takes long to write and to read; and how often it is done.
+/// Per thousand of these, those with hostile objects, which are slow to write and read; and the number of such actions.
 const HOSTILE: u16 = 200;
 const OF_HOSTILE: u32 = 8;
 
-/// A run.
+/// Plan of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
-    /// What all else is drawn from.
+    /// Seed of everything else.
     pub seed: u64,
-    /// How many coordinators: 1 to 5.
+    /// Number of coordinators: 1 to 5.
     pub coordinators: usize,
-    /// How many workers: 0 to 8.
+    /// Number of workers: 0 to 8.
     pub workers: usize,
-    /// How many nodes there are at first.
+    /// Initial number of nodes.
     pub nodes: u64,
-    /// How many things are done before the quiet phase.
+    /// Number of actions before the quiet phase.
     pub steps: u32,
-    /// The longest pause between two of them, milliseconds.
+    /// Maximum pause between actions, milliseconds.
     pub pace_ms: u64,
-    /// What is done, and how often.
+    /// Actions with weights.
     pub deeds: Vec<(Deed, u32)>,
-    /// What goes wrong between the coordinators and the API server.
+    /// Faults between the coordinators and the API server.
     pub faults: Faults,
-    /// Whether the API server has WatchList.
+    /// Whether the API server supports WatchList.
     pub lists_by_watch: bool,
     /// Whether pods may have volumes.
     pub with_volumes: bool,
-    /// Whether nodes have devices that pods may claim.
+    /// Whether nodes have devices.
     pub with_devices: bool,
-    /// What is hostile in it; `None`: nothing.
+    /// Hostile objects, if any.
     pub hostile: Option<Hostile>,
-    /// Whether pods of a Service or a set are spread by default.
+    /// Whether pods of a Service or a set have default spread constraints.
     pub spreads: bool,
-    /// How many of 1,000 pods that are created or to be evicted are replaced a moment later by others of their names.
+    /// Per thousand created or evicted pods, those replaced by others of the same name.
     pub replaced: u16,
-    /// The quiet phase begins with the network telling what it has lost; else that is found out.
+    /// Whether losses are reported at the start of the quiet phase; otherwise clients must detect them.
     pub mends: bool,
-    /// How many things are done once all is well.
+    /// Number of actions after faults have ended.
     pub calm: u32,
-    /// Events reach the API server; else they are taken at once.
+    /// Whether events reach the API server; otherwise they are discarded.
     pub with_events: bool,
-    /// At the end a new process must find nothing to do.
+    /// Whether a new process must find nothing to do at the end.
     pub asks_anew: bool,
-    /// The defect that is planted.
+    /// Planted defect.
     pub defect: Option<&'static str>,
 }
 
 impl Plan {
-    /// The run of a seed. Half of the faults and a third of the deeds are switched off in each, so that the others show what they
-    /// do by themselves.
+    /// The plan of a seed. Half of the faults and a third of the actions are off in each, so that the others show their isolated effects.
     #[must_use]
     pub fn draw(number: u64) -> Self {
         let mut seed = Seed::new(number).fork("plan");
-        // Without pods and coordinators nothing can be seen.
+        // A run without pods or coordinators tests nothing.
         let needed = [Deed::Create, Deed::Start];
         let with_volumes = seed.happens(300);
         let is_left_out = |deed| Deed::STORAGE.contains(&deed) && !with_volumes;
@@ -239,7 +236,7 @@ impl Plan {
             .into_iter()
             .filter(|(deed, _)| needed.contains(deed) || (!seed.happens(333) && !is_left_out(*deed)));
         let mut deeds: Vec<_> = deeds.collect();
-        // A generator of their own, so that runs without devices are what they were before there were any.
+        // A separate generator, so that runs without devices do not depend on it.
         let mut of_devices = Seed::new(number).fork("devices");
         let with_devices = of_devices.happens(WITH_DEVICES);
         if with_devices {
@@ -251,7 +248,7 @@ impl Plan {
         deeds.extend(hostile.map(|_| (Deed::Hostile, OF_HOSTILE)));
         Self {
             seed: number,
-            // Most runs are small: more of them find more than larger ones do in the same time.
+            // Small runs find more in the same time.
             coordinators: seed.between(1, 2) as usize
                 + [0, 1, 3][usize::from(seed.happens(300)) + usize::from(seed.happens(50))],
             workers: seed.below(4) as usize + if seed.happens(50) { 5 } else { 0 },
@@ -274,7 +271,7 @@ impl Plan {
         }
     }
 
-    /// The same run with devices and this in it.
+    /// The same plan with devices and hostile objects of this kind.
     #[must_use]
     pub fn with_hostile(mut self, hostile: Hostile) -> Self {
         if !self.with_devices {
@@ -286,7 +283,7 @@ impl Plan {
         self
     }
 
-    /// Runs that are a little smaller than this one, the smallest first.
+    /// Slightly smaller plans, the smallest first.
     #[must_use]
     pub fn smaller(&self) -> Vec<Self> {
         let mut smaller = Vec::new();
@@ -324,7 +321,7 @@ impl Plan {
         smaller
     }
 
-    /// What is done next.
+    /// Draws the next action.
     pub fn deed(&self, seed: &mut Seed) -> Option<Deed> {
         let all: u32 = self.deeds.iter().map(|(_, often)| often).sum();
         let mut at = u32::try_from(seed.below(u64::from(all))).unwrap_or(0);

@@ -1,4 +1,4 @@
-//! Runs as many seeds as were asked for, and says what came of them.
+//! Runs seeds and reports the results.
 
 use std::{
     sync::{
@@ -22,13 +22,10 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::args::Args;
 
-/// Runs that failed of which no more are looked for: their causes are mostly the same.
+/// Number of failed runs after which the search stops: their causes are mostly the same.
 const ENOUGH: usize = 5;
 
-/// Does what was asked for; false: something was found.
-///
-/// # Errors
-/// Where there is no thread to be had.
+/// Executes the command line; `false` if a violation was found.
 pub(crate) fn carry_out(args: &Args) -> anyhow::Result<bool> {
     if args.defect.as_deref() == Some("list") {
         DEFECTS.iter().for_each(|(name, what)| println!("{name:<35} {what}"));
@@ -49,13 +46,11 @@ fn name_of(hostile: Hostile) -> String {
     hostile.to_possible_value().map_or(String::new(), |value| value.get_name().to_owned())
 }
 
-/// The defect of a name.
 fn named(name: &str) -> anyhow::Result<&'static str> {
     let found = DEFECTS.iter().find(|(known, _)| *known == name);
     found.map(|(known, _)| *known).with_context(|| format!("there is no defect {name:?}; --defect list lists them"))
 }
 
-/// The run of a seed, with all that was asked for.
 fn plan_of(args: &Args, seed: u64, defect: Option<&'static str>) -> Plan {
     let plan = Plan { defect, ..Plan::draw(seed) };
     match args.hostile {
@@ -64,7 +59,6 @@ fn plan_of(args: &Args, seed: u64, defect: Option<&'static str>) -> Plan {
     }
 }
 
-/// Plants each defect in turn.
 fn all_defects(args: &Args) -> anyhow::Result<bool> {
     let mut missed = 0;
     for (name, _) in DEFECTS {
@@ -84,7 +78,6 @@ fn all_defects(args: &Args) -> anyhow::Result<bool> {
     Ok(missed == 0)
 }
 
-/// One run, twice.
 fn one(plan: &Plan) -> bool {
     println!("{plan:#?}");
     let mut guard = Guard::default();
@@ -93,7 +86,7 @@ fn one(plan: &Plan) -> bool {
     describe(&outcome);
     let again = guard.run(plan);
     if again.hash != outcome.hash {
-        println!("the same plan gave another history: {:x} and {:x}", outcome.hash, again.hash);
+        println!("the same plan led to different histories: {:x} and {:x}", outcome.hash, again.hash);
         if let Some((one, other)) = outcome.recent.iter().zip(&again.recent).find(|(one, other)| one != other) {
             println!("{one}\n{other}");
         }
@@ -104,7 +97,7 @@ fn one(plan: &Plan) -> bool {
 fn describe(outcome: &Outcome) {
     let Outcome { commits, binds, evictions, lasted, hash, violations, most_work, .. } = outcome;
     println!(
-        "{commits} commits, {binds} bindings and {evictions} evictions in {lasted:?} of its own time; at most {most_work} units of \
+        "{commits} commits, {binds} bindings and {evictions} evictions in {lasted:?} of virtual time; at most {most_work} units of \
          work in an event; history {hash:x}"
     );
     for violation in violations {
@@ -112,7 +105,6 @@ fn describe(outcome: &Outcome) {
     }
 }
 
-/// What all threads add to.
 #[derive(Default)]
 struct Counters {
     next: AtomicU64,
@@ -125,7 +117,6 @@ struct Counters {
     failed: Mutex<Vec<(Plan, Outcome)>>,
 }
 
-/// What came of many runs.
 struct Sum {
     runs: u64,
     threads: usize,
@@ -134,7 +125,7 @@ struct Sum {
     failed: Vec<(Plan, Outcome)>,
 }
 
-/// Runs until so many have failed.
+/// Runs until `enough` runs have failed.
 #[expect(clippy::disallowed_methods, reason = "how long the runs take is for people")]
 fn many(args: &Args, defect: Option<&'static str>, enough: usize) -> anyhow::Result<Sum> {
     let threads = args.threads.unwrap_or_else(|| thread::available_parallelism().map_or(1, usize::from));
@@ -152,12 +143,12 @@ fn many(args: &Args, defect: Option<&'static str>, enough: usize) -> anyhow::Res
     Ok(Sum { runs, threads, took: began.elapsed(), counters, failed })
 }
 
-/// Tells what came of many runs; false: something was found.
+/// Prints the results; `false` if a violation was found.
 fn tell(args: &Args, sum: Sum) -> bool {
     let Sum { runs, threads, took, counters, failed } = sum;
     let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
     println!(
-        "{runs} runs in {:.1} s, {:.1} a second on {threads} threads; {} hours of their own time, {} commits, {} bindings, {} evictions, at most {} units of \
+        "{runs} runs in {:.1} s, {:.1} a second on {threads} threads; {} hours of virtual time, {} commits, {} bindings, {} evictions, at most {} units of \
          work in an event",
         took.as_secs_f64(),
         runs as f64 / took.as_secs_f64(),
@@ -171,7 +162,7 @@ fn tell(args: &Args, sum: Sum) -> bool {
         println!();
         if !args.whole {
             let (smaller, outcome) = minimise(plan, outcome);
-            println!("made smaller: {smaller:#?}");
+            println!("minimised: {smaller:#?}");
             outcome.recent.iter().for_each(|line| println!("{line}"));
             describe(&outcome);
         }
@@ -182,7 +173,7 @@ fn tell(args: &Args, sum: Sum) -> bool {
         println!("again: cargo xtask sim --seed {}{defect}{hostile}", plan.seed);
     }
     if failed.is_empty() {
-        println!("no invariant was broken");
+        println!("no invariant violated");
     }
     failed.is_empty()
 }

@@ -1,10 +1,6 @@
-//! All chance of a run, out of one number.
-//!
-//! Knows: how numbers are drawn. Must not know: what for.
+//! Seeded random numbers.
 
-/// A generator of numbers, which gives the same ones for the same seed on every machine.
-///
-/// Source: SplitMix64 (Steele, Lea, Flood, 2014).
+/// Random number generator with the same sequence on every machine. Source: SplitMix64 (Steele, Lea, Flood, 2014).
 #[derive(Debug, Clone)]
 pub struct Seed(u64);
 
@@ -24,28 +20,28 @@ impl Seed {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number below `bound`; 0 where that is 0.
+    /// A number below `bound`; 0 if that is 0.
     pub const fn below(&mut self, bound: u64) -> u64 {
         if bound == 0 { 0 } else { self.draw() % bound }
     }
 
-    /// A number of at least `low` and at most `high`.
+    /// A number from `low` to `high`, inclusive.
     pub const fn between(&mut self, low: u64, high: u64) -> u64 {
         low + self.below(high.saturating_sub(low).saturating_add(1))
     }
 
-    /// True so many times of a thousand.
+    /// True with this probability per thousand.
     pub const fn happens(&mut self, per_mille: u16) -> bool {
-        // What never happens draws nothing, so that a fault that is switched off changes no other draw.
+        // A probability of 0 draws nothing, so that a disabled fault does not change other draws.
         per_mille > 0 && self.below(1_000) < per_mille as u64
     }
 
-    /// One of them; `None` where there is none.
+    /// A random element; `None` if empty.
     pub fn pick<'a, T>(&mut self, from: &'a [T]) -> Option<&'a T> {
         from.get(usize::try_from(self.below(from.len() as u64)).unwrap_or_default())
     }
 
-    /// A generator of its own for a part of the run, so that what one part draws changes nothing for another.
+    /// A separate generator for a part of the run, so that its draws do not affect other parts.
     #[must_use]
     pub fn fork(&self, label: &str) -> Self {
         let hash = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);

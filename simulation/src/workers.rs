@@ -1,7 +1,4 @@
-//! Workers: real replicas behind the call `Attach`, with the faults of processes and of networks.
-//!
-//! Knows: who is obeyed, when a worker is down, late or silent, and which of its words are changed. Must not know: what a
-//! coordinator makes of it.
+//! Workers: real replicas behind the call `Attach`, with faults of processes and networks.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -30,23 +27,22 @@ mod lies;
 
 use lies::Lies;
 
-/// Words that wait for the network: as many as the real worker lets wait.
+/// Capacity of an answer queue, as in the real worker.
 const ANSWERS: usize = 16;
-/// How often a worker repeats a word that no coordinator lets say as much.
+/// Number of repetitions of an answer, more than any coordinator accepts.
 const REPEATED: usize = 4_000;
-/// The port in the addresses of workers.
 const PORT: u16 = 10_260;
 
-/// How a worker behaves.
+/// Behaviour of a worker.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Manner {
-    /// The longest that it takes for a word, milliseconds.
+    /// Maximum delay of an answer, milliseconds.
     pub delay_ms: u64,
-    /// How many of 1,000 words it changes, holds back or says again.
+    /// Per thousand answers, those changed, withheld or repeated.
     pub lies_per_mille: u16,
 }
 
-/// All workers there may be. Cheap to clone.
+/// All workers. Cheap to clone.
 #[derive(Clone)]
 pub struct Workers {
     shared: Arc<Shared>,
@@ -60,23 +56,21 @@ struct Shared {
 struct State {
     seed: Seed,
     workers: Vec<Worker>,
-    /// How often a worker has repeated a word [`REPEATED`] times over a stream that was not ended.
+    /// Number of times a worker repeated an answer [`REPEATED`] times on a stream that was not closed.
     unstopped: usize,
 }
 
 struct Worker {
     manner: Manner,
-    /// Counts its starts.
     start: u64,
     obeyed: Epoch,
     sitting: Option<oneshot::Sender<Status>>,
-    /// Nothing answers at its address until then.
+    /// Refuses connections until then.
     down_until: Instant,
-    /// It repeats its next word.
     repeats: bool,
-    /// It hears and says nothing until then.
+    /// Hangs until then.
     silent_until: Instant,
-    /// Ends its streams.
+    /// Cancels its streams.
     cut: CancellationToken,
 }
 
@@ -97,25 +91,25 @@ impl Worker {
 }
 
 impl Workers {
-    /// So many workers, which behave.
+    /// Workers without faults.
     #[must_use]
     pub fn new(seed: Seed, count: usize, registry: Registry) -> Self {
         let workers = (0..count).map(|_| Worker::new()).collect();
         Self { shared: Arc::new(Shared { registry, state: Mutex::new(State { seed, workers, unstopped: 0 }) }) }
     }
 
-    /// Their addresses.
+    /// Addresses.
     #[must_use]
     pub fn addresses(&self) -> Vec<String> {
         (0..self.shared.state().workers.len()).map(|index| format!("worker-{index}:{PORT}")).collect()
     }
 
-    /// A worker behaves like this from now on.
+    /// Sets the behaviour of a worker.
     pub fn behave(&self, index: usize, manner: Manner) {
         self.with(index, |worker| worker.manner = manner);
     }
 
-    /// The process of a worker ends; another one is there after `down`.
+    /// Restarts a worker after `down`.
     pub fn restart(&self, index: usize, down: Duration) {
         self.with(index, |worker| {
             worker.down_until = Instant::now() + down;
@@ -126,28 +120,28 @@ impl Workers {
         });
     }
 
-    /// The connections to a worker break.
+    /// Breaks the connections to a worker.
     pub fn cut(&self, index: usize) {
         self.with(index, |worker| std::mem::take(&mut worker.cut).cancel());
     }
 
-    /// A worker hears and says nothing for a while.
+    /// Hangs a worker for a while.
     pub fn silence(&self, index: usize, time: Duration) {
         self.with(index, |worker| worker.silent_until = Instant::now() + time);
     }
 
-    /// A worker repeats its next word, as fast as it is taken.
+    /// Lets a worker repeat its next answer without pauses.
     pub fn chatter(&self, index: usize) {
         self.with(index, |worker| worker.repeats = true);
     }
 
-    /// How often a worker could go on repeating a word since the last look.
+    /// Number of unstopped repetitions since the last call.
     #[must_use]
     pub fn take_unstopped(&self) -> usize {
         std::mem::take(&mut self.shared.state().unstopped)
     }
 
-    /// From now on everyone is there and honest, and answers soon.
+    /// Ends all faults of workers.
     pub fn heal(&self) {
         let now = Instant::now();
         for worker in &mut self.shared.state().workers {
@@ -170,10 +164,10 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What ends a stream to this worker, and its first word; an error where nothing answers.
+    /// The stream's cancellation token and its first message; an error if the worker is down.
     fn greet(&self, index: usize) -> Result<(CancellationToken, FromWorker), Status> {
         let mut state = self.state();
-        let worker = state.workers.get_mut(index).ok_or_else(|| Status::unavailable("nobody has this address"))?;
+        let worker = state.workers.get_mut(index).ok_or_else(|| Status::unavailable("no worker has this address"))?;
         if worker.down_until > Instant::now() {
             return Err(Status::unavailable("connection refused"));
         }
@@ -193,13 +187,13 @@ impl Shared {
         let (leave, left) = oneshot::channel();
         worker.obeyed = epoch;
         if let Some(earlier) = worker.sitting.replace(leave) {
-            // It may have ended by itself.
+            // The earlier stream may have ended already.
             let _ = earlier.send(Status::aborted("another stream was attached"));
         }
         Ok(left)
     }
 
-    /// When a word that arrives now is answered.
+    /// Response time of a message that arrives now.
     fn answer_at(&self, index: usize) -> Instant {
         let mut state = self.state();
         let State { seed, workers, .. } = &mut *state;
@@ -208,13 +202,13 @@ impl Shared {
         (Instant::now() + delay).max(worker.silent_until)
     }
 
-    /// How often a worker says the word that it says now once more.
+    /// Number of repetitions of the current answer.
     fn repeats(&self, index: usize) -> usize {
         let repeats = std::mem::take(&mut self.state().workers[index].repeats);
         if repeats { REPEATED } else { 0 }
     }
 
-    /// What really is said in place of a word.
+    /// The messages sent instead of an answer.
     fn distort(&self, index: usize, lies: &mut Lies, word: FromWorker) -> Vec<FromWorker> {
         let mut state = self.state();
         let State { seed, workers, .. } = &mut *state;
@@ -228,15 +222,15 @@ impl Attach for Workers {
         let index = address.strip_prefix("worker-").and_then(|rest| rest.split(':').next());
         let index = index.and_then(|index| index.parse().ok()).unwrap_or(usize::MAX);
         async move {
-            // A round trip.
+            // Round trip time.
             sleep(Duration::from_millis(1)).await;
             let (cut, hello) = shared.greet(index)?;
             let (said, out) = mpsc::channel(ANSWERS);
-            // A new channel has room for one.
+            // A new channel has capacity for one message.
             let _ = said.try_send(Ok(hello.encode()));
             tokio::spawn(async move {
                 let ended = cut.run_until_cancelled(converse(&shared, index, words, &said)).await;
-                // A connection that breaks says so; its other end may have gone.
+                // The receiver may be gone.
                 let status = ended.unwrap_or_else(|| Status::unavailable("connection reset"));
                 let _ = said.send(Err(status)).await;
             });
@@ -246,7 +240,7 @@ impl Attach for Workers {
     }
 }
 
-/// Obeys a leader until either end is done; returns why it ended.
+/// Serves a leader until either side ends; returns the reason.
 async fn converse(
     shared: &Shared,
     index: usize,

@@ -1,8 +1,6 @@
-//! Who else acts in a cluster: kubelets, controllers, and another scheduler.
+//! Other actors in the cluster: kubelets, controllers, and another scheduler.
 //!
-//! Each looks at the store as it is and does all that it finds to do, in one step. How far it lags behind is how seldom it is asked to.
-//!
-//! Knows: what each of them does to objects. Must not know: coordinators, or what is checked.
+//! Each reads the current store and does all its work in one step. Infrequent steps simulate lag.
 
 pub mod budgets;
 pub mod devices;
@@ -24,12 +22,11 @@ use serde_json::Value;
 
 use crate::api::{Api, Kind, Object};
 
-/// The objects of a kind of which this holds.
 fn those(api: &Api, kind: Kind, which: impl Fn(&Object) -> bool) -> Vec<Arc<Object>> {
     api.look(|store| store.objects(kind).filter(|object| which(object)).cloned().collect())
 }
 
-/// It has neither ended nor is it about to.
+/// Whether it is neither ended nor terminating.
 fn is_live(pod: &Object) -> bool {
     !pod.is_terminating() && !has_ended(pod)
 }
@@ -38,7 +35,7 @@ fn has_ended(pod: &Object) -> bool {
     matches!(pod.phase(), "Succeeded" | "Failed")
 }
 
-/// Thousandths of a CPU, of `1`, `1.5` or `1500m`; 0 of what is none of them.
+/// Millis of a CPU quantity such as `1`, `1.5` or `1500m`; 0 for other formats.
 fn milli(amount: &Value) -> u64 {
     let text = amount.as_str().unwrap_or_default();
     match text.strip_suffix('m') {
@@ -51,13 +48,12 @@ fn milli(amount: &Value) -> u64 {
     }
 }
 
-/// The CPU that a pod requests, thousandths.
 fn requested(pod: &Object) -> u64 {
     let containers = pod.at("/spec/containers").as_array().map_or(&[][..], Vec::as_slice);
     containers.iter().map(|container| milli(&container["resources"]["requests"]["cpu"])).sum()
 }
 
-/// Whether these labels are what `matchLabels` of a selector asks for. A selector that asks for nothing selects everything.
+/// Whether a pod matches a selector's `matchLabels`. An empty selector matches everything.
 fn selects(selector: &Value, pod: &Object) -> bool {
     let asked = selector["matchLabels"].as_object();
     asked.is_none_or(|asked| asked.iter().all(|(key, value)| pod.value()["metadata"]["labels"][key] == *value))

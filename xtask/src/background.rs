@@ -15,32 +15,25 @@ use flotilla_test_programs::Reaper;
 
 use crate::progress::Ticker;
 
-/// The pause between two checks of the process.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// How many of the last lines of the log an error shows.
 const TAIL_LINES: usize = 20;
 
-/// A build.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Build {
-    /// What is built.
     pub(crate) what: &'static str,
-    /// The subcommand of `cargo xtask` that builds it, and its arguments.
+    /// Subcommand of `cargo xtask`, and its arguments.
     pub(crate) task: &'static [&'static str],
-    /// Its niceness.
     niceness: u8,
 }
 
-/// The integration tests need these first.
 pub(crate) const GO_PROGRAMS: Build =
     Build { what: "the Go programs", task: &["go-programs", "--part", "common"], niceness: 10 };
 
-/// The last integration tests need these. The niceness is the highest: integration tests with deadlines run in parallel.
+/// Required by the last integration tests. Its niceness is the highest because integration tests with deadlines run in parallel.
 pub(crate) const LAST_PROGRAMS: Build =
     Build { what: "the programs of the last tests", task: &["last-programs"], niceness: 19 };
 
-/// A build that runs. It ends with this process.
 #[derive(Debug)]
 pub(crate) struct Background {
     build: Build,
@@ -51,10 +44,7 @@ pub(crate) struct Background {
 }
 
 impl Background {
-    /// Starts a build, which logs to this folder.
-    ///
-    /// # Errors
-    /// Where the folder is not writable, or `nice` is missing.
+    /// Starts a build with its log in `folder`.
     pub(crate) fn start(build: Build, folder: &Path) -> Result<Self> {
         let log = folder.join(format!("{}.log", build.task.first().unwrap_or(&"build")));
         fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
@@ -74,25 +64,16 @@ impl Background {
         Ok(Self { build, child, log, begun: Instant::now(), _reaper: reaper })
     }
 
-    /// The time since the start.
     pub(crate) fn elapsed(&self) -> Duration {
         self.begun.elapsed()
     }
 
-    /// Whether the build has ended.
-    ///
-    /// # Errors
-    /// Where it has failed.
     pub(crate) fn has_ended(&mut self) -> Result<bool> {
         let status =
             self.child.try_wait().with_context(|| format!("cannot wait for the build of {}", self.build.what))?;
         status.map_or(Ok(false), |status| self.outcome(status).map(|()| true))
     }
 
-    /// Waits until the build has ended.
-    ///
-    /// # Errors
-    /// Where it has failed.
     pub(crate) fn wait(&mut self) -> Result<()> {
         let (log, what) = (self.log.clone(), self.build.what);
         let ticker = Ticker::silent(move || format!("{what}: {}", last_line(&log)));

@@ -1,31 +1,26 @@
-//! What the README's first command costs to compile, compared with a recorded value, so that it cannot grow unnoticed.
+//! Compares the compile cost of the README's first command with a recorded value.
 //!
-//! Knows: the recorded value and how it is measured. Must not know: how a step is run.
-//!
-//! Machines differ, so the CPU time of the build is divided by that of a yardstick: a fixed file that is compiled just before.
+//! Machines differ, so the CPU time of the build is divided by that of a yardstick: a fixed file compiled just before.
 
 use std::{collections::BTreeSet, path::Path, process::Command, time::Duration};
 
 use anyhow::{Context as _, Result, bail};
 
-/// The CPU time of the first command, in yardsticks. Measured in `cargo xtask test --all` on two cores, as in docs/benchmarks.md.
+/// CPU time of the first command in yardsticks. Measured in `cargo xtask test --all` on two cores, as in docs/reference/benchmarks.md.
 const YARDSTICKS: f64 = 25.0;
 
-/// The crates that the first command compiles for itself, its build scripts among them.
+/// Crates that the first command compiles, including build scripts.
 const CRATES: usize = 201;
 
-/// How much larger than recorded a value may be.
+/// Allowed growth over the recorded value.
 const GROWTH: f64 = 1.1;
 
-/// Whether a build of the first command has everything left to compile.
+/// Whether nothing of the first command is compiled yet.
 pub(crate) fn is_cold(root: &Path) -> bool {
     !root.join("target/release/.fingerprint").exists()
 }
 
-/// Compares what was measured with what is recorded.
-///
-/// # Errors
-/// Where it has grown by more than a tenth; with what to do.
+/// Fails if the cost has grown by more than a tenth.
 pub(crate) fn check(root: &Path, build: Option<Duration>, yardstick: Option<Duration>) -> Result<()> {
     let crates = crates(root)?;
     let ratio = build.zip(yardstick).map(|(build, yardstick)| build.as_secs_f64() / yardstick.as_secs_f64());
@@ -39,8 +34,8 @@ pub(crate) fn check(root: &Path, build: Option<Duration>, yardstick: Option<Dura
 }
 
 fn verdict(crates: usize, ratio: Option<f64>) -> Result<()> {
-    let advice = "find what was added with `cargo build --release -p flotilla --timings` and `cargo tree -p flotilla`, and put it behind a \
-        feature of `flotilla`; where the cost is worth it, record the new value in xtask/src/compile_cost.rs";
+    let advice = "find the added crates with `cargo build --release -p flotilla --timings` and `cargo tree -p flotilla`, and put them behind a \
+        feature of `flotilla`; if the cost is justified, record the new value in xtask/src/compile_cost.rs";
     if crates as f64 > CRATES as f64 * GROWTH {
         bail!("the README's first command compiles {crates} crates, more than a tenth above {CRATES}: {advice}");
     }
@@ -52,7 +47,6 @@ fn verdict(crates: usize, ratio: Option<f64>) -> Result<()> {
     }
 }
 
-/// The crates of the first command, as cargo resolves them.
 fn crates(root: &Path) -> Result<usize> {
     let output = Command::new("cargo")
         .args(["tree", "--locked", "-p", "flotilla", "-e", "normal,build", "--prefix", "none", "--format", "{p}"])

@@ -1,6 +1,4 @@
-//! What a result depends on, as one number: the files of the checkout, the tools and the environment.
-//!
-//! Knows: how git tells of files that changed or are new. Must not know: what the number is compared for.
+//! Hash of everything that a result depends on: the files of the checkout, the tools and the environment.
 
 use std::{
     env,
@@ -12,7 +10,7 @@ use std::{
     process::Command,
 };
 
-/// Variables whose names begin so change what is built, or what is tested.
+/// Prefixes of variables that affect a build or a test.
 const VARIABLES: [&str; 13] = [
     "AR",
     "CARGO_BUILD_",
@@ -29,24 +27,20 @@ const VARIABLES: [&str; 13] = [
     "RUSTUP_TOOLCHAIN",
 ];
 
-/// All that counts.
 #[derive(Debug, Clone, Hash)]
 struct Parts {
-    /// The tree of the commit that is checked out.
     head: Vec<u8>,
-    /// How the files that git knows differ from it.
+    /// Changes of tracked files.
     changed: Vec<u8>,
-    /// The files that git does not know and does not ignore: path and content.
     new: Vec<(Vec<u8>, Vec<u8>)>,
-    /// What the tools call themselves.
     tools: Vec<Vec<u8>>,
     environment: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
-/// The number of the tree as it is now, or `None` where git cannot tell.
+/// `None` outside a git checkout.
 pub(crate) fn now(root: &Path) -> Option<String> {
     let git = |arguments: &[&str]| output(root, "git", arguments);
-    // Nothing of a user's settings may change the words of the same difference.
+    // The user's git settings must not change the output.
     let diff =
         ["diff", "--binary", "--full-index", "--no-color", "--no-ext-diff", "--no-renames", "--no-textconv", "HEAD"];
     let names = git(&["ls-files", "-z", "--others", "--exclude-standard"])?;
@@ -73,7 +67,6 @@ impl Parts {
     }
 }
 
-/// The variables that count, in one order.
 fn environment(all: impl Iterator<Item = (Vec<u8>, Vec<u8>)>) -> Vec<(Vec<u8>, Vec<u8>)> {
     let counts = |name: &[u8]| VARIABLES.iter().any(|prefix| name.starts_with(prefix.as_bytes()));
     let mut chosen: Vec<_> = all.filter(|(name, _)| counts(name)).collect();
@@ -81,7 +74,6 @@ fn environment(all: impl Iterator<Item = (Vec<u8>, Vec<u8>)>) -> Vec<(Vec<u8>, V
     chosen
 }
 
-/// What is in a file, or where a link leads to. A file that is gone by now has nothing in it.
 fn content(path: &Path) -> Vec<u8> {
     match fs::read_link(path) {
         Ok(to) => to.as_os_str().as_bytes().to_vec(),

@@ -1,4 +1,4 @@
-//! The Go programs that the tests start.
+//! The Go programs of the tests.
 
 use std::time::Duration;
 
@@ -7,10 +7,9 @@ use flotilla_test_programs::{ORACLES, Programs, common, line, load, oracle, prom
 
 use crate::args::Part;
 
-/// The oracles and the client of the benchmark, when the control plane is built.
+/// Time to build the oracles and the client of the benchmark once the control plane is built.
 const ORACLES_EXPECTED: Duration = Duration::from_secs(15);
 
-/// Builds the missing programs, or those of one part.
 pub(crate) fn build(part: Option<Part>) -> Result<()> {
     if part != Some(Part::Special) {
         build_common()?;
@@ -35,12 +34,11 @@ fn build_one(programs: &Programs) -> Result<()> {
     programs.build(&mut |event| line(&event).into_iter().for_each(|line| eprintln!("go: {line}")))
 }
 
-/// Whether there is a Go that will do.
 pub(crate) fn check() -> Result<()> {
     common()?.first().map_or(Ok(()), |programs| programs.check_go())
 }
 
-/// How long the build of the common programs is expected to take on two cores that do nothing else.
+/// Expected build time of the common programs on two idle cores.
 pub(crate) fn expected() -> Duration {
     let missing = common().unwrap_or_default().iter().map(|programs| programs.first_build()).sum::<Duration>();
     missing + ORACLES_EXPECTED

@@ -1,6 +1,6 @@
-//! The one door to the project's own checks: what CI runs is what a developer types.
+//! `cargo xtask`: the project's checks, with the same commands in CI and on a developer's machine.
 //!
-//! Knows: that a person asks and is answered. Must not know: what any check checks.
+//! Contains: the command line and the steps of each command. Does not depend on: the contents of a check.
 
 mod args;
 mod background;

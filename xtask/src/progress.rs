@@ -1,6 +1,4 @@
-//! The progress that is shown: what is run, how long it takes, and what is left.
-//!
-//! Knows: words, estimates and terminals. Must not know: what a step does.
+//! Progress output: the current step, estimates and the remaining time.
 
 use std::{
     io::{IsTerminal as _, Write as _, stderr},
@@ -11,26 +9,24 @@ use std::{
 
 use crate::record::Record;
 
-/// How often a line says that a step still runs, where nothing moves.
+/// Interval of progress lines without a terminal.
 const LINE_PAUSE: Duration = Duration::from_secs(30);
 
-/// How often the seconds move on a terminal.
+/// Interval of the seconds on a terminal.
 const TERMINAL_PAUSE: Duration = Duration::from_secs(1);
 
-/// Makes the line that moves empty.
 const CLEAR: &str = "\r\x1b[2K";
 
-/// How long something will take, and how that is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Estimate {
-    /// It took so long when it passed last.
+    /// Duration of the last passed run.
     LastTime(Duration),
-    /// It takes so long on two cores, with nothing built before.
+    /// Duration on two cores with nothing built before.
     Measured(Duration),
 }
 
 impl Estimate {
-    /// Of a step that is in the record, or not yet.
+    /// The recorded duration, or else `measured`.
     pub(crate) fn of(record: &Record, name: &str, measured: Duration) -> Self {
         record.took(name).map_or(Self::Measured(measured), Self::LastTime)
     }
@@ -49,13 +45,13 @@ impl Estimate {
     }
 }
 
-/// How long tests take that are run `sides` at a time, the longest first, after some that are run one after the other.
+/// Estimates tests that run `sides` at a time, longest first, after `first` ran sequentially.
 pub(crate) fn side_by_side(first: &[Duration], others: &[Duration], sides: u32) -> Duration {
     let longest = others.iter().max().copied().unwrap_or_default();
     first.iter().sum::<Duration>() + longest.max(others.iter().sum::<Duration>() / sides)
 }
 
-/// The lines before a step: which one it is, what is run, why it takes long, and how long all of it will take.
+/// Formats the lines before a step.
 pub(crate) fn heading(
     (index, count): (usize, usize),
     (name, what, why): (&str, &str, &str),
@@ -71,16 +67,14 @@ pub(crate) fn heading(
     )
 }
 
-/// The cost of a step.
 #[derive(Debug, Clone)]
 pub(crate) struct Cost {
     pub(crate) name: &'static str,
     pub(crate) wall: Duration,
-    /// Of all its processes, and of background builds that ended during the step.
+    /// CPU time of all processes of the step, and of background builds that ended during it.
     pub(crate) cpu: Option<Duration>,
 }
 
-/// A line for each step, with its wall time and CPU time.
 pub(crate) fn table(costs: &[Cost]) -> String {
     let width = costs.iter().map(|cost| cost.name.len()).max().unwrap_or_default();
     let line = |cost: &Cost| {
@@ -91,7 +85,7 @@ pub(crate) fn table(costs: &[Cost]) -> String {
     std::iter::once(head).chain(costs.iter().map(line)).collect()
 }
 
-/// A duration as one says it: `40 s`, `2 min 5 s`, `1 h 3 min`.
+/// Formats a duration: `40 s`, `2 min 5 s`, `1 h 3 min`.
 pub(crate) fn words(duration: Duration) -> String {
     match duration.as_secs() {
         seconds @ 0..60 => format!("{seconds} s"),
@@ -101,7 +95,6 @@ pub(crate) fn words(duration: Duration) -> String {
     }
 }
 
-/// A command as it is shown: the end of a long one is left out.
 pub(crate) fn shortened(command: &str) -> String {
     const MOST: usize = 110;
     match command.char_indices().nth(MOST) {
@@ -110,14 +103,14 @@ pub(crate) fn shortened(command: &str) -> String {
     }
 }
 
-/// Makes the line empty on which a ticker moves, for what is printed next.
+/// Clears the ticker's line before other output.
 pub(crate) fn clear() {
     if stderr().is_terminal() {
         eprint!("{CLEAR}");
     }
 }
 
-/// Says that something still runs, and for how long: until it is dropped.
+/// Prints until it is dropped that a step still runs, and for how long.
 #[derive(Debug)]
 pub(crate) struct Ticker {
     stop: Option<Sender<()>>,
@@ -125,12 +118,12 @@ pub(crate) struct Ticker {
 }
 
 impl Ticker {
-    /// For a step that prints nothing itself: the seconds move on a terminal, and there are lines elsewhere.
+    /// For a step without output: updates one line on a terminal, and prints lines elsewhere.
     pub(crate) fn silent(what: impl Fn() -> String + Send + 'static) -> Self {
         Self::start(what, stderr().is_terminal())
     }
 
-    /// For a step that prints: cargo moves its own bar on a terminal, and there are lines elsewhere.
+    /// For a step with output: prints nothing on a terminal, where cargo has its own progress bar, and lines elsewhere.
     pub(crate) fn talking(what: String) -> Self {
         if stderr().is_terminal() {
             Self { stop: None, thread: None }
@@ -147,7 +140,7 @@ impl Ticker {
             while stopped.recv_timeout(pause) == Err(RecvTimeoutError::Timeout) {
                 let line = format!("xtask: {} so far: {}", words(begun.elapsed()), what());
                 if moves {
-                    // Cut to what surely fits on a line: what is longer would not be cleared.
+                    // A wrapped line could not be cleared.
                     let line: String = line.chars().take(79).collect();
                     eprint!("{CLEAR}{line}");
                     _ = stderr().flush();
@@ -166,7 +159,7 @@ impl Ticker {
 impl Drop for Ticker {
     fn drop(&mut self) {
         drop(self.stop.take());
-        // It cannot fail but by a panic, of which it has told.
+        // The join fails only after a panic, which is already printed.
         _ = self.thread.take().map(JoinHandle::join);
     }
 }

@@ -1,6 +1,4 @@
-//! What has passed on this tree, and how long each step took last time: kept in `target/xtask`.
-//!
-//! Knows: the files and how they are read. Must not know: what a step does, or what the number of a tree is made of.
+//! Record of the steps that passed on this tree and of their last durations, in `target/xtask`.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -15,11 +13,11 @@ use anyhow::{Context as _, Result};
 const PASSED: &str = "passed";
 const TIMES: &str = "times";
 
-/// The record, as it is and as it is on disk.
+/// The record in memory and on disk.
 #[derive(Debug)]
 pub(crate) struct Record {
     folder: PathBuf,
-    /// The number of the tree that the run began with, if there is one.
+    /// Hash of the tree at the start of the run.
     tree: Option<String>,
     kept: Mutex<Kept>,
 }
@@ -31,7 +29,7 @@ struct Kept {
 }
 
 impl Record {
-    /// Reads what is kept in a folder. What passed on another tree is left out.
+    /// Reads the record; steps that passed on another tree are dropped.
     pub(crate) fn open(folder: &Path, tree: Option<String>) -> Self {
         let text = |name| fs::read_to_string(folder.join(name)).unwrap_or_default();
         let passed = tree.as_deref().map(|tree| passed(&text(PASSED), tree)).unwrap_or_default();
@@ -39,28 +37,26 @@ impl Record {
         Self { folder: folder.to_owned(), tree, kept }
     }
 
-    /// Whether nothing that passes can be kept, as it is not known of which tree it is.
+    /// Whether passed steps cannot be recorded because the tree is unknown.
     pub(crate) const fn is_of_no_tree(&self) -> bool {
         self.tree.is_none()
     }
 
-    /// Whether a step has passed on this tree.
     pub(crate) fn has_passed(&self, step: &str) -> bool {
         self.kept().passed.contains(step)
     }
 
-    /// How long a step took when it passed last, on any tree.
+    /// Duration of the last passed run, on any tree.
     pub(crate) fn took(&self, step: &str) -> Option<Duration> {
         self.kept().times.get(step).copied()
     }
 
-    /// A step begins: that it passed before is no longer so.
+    /// Marks a step as not passed when it starts.
     pub(crate) fn begins(&self, step: &str) -> Result<()> {
         if self.kept().passed.remove(step) { self.write_passed() } else { Ok(()) }
     }
 
-    /// A step has passed. `tree` is the number of the tree as it is now: where it is not that of the beginning, it is
-    /// not known what the step has seen.
+    /// Marks a step as passed. If the tree has changed since the start of the run, only the duration is recorded.
     pub(crate) fn passes(&self, step: &str, took: Duration, tree: Option<&str>) -> Result<()> {
         let mut kept = self.kept();
         kept.times.insert(step.to_owned(), took);
@@ -73,7 +69,6 @@ impl Record {
         self.write_passed()
     }
 
-    /// Forgets that these have passed.
     pub(crate) fn forget(&self, is_meant: impl Fn(&str) -> bool) -> Result<()> {
         self.kept().passed.retain(|step| !is_meant(step));
         self.write_passed()
@@ -85,7 +80,7 @@ impl Record {
         self.write(PASSED, &format!("{tree}\n{steps}"))
     }
 
-    /// Written aside first: an interrupted write leaves what was there.
+    /// Writes to a temporary file first, so that an interrupted write keeps the old content.
     fn write(&self, name: &str, text: &str) -> Result<()> {
         let (aside, place) = (self.folder.join(format!("{name}.new")), self.folder.join(name));
         fs::create_dir_all(&self.folder)
@@ -99,13 +94,12 @@ impl Record {
     }
 }
 
-/// The number of a tree on the first line, then a step a line.
 fn passed(text: &str, tree: &str) -> BTreeSet<String> {
     let mut lines = text.lines();
     if lines.next() == Some(tree) { lines.map(str::to_owned).collect() } else { BTreeSet::new() }
 }
 
-/// Seconds and a step on each line. What is not so is left out.
+/// Invalid lines are ignored.
 fn times(text: &str) -> BTreeMap<String, Duration> {
     let time = |line: &str| {
         let (seconds, step) = line.split_once(' ')?;

@@ -1,6 +1,4 @@
-//! Steps, one after the other: told of before, recorded when they have passed, and skipped where that is known.
-//!
-//! Knows: what each task is made of, and how a step is run. Must not know: what a step checks.
+//! Runs the steps of a task in order; records passed steps and skips them later.
 
 use std::{
     cell::RefCell,
@@ -21,10 +19,6 @@ use crate::{
     steps::{self, Step, Work},
 };
 
-/// Does what a person asked for.
-///
-/// # Errors
-/// Where a step fails; with what to do.
 pub(crate) fn task(task: Task) -> Result<()> {
     let steps = match task {
         Task::GoPrograms { part } => return go_programs::build(part),
@@ -36,7 +30,6 @@ pub(crate) fn task(task: Task) -> Result<()> {
             return test(steps, fresh, |passed| names.contains(&passed));
         }
         Task::Test { all: true, fresh } => {
-            // Before anything else: a user without Go should learn it at once.
             go_programs::check()
                 .context("`cargo xtask test --all` needs Go; without it there is `cargo xtask test`")?;
             let last = vec![steps::real_node()];
@@ -63,7 +56,7 @@ pub(crate) fn task(task: Task) -> Result<()> {
     Course::new(steps, false).run()
 }
 
-/// Builds what the last integration tests need. What the first command costs is known only where it compiles everything.
+/// Builds the programs of the last integration tests. The cost of the first command is checked only after a cold build.
 fn last_programs() -> Result<()> {
     let is_cold = compile_cost::is_cold(root());
     let first = Course::new(vec![steps::yardstick(), steps::first_command()], false);
@@ -74,29 +67,26 @@ fn last_programs() -> Result<()> {
     compile_cost::check(root(), cpu(1), cpu(0))
 }
 
-/// Goes on where the last run on this tree was; when all has passed, what is of this run is forgotten, and the next runs all.
+/// Resumes the last run on this tree. When all steps have passed, their record is deleted, so that the next run starts over.
 fn test(steps: Vec<Step>, fresh: bool, is_of_this: impl Fn(&str) -> bool) -> Result<()> {
     let course = Course::new(steps, true);
     if fresh {
         course.record.forget(&is_of_this)?;
     }
     if course.record.is_of_no_tree() {
-        eprintln!("xtask: git cannot tell what is checked out here: a run that fails cannot go on where it was");
+        eprintln!("xtask: not a git checkout: a failed run cannot resume");
     }
     course.run().inspect_err(|_| {
-        eprintln!("xtask: what has passed is kept: while no file changes, the same command goes on from here");
+        eprintln!("xtask: passed steps are recorded: run the same command again to resume, as long as no file changes");
     })?;
     course.record.forget(is_of_this)
 }
 
-/// Steps on their way.
 struct Course {
     steps: Vec<Step>,
     record: Record,
-    /// Whether what has passed is skipped.
     resume: bool,
     begun: Instant,
-    /// Of the steps that were run.
     costs: RefCell<Vec<Cost>>,
 }
 
@@ -133,7 +123,7 @@ impl Course {
         Ok(())
     }
 
-    /// Starts to build what later steps need, if any of these is left.
+    /// Starts the background build if a remaining step needs it.
     fn start_go_programs(&self) -> Result<Option<Background>> {
         let needed = self.steps.iter().any(|step| step.needs_go() && !self.is_done(step));
         needed.then(|| Background::start(background::GO_PROGRAMS, &folder())).transpose()
@@ -143,12 +133,10 @@ impl Course {
         match step.work {
             Work::Command { .. } => self.resume && self.record.has_passed(step.name),
             Work::SideBySide => self.resume && side_by_side::have_passed(&self.record),
-            // Done with the steps that need them.
             Work::GoPrograms => !self.steps.iter().any(|other| other.needs_go() && !self.is_done(other)),
         }
     }
 
-    /// The lines before a step.
     fn tell(&self, index: usize, go: Option<&Background>) {
         let step = &self.steps[index];
         let estimate = self.estimate(step);
@@ -162,8 +150,8 @@ impl Course {
         eprintln!("{}", heading((index + 1, count), (step.name, &what, step.why), estimate, times));
     }
 
-    /// What the steps from this one on take. The Go programs are only waited for as long as they take longer than what comes
-    /// before them.
+    /// Estimates the steps from `from` on. The Go programs build in parallel, so they add only the time by which they exceed the steps
+    /// before.
     fn remaining(&self, from: usize, go_elapsed: Duration) -> Duration {
         self.steps[from..].iter().filter(|step| !self.is_done(step)).fold(Duration::ZERO, |sum, step| {
             let takes = self.estimate(step).duration();
@@ -180,7 +168,7 @@ impl Course {
                 let expected = side_by_side::expected(&self.record, self.resume);
                 self.record.took(step.name).map_or(Estimate::Measured(expected), |_| Estimate::LastTime(expected))
             }
-            // What it takes depends on what is there.
+            // The build time depends on the programs that exist already.
             Work::GoPrograms => Estimate::Measured(step.measured),
             Work::Command { .. } => Estimate::of(&self.record, step.name, step.measured),
         }
@@ -214,23 +202,21 @@ fn command(name: &str, words: &[String], variables: &[(&'static str, String)]) -
     Ok(())
 }
 
-/// The CPU time of all child processes that have ended, and of theirs. `None` where there is no `/proc`.
+/// CPU time of all ended descendants; `None` without `/proc`.
 fn cpu_of_children() -> Option<Duration> {
-    /// The length of the unit of `/proc/PID/stat` in milliseconds: USER_HZ is 100 on all architectures of Linux that Rust runs on.
+    /// Milliseconds per tick of `/proc/PID/stat`: USER_HZ is 100 on all Linux architectures of Rust.
     const TICK_MS: u64 = 10;
     let text = fs::read_to_string("/proc/self/stat").ok()?;
-    // The name of the program is in parentheses and may contain spaces; cutime and cstime are the 14th and 15th field after it.
+    // The program's name is in parentheses and may contain spaces; cutime and cstime are the 14th and 15th field after it.
     let fields: Vec<&str> = text.rsplit_once(')')?.1.split_ascii_whitespace().collect();
     let ticks = |index: usize| fields.get(index)?.parse::<u64>().ok();
     Some(Duration::from_millis((ticks(13)? + ticks(14)?) * TICK_MS))
 }
 
-/// Where the record and the logs are kept.
 fn folder() -> PathBuf {
     root().join("target/xtask")
 }
 
-/// The top of the checkout.
 pub(crate) fn root() -> &'static Path {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     here.parent().unwrap_or(here)

@@ -1,6 +1,4 @@
-//! Integration tests, three at a time: each mostly waits, for a control plane to start or for a lead to run out.
-//!
-//! Knows: how tests are run, and how what they print is kept apart. Must not know: what any of them tests.
+//! Runs the integration tests three at a time: they mostly wait for a control plane to start or a lease to expire.
 
 use std::{
     collections::BTreeSet,
@@ -25,18 +23,16 @@ use crate::{
     steps::{FIRST, SIDE_BY_SIDE, one_module},
 };
 
-/// With two, half of the time of two cores is left idle; with more, tests wait for the cores rather than for clocks.
+/// With 2, half of the time of two cores is idle; with more than 3, tests wait for the cores.
 const SIDES: u32 = 3;
 
-/// What a test takes that was never run here, on two cores.
+/// Duration on two cores of a test that is not recorded yet.
 const MEASURED: Duration = Duration::from_secs(60);
 
-/// Whether all of them have passed on this tree.
 pub(crate) fn have_passed(record: &Record) -> bool {
     FIRST.iter().chain(SIDE_BY_SIDE).all(|test| record.has_passed(&recorded(test)))
 }
 
-/// How long those take that have not passed, or all of them.
 pub(crate) fn expected(record: &Record, resume: bool) -> Duration {
     let of = |tests: &[&'static str]| -> Vec<Duration> {
         left(tests, record, resume).iter().map(|test| record.took(&recorded(test)).unwrap_or(MEASURED)).collect()
@@ -44,11 +40,7 @@ pub(crate) fn expected(record: &Record, resume: bool) -> Duration {
     side_by_side(&of(FIRST), &of(SIDE_BY_SIDE), SIDES)
 }
 
-/// Runs the tests, which are built: the first ones one after the other, then the others three at a time, in their order. All
-/// are run, also where those before failed; what each has printed is shown when it has ended.
-///
-/// # Errors
-/// With the names of those that failed.
+/// Runs all tests, even after a failure, and prints the output of each when it ends. The tests must be built.
 pub(crate) fn run(record: &Record, resume: bool, logs: &Path) -> Result<()> {
     let (first, others) = (left(FIRST, record, resume), left(SIDE_BY_SIDE, record, resume));
     let count = first.len() + others.len();
@@ -85,7 +77,6 @@ pub(crate) fn run(record: &Record, resume: bool, logs: &Path) -> Result<()> {
     Ok(())
 }
 
-/// How the tests fare.
 struct Course<'a> {
     record: &'a Record,
     logs: &'a Path,
@@ -96,7 +87,7 @@ struct Course<'a> {
 }
 
 impl Course<'_> {
-    /// Runs one test to its end. That it fails is no error.
+    /// A failed test is recorded, and is no error.
     fn run(&self, test: &'static str) -> Result<()> {
         let begun = Instant::now();
         let name = recorded(test);
@@ -113,7 +104,7 @@ impl Course<'_> {
             .status()
             .with_context(|| format!("{program} cannot be started; is it installed and on the PATH?"))?;
         locked(&self.under_way).remove(test);
-        // One at a time from here, so that nothing is mixed.
+        // The lock keeps the outputs of tests apart.
         let mut failed = locked(&self.failed);
         let mut out = std::io::stdout().lock();
         clear();
@@ -131,12 +122,11 @@ impl Course<'_> {
     }
 }
 
-/// Those that have not passed, or all of them.
+/// The tests to run: with `resume` only those that have not passed.
 fn left(tests: &[&'static str], record: &Record, resume: bool) -> Vec<&'static str> {
     tests.iter().copied().filter(|test| !resume || !record.has_passed(&recorded(test))).collect()
 }
 
-/// The name of a test in the record.
 fn recorded(test: &str) -> String {
     format!("integration test {test}")
 }

@@ -1,9 +1,7 @@
-//! Which steps make up each check, in which order, and why each takes as long as it does.
+//! The steps of each check, in order, with their durations.
 //!
-//! Knows: names, commands, and what they take on two cores. Must not know: how they are run, or what any of them checks.
-//!
-//! All commands select the whole workspace with all features and then choose targets: with fewer packages other features would
-//! be chosen, and what they share would be compiled again.
+//! All commands select the whole workspace with all features and then choose targets. With fewer packages cargo would select other
+//! features, and compile shared dependencies again.
 
 use std::{
     collections::BTreeSet,
@@ -15,26 +13,23 @@ use std::{
 
 use crate::args::{Chaos, Compared, Differential, E2e, Upstream};
 
-/// One step.
 #[derive(Debug, Clone)]
 pub(crate) struct Step {
-    /// Its name, in the log and in the record.
     pub(crate) name: &'static str,
-    /// Why it takes long, or what it is for.
+    /// Why it takes long, or its purpose; printed.
     pub(crate) why: &'static str,
-    /// What it takes on two cores, with nothing built before.
+    /// Duration on two cores with nothing built before.
     pub(crate) measured: Duration,
     pub(crate) work: Work,
 }
 
-/// What is done.
 #[derive(Debug, Clone)]
 pub(crate) enum Work {
-    /// A program is run, with variables of its own.
+    /// Runs a program with additional variables.
     Command { words: Vec<String>, variables: Vec<(&'static str, String)> },
-    /// The Go programs, which are built in the background, are waited for.
+    /// Waits for the background build of the Go programs.
     GoPrograms,
-    /// The integration tests are run: some one after the other, then the others side by side.
+    /// Runs the integration tests: [`FIRST`] sequentially, then [`SIDE_BY_SIDE`] in parallel.
     SideBySide,
 }
 
@@ -59,13 +54,13 @@ impl Step {
         self
     }
 
-    /// Whether it starts a Go program that the tests have in common.
+    /// Whether it needs the common Go programs.
     pub(crate) const fn needs_go(&self) -> bool {
         matches!(self.work, Work::SideBySide)
     }
 }
 
-/// Formatting, lints and wasm32; the licences where cargo-deny is installed, which is no prerequisite.
+/// Formatting, lints and wasm32. cargo-deny is optional.
 pub(crate) fn check() -> Vec<Step> {
     let deny = Command::new("cargo").args(["deny", "--version"]).output();
     let mut steps = Vec::new();
@@ -87,54 +82,54 @@ pub(crate) fn check() -> Vec<Step> {
         Step::new(
             "pure crates for wasm32",
             45,
-            "checks six crates for another target, the first time with what they depend on",
+            "checks six crates for another target, the first time with their dependencies",
             "cargo check --target wasm32-unknown-unknown -p flotilla-framework -p flotilla-cel -p flotilla-configuration -p flotilla-machine -p flotilla-cluster -p flotilla-account",
         ),
     ]);
     steps
 }
 
-/// The standard library for another target: rustup fetches what `rust-toolchain.toml` names by itself, unless it was told not
-/// to. Without rustup it has to be there.
+/// Installs the standard library of another target, if rustup is there: automatic installation of the targets in `rust-toolchain.toml` can
+/// be disabled.
 fn standard_library(name: &'static str, target: &str) -> Option<Step> {
     let rustup = Command::new("rustup").arg("--version").output().is_ok_and(|output| output.status.success());
     rustup.then(|| Step::new(name, 5, "fetches it, the first time", &format!("rustup target add {target}")))
 }
 
-/// Steps that build the programs of the image, after the standard library that they are linked with.
+/// Prepends the installation of musl's standard library.
 pub(crate) fn on_musl(steps: Vec<Step>) -> Vec<Step> {
     let target = format!("{}-unknown-linux-musl", std::env::consts::ARCH);
     standard_library("standard library for musl", &target).into_iter().chain(steps).collect()
 }
 
-/// Tests that start Flotilla's programs, after the build of those. A test would build them itself, but with its control plane
-/// running: etcd compacts its history every five minutes, and a build may take longer than that.
+/// Prepends the build of Flotilla's programs. A test would build them while its control plane runs, and etcd compacts its history every
+/// five minutes; a build may take longer.
 pub(crate) fn after_programs(steps: Vec<Step>) -> Vec<Step> {
     let programs = "cargo build --workspace --all-features --bins";
     let why = "links the programs that the tests start, and the first time compiles every dependency";
     [vec![Step::new("programs", 60, why, programs)], steps].concat()
 }
 
-/// The README's first command: `first_command` times it, and `placements` asks its program.
+/// The README's first command; the tests `first_command` and `placements` use its program.
 pub(crate) fn first_command() -> Step {
     let why = "compiles Flotilla for release";
     Step::new("the README's first command", 300, why, "cargo build --release -p flotilla")
 }
 
-/// What the cost of the first command is compared with.
+/// Reference for the cost of the first command.
 pub(crate) fn yardstick() -> Step {
     let command = "rustc --edition 2024 --crate-name maps -C opt-level=3 -C codegen-units=16 --emit obj --out-dir target/xtask xtask/yardstick/maps.rs.txt";
-    Step::new("yardstick", 30, "compiles a fixed file, to tell how fast this machine compiles", command)
+    Step::new("yardstick", 30, "compiles a fixed file to measure the speed of this machine", command)
 }
 
-/// What the test of a release packs: static programs, of a profile that compiles in half the time.
+/// Static programs for the test of a release, in a profile that compiles in half the time.
 pub(crate) fn static_programs() -> Vec<Step> {
-    let why = "compiles the programs and what they depend on with musl";
+    let why = "compiles the programs and their dependencies with musl";
     let programs = "cargo run --all-features --bin flotilla-image -- --programs --profile dev";
     on_musl(vec![Step::new("static programs", 330, why, programs)])
 }
 
-/// The tests that need neither Go nor a control plane: all but `integration-tests`.
+/// Tests that need neither Go nor a control plane: all but `integration-tests`.
 pub(crate) fn unit(root: &Path) -> Vec<Step> {
     let chosen = || rust_tests(root).into_iter().flat_map(|test| ["--test".to_owned(), test]);
     let built = "compiles every crate with its tests, and the first time every dependency";
@@ -145,11 +140,11 @@ pub(crate) fn unit(root: &Path) -> Vec<Step> {
         Step::new("unit tests", 120, run, command)
             .with_words(chosen())
             .with_words(["--", "--quiet"].map(str::to_owned)),
-        // The build of the tests, which looks at every invariant of the machine after each event.
+        // The test build checks every invariant of the machine after each event.
         Step::new(
             "simulation of whole coordinators",
             60,
-            "lets 600 clusters live through a minute of faults each",
+            "simulates 600 clusters with a minute of faults each",
             "cargo run --quiet --all-features --bin flotilla-simulation -- --seeds 600",
         ),
         Step::new(
@@ -161,7 +156,6 @@ pub(crate) fn unit(root: &Path) -> Vec<Step> {
     ]
 }
 
-/// The tests against a real control plane, and what they start.
 pub(crate) fn integration() -> Vec<Step> {
     let mut steps = after_programs(Vec::new());
     steps.extend([
@@ -179,7 +173,7 @@ pub(crate) fn integration() -> Vec<Step> {
         },
         Step {
             name: "integration tests",
-            why: "starts a control plane for each test, and waits for leads to run out",
+            why: "starts a control plane for each test, and waits for Leases to expire",
             measured: Duration::ZERO,
             work: Work::SideBySide,
         },
@@ -187,21 +181,21 @@ pub(crate) fn integration() -> Vec<Step> {
     steps
 }
 
-const BUILDS_PROGRAMS: &str = "compiles the programs and what they depend on for release, with musl";
+const BUILDS_PROGRAMS: &str = "compiles the programs and their dependencies for release, with musl";
 
-/// Runs the integration tests whose names contain this, in one process and one after the other.
+/// Runs the integration tests with `filter` in their names sequentially in one process.
 pub(crate) fn one_module(filter: &str) -> String {
     // Other packages or features would compile every dependency again.
     format!("cargo test --workspace --all-features --test integration -- {filter} --test-threads=1")
 }
 
-/// The last one: it needs root.
+/// Runs last because it needs root.
 pub(crate) fn real_node() -> Step {
     let why = "runs Flotilla's image under a kubelet; passes at once where root or runc is missing";
     Step::new("real node", 240, why, &one_module("real_node::"))
 }
 
-/// The tests of the integration tests that compare on fresh cases, told on what.
+/// The comparisons with kube-scheduler, as steps of the integration tests.
 pub(crate) fn differential(Differential { of, seed, count, features }: Differential) -> Vec<Step> {
     let steps = [
         (Compared::Clusters, "clusters", 300, "placements::fresh"),
@@ -223,16 +217,16 @@ pub(crate) fn differential(Differential { of, seed, count, features }: Different
     first.into_iter().chain(made).collect()
 }
 
-/// The test of the integration tests that makes faults, told for how long and which.
+/// The fault injection, a step of the integration tests.
 pub(crate) fn chaos(Chaos { minutes, seed }: Chaos) -> Step {
     let command = format!("{} --nocapture", one_module("chaos::"));
     let of_the_time = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-    // What comes before the first fault, and the quiet after the last.
+    // Plus the start, and the quiet period after the last fault.
     let seconds = 60 * minutes + 60;
     Step::new(
         "chaos",
         seconds,
-        "makes faults for as long as it is told, and then waits for all pods that fit",
+        "injects faults for the given time, then waits until all feasible pods are bound",
         &command,
     )
     .with_variables([
@@ -241,7 +235,6 @@ pub(crate) fn chaos(Chaos { minutes, seed }: Chaos) -> Step {
     ])
 }
 
-/// The test of the integration tests that runs all specs, told what was chosen.
 pub(crate) fn e2e(E2e { focus, scheduler, gates, record }: E2e) -> Step {
     let command = format!("{} --ignored --nocapture", one_module("e2e::every_spec"));
     Step::new("e2e", 1800, "runs each spec with each scheduler", &command).with_variables([
@@ -252,7 +245,6 @@ pub(crate) fn e2e(E2e { focus, scheduler, gates, record }: E2e) -> Step {
     ])
 }
 
-/// The test of the integration tests that runs all packages of Kubernetes' integration tests, with the chosen ones.
 pub(crate) fn upstream(Upstream { package, run, workers }: Upstream) -> Step {
     let command = format!("{} --ignored --nocapture", one_module("upstream_scheduler::every_package"));
     Step::new("upstream", 600, "runs Kubernetes' integration tests of the scheduler", &command).with_variables([
@@ -266,20 +258,18 @@ pub(crate) fn image(arguments: Vec<String>) -> Step {
     Step::new("image", 300, BUILDS_PROGRAMS, "cargo run --all-features --bin flotilla-image --").with_words(arguments)
 }
 
-/// The files of a release, made with what they are told.
 pub(crate) fn dist(arguments: Vec<String>) -> Step {
     Step::new("dist", 300, BUILDS_PROGRAMS, "cargo run --all-features --bin flotilla-dist --").with_words(arguments)
 }
 
-/// Runs of the simulation, as many as are asked for.
 pub(crate) fn sim(arguments: Vec<String>) -> Vec<Step> {
     let run = Step::new("simulation", 60, "simulates whole coordinators", &simulation()).with_words(arguments);
     on_musl(vec![simulation_built(), run])
 }
 
-/// Its dependencies are those of the image's programs, with the same profile and for the same target.
+/// Profile and target are those of the image's programs, so that dependencies are shared.
 fn simulation_built() -> Step {
-    let why = "compiles what a coordinator consists of at full speed, with planted defects";
+    let why = "compiles the coordinator's crates with optimizations and planted defects";
     Step::new(
         "the simulation, built",
         240,
@@ -293,16 +283,16 @@ fn simulation() -> String {
     format!("{folder}/{}-unknown-linux-musl/dist/flotilla-simulation", std::env::consts::ARCH)
 }
 
-/// The benchmark builds what it starts by itself.
+/// The benchmark builds the programs that it starts.
 pub(crate) fn perf(arguments: Vec<String>) -> Step {
     let why = "starts an etcd and an API server for each run";
     Step::new("perf", 1200, why, "cargo run --quiet --all-features --bin flotilla-perf --").with_words(arguments)
 }
 
-/// The test of the module, told to make it anew.
+/// The module's test, with recording switched on.
 pub(crate) fn page_engine() -> Step {
     let command = "cargo test --workspace --all-features --test engine";
-    Step::new("page engine", 300, "compiles what judges pods for wasm32, as small as it gets", command)
+    Step::new("page engine", 300, "compiles the evaluation of pods for wasm32, optimized for size", command)
         .with_variables([Some(("FLOTILLA_RECORD", "1".to_owned()))])
 }
 
@@ -322,11 +312,10 @@ pub(crate) fn bench() -> Vec<Step> {
     ]
 }
 
-/// These run one after the other before the others: what they build or start, the others need.
+/// Run sequentially before the others, which need their results.
 pub(crate) const FIRST: &[&str] = &["programs"];
 
-/// These mostly wait: three at a time. Those that take longest come first, so that no side is idle at the end. From `placements` on
-/// there are tests that need what is built in the background.
+/// Mostly wait, so they run three at a time, longest first. From `placements` on, tests need the background build.
 pub(crate) const SIDE_BY_SIDE: &[&str] = &[
     "chaos",
     "takeover",
@@ -373,7 +362,7 @@ pub(crate) const SIDE_BY_SIDE: &[&str] = &[
     "release",
 ];
 
-/// The names of the tests in the folders `tests` of all crates except `integration-tests`.
+/// Test names of all crates except `integration-tests`.
 fn rust_tests(root: &Path) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     let mut folders = vec![root.to_owned()];
@@ -389,7 +378,6 @@ fn rust_tests(root: &Path) -> BTreeSet<String> {
     found
 }
 
-/// The tests of one crate, as cargo finds them.
 fn tests_of(package: &Path) -> Vec<String> {
     let test = |path: &PathBuf| {
         let is_file = path.extension().is_some_and(|extension| extension == "rs");
@@ -402,7 +390,6 @@ fn name(path: &Path) -> Option<String> {
     Some(path.file_name()?.to_str()?.to_owned())
 }
 
-/// What is in a folder, or nothing where it is none.
 fn entries(folder: &Path) -> Vec<PathBuf> {
     fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()).collect()
 }
@@ -443,10 +430,10 @@ mod tests {
 
     #[test]
     fn no_test_of_another_crate_is_called_as_an_integration_test() {
-        // Cargo chooses tests by their names alone.
+        // Cargo selects tests by name only.
         let integration: BTreeSet<String> = tests_of(&root().join("integration-tests")).into_iter().collect();
         let both: Vec<String> = rust_tests(root()).intersection(&integration).cloned().collect();
-        assert!(both.is_empty(), "{both:?} would be run without what they need; give one of each pair another name");
+        assert!(both.is_empty(), "{both:?} name two tests each; rename one of each pair");
     }
 
     #[test]

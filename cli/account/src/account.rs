@@ -1,6 +1,4 @@
-//! What there is to say of one pod, whichever way it is printed.
-//!
-//! Knows: what comes before any node is asked, and that names take the place of numbers. Must not know: formats.
+//! The evaluation of one pod on all nodes, before it is printed.
 
 use std::sync::Arc;
 
@@ -24,31 +22,30 @@ use super::{
     world::{Subject, World},
 };
 
-/// The account of one pod.
+/// How the nodes of a cluster evaluate one pod.
 #[derive(Debug)]
 pub struct Account {
     /// The pod.
     pub pod: Arc<PodInfo>,
-    /// What keeps it out of the queue, so that no node is asked.
+    /// The PreEnqueue plugin that gates the pod, and its reason. No node is evaluated then.
     pub gate: Option<(&'static str, String)>,
-    /// What the nodes make of it.
+    /// The outcome of each node.
     pub explanation: Explanation,
-    /// For each node that refuses it what the node lacks, by number; empty where that was not asked for.
+    /// Shortfalls of each infeasible node; empty unless requested.
     pub missing: Vec<(NodeId, Vec<Shortfall>)>,
-    /// The claims that have each device, where devices are missing.
+    /// The claims that hold each device, for pods with device claims.
     pub holders: Holders,
-    /// What extenders said, where they were asked.
+    /// The answers of the extenders, if they were called.
     pub extended: Option<Extended>,
-    /// What preemption would do for it, where no node takes it and its profile has the plugin.
+    /// The result of preemption, if the pod fits no node and its profile has the plugin.
     pub preempted: Option<Preempted>,
-    /// A filter counts over domains, so that another label of a node may change its verdict.
+    /// A filter counts pods per topology domain, so another node label may change its result.
     pub counts_domains: bool,
-    /// A filter leaves out nodes whose taints the pod does not tolerate, so that another toleration may change its
-    /// verdict.
+    /// A filter skips nodes with untolerated taints, so another toleration may change its result.
     pub counts_tainted: bool,
 }
 
-/// The account of a pod that no node is asked about.
+/// The account of a pod that is gated or cannot be scheduled, without any node; `None` for all others.
 pub fn held_back(pod: &Arc<PodInfo>, profile: &Profile, world: &World) -> Option<Account> {
     let groups = world.groups();
     let gate = groups
@@ -76,7 +73,7 @@ pub fn held_back(pod: &Arc<PodInfo>, profile: &Profile, world: &World) -> Option
     })
 }
 
-/// The account that the workers' pages make; without any, this side judges all nodes itself.
+/// Evaluates a pod on the nodes of the workers' pages, or of `world` where there are none.
 pub fn make(
     pod: &Arc<PodInfo>,
     profile: &Profile,
@@ -87,13 +84,13 @@ pub fn make(
 ) -> Account {
     let prepared = Prepared::new(world.registry(), profile, &subject.class, &subject.facts, world.snapshot_mut());
     let nominations = world.nominations(pod);
-    // Workers know nothing of devices.
+    // Workers do not know devices.
     let own = if pages.is_empty() { world.pages(&prepared) } else { Vec::new() };
     let pages = if own.is_empty() { pages } else { &own };
     let explanation = Explanation::beside(&prepared, profile, pages, world.snapshot_mut(), &nominations);
     let mut missing = |(&node, outcome): (&NodeId, &Outcome)| {
         let Outcome::Refused { .. } = outcome else { return None };
-        // What a node lacks, it lacks with the nominated pods on it.
+        // Filters run with the nominated pods added, so the shortfalls are computed with them too.
         let beside = nominations.beside.iter().find(|(known, _)| *known == node).map_or(&[][..], |(_, pods)| pods);
         for &class in beside {
             world.snapshot_mut().add_pod(node, class);
@@ -126,7 +123,7 @@ pub fn make(
 }
 
 impl Account {
-    /// The names of the nodes that would do, sorted.
+    /// The sorted names of the feasible nodes.
     pub fn feasible(&self, world: &World) -> Vec<Arc<str>> {
         let feasible = self.explanation.nodes.iter().filter(|(_, outcome)| outcome.is_feasible());
         let mut names: Vec<Arc<str>> =
@@ -135,7 +132,7 @@ impl Account {
         names
     }
 
-    /// Takes in what extenders say about those nodes, or why they were of no use.
+    /// Adds the extenders' results for the feasible nodes, or the error of the call.
     pub fn extend(
         &mut self,
         answer: Result<Extended, String>,
@@ -156,7 +153,7 @@ impl Account {
         }
     }
 
-    /// The scores that extenders gave a node: each one's name, the score and what it adds.
+    /// The scores that extenders gave a node: name, raw score and weighted score.
     pub fn priorities<'a>(&'a self, node: &'a str) -> impl Iterator<Item = (&'a str, Option<(i64, i64)>)> {
         let priorities = self.extended.iter().flat_map(|extended| &extended.priorities);
         priorities.map(move |priorities| {

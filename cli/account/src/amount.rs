@@ -1,6 +1,4 @@
 //! Amounts of resources as text.
-//!
-//! Knows: what each resource is counted in. Must not know: whose amounts they are.
 
 use serde::{Serialize, Serializer};
 
@@ -11,7 +9,6 @@ pub struct Amount {
     unit: Unit,
 }
 
-/// What a resource is counted in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Unit {
     /// Thousandths of a core.
@@ -30,12 +27,12 @@ fn unit(name: &str) -> Unit {
 }
 
 impl Amount {
-    /// So much of a resource, in its smallest unit.
+    /// An amount of `resource`, in its smallest unit.
     pub fn of(resource: &str, value: i128) -> Self {
         Self { value, unit: unit(resource) }
     }
 
-    /// The amount as a person likes to read it, rounded.
+    /// The amount rounded, for tables.
     #[expect(clippy::cast_precision_loss, reason = "it is rounded anyway")]
     pub fn rounded(self) -> String {
         let decimal = |value: f64| format!("{value:.1}").trim_end_matches(".0").to_owned();
@@ -56,7 +53,7 @@ impl Amount {
         }
     }
 
-    /// The exact amount as a quantity of Kubernetes.
+    /// The exact amount as a Kubernetes quantity.
     pub fn quantity(self) -> String {
         match self.unit {
             Unit::MilliCores if self.value % 1000 != 0 => format!("{}m", self.value),

@@ -1,6 +1,4 @@
-//! The answer as programs read it.
-//!
-//! Knows: the fields and their order. Must not know: how any of it was found out.
+//! The answer as JSON and YAML.
 
 use std::collections::BTreeMap;
 
@@ -14,38 +12,34 @@ use super::{
     world::World,
 };
 
-/// The code of a node of which it cannot be told whether it will do.
+/// The code of a node with a failed evaluation.
 const ERROR: &str = "Error";
 
-/// What there is to say of one pod.
+/// The answer about one pod.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Answer<'a> {
     pod: String,
     scheduler_name: &'a str,
-    /// A PreEnqueue plugin keeps the pod out of the queue; `plugin` and `reasons` say which and why.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     gated: bool,
     #[serde(skip_serializing_if = "str::is_empty")]
     plugin: &'a str,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     reasons: Vec<&'a str>,
-    /// The node that the pod is nominated to, where it fits: it is taken, whatever the scores.
+    /// The nominated node, if the pod fits there. kube-scheduler takes it whatever the scores.
     #[serde(skip_serializing_if = "str::is_empty")]
     nominated: &'a str,
-    /// Why kube-scheduler would give up on the attempt without an answer.
+    /// The error that ends kube-scheduler's attempt.
     #[serde(skip_serializing_if = "str::is_empty")]
     error: &'a str,
-    /// How many nodes the pod fits.
     feasible: usize,
-    /// All nodes of the highest total, sorted.
+    /// All nodes with the highest total, sorted.
     best: Vec<&'a str>,
-    /// The message of the condition PodScheduled; empty where some node fits.
+    /// The message of the condition PodScheduled; empty if a node is feasible.
     message: &'a str,
-    /// What preemption would do.
     #[serde(skip_serializing_if = "Option::is_none")]
     preemption: Option<Preemption<'a>>,
-    /// All nodes, sorted by name.
     nodes: Vec<Node<'a>>,
 }
 
@@ -53,7 +47,7 @@ pub struct Answer<'a> {
 struct Node<'a> {
     node: &'a str,
     code: &'static str,
-    /// The plugin that refused; empty where upstream notes none.
+    /// Empty where kube-scheduler records no plugin.
     plugin: &'a str,
     reasons: &'a [String],
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
@@ -62,7 +56,6 @@ struct Node<'a> {
     scores: BTreeMap<&'a str, i64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     total: Option<i64>,
-    /// What it lacks of devices, beside the reasons.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     devices: Vec<DeviceAnswer<'a>>,
 }
@@ -73,16 +66,12 @@ struct Preemption<'a> {
     /// `Success`, `Unschedulable` or `Error`.
     code: &'static str,
     message: &'a str,
-    /// The node that the pod would be nominated to.
     #[serde(skip_serializing_if = "str::is_empty")]
     node: &'a str,
-    /// A nomination that the pod has would be taken back.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     clears: bool,
-    /// All nodes that kube-scheduler might take, sorted.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     tied: Vec<&'a str>,
-    /// All nodes on which preemption would help, sorted.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     candidates: Vec<Candidate<'a>>,
 }
@@ -91,9 +80,9 @@ struct Preemption<'a> {
 #[serde(rename_all = "camelCase")]
 struct Candidate<'a> {
     node: &'a str,
-    /// `namespace/name`, the most important first.
+    /// `namespace/name`, highest priority first.
     victims: Vec<String>,
-    /// How many of them violate a disruption budget.
+    /// Victims with a violated disruption budget.
     violations: u32,
 }
 
@@ -124,9 +113,9 @@ impl<'a> Answer<'a> {
         };
         let mut nodes: Vec<Node<'_>> = explanation.nodes.iter().map(node).collect();
         nodes.sort_unstable_by_key(|node| node.node);
-        // Of several errors that of the first node by name.
+        // With several errors, the one of the first node by name counts.
         let failed = nodes.iter().find(|node| node.code == ERROR).and_then(|node| node.reasons.first());
-        // The others are not evaluated where the pod takes the node that it is nominated to.
+        // A pod that fits its nominated node is not evaluated elsewhere.
         let failed = failed.map(String::as_str).filter(|_| explanation.nominated.is_none());
         let mut best: Vec<&str> = explanation.best().into_iter().map(|id| name(world, id)).collect();
         best.sort_unstable();
@@ -175,7 +164,7 @@ impl<'a> Node<'a> {
 }
 
 impl<'a> Node<'a> {
-    /// With the scores of extenders beside those of plugins, by their URLs.
+    /// Adds the scores of extenders, keyed by their URLs.
     fn with_extenders(mut self, account: &'a Account) -> Self {
         if self.total.is_some() {
             for (extender, score) in account.priorities(self.node) {
@@ -189,7 +178,7 @@ impl<'a> Node<'a> {
     }
 }
 
-/// The name of a node; every number comes from the same world.
+/// The name of a node.
 pub fn name(world: &World, id: NodeId) -> &str {
     world.node(id).map_or("", |node| &node.name)
 }

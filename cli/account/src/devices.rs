@@ -1,6 +1,4 @@
-//! What nodes lack of devices, for people and for programs.
-//!
-//! Knows: how devices, claims and what a selector saw are written. Must not know: how any of it was found out.
+//! Missing devices, as text and as JSON.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -22,23 +20,22 @@ use serde::Serialize;
 
 use super::{account::Account, answer::name, words, world::World};
 
-/// How many holders, and values of a device, a line names.
+/// Holders and device attributes listed on one line.
 const MOST_NAMES: usize = 5;
 
-/// The claims that have each device.
+/// The claims that hold each device.
 pub type Holders = BTreeMap<DeviceName, Vec<Holder>>;
 
-/// What a node lacks of devices, as programs read it.
+/// Missing devices as JSON.
 #[derive(Debug, Serialize)]
 #[serde(tag = "kind")]
 pub(crate) enum DeviceAnswer<'a> {
-    /// Devices for a request.
     #[serde(rename_all = "camelCase")]
     Request {
         claim: &'a str,
         request: &'a str,
         device_class: &'a str,
-        /// Absent: all that match.
+        /// Absent: all devices that match.
         #[serde(skip_serializing_if = "Option::is_none")]
         wanted: Option<i64>,
         lacks: i64,
@@ -56,17 +53,17 @@ pub(crate) enum DeviceAnswer<'a> {
         #[serde(skip_serializing_if = "Vec::is_empty")]
         refused: Vec<RefusedDevices<'a>>,
     },
-    /// A request is one too many.
+    /// All requests up to this one cannot be met together.
     Together { claim: &'a str, request: &'a str },
     /// A constraint cannot be met.
     #[serde(rename_all = "camelCase")]
     Constraint { claim: &'a str, attribute: &'a str, must_differ: bool },
-    /// It would take too long to tell.
+    /// The computation would take too long.
     Unknown {},
-    /// A claim is allocated, and its devices cannot be used from here.
+    /// The claim is allocated to devices that this node cannot use.
     #[serde(rename_all = "camelCase")]
     Allocated { claim: String, has_failed: bool },
-    /// A pool cannot be used.
+    /// The pool cannot be used.
     #[serde(rename_all = "camelCase")]
     Pool { driver: &'a str, pool: &'a str, is_invalid: bool },
 }
@@ -76,7 +73,7 @@ pub(crate) struct Taken<'a> {
     device: String,
     /// `namespace/name`.
     claims: Vec<&'a str>,
-    /// `namespace/name` of the pods that the claims are reserved for.
+    /// `namespace/name` of the pods that reserve the claims.
     pods: Vec<&'a str>,
 }
 
@@ -94,20 +91,20 @@ pub(crate) struct RefusedDevices<'a> {
     /// `deviceClass`, or `request`.
     of: &'static str,
     index: usize,
-    /// What the expression reads, `null` where the devices have no such attribute or capacity.
+    /// The values that the expression reads; `null` for a missing attribute or capacity.
     saw: BTreeMap<&'a str, Option<&'a str>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<&'a str>,
 }
 
-/// What a node lacks of devices, by its number.
+/// The devices that a node lacks.
 pub fn lacks(account: &Account, node: NodeId) -> impl Iterator<Item = &DeviceLack> {
     let found = account.missing.iter().filter(move |(known, _)| *known == node);
     let lacks = found.flat_map(|(_, found)| found).flat_map(|shortfall| &shortfall.lacks);
     lacks.filter_map(|lack| if let Lack::Devices(lack) = lack { Some(lack) } else { None })
 }
 
-/// The name of a claim by its place among those that the pod needs.
+/// The name of a claim by its index among the pod's claims.
 fn claim(account: &Account, place: usize) -> String {
     let claims = account.pod.class.devices.iter().flat_map(|devices| &devices.claims);
     let needed = claims.filter(|claim| claim.source != ClaimSource::NotNeeded).nth(place);
@@ -119,9 +116,6 @@ fn claim(account: &Account, place: usize) -> String {
     format!("{}/{name}", account.pod.class.namespace)
 }
 
-// === For programs ===
-
-/// The answer about one node.
 pub(crate) fn answers(account: &Account, node: NodeId) -> Vec<DeviceAnswer<'_>> {
     lacks(account, node).map(|lack| answer(account, lack)).collect()
 }
@@ -180,9 +174,7 @@ fn request_answer<'a>(account: &'a Account, lack: &'a RequestLack) -> DeviceAnsw
     }
 }
 
-// === For people ===
-
-/// What nodes lack of devices, the nearest miss first: the names of nodes that lack the same, and a line for each thing.
+/// Nodes that lack the same devices, with one line for each lack, the nearest miss first.
 pub fn paragraphs<'a>(account: &Account, world: &'a World) -> Vec<(Vec<&'a str>, Vec<String>)> {
     let mut paragraphs: BTreeMap<(i64, Vec<String>), Vec<&str>> = BTreeMap::new();
     for (node, _) in &account.missing {
@@ -201,7 +193,7 @@ pub fn paragraphs<'a>(account: &Account, world: &'a World) -> Vec<(Vec<&'a str>,
         .collect()
 }
 
-/// How many devices are missing; more than any where it is something else.
+/// The number of missing devices; larger than any count if the lack is not a number.
 pub fn short(lack: &DeviceLack) -> i64 {
     if let DeviceLack::Request(lack) = lack { lack.short() } else { i64::from(u32::MAX) }
 }
@@ -213,7 +205,7 @@ fn lines(account: &Account, lack: &DeviceLack) -> Vec<String> {
             [request(account, lack)].into_iter().chain(refused).collect()
         }
         DeviceLack::Together(Together::Request { claim, request }) => vec![format!(
-            "has devices for each request by itself, but none is left for request {request} of claim {claim} beside those \
+            "has devices for each single request, but none is left for request {request} of claim {claim} after those \
              before it"
         )],
         DeviceLack::Together(Together::Constraint { claim, attribute, is_distinct }) => {
@@ -221,7 +213,7 @@ fn lines(account: &Account, lack: &DeviceLack) -> Vec<String> {
             vec![format!("has devices for each request of claim {claim}, but not with {demand} of {attribute}")]
         }
         DeviceLack::Together(Together::Unknown) => {
-            vec!["has devices for each request by itself, but not for all together".to_owned()]
+            vec!["has devices for each single request, but not for all together".to_owned()]
         }
         &DeviceLack::Allocated { claim: place, has_failed } => {
             let claim = claim(account, place);
@@ -266,7 +258,7 @@ fn request(account: &Account, lack: &RequestLack) -> String {
     format!("lacks {what} for request {request} of claim {claim}: {}", parts.join(", "))
 }
 
-/// Whose claims have devices: those of pods, or the claims themselves where no pod uses them.
+/// The pods that hold the devices, or the claims that no pod uses.
 fn by(account: &Account, devices: &[DeviceName]) -> String {
     let holders = devices.iter().flat_map(|device| account.holders.get(device).into_iter().flatten());
     let (mut pods, mut claims) = (BTreeSet::new(), BTreeSet::new());

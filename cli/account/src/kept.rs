@@ -1,9 +1,6 @@
-//! A cluster as a report keeps it, so that the report can be asked anew.
+//! The cluster inside a report, so that the page can answer new questions.
 //!
-//! It is what the framework reads of objects, and no more: of pods no environment, command or annotation, and nothing of what is
-//! handed to drivers of devices.
-//!
-//! Knows: what is kept and in which form. Must not know: where it is kept, or what is asked.
+//! It holds only the fields that the framework reads: no environments, commands or annotations of pods, and no opaque device parameters.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -22,35 +19,35 @@ use flotilla_framework::{
 };
 use serde::{Deserialize, Serialize};
 
-/// Goes up with every change of what is kept. The code that reads it is in the same file as what it reads.
+/// Incremented with every change of the fields. A report contains both the data and the module that reads it.
 const FORMAT: u32 = 1;
 
-/// How many bytes the manifests of pending pods may take: some 8,000 of 500 bytes.
+/// Limit on the manifests of pending pods: about 8,000 of 500 bytes.
 const MOST_MANIFEST_BYTES: usize = 4 << 20;
 
-/// What cannot be kept, or read again.
+/// Why a cluster cannot be encoded or decoded.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Unkept {
-    /// A field cannot be written or read.
+    /// A field cannot be encoded or decoded.
     #[error("the cluster of this report cannot be read: {0}")]
     Unreadable(String),
-    /// Another build has written it.
+    /// The bytes have another format version.
     #[error("the cluster of this report is kept in format {0}, and this build reads format {FORMAT}")]
     Format(u32),
 }
 
-/// A cluster, and who decides on its pods.
+/// A cluster and the profiles that schedule its pods.
 #[derive(Debug, Clone, Default)]
 pub struct Kept {
-    /// The cluster as it is when the report is made, with pods on the nodes that they were given.
+    /// The cluster at the time of the report, with pods on their assigned nodes.
     pub cluster: Cluster,
     /// The profiles.
     pub profiles: Vec<Profile>,
-    /// Pending pods by `namespace/name`, as JSON that can be read again.
+    /// The manifests of pending pods by `namespace/name`, in JSON.
     pub manifests: BTreeMap<String, String>,
 }
 
-/// The same as bytes: a profile has arguments of plugins that only a format with names can hold.
+/// The encoded form. Plugin arguments need a self-describing format, so profiles are JSON.
 #[derive(Serialize, Deserialize)]
 struct Written {
     cluster: Cluster,
@@ -59,7 +56,7 @@ struct Written {
 }
 
 impl Kept {
-    /// Of a cluster. Pods that are pending keep their manifests where the cluster has these, as far as they fit in.
+    /// Keeps a cluster. Manifests of pending pods are kept up to a limit of 4 MiB in total.
     #[must_use]
     pub fn new(cluster: &Cluster, profiles: &[Profile]) -> Self {
         let mut left = MOST_MANIFEST_BYTES;
@@ -77,10 +74,10 @@ impl Kept {
         Self { cluster, profiles: profiles.to_vec(), manifests }
     }
 
-    /// As bytes.
+    /// Encodes the cluster.
     ///
     /// # Errors
-    /// What cannot be written.
+    /// A field cannot be encoded.
     pub fn encode(&self) -> Result<Vec<u8>, Unkept> {
         let unreadable = |error: &dyn std::fmt::Display| Unkept::Unreadable(error.to_string());
         let profiles = serde_json::to_string(&self.profiles).map_err(|error| unreadable(&error))?;
@@ -88,10 +85,10 @@ impl Kept {
         postcard::to_extend(&written, FORMAT.to_le_bytes().to_vec()).map_err(|error| unreadable(&error))
     }
 
-    /// Out of bytes.
+    /// Decodes a cluster.
     ///
     /// # Errors
-    /// Bytes that another build has written, or that are damaged.
+    /// The bytes have another format version or are damaged.
     pub fn decode(bytes: &[u8]) -> Result<Self, Unkept> {
         let unreadable = |error: &dyn std::fmt::Display| Unkept::Unreadable(error.to_string());
         let (format, rest) = bytes.split_first_chunk().ok_or_else(|| unreadable(&"it is empty"))?;
@@ -106,7 +103,7 @@ impl Kept {
     }
 }
 
-/// Without what was said of it, and without its trace.
+/// Without the pod's condition and its trace.
 fn bare_pod(pod: &Arc<PodInfo>) -> Arc<PodInfo> {
     if pod.condition.is_none() && pod.trace_parent.is_none() {
         return Arc::clone(pod);
@@ -114,7 +111,7 @@ fn bare_pod(pod: &Arc<PodInfo>) -> Arc<PodInfo> {
     Arc::new(PodInfo { condition: None, trace_parent: None, ..PodInfo::clone(pod) })
 }
 
-/// Without what is handed to drivers and what they say.
+/// Without opaque parameters and the data that drivers report.
 fn bare_device(object: &DeviceObject) -> DeviceObject {
     match object {
         DeviceObject::Claim(claim) => {

@@ -1,7 +1,7 @@
-//! What there is to say of a pod: what each node of a cluster makes of it, what is missing, and what would help.
+//! Evaluates a pod on all nodes of a cluster: the outcome per node, the missing resources, and changes that would make the pod fit.
 //!
-//! Knows: how a class is judged on nodes that one process knows, and the words for it. Must not know: files, tables, pages, or who
-//! asks. It does no I/O, so that it builds for wasm32.
+//! Contains: the evaluation in one process, and its wording. Does not depend on: files, tables or pages. It does no I/O, so that it builds
+//! for wasm32.
 
 pub mod account;
 pub mod amount;

@@ -1,6 +1,4 @@
-//! What the nodes that refuse a pod lack, the nearest miss first, and what would make the pod fit.
-//!
-//! Knows: which of two misses is nearer. Must not know: how a lack was found, or how the answer is laid out.
+//! The shortfalls of infeasible nodes, the nearest miss first, and advice.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -16,41 +14,40 @@ use flotilla_framework::{
 
 use super::{account::Account, answer::name, words, world::World};
 
-/// How many ways out of being pending are told.
+/// Suggestions in one piece of advice.
 const WAYS: usize = 3;
 
-/// Nodes that the same plugin refuses for the same reasons.
+/// Nodes that the same plugin rejects for the same reasons.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Group<'a> {
-    /// The plugin; empty where upstream notes none.
+    /// The plugin; empty where kube-scheduler records none.
     pub plugin: &'static str,
-    /// Its words.
+    /// The plugin's reasons.
     pub reasons: &'a [String],
-    /// How many nodes there are.
+    /// The number of nodes.
     pub count: usize,
-    /// The nodes by what they lack, the nearest miss first.
+    /// The nodes by shortfall, the nearest miss first.
     pub misses: Vec<Miss<'a>>,
 }
 
-/// Nodes that lack the same.
+/// Nodes with the same shortfall.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Miss<'a> {
-    /// What they lack; empty where the plugin has no measure of it.
+    /// The shortfall as text; empty if the plugin cannot measure it.
     pub lacks: String,
-    /// Their names, sorted.
+    /// The sorted names of the nodes.
     pub nodes: Vec<&'a str>,
 }
 
-/// How far off a node is; the smaller, the nearer.
+/// The distance of a node from feasible; smaller is nearer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Distance {
-    /// How many things are missing.
     lacks: usize,
-    /// Whether the node would have to be larger, so that no pod's leaving helps.
+    /// The pod exceeds the allocatable amount, so that no eviction helps.
     is_too_small: bool,
-    /// Whether labels of the node would have to change, which others may go by.
+    /// Labels of the node would have to change, and other pods may select by them.
     relabels: bool,
-    /// The largest amount that is missing, in millionths of what is asked for.
+    /// The largest missing amount, in millionths of the request.
     short: i64,
 }
 
@@ -74,20 +71,19 @@ impl Distance {
     }
 }
 
-/// Who refused, and in which words.
 type Refused<'a> = (&'static str, &'a Arc<[String]>);
 
-/// The names of nodes by how far off they are and what they lack.
+/// Node names by distance and shortfall.
 type Misses<'a> = BTreeMap<(Distance, String), Vec<&'a str>>;
 
-/// All nodes that refuse the pod, those of the reason that most of them have first.
+/// All infeasible nodes, the most frequent reason first.
 pub fn groups<'a>(account: &'a Account, world: &'a World) -> Vec<Group<'a>> {
     let missing: BTreeMap<NodeId, &Vec<Shortfall>> = account.missing.iter().map(|(id, found)| (*id, found)).collect();
     let mut groups: BTreeMap<Refused<'_>, Misses<'_>> = BTreeMap::new();
     for (id, outcome) in &account.explanation.nodes {
         let Outcome::Refused { plugin, reasons, domain, .. } = outcome else { continue };
         let mut found = missing.get(id).into_iter().flat_map(|found| found.iter()).chain(domain);
-        // Where PreFilters left only some names, no plugin is noted; the first that refuses the node tells the name.
+        // PreFilter results record no plugin. The first plugin that rejects the node supplies its shortfall.
         let own = found.find(|shortfall| plugin.is_none_or(|plugin| shortfall.plugin == plugin));
         let lacks = own.map_or(&[][..], |shortfall| shortfall.lacks.as_slice());
         let words: Vec<String> = lacks.iter().map(words::lack).collect();
@@ -108,10 +104,10 @@ fn group<'a>(((plugin, reasons), misses): (Refused<'a>, Misses<'a>)) -> Group<'a
     Group { plugin, reasons, count, misses: misses.into_iter().map(miss).collect() }
 }
 
-/// What would make a pod fit that fits nowhere, by the nodes that lack the least, in one sentence.
+/// One sentence with the smallest changes that would make an infeasible pod fit.
 pub fn advice(account: &Account, world: &World) -> Option<String> {
     let has_taken = account.extended.as_ref().is_some_and(Extended::took_any);
-    // What extenders would say of a node that plugins refuse is not known.
+    // Extenders were not called for nodes that plugins reject, so their answers are unknown.
     if account.explanation.feasible() > 0 || has_taken {
         return None;
     }
@@ -121,7 +117,7 @@ pub fn advice(account: &Account, world: &World) -> Option<String> {
     let nearest = ways.first()?.distance;
     let mut told: Vec<Way<'_>> = Vec::new();
     for way in ways {
-        // Another amount of the same is no other way, and a longer one is no better.
+        // Another amount of the same resource is not a new suggestion, and a larger one is not better.
         let is_as_near = Distance { short: nearest.short, ..way.distance } == nearest;
         if is_as_near && told.len() < WAYS && told.iter().all(|known| known.kinds != way.kinds) {
             told.push(way);
@@ -132,7 +128,6 @@ pub fn advice(account: &Account, world: &World) -> Option<String> {
     Some(format!("It would fit {}.", ways.join(", or ")))
 }
 
-/// A node and all that it lacks.
 struct Way<'a> {
     node: &'a str,
     distance: Distance,
@@ -140,19 +135,19 @@ struct Way<'a> {
     kinds: Vec<String>,
 }
 
-/// `None` where the node cannot be made feasible, or it is not known how.
+/// `None` if no known change makes the node feasible.
 fn way<'a>(account: &Account, world: &'a World, id: NodeId, found: &[Shortfall]) -> Option<Way<'a>> {
     let Some(Outcome::Refused { domain: None, .. }) = account.explanation.nodes.get(&id) else { return None };
     if found.is_empty() || found.iter().any(|shortfall| shortfall.lacks.is_empty()) {
         return None;
     }
     let lacks = found.iter().flat_map(|shortfall| &shortfall.lacks);
-    // A node with another label may be in another domain, and one whose taints are tolerated may begin to count.
+    // Another label may move the node to another domain. A tolerated taint may make the node count.
     let is_fixed = |lack: &Lack| match lack {
         Lack::Name(_) => true,
         Lack::Label { .. } => account.counts_domains,
         Lack::Toleration(_) => account.counts_tainted,
-        // Of several requests it is not known how many devices would be enough for all.
+        // With several requests, the number of devices that suffices for all is unknown.
         Lack::Devices(DeviceLack::Request(lack)) => !lack.is_alone,
         Lack::Devices(_) => true,
         _ => false,

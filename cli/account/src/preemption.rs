@@ -1,7 +1,4 @@
-//! What preemption would do for a pod that no node takes.
-//!
-//! Knows: in which order the rules of preemption apply. Must not know: formats, or what the rules are. No pod is
-//! evicted.
+//! A dry run of preemption for a pod that fits no node. No pod is evicted.
 
 use std::sync::Arc;
 
@@ -25,28 +22,27 @@ use super::{
     world::{Subject, World},
 };
 
-/// Later than any pod has started: when one starts that has not.
+/// The start time of pods that have not started: later than all others.
 const NOW_NS: i64 = i64::MAX;
 
-/// What came of it.
+/// The result of the dry run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Preempted {
-    /// `Success`, `Unschedulable` or `Error`, as kube-scheduler calls it.
+    /// The status code in kube-scheduler's spelling: `Success`, `Unschedulable` or `Error`.
     pub code: &'static str,
-    /// What is told of it.
+    /// The message of the status.
     pub message: String,
     /// The node that the pod would be nominated to.
     pub node: Option<NodeId>,
-    /// A nomination that the pod has would be taken back.
+    /// The pod's current nomination would be cleared.
     pub clears: bool,
-    /// All nodes that kube-scheduler might take.
+    /// All nodes that kube-scheduler might choose.
     pub tied: Vec<NodeId>,
     /// All nodes on which preemption would help.
     pub candidates: Vec<Candidate>,
 }
 
-/// What preemption would do; `None` for a pod that some node takes, of which that cannot be told, or whose profile goes
-/// without.
+/// Dry-runs preemption. `None` if the pod fits a node, if an evaluation failed, for pods in a group, or if the profile lacks the plugin.
 pub fn make(
     pod: &Arc<PodInfo>,
     profile: &Profile,
@@ -55,7 +51,7 @@ pub fn make(
     world: &mut World,
 ) -> Option<Preempted> {
     let fits_none = explanation.error.is_none() && explanation.feasible() == 0 && !explanation.nodes.is_empty();
-    // Room for a pod of a group is looked for with the whole group.
+    // Preemption for a group considers all its pods together.
     if !fits_none || !default_preemption::is_on(profile) || world.groups().is_member(pod) {
         return None;
     }

@@ -1,6 +1,4 @@
-//! New questions to the cluster of a report: what its nodes make of other pods, or of the same after a change.
-//!
-//! Knows: what may be changed, and in which order. Must not know: who asks, or how a pod is judged.
+//! Questions to the cluster in a report: pods and nodes to add, nodes to cordon, uncordon or remove.
 
 use std::{
     collections::{BTreeSet, HashMap, HashSet},
@@ -20,59 +18,59 @@ use super::{
     told::Told,
 };
 
-/// What messages call the text of a question, before its line and column.
+/// The name of the question's text in messages, before line and column.
 pub const INPUT: &str = "input";
 
-/// Of so many pods the accounts are given at once, those that ask for the same counted once.
+/// Accounts in one answer; pods with equal requests share one.
 const MOST_ACCOUNTS: usize = 100;
 
-/// What pods have in common whose accounts are the same.
+/// Pods of one kind share an account.
 type Kind<'a> = (&'a Arc<Class>, &'a Arc<str>, i32, bool);
 
 /// A question.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct Question {
-    /// Objects in YAML or JSON. They come to the cluster, each in the place of one of its kind and name. Its pods without a node
-    /// are asked about.
+    /// Objects in YAML or JSON. They are added to the cluster and replace objects of their kind and name. Those that are pods without a
+    /// node are evaluated.
     pub text: String,
-    /// Pending pods that are asked about besides, as `namespace/name`.
+    /// More pending pods to evaluate, as `namespace/name`.
     pub pods: Vec<String>,
-    /// Nodes that are cordoned.
+    /// Nodes to cordon.
     pub cordon: Vec<String>,
-    /// Nodes that are cordoned no more.
+    /// Nodes to uncordon.
     pub uncordon: Vec<String>,
-    /// Nodes that are removed, with the pods on them.
+    /// Nodes to remove, together with their pods.
     pub remove: Vec<String>,
 }
 
-/// What comes of it.
+/// The answer.
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Answer {
-    /// The names of all nodes: accounts name a node by its place among them.
+    /// The names of all nodes; accounts refer to a node by its index here.
     pub nodes: Vec<Arc<str>>,
-    /// The pods that were asked about.
+    /// The evaluated pods.
     pub pods: Vec<Asked>,
-    /// All accounts.
+    /// The distinct accounts.
     pub accounts: Vec<Told>,
-    /// How many pods were not looked at any more.
+    /// The number of pods that were not evaluated because of the limit.
     pub more: usize,
-    /// What should be known of the text.
+    /// Warnings about the text.
     pub warnings: Vec<String>,
 }
 
-/// A pod that was asked about.
+/// An evaluated pod.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Asked {
     /// `namespace/name`.
     pub name: String,
-    /// The place of its account.
+    /// The index of its account.
     pub account: usize,
 }
 
-/// A cluster that can be asked.
+/// Answers questions about a cluster.
 #[derive(Debug)]
 pub struct Desk {
     registry: Registry,
@@ -80,25 +78,25 @@ pub struct Desk {
 }
 
 impl Desk {
-    /// Of a cluster that a report has kept.
+    /// Decodes the cluster of a report.
     ///
     /// # Errors
-    /// Bytes that are no such cluster.
+    /// The bytes cannot be decoded.
     pub fn open(bytes: &[u8], registry: Registry) -> Result<Self, Unkept> {
         Ok(Self { registry, kept: Kept::decode(bytes)? })
     }
 
-    /// The manifest of a pending pod in YAML, to be changed and asked about; `None` where the report has none.
+    /// The manifest of a pending pod in YAML; `None` if the report has none.
     #[must_use]
     pub fn manifest(&self, pod: &str) -> Option<String> {
         let value: serde_json::Value = serde_json::from_str(self.kept.manifests.get(pod)?).ok()?;
         serde_yaml::to_string(&value).ok()
     }
 
-    /// Answers a question. The cluster stays what it was.
+    /// Answers a question and leaves the cluster unchanged.
     ///
     /// # Errors
-    /// What is wrong with it, a line each; of the text with [`INPUT`], line and column.
+    /// The question is invalid: one line for each problem, with [`INPUT`], line and column for those of the text.
     pub fn ask(&self, question: &Question) -> Result<Answer, Vec<String>> {
         let Question { text, pods, cordon, uncordon, remove } = question;
         self.check_names(question)?;
@@ -132,7 +130,7 @@ impl Desk {
         if wrong.is_empty() { Ok(()) } else { Err(wrong) }
     }
 
-    /// The objects of the text, and what should be known of them.
+    /// The objects of the text, and warnings.
     fn read(&self, text: &str, cluster: &Cluster) -> Result<(Cluster, Vec<String>), Vec<String>> {
         let (mut sources, mut problems) = (Sources::default(), Problems::default());
         let mut gatherer = Gatherer::beside(cluster);
@@ -153,7 +151,7 @@ impl Desk {
         Ok((new.showing(self.registry, profiles), lines))
     }
 
-    /// The accounts of pods, each beside all others as they are. Pods that ask for the same share one.
+    /// Evaluates each pod as if all others stayed pending.
     fn judge(&self, mut answer: Answer, cluster: &Cluster, pods: &[&Arc<PodInfo>]) -> Result<Answer, Vec<String>> {
         let mut teller = Teller::new(self.registry, cluster, &self.kept.profiles);
         let mut known: HashMap<Kind<'_>, usize> = HashMap::new();
@@ -177,7 +175,7 @@ impl Desk {
     }
 }
 
-/// Whether the account of another pod that asks for the same is this one's too: nothing is said of this one by name.
+/// Whether pods with equal requests share this pod's account: no group, node name or claim refers to this pod alone.
 #[must_use]
 pub fn is_like_others(pod: &PodInfo) -> bool {
     pod.gates.is_empty()

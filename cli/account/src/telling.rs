@@ -1,6 +1,4 @@
-//! Accounts as the page shows them, made without workers.
-//!
-//! Knows: which parts of an account the page has, and how a pod on a node is judged again. Must not know: the page.
+//! Evaluates pods for the page, without workers.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -19,17 +17,17 @@ use super::{
     world::World,
 };
 
-/// Amounts that are missing are told apart so often; the rest of a reason's nodes follow as one.
+/// Distinct shortfalls for each reason; all other nodes of the reason share one entry.
 const MOST_MISSES: usize = 40;
 
-/// Gives account of pods, one at a time.
+/// Evaluates pods, one at a time.
 #[derive(Debug)]
 pub struct Teller {
     world: World,
     profiles: Vec<Profile>,
 }
 
-/// A pod of a scheduler that is none of these.
+/// No profile has the pod's scheduler name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("no profile is responsible for pod {pod}: its scheduler is {scheduler:?}")]
 pub struct NoProfile {
@@ -40,15 +38,15 @@ pub struct NoProfile {
 }
 
 impl Teller {
-    /// Of the pods of a cluster. No extender is asked.
+    /// Evaluates pods of `cluster`, without extenders.
     pub fn new(registry: Registry, cluster: &Cluster, profiles: &[Profile]) -> Self {
         Self { world: World::new(registry, cluster, profiles), profiles: profiles.to_vec() }
     }
 
-    /// The account of a pod. One that stands on a node is judged as if it had just been taken off it.
+    /// Evaluates a pod. A bound pod is removed from its node first.
     ///
     /// # Errors
-    /// Where no profile is responsible for the pod.
+    /// No profile has the pod's scheduler name.
     pub fn tell(&mut self, pod: &Arc<PodInfo>) -> Result<Told, NoProfile> {
         let profile = self.profiles.iter().find(|profile| profile.scheduler_name == pod.scheduler_name);
         let profile =
@@ -69,7 +67,7 @@ impl Teller {
     }
 }
 
-/// An account as the page shows it.
+/// Converts an account to the form that the page reads.
 pub fn told(account: &Account, world: &World) -> Told {
     let Account { gate, explanation, .. } = account;
     let scores = explanation.nodes.values().filter_map(|outcome| match outcome {

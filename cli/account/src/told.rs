@@ -1,60 +1,58 @@
-//! What there is to say of one pod, as the page reads it.
-//!
-//! Knows: the fields and their order; a node is its place in the report. Must not know: how any of it was found out.
+//! The evaluation of one pod as the page reads it. A node is its index in the report.
 
 use serde::Serialize;
 
-/// The account of one pod.
+/// How the nodes evaluate one pod.
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Told {
-    /// The PreEnqueue plugin that keeps it out of the queue, and why.
+    /// The PreEnqueue plugin that gates the pod, and its reason.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gate: Option<(String, String)>,
-    /// Why kube-scheduler would give up on the attempt.
+    /// The error that ends kube-scheduler's attempt.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub error: String,
-    /// The message of the condition PodScheduled; empty where some node fits.
+    /// The message of the condition PodScheduled; empty if a node is feasible.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub message: String,
-    /// What would make it fit, in one sentence.
+    /// One sentence with the smallest changes that would make the pod fit.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub advice: String,
-    /// The node that it is nominated to, where it fits.
+    /// The nominated node, if the pod fits there.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nominated: Option<u32>,
-    /// All nodes of the highest total.
+    /// All nodes with the highest total.
     pub best: Vec<u32>,
-    /// What scores the nodes, in the order of the scores.
+    /// The plugins and extenders, in the order of the scores.
     pub plugins: Vec<String>,
-    /// Each node that would do: its place, its total, and its score by each plugin, `null` where there is none.
+    /// The feasible nodes: index, total, and the score of each plugin, `null` where it has none.
     pub feasible: Vec<(u32, Option<i64>, Vec<Option<i64>>)>,
-    /// The nodes that refuse it.
+    /// The infeasible nodes.
     pub refused: Vec<Refused>,
-    /// What preemption would do.
+    /// The result of preemption.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub preemption: Option<Preemption>,
 }
 
-/// Nodes that one plugin refuses for the same reasons.
+/// Nodes that one plugin rejects for the same reasons.
 #[derive(Debug, Serialize)]
 pub struct Refused {
-    /// The plugin; empty where kube-scheduler notes none.
+    /// The plugin; empty where kube-scheduler records none.
     pub plugin: String,
-    /// Its words.
+    /// The plugin's reasons.
     pub reasons: Vec<String>,
-    /// What is missing, and on which nodes, the nearest miss first.
+    /// Shortfalls with their nodes, the nearest miss first.
     pub misses: Vec<(String, Vec<u32>)>,
 }
 
-/// What preemption would do.
+/// The result of preemption.
 #[derive(Debug, Serialize)]
 pub struct Preemption {
-    /// In kube-scheduler's words.
+    /// kube-scheduler's message.
     pub message: String,
     /// The node that the pod would be nominated to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node: Option<u32>,
-    /// Each node on which it would help, and the pods that would have to go.
+    /// Each node on which preemption would help, with the victims.
     pub candidates: Vec<(u32, Vec<String>)>,
 }

@@ -1,6 +1,4 @@
-//! Why one pod fits nowhere, for other commands.
-//!
-//! Knows: what they tell of it. Must not know: which command asks.
+//! Why one pod is pending, for commands other than `explain`.
 
 use std::sync::Arc;
 
@@ -16,33 +14,33 @@ use serde::Serialize;
 use super::{account, answer::name, missing, words, world::World};
 use flotilla_cluster::Cluster;
 
-/// What the nodes make of a pod.
+/// Why no node is feasible for a pod.
 #[derive(Debug, Default)]
 pub struct Why {
-    /// The nodes that refuse it, those of the reason that most of them have first.
+    /// The infeasible nodes, the most frequent reason first.
     pub refusals: Vec<Refusal>,
-    /// What would make the pod fit, in one sentence.
+    /// One sentence with the smallest changes that would make the pod fit.
     pub advice: Option<String>,
-    /// All that each node lacks, where that is known and no counting over domains stands in the way.
+    /// All shortfalls of each node; empty if unknown, or if a filter counts pods per topology domain.
     pub lacks: Vec<(Arc<str>, Vec<Lack>)>,
 }
 
-/// Nodes that the same plugin refuses for the same reasons.
+/// Nodes that the same plugin rejects for the same reasons.
 #[derive(Debug, Serialize)]
 pub struct Refusal {
-    /// The plugin; empty where none is noted.
+    /// The plugin; empty where kube-scheduler records none.
     pub plugin: &'static str,
-    /// Its words.
+    /// The plugin's reasons.
     pub reasons: Vec<String>,
-    /// How many nodes there are.
+    /// The number of nodes.
     pub nodes: usize,
-    /// What the nodes lack that lack the least, and which they are.
+    /// The smallest shortfall.
     pub lacks: String,
-    /// Their names, sorted.
+    /// The sorted names of the nodes with that shortfall.
     pub nearest: Vec<String>,
 }
 
-/// What the nodes of a cluster make of a pod; nothing, where it is kept out of the queue.
+/// Evaluates a pod on all nodes; empty for a gated pod.
 pub fn why(cluster: &Cluster, pod: &Arc<PodInfo>, profiles: &[Profile], registry: Registry) -> Why {
     let Some(profile) = profiles.iter().find(|profile| profile.scheduler_name == pod.scheduler_name) else {
         return Why::default();
@@ -79,7 +77,7 @@ pub fn why(cluster: &Cluster, pod: &Arc<PodInfo>, profiles: &[Profile], registry
     }
 }
 
-/// A lack in words that fit behind "with".
+/// One shortfall as text that follows "with".
 pub fn lack(lack: &Lack) -> String {
     words::lack(lack)
 }

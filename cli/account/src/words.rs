@@ -1,6 +1,4 @@
-//! What a node lacks, in words that fit behind "with".
-//!
-//! Knows: how amounts, labels, taints and ports are written. Must not know: which lack matters.
+//! Shortfalls as text that follows "with".
 
 use flotilla_framework::{
     class::{ANY_IP, HostPort, Requirement, Taint},
@@ -10,7 +8,7 @@ use flotilla_framework::{
 
 use crate::amount::Amount;
 
-/// One lack: `200m more cpu`, `a toleration for dedicated=db:NoSchedule`.
+/// One shortfall: `200m more cpu`, `a toleration for dedicated=db:NoSchedule`.
 pub fn lack(lack: &Lack) -> String {
     match lack {
         Lack::Resource { name, allocatable, .. } if &**name == "pods" => {
@@ -38,7 +36,7 @@ pub fn lack(lack: &Lack) -> String {
         Lack::Skew { key, over } => format!("{over} fewer of the pods that are spread over {key}"),
         Lack::Near(key) => format!("a pod that its affinity over {key} asks for"),
         Lack::Away(key) => format!("no pod that its anti-affinity over {key} avoids"),
-        Lack::Welcome(key) => format!("no pod whose anti-affinity over {key} refuses it"),
+        Lack::Welcome(key) => format!("no pod with anti-affinity over {key} that excludes it"),
         Lack::Devices(DeviceLack::Request(lack)) if lack.devices > 0 => format!("{} free", devices(lack)),
         Lack::Devices(DeviceLack::Request(lack)) => devices(lack),
         Lack::Devices(DeviceLack::Together(_)) => "devices for all requests together".to_owned(),
@@ -53,7 +51,7 @@ pub fn devices(lack: &RequestLack) -> String {
     format!("{short} {} of class {}", if short == 1 { "device" } else { "devices" }, lack.class)
 }
 
-/// Several lacks: `a`, `a and b`, `a, b and c`.
+/// Several items: `a`, `a and b`, `a, b and c`.
 pub fn list(items: &[String]) -> String {
     match items {
         [] => String::new(),
@@ -130,7 +128,7 @@ mod tests {
         assert_eq!(lack(&skew), "2 fewer of the pods that are spread over zone");
         assert_eq!(lack(&Lack::Near("zone".into())), "a pod that its affinity over zone asks for");
         assert_eq!(lack(&Lack::Away("zone".into())), "no pod that its anti-affinity over zone avoids");
-        assert_eq!(lack(&Lack::Welcome("zone".into())), "no pod whose anti-affinity over zone refuses it");
+        assert_eq!(lack(&Lack::Welcome("zone".into())), "no pod with anti-affinity over zone that excludes it");
     }
 
     #[test]

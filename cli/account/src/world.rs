@@ -1,7 +1,4 @@
-//! The cluster in the numbers that workers are told, and as this side's own columns.
-//!
-//! Knows: which node and which class has which number, and what the whole cluster says about a class. Must not know:
-//! workers, or what is made of the answers.
+//! The cluster by node and class number, as workers receive it and as a local snapshot.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},
@@ -29,23 +26,22 @@ use flotilla_machine::{directory::Directory, images::Images};
 use super::devices::Holders;
 use flotilla_cluster::{Cluster, Groups};
 
-/// The cluster.
+/// A cluster with numbered nodes and classes.
 #[derive(Debug)]
 pub struct World {
     registry: Registry,
     nodes: Vec<Arc<NodeInfo>>,
-    /// For each node how many pods of which class stand on it.
+    /// For each node the number of pods of each class.
     standing: Vec<Vec<(ClassId, u32)>>,
-    /// For each node the pods on it, as preemption sees them.
+    /// For each node its pods, as input of preemption.
     pods: Vec<Vec<preemption::Standing>>,
-    /// By namespace and name.
     budgets: Vec<Budget>,
     groups: Groups,
-    /// The pods on nodes by UID, where there are groups.
+    /// Bound pods by UID; empty without pod groups.
     grouped: BTreeMap<Arc<str>, (NodeId, Arc<PodInfo>)>,
     classes: Vec<Arc<Class>>,
     numbers: HashMap<Arc<Class>, ClassId>,
-    /// All classes of the cluster that have affinities, those of pending pods too: the machine knows them as well.
+    /// All classes with affinities, pending pods included.
     affine: Vec<Arc<Class>>,
     directory: Directory,
     images: Images,
@@ -53,22 +49,22 @@ pub struct World {
     devices: DeviceCache,
     volumes: Standing,
     snapshot: Snapshot,
-    /// All pods that are nominated to a node, with that node and their classes.
+    /// All nominated pods, with node and class.
     nominated: Vec<(Arc<PodInfo>, NodeId, ClassId)>,
 }
 
-/// A class that is asked about.
+/// A class to evaluate.
 #[derive(Debug, Clone)]
 pub struct Subject {
-    /// Its number.
+    /// The number of the class.
     pub id: ClassId,
     /// The class.
     pub class: Arc<Class>,
-    /// What the whole cluster says about it.
+    /// The cluster-wide facts about the class.
     pub facts: Arc<Facts>,
 }
 
-/// A pod that was taken off its node.
+/// A pod removed from its node.
 #[derive(Debug)]
 pub struct Lifted {
     place: usize,
@@ -77,7 +73,7 @@ pub struct Lifted {
 }
 
 impl World {
-    /// The nodes of a cluster with the pods that stand on them.
+    /// Numbers the nodes and classes of a cluster.
     pub fn new(registry: Registry, cluster: &Cluster, profiles: &[Profile]) -> Self {
         let storage = storage(cluster);
         let mut devices = devices(cluster);
@@ -108,7 +104,7 @@ impl World {
         }
         for pod in &cluster.bound {
             let class = world.number(&pod.class);
-            // Pods on other nodes were left out when the files were read.
+            // Pods on nodes that are missing from the input were dropped earlier.
             let Some(&place) = pod.node_name.as_deref().and_then(|name| places.get(name)) else { continue };
             world.snapshot.add_pod(id(place), class);
             world.volumes.add(&pod.class);
@@ -131,7 +127,7 @@ impl World {
         world
     }
 
-    /// The nominations that concern a pod.
+    /// The nominations that affect a pod.
     pub fn nominations(&self, pod: &PodInfo) -> Nominations {
         let mut nominations = Nominations::default();
         for (other, node, class) in &self.nominated {
@@ -147,7 +143,6 @@ impl World {
         nominations
     }
 
-    /// Notes what the pods of each class attach.
     fn attach(&mut self) {
         for (id, class) in (0..).map(ClassId).zip(&self.classes) {
             match self.storage.attached_by(class) {
@@ -157,7 +152,7 @@ impl World {
         }
     }
 
-    /// The class of a pod, made ready to be asked about.
+    /// Numbers a class and computes its facts.
     pub fn subject(&mut self, class: &Arc<Class>) -> Subject {
         let image_contributions = self.images.contributions(class, self.nodes.len());
         let others = self.affine.iter().map(|other| &**other);
@@ -171,19 +166,19 @@ impl World {
         Subject { id: self.number(class), class: Arc::clone(class), facts: Arc::new(facts) }
     }
 
-    /// What keeps a pod out of the queue because of its claims.
+    /// Why the pod's claims gate it, and the plugin.
     pub fn claims_gate(&self, pod: &PodInfo, profile: &Profile) -> Option<(&'static str, String)> {
         let plugin = dynamic_resources::NAME;
         let is_on = profile.plugins.pre_enqueue.iter().any(|name| name == plugin);
         Some((plugin, self.devices.pre_enqueue(pod).filter(|_| is_on)?))
     }
 
-    /// The claims that have each device.
+    /// The claims that hold each device.
     pub fn holders(&self) -> Holders {
         self.devices.holders()
     }
 
-    /// The account of a class that workers cannot be asked about, as one shard that holds all nodes.
+    /// The page of a class with devices, evaluated locally as one shard with all nodes.
     pub fn pages(&self, prepared: &Prepared) -> Vec<Page> {
         let mut pages: Vec<Page> = Vec::new();
         loop {
@@ -202,12 +197,12 @@ impl World {
         &self.directory
     }
 
-    /// All classes that have a number so far.
+    /// All classes that have a number.
     pub fn classes(&self) -> impl Iterator<Item = (ClassId, &Arc<Class>)> {
         (0..).map(ClassId).zip(&self.classes)
     }
 
-    /// All there is to tell about the nodes of one of so many shards.
+    /// The changes that describe the nodes of one shard.
     pub fn shard(&self, shard: usize, shards: usize) -> Vec<Change> {
         let mut changes = Vec::new();
         for (class, _) in self.classes() {
@@ -224,17 +219,17 @@ impl World {
         changes
     }
 
-    /// A node by its number.
+    /// The node of a number.
     pub fn node(&self, id: NodeId) -> Option<&NodeInfo> {
         self.nodes.get(id.0 as usize).map(|node| &**node)
     }
 
-    /// The pods on a node, as preemption sees them.
+    /// The pods on a node, as input of preemption.
     pub fn pods(&self, id: NodeId) -> &[preemption::Standing] {
         self.pods.get(id.0 as usize).map_or(&[], Vec::as_slice)
     }
 
-    /// The plugins that judge.
+    /// The registry of plugins.
     pub const fn registry(&self) -> Registry {
         self.registry
     }
@@ -244,13 +239,13 @@ impl World {
         &self.groups
     }
 
-    /// The same with the priorities that they are preempted by.
+    /// The pods on a node, with the priorities that preemption uses.
     pub fn ranked(&self, id: NodeId) -> Vec<preemption::Standing> {
         let ranked = |pod: &preemption::Standing| preemption::Standing { priority: self.rank(pod), ..pod.clone() };
         self.pods(id).iter().map(ranked).collect()
     }
 
-    /// What may go on a node, where pods of a group may go together; `None` where there are no groups.
+    /// The units that preemption may evict from a node; `None` without pod groups.
     pub fn units(&self, node: NodeId) -> Option<Vec<preemption::Unit>> {
         if !self.groups.count() {
             return None;
@@ -278,7 +273,7 @@ impl World {
         Some(units)
     }
 
-    /// The pods that go together with one of them.
+    /// The pods that preemption evicts together with this one.
     fn party(&self, uid: &Arc<str>) -> Vec<Arc<str>> {
         let whole = self
             .grouped
@@ -300,7 +295,7 @@ impl World {
         object.map_or(pod.priority, |object| object.priority)
     }
 
-    /// A class by its number.
+    /// The class of a number.
     pub fn class(&self, id: ClassId) -> Option<Arc<Class>> {
         self.snapshot.class(id).map(Arc::clone)
     }
@@ -310,13 +305,13 @@ impl World {
         self.budgets.iter().collect()
     }
 
-    /// The namespace and name of a pod on a node.
+    /// The namespace and name of a bound pod.
     pub fn key(&self, pod: &preemption::Standing) -> String {
         let class = self.snapshot.class(pod.class);
         format!("{}/{}", class.map_or("", |class| &*class.namespace), pod.name)
     }
 
-    /// Takes a pod off its node; `None` where it stands on none.
+    /// Removes a pod from its node; `None` if it is on none.
     pub fn lift(&mut self, pod: &PodInfo) -> Option<Lifted> {
         let name = pod.node_name.as_deref()?;
         let place = self.nodes.iter().position(|node| &*node.name == name)?;
@@ -328,24 +323,24 @@ impl World {
         Some(Lifted { place, at, standing })
     }
 
-    /// Puts it back to where it was.
+    /// Puts a removed pod back in its position.
     pub fn put_back(&mut self, pod: &PodInfo, Lifted { place, at, standing }: Lifted) {
         self.snapshot.add_pod(id(place), standing.class);
         self.volumes.add(&pod.class);
         self.pods[place].insert(at, standing);
     }
 
-    /// How many nodes there are.
+    /// The number of nodes.
     pub fn node_count(&self) -> usize {
         self.nodes.len()
     }
 
-    /// This side's own columns, for the plugins to be made ready.
+    /// The local snapshot, to prepare plugins with.
     pub const fn snapshot_mut(&mut self) -> &mut Snapshot {
         &mut self.snapshot
     }
 
-    /// A node with its place in this side's own columns.
+    /// A node with its slot in the local snapshot.
     pub fn place(&self, id: NodeId) -> Option<(&NodeInfo, &Snapshot, Slot)> {
         Some((self.node(id)?, &self.snapshot, self.snapshot.slot(id)?))
     }
@@ -362,7 +357,6 @@ impl World {
     }
 }
 
-/// All namespaces, services and controllers.
 fn directory(cluster: &Cluster) -> Directory {
     let mut directory = Directory::default();
     for (name, labels) in &cluster.namespaces {
@@ -374,7 +368,6 @@ fn directory(cluster: &Cluster) -> Directory {
     directory
 }
 
-/// All objects of storage.
 fn storage(cluster: &Cluster) -> Storage {
     let mut storage = Storage::default();
     for object in &cluster.storage {
@@ -383,7 +376,6 @@ fn storage(cluster: &Cluster) -> Storage {
     storage
 }
 
-/// All objects of Dynamic Resource Allocation.
 fn devices(cluster: &Cluster) -> DeviceCache {
     let mut devices = DeviceCache::of(dynamic_resources::NAME);
     for object in &cluster.devices {
@@ -392,7 +384,7 @@ fn devices(cluster: &Cluster) -> DeviceCache {
     devices
 }
 
-/// A node with what its drivers say of it.
+/// Adds the data that storage and device drivers report about the node.
 fn completed(node: &Arc<NodeInfo>, storage: &Storage, devices: &mut DeviceCache) -> Arc<NodeInfo> {
     let mut node = match storage.node_csi(&node.name) {
         Some(csi) => Arc::new(NodeInfo { csi: Some(csi), ..NodeInfo::clone(node) }),
@@ -402,14 +394,14 @@ fn completed(node: &Arc<NodeInfo>, storage: &Storage, devices: &mut DeviceCache)
     node
 }
 
-/// All classes that have affinities, each once.
+/// All classes with affinities, deduplicated.
 fn affine(cluster: &Cluster) -> Vec<Arc<Class>> {
     let classes = cluster.bound.iter().chain(&cluster.pending).map(|pod| &pod.class);
     let mut known: HashSet<&Arc<Class>> = HashSet::new();
     classes.filter(|class| !class.pod_affinity.is_empty() && known.insert(class)).map(Arc::clone).collect()
 }
 
-/// The number of a node: its place in the input, which holds fewer nodes than a number can count.
+/// The number of a node is its index; inputs have fewer than 2^32 nodes.
 fn id(place: usize) -> NodeId {
     NodeId(u32::try_from(place).unwrap_or(u32::MAX))
 }

@@ -1,4 +1,4 @@
-//! Questions to a cluster that a report has kept, beside the same cluster read together with what is asked.
+//! Compares answers about a kept cluster with the same cluster read as a whole.
 
 use std::{fs, path::Path, sync::Arc};
 
@@ -12,7 +12,6 @@ use flotilla_framework::{class::PodInfo, profile::Profile, registry::Registry};
 use flotilla_objects::Written as _;
 use serde_json::{Value, json};
 
-/// Every kind of object that a pod may refer to.
 const OBJECTS: &str = r#"
 apiVersion: storage.k8s.io/v1
 kind: StorageClass
@@ -68,7 +67,6 @@ fn profiles() -> Vec<Profile> {
     flotilla_configuration::Configuration::default().profiles
 }
 
-/// The cluster of these texts.
 fn cluster(texts: &[(String, String)]) -> Cluster {
     let (mut sources, mut problems) = (Sources::default(), Problems::default());
     let mut gatherer = Gatherer::with_texts(Texts::new(|_| Err(String::new()), |pod| manifest::pod(pod.to_value())));
@@ -92,14 +90,14 @@ fn text(text: &str) -> Question {
     Question { text: text.to_owned(), ..Question::default() }
 }
 
-/// The account of a pod of the answer.
+/// The account of a pod in an answer.
 fn account(answer: &Answer, pod: &str) -> Value {
     let asked =
         answer.pods.iter().find(|asked| asked.name == pod).unwrap_or_else(|| panic!("{pod}: {:?}", answer.pods));
     json!(answer.accounts[asked.account])
 }
 
-/// The account of a pod of a cluster that is read as a whole.
+/// The account of a pod in a cluster that is read as a whole.
 fn told(cluster: &Cluster, pod: &str) -> Value {
     let is_it = |known: &&Arc<PodInfo>| known.key() == pod;
     let pod = cluster.pending.iter().find(is_it).expect("the pod");
@@ -164,7 +162,7 @@ fn nodes_are_cordoned_removed_and_added() {
     let node = "apiVersion: v1\nkind: Node\nmetadata: {name: spare, labels: {disk: ssd}}\nstatus: {allocatable: {cpu: 1, memory: 1Gi}}\n";
     let answer = asked(&text(&format!("{pod}---\n{node}")));
     assert_eq!(nodes(&answer, "default/new"), ["large-a", "large-b", "spare"]);
-    // A node alone is asked about with all pods that are pending, and takes the place of one of its name.
+    // A text with nodes only evaluates all pending pods. The node replaces one of its name.
     let node = node.replace("spare", "large-a").replace("cpu: 1,", "cpu: 0,");
     let answer = asked(&text(&node));
     assert_eq!((answer.pods.len(), answer.nodes.len()), (26, 8));
@@ -176,7 +174,7 @@ fn a_question_is_about_the_pods_that_it_names() {
     let question = Question { pods: vec!["shop/db-1".to_owned()], ..Question::default() };
     let answer = asked(&question);
     assert_eq!(answer.pods.iter().map(|asked| &asked.name).collect::<Vec<_>>(), ["shop/db-1"]);
-    // A pod that is written down on a node is there, and is not asked about.
+    // A pod of the text with a node name is bound and not evaluated.
     let bound = "apiVersion: v1\nkind: Pod\nmetadata: {name: db-1, namespace: shop}\nspec: {nodeName: large-a, containers: [{name: c}]}\n";
     let answer = asked(&text(bound));
     assert_eq!(answer.pods.len(), 25);

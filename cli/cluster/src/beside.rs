@@ -1,6 +1,4 @@
-//! Objects that come to a cluster which is known already, as by `kubectl apply`.
-//!
-//! Knows: what the new objects may refer to, and which of the old ones they replace. Must not know: where either comes from.
+//! Objects that are added to an existing cluster, as by `kubectl apply`.
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -16,24 +14,23 @@ use serde::{Deserialize, Serialize};
 
 use super::objects::{Cluster, Gatherer};
 
-/// The taint of nodes that are cordoned.
 const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
 
-/// What objects refer to and no plugin reads.
+/// Objects that others refer to and no plugin reads.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct References {
-    /// The value of each PriorityClass that is an object, and whether its pods never preempt.
+    /// The value of each PriorityClass object, and whether its pods never preempt.
     pub priorities: BTreeMap<String, (i32, bool)>,
-    /// The same for pods without a class.
+    /// Value and policy of pods without a class.
     pub default: (i32, bool),
-    /// When the default StorageClass was created, in seconds since 1970, and its name.
+    /// Creation time of the default StorageClass, in seconds since 1970, and its name.
     pub storage_class: Option<(i64, String)>,
     /// ResourceClaimTemplates by namespace and name.
     #[serde(with = "pairs")]
     pub templates: BTreeMap<(Arc<str>, Arc<str>), Arc<ClaimSpec>>,
 }
 
-/// A map whose keys are no strings, as a list.
+/// Serializes maps with tuple keys as lists.
 mod pairs {
     use std::collections::BTreeMap;
 
@@ -56,10 +53,8 @@ mod pairs {
     }
 }
 
-// === impl Gatherer ===
-
 impl Gatherer {
-    /// One whose objects come to this cluster. What it gathers is the new objects alone, for [`Cluster::joined`].
+    /// Gathers objects that are added to `cluster`. The result has the new objects alone, for [`Cluster::joined`].
     #[must_use]
     pub fn beside(cluster: &Cluster) -> Self {
         let mut gatherer = Self::knowing(cluster);
@@ -68,10 +63,8 @@ impl Gatherer {
     }
 }
 
-// === impl Cluster ===
-
 impl Cluster {
-    /// The cluster with new objects, each in the place of one of its kind and name.
+    /// Adds the objects of `new`; each replaces one of its kind and name.
     #[must_use]
     pub fn joined(mut self, new: Self) -> Self {
         let key = |node: &Arc<NodeInfo>| Arc::clone(&node.name);
@@ -102,7 +95,7 @@ impl Cluster {
         self
     }
 
-    /// The cluster without nodes of these names, and without the pods on them.
+    /// Removes nodes and their pods.
     #[must_use]
     pub fn without_nodes(mut self, names: &HashSet<String>) -> Self {
         self.nodes.retain(|node| !names.contains(&*node.name));
@@ -110,7 +103,7 @@ impl Cluster {
         self
     }
 
-    /// The cluster with nodes of these names cordoned, or not cordoned any more.
+    /// Cordons or uncordons nodes.
     #[must_use]
     pub fn cordoned(mut self, names: &HashSet<String>, unschedulable: bool) -> Self {
         for node in self.nodes.iter_mut().filter(|node| names.contains(&*node.name)) {
@@ -127,7 +120,7 @@ impl Cluster {
     }
 }
 
-/// Puts new objects in the place of those with their key, and the others behind.
+/// Replaces objects of the same key in place, and appends the others.
 fn replace<T, K: Eq + std::hash::Hash>(known: &mut Vec<T>, new: Vec<T>, key: impl Fn(&T) -> K) {
     let names: HashSet<K> = new.iter().map(&key).collect();
     known.retain(|object| !names.contains(&key(object)));

@@ -1,6 +1,4 @@
-//! From values to the types of the Kubernetes API, with what does not fit and what is not read.
-//!
-//! Knows: how serde says that something does not fit. Must not know: what any field means.
+//! Decodes values into Kubernetes API types, with errors and unknown fields.
 
 use flotilla_objects::Object;
 use serde_json::Value;
@@ -10,9 +8,9 @@ use super::{
     problem::Problems,
 };
 
-/// Decodes an object of the input. `None`: it does not fit, which is told.
+/// Decodes an object of the input; `None` after an error, which `problems` gets.
 pub(super) fn decode<T: Object>(mut value: Value, place: &Place, problems: &mut Problems) -> Option<T> {
-    // Who wrote which field is the largest part of a dump, and nothing to a scheduler.
+    // Managed fields are the largest part of a dump, and no scheduler reads them.
     if let Some(Value::Object(metadata)) = value.get_mut("metadata") {
         metadata.remove("managedFields");
     }
@@ -33,7 +31,7 @@ pub(super) fn decode<T: Object>(mut value: Value, place: &Place, problems: &mut 
     }
 }
 
-/// Puts what serde says into words for people.
+/// Rewords a message of serde.
 fn explain(path: &Path, message: &str) -> String {
     let split = message
         .strip_prefix("invalid type: ")
@@ -58,7 +56,7 @@ fn explain(path: &Path, message: &str) -> String {
         "a sequence" => "a list".to_owned(),
         "a map" => "a mapping".to_owned(),
         "Quantity" => "a quantity such as 500m, 2 or 1.5Gi".to_owned(),
-        // The types of the API announce themselves by their names.
+        // API types use their names as expectations.
         name if name.starts_with(char::is_uppercase) => format!("a mapping with the fields of {name}"),
         other => other.to_owned(),
     };

@@ -1,7 +1,4 @@
-//! What the API server would have filled in.
-//!
-//! Knows: the defaults and the admission plugins of Kubernetes 1.37 that change what a scheduler sees. Must not know:
-//! files, or what the scheduler makes of an object.
+//! Defaults and admission plugins of Kubernetes 1.37, as far as a scheduler sees their effect.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -11,14 +8,14 @@ use k8s_openapi::{
     apimachinery::pkg::{api::resource::Quantity, apis::meta::v1::ObjectMeta},
 };
 
-/// How long a pod stays on a node that is not ready, in seconds, unless it says so itself.
+/// Default `tolerationSeconds` for nodes that are not ready or unreachable.
 const TOLERATION_SECONDS: i64 = 300;
-/// The label that every namespace has, with its name.
+/// The label with the name of a namespace.
 const NAMESPACE_LABEL: &str = "kubernetes.io/metadata.name";
-/// How many pods a node takes that does not say so: the kubelet's default.
+/// The kubelet's default for `maxPods`.
 const PODS: &str = "110";
 
-/// Fills a pod in; its priority apart, which needs other objects.
+/// Sets the defaults of a pod, except its priority, which depends on other objects.
 ///
 /// Source: `SetDefaults_Pod`, `SetDefaults_PodSpec` and the admission plugin `DefaultTolerationSeconds`.
 pub(super) fn pod(pod: &mut api::Pod) {
@@ -41,7 +38,7 @@ pub(super) fn pod(pod: &mut api::Pod) {
     fill_pod_level_requests(pod);
 }
 
-/// Gives an object what tells it from others: a namespace, and its name for a UID where it has none.
+/// Sets the namespace, and the name as UID if there is none.
 pub(super) fn identity(metadata: &mut ObjectMeta, is_namespaced: bool) {
     let mut key = metadata.name.clone().unwrap_or_default();
     if is_namespaced {
@@ -56,7 +53,7 @@ pub(super) fn identity(metadata: &mut ObjectMeta, is_namespaced: bool) {
     }
 }
 
-/// Two pods may share an image of a pool only to read it.
+/// The default pool matters because two pods may share an RBD image only for reading.
 fn fill_rbd(pool: Option<&mut Option<String>>) {
     if let Some(pool) = pool {
         let pool = pool.get_or_insert_default();
@@ -66,15 +63,14 @@ fn fill_rbd(pool: Option<&mut Option<String>>) {
     }
 }
 
-/// A CSI driver stands in for managed disks alone, and a disk that does not say so is none.
+/// The default kind matters because the CSI driver only replaces managed disks.
 fn fill_azure_disk(disk: Option<&mut api::AzureDiskVolumeSource>) {
     if let Some(disk) = disk {
         disk.kind.get_or_insert_with(|| "Shared".to_owned());
     }
 }
 
-/// Fills a volume in, as far as scheduling reads it: a volume mode that is missing is read as a file system, and a phase
-/// as one that is not available.
+/// Sets the defaults that scheduling reads. A missing volume mode already means a file system, a missing phase not available.
 ///
 /// Source: `SetObjectDefaults_PersistentVolume`.
 pub(super) fn volume(volume: &mut api::PersistentVolume) {
@@ -82,8 +78,6 @@ pub(super) fn volume(volume: &mut api::PersistentVolume) {
     fill_azure_disk(disk);
 }
 
-/// Fills a storage class in.
-///
 /// Source: `SetDefaults_StorageClass`.
 pub(super) fn storage_class(class: &mut StorageClass) {
     class.volume_binding_mode.get_or_insert_with(|| "Immediate".to_owned());
@@ -109,7 +103,7 @@ fn fill_container(container: &mut api::Container, uses_host_network: bool) {
     }
 }
 
-/// Source: `defaultPodRequests`. What a pod as a whole may use it asks for, as far as its containers do not say less.
+/// Source: `defaultPodRequests`. Pod-level limits are the requests, unless the containers request less.
 fn fill_pod_level_requests(pod: &mut api::Pod) {
     let Some(spec) = &pod.spec else { return };
     let Some(limits) = spec.resources.as_ref().and_then(|resources| resources.limits.clone()) else { return };
@@ -129,11 +123,11 @@ fn fill_pod_level_requests(pod: &mut api::Pod) {
     }
 }
 
-/// What the containers ask for of what may be overcommitted.
+/// The containers' requests of resources that allow overcommitment.
 fn set_by_containers(pod: &api::Pod, spec: &api::PodSpec) -> BTreeMap<String, Quantity> {
     let alone = api::PodSpec { overhead: None, ..spec.clone() };
     let reading = Reading { skip_pod_level: true, ..Reading::default() };
-    // Amounts that do not parse are told elsewhere.
+    // Other code reports amounts that do not parse.
     let sums = requests::total(pod, &alone, reading).unwrap_or_default();
     let text = |name: &str, amount: flotilla_framework::quantity::Quantity| match name {
         "cpu" => Some(format!("{}m", amount.milli())),
@@ -167,7 +161,7 @@ fn tolerate_lost_nodes(spec: &mut api::PodSpec) {
     }));
 }
 
-/// Fills a node in, with what the kubelet would have said too.
+/// Sets the defaults of a node, with those of the kubelet.
 ///
 /// Source: `SetDefaults_NodeStatus`.
 pub(super) fn node(node: &mut api::Node) {
@@ -184,21 +178,17 @@ pub(super) fn node(node: &mut api::Node) {
     allocatable.entry("pods".to_owned()).or_insert(pods);
 }
 
-/// Fills a namespace in.
-///
 /// Source: `SetDefaults_Namespace`.
 pub(super) fn namespace(namespace: &mut api::Namespace) {
     let name = namespace.metadata.name.clone().unwrap_or_default();
     namespace.metadata.labels.get_or_insert_default().insert(NAMESPACE_LABEL.to_owned(), name);
 }
 
-/// The labels of a namespace that there must be, because objects are in it, and that is not in the input.
+/// The labels of a namespace that has objects and is missing from the input.
 pub(super) fn namespace_labels(name: &Arc<str>) -> Vec<(Arc<str>, Arc<str>)> {
     vec![(NAMESPACE_LABEL.into(), Arc::clone(name))]
 }
 
-/// Fills a replication controller in.
-///
 /// Source: `SetDefaults_ReplicationController`.
 pub(super) fn replication_controller(controller: &mut api::ReplicationController) {
     let Some(spec) = &mut controller.spec else { return };

@@ -1,7 +1,4 @@
-//! The kinds of Dynamic Resource Allocation.
-//!
-//! Knows: what each is called, how it is completed, and the claims that a controller would make from templates. Must not know:
-//! how devices are allocated, or who asks.
+//! The object kinds of Dynamic Resource Allocation.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -34,26 +31,26 @@ use k8s_openapi::{
 
 /// An object of Dynamic Resource Allocation.
 pub trait Device: Object {
-    /// The name of its kind.
+    /// The name of the kind.
     const NAME: &'static str;
-    /// Whether it is in a namespace.
+    /// Whether the kind is namespaced.
     const IS_NAMESPACED: bool = false;
 
-    /// Its metadata.
+    /// The metadata.
     fn metadata_mut(&mut self) -> &mut ObjectMeta;
 
-    /// Adds what the API server would.
+    /// Sets the API server's defaults.
     fn fill_in(&mut self) {}
 
-    /// What scheduling reads of it.
+    /// The part that scheduling reads.
     fn read(&self) -> Result<Read, IngestError>;
 }
 
-/// What was read.
+/// The result of reading an object.
 pub enum Read {
     /// An object that scheduling reads.
     Object(DeviceObject),
-    /// A template for claims: what they ask for.
+    /// The spec of a ResourceClaimTemplate.
     Template(ClaimSpec),
 }
 
@@ -154,10 +151,9 @@ fn fill_in_ask(mode: &mut Option<String>, count: &mut Option<i64>, tolerations: 
     }
 }
 
-/// Names the claims of a pod that are made from templates, where its status does not name them yet. Gives the templates by the
-/// names of the claims.
+/// Adds missing claim names to the pod's status for claims from templates. Returns the templates by claim name.
 ///
-/// Source: the controller of ResourceClaims, which adds five letters of chance.
+/// Source: the ResourceClaim controller, which appends five random letters.
 pub(super) fn name_claims(pod: &mut api::Pod) -> BTreeMap<Arc<str>, String> {
     let own = pod.metadata.name.clone().unwrap_or_default();
     let mut made = BTreeMap::new();
@@ -176,7 +172,7 @@ pub(super) fn name_claims(pod: &mut api::Pod) -> BTreeMap<Arc<str>, String> {
     made
 }
 
-/// The claims of a pod that a controller would have made from these templates by now. One without a template is not created.
+/// The claims that the ResourceClaim controller would create from these templates; none for a missing template.
 pub(super) fn made_for(
     pod: &mut PodInfo,
     made: &BTreeMap<Arc<str>, String>,

@@ -1,6 +1,4 @@
-//! Objects of the input that are changed before they are looked at.
-//!
-//! Knows: when an object is offered for a change. Must not know: what is changed, or why.
+//! Edits to objects of the input before they are gathered.
 
 use serde_json::{Map, Value};
 
@@ -17,12 +15,11 @@ impl Edit for Nothing {
     }
 }
 
-/// Changes objects on their way into a cluster.
+/// Edits objects before they are gathered.
 pub trait Edit {
-    /// Looks at an object of this kind, and changes it; whether it stays. `is_applied`: it comes from the files that are
-    /// applied to the others.
+    /// Edits an object; returns whether to keep it. `is_applied`: the object is from the files that are applied to the others.
     fn edit(&mut self, kind: &str, object: &mut Map<String, Value>, is_applied: bool) -> bool;
 
-    /// Objects that are added to those of all files.
+    /// Objects to add after all files.
     fn added(&mut self) -> Vec<Value>;
 }

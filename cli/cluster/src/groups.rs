@@ -1,7 +1,4 @@
-//! Pod groups of the input: read, and which pods they keep out of the queue.
-//!
-//! Knows: which pods are in a group, and what the coordinator would say of those that have no turn. Must not know: how a
-//! group is placed.
+//! PodGroups of the input, and which pods they gate.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -17,40 +14,35 @@ use k8s_openapi::api::scheduling::v1beta1 as api;
 
 use super::{Cluster, defaults, objects::Gatherer, place::Place, problem::Problems};
 
-/// The feature gate by which groups count.
+/// The feature gate of pod groups.
 pub const GATE: &str = "GenericWorkload";
 
-/// The kind and its API group.
 pub(super) const KIND: &str = "PodGroup";
 pub(super) const API_GROUP: &str = "scheduling.k8s.io/";
 
 /// Namespace and name.
 type Key = (Arc<str>, Arc<str>);
 
-/// A group whose priority may come from a class.
+/// A group before its priority class is resolved.
 pub(super) struct Draft {
     group: PodGroup,
-    /// The priority is its own.
+    /// The priority is in the spec.
     is_given: bool,
     class: Option<String>,
     place: Place,
 }
 
-/// All groups of a cluster, if they count.
+/// All groups of a cluster; empty if the feature gate is off.
 #[derive(Debug, Default)]
 pub struct Groups {
     counts: bool,
     objects: BTreeMap<Key, Arc<PodGroup>>,
-    /// All pods that name a group.
     members: BTreeMap<Key, Vec<Arc<PodInfo>>>,
-    /// Why a member keeps its group out: that of the first of them by UID.
+    /// The gate of the group: that of its first gated member by UID.
     gated: BTreeMap<Key, (Arc<str>, &'static str, String)>,
 }
 
-// === impl Gatherer ===
-
 impl Gatherer {
-    /// Takes a pod group in.
     pub(super) fn add_group(&mut self, mut group: api::PodGroup, place: Place, problems: &mut Problems) {
         let Some(name) = self.claim(KIND, &group.metadata, true, &place, problems) else { return };
         defaults::identity(&mut group.metadata, true);
@@ -68,7 +60,7 @@ impl Gatherer {
     }
 }
 
-/// Groups with their priorities, as an API server gives them.
+/// Resolves priorities as the API server does.
 pub(super) fn finish(
     drafts: Option<Vec<Draft>>,
     priorities: &BTreeMap<&str, (i32, bool)>,
@@ -97,10 +89,8 @@ pub(super) fn finish(
     Some(groups)
 }
 
-// === impl Groups ===
-
 impl Groups {
-    /// The groups of a cluster, of whose pending pods these profiles are.
+    /// The groups of a cluster; `profiles` gate their pods.
     pub fn new(registry: Registry, cluster: &Cluster, profiles: &[Profile]) -> Self {
         let Some(objects) = &cluster.groups else { return Self::default() };
         let mut groups = Self { counts: true, ..Self::default() };
@@ -122,12 +112,12 @@ impl Groups {
         groups
     }
 
-    /// Whether groups count.
+    /// Whether the feature gate is on.
     pub const fn count(&self) -> bool {
         self.counts
     }
 
-    /// The object of a pod's group.
+    /// The PodGroup of a pod.
     pub fn object_of(&self, pod: &PodInfo) -> Option<&Arc<PodGroup>> {
         self.objects.get(&self.key(pod)?)
     }
@@ -137,13 +127,13 @@ impl Groups {
         self.key(pod).is_some()
     }
 
-    /// All pods of a pod's group.
+    /// All pods of the pod's group.
     pub fn mates(&self, pod: &PodInfo) -> &[Arc<PodInfo>] {
         let mates = self.key(pod).and_then(|key| self.members.get(&key));
         mates.map_or(&[], Vec::as_slice)
     }
 
-    /// Why the group of a pod has no turn, and which plugin says so.
+    /// The plugin that gates the pod's group, and its reason.
     pub fn gate(&self, pod: &PodInfo, profile: &Profile) -> Option<(&'static str, String)> {
         let key = self.key(pod)?;
         let Some(object) = self.objects.get(&key) else { return Some((pod_group::PLUGIN, pod_group::absent(&key.1))) };
@@ -154,7 +144,7 @@ impl Groups {
         Some((pod_group::PLUGIN, message.to_owned()))
     }
 
-    /// Why the pods of a pod's group may not be placed together.
+    /// Why the pods of the pod's group cannot be placed together.
     pub fn error(&self, pod: &PodInfo) -> Option<String> {
         let object = self.object_of(pod)?;
         let (standing, waiting): (Vec<_>, Vec<_>) =

@@ -1,56 +1,40 @@
-//! The kinds of objects that Kubernetes has.
-//!
-//! Knows: which of them a simulation reads, and which just appear in dumps. Must not know: what is in any of them.
+//! The kinds of objects: those that a simulation reads, and those that it ignores.
 
 use flotilla_framework::{devices::objects::DeviceKind, volumes::objects::StorageKind};
 
-/// What a simulation does with a kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// `v1 Node`.
     Node,
-    /// `v1 Pod`.
     Pod,
-    /// `scheduling.k8s.io PriorityClass`.
     PriorityClass,
-    /// `v1 Namespace`.
     Namespace,
-    /// `policy PodDisruptionBudget`.
     PodDisruptionBudget,
-    /// `v1 Service`.
     Service,
-    /// `v1 ReplicationController`.
     ReplicationController,
-    /// `apps ReplicaSet`.
     ReplicaSet,
-    /// `apps StatefulSet`.
     StatefulSet,
-    /// Another object that a controller makes pods of.
+    /// Another workload with a pod template.
     Workload(Workload),
-    /// Claims, volumes, and what is said about them.
+    /// A kind of storage.
     Storage(StorageKind),
-    /// Claims of devices, and what is said about them; `None`: `resource.k8s.io ResourceClaimTemplate`.
+    /// A kind of Dynamic Resource Allocation; `None`: ResourceClaimTemplate.
     Device(Option<DeviceKind>),
-    /// Any kind's list of objects; of that kind, where they do not say so themselves.
+    /// A list, with the kind of elements that do not state theirs.
     List(Option<&'static str>),
-    /// Of Kubernetes, and nothing to a scheduler; by the name of its kind.
+    /// A Kubernetes kind that does not affect scheduling, by name.
     Ignored(&'static str),
 }
 
-/// Kinds that a controller makes pods of, and that select no pods themselves.
+/// Workload kinds without a selector that scheduling reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Workload {
-    /// `batch CronJob`.
     CronJob,
-    /// `apps DaemonSet`.
     DaemonSet,
-    /// `apps Deployment`.
     Deployment,
-    /// `batch Job`.
     Job,
 }
 
-/// Kinds of Kubernetes that a simulation has no use for.
+/// Kubernetes kinds that do not affect scheduling.
 const IGNORED: [&str; 46] = [
     "APIService",
     "Binding",
@@ -100,13 +84,11 @@ const IGNORED: [&str; 46] = [
     "Workload",
 ];
 
-/// The group of most objects of storage.
 const STORAGE: &str = "storage.k8s.io";
 
-/// The group of claims of devices.
 const DEVICES: &str = "resource.k8s.io";
 
-/// The kinds that are read, with their group and the version that is expected of them.
+/// The kinds that are read, with API group and expected version.
 const READ: [(&str, Kind, &str, &str); 25] = [
     ("CSIDriver", Kind::Storage(StorageKind::CsiDriver), STORAGE, "storage.k8s.io/v1"),
     ("CSINode", Kind::Storage(StorageKind::CsiNode), STORAGE, "storage.k8s.io/v1"),
@@ -135,7 +117,7 @@ const READ: [(&str, Kind, &str, &str); 25] = [
     ("VolumeAttachment", Kind::Storage(StorageKind::VolumeAttachment), STORAGE, "storage.k8s.io/v1"),
 ];
 
-/// What a kind of a group is, or what is wrong with it.
+/// Looks up a kind, or returns the error.
 pub(super) fn find(api_version: Option<&str>, kind: &str) -> Result<Kind, String> {
     let group = api_version.map(|version| version.split_once('/').map_or("", |(group, _)| group));
     let is_ours = group.is_none_or(|group| !group.contains('.') || group.ends_with(".k8s.io"));

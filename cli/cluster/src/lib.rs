@@ -1,7 +1,7 @@
-//! Clusters that are only written down: Kubernetes objects out of YAML and JSON, gathered into what the framework reads.
+//! Clusters from files: gathers Kubernetes objects from YAML and JSON into the framework's types.
 //!
-//! Knows: documents, kinds, defaults, how objects refer to each other, and where a mistake stands. Must not know: files, what is
-//! said to a person beside what is wrong, or what is done with a cluster. It does no I/O, so that it builds for wasm32.
+//! Contains: documents, kinds, defaults, references between objects, and the positions of errors. Does not depend on: files, printing, or
+//! scheduling. It does no I/O, so that it builds for wasm32.
 
 use flotilla_framework::{extension::pod_fields, profile::Profile, registry::Registry};
 
@@ -42,7 +42,7 @@ pub use texts::{Tell, Texts};
 pub use workloads::Summary;
 
 impl Cluster {
-    /// The cluster with what the plugins of these profiles read of its pods.
+    /// Keeps the pod fields that the plugins of these profiles read.
     #[must_use]
     pub fn showing(mut self, registry: Registry, profiles: &[Profile]) -> Self {
         let fields = pod_fields(registry, profiles);
@@ -51,7 +51,7 @@ impl Cluster {
     }
 }
 
-/// Whether anything is read of objects of a kind.
+/// Whether scheduling reads this kind.
 #[must_use]
 pub fn is_read(api_version: &str, kind: &str) -> bool {
     !matches!(kinds::find(Some(api_version), kind), Err(_) | Ok(kinds::Kind::Ignored(_)))

@@ -1,7 +1,4 @@
-//! Files turned into objects.
-//!
-//! Knows: how objects are packed into documents and lists, and which kinds are of use. Must not know: what makes an
-//! object of such a kind usable.
+//! Reads documents and lists into objects.
 
 use std::collections::BTreeMap;
 
@@ -24,31 +21,29 @@ use super::{
     storage::Stored,
 };
 
-/// Reads files, and gathers what is in them.
+/// Reads texts and gathers their objects.
 pub struct Loader<'a> {
     sources: &'a mut Sources,
     gatherer: &'a mut Gatherer,
     problems: &'a mut Problems,
-    /// Told of each object that is looked at.
+    /// Called for each object.
     seen: &'a dyn Fn(),
-    /// How many objects of which kinds were of no use.
+    /// Ignored objects by kind.
     ignored: BTreeMap<&'static str, usize>,
     edit: Option<&'a mut (dyn Edit + 'static)>,
-    /// What is read now is applied to what was read before.
+    /// Objects read now are applied to those read before.
     is_applied: bool,
 }
 
-/// An object that is still to be looked at.
 struct Object {
     value: Value,
     place: Place,
-    /// The kind that its list says it is of.
+    /// The element kind of its list.
     kind: Option<&'static str>,
 }
 
 impl<'a> Loader<'a> {
-    /// Keeps the texts in `sources`, hands objects to `gatherer`, tells `problems` what is wrong and calls `seen` for each
-    /// object.
+    /// Keeps the texts in `sources`, adds objects to `gatherer`, reports errors to `problems` and calls `seen` for each object.
     pub fn new(
         sources: &'a mut Sources,
         gatherer: &'a mut Gatherer,
@@ -58,12 +53,12 @@ impl<'a> Loader<'a> {
         Self { sources, gatherer, problems, seen, ignored: BTreeMap::new(), edit: None, is_applied: false }
     }
 
-    /// The same, which has each object changed before it is looked at.
+    /// Edits each object before it is gathered.
     pub fn with_edit(self, edit: Option<&'a mut (dyn Edit + 'static)>) -> Self {
         Self { edit, ..self }
     }
 
-    /// Looks at documents that were read before. Those from `applied` on are applied to the others.
+    /// Gathers documents again. Those from `applied` on are applied to the others.
     pub fn again(&mut self, documents: std::ops::Range<usize>, applied: usize) {
         for document in documents {
             self.is_applied = document >= applied;
@@ -76,18 +71,18 @@ impl<'a> Loader<'a> {
         }
     }
 
-    /// Something is wrong with a text that is not there, in a sentence that names it.
+    /// Reports an error that is in no text; the sentence names the place.
     pub fn complain(&mut self, sentence: String) {
         self.problems.error_said(sentence);
     }
 
-    /// Takes in one object of a kind, from a list that no file holds.
+    /// Adds one object of a list that is in no file.
     pub fn element(&mut self, value: Value, kind: &'static str) {
         (self.seen)();
         self.object(Object { value, place: Place::nowhere(), kind: Some(kind) });
     }
 
-    /// What was of no use, in one line; `None` if all was.
+    /// One line with the ignored objects; `None` if there are none.
     pub fn summary(&self) -> Option<String> {
         let count: usize = self.ignored.values().sum();
         let kinds: Vec<String> = self.ignored.iter().map(|(kind, count)| format!("{count} {kind}")).collect();
@@ -95,7 +90,7 @@ impl<'a> Loader<'a> {
         (count > 0).then(|| format!("ignored {count} {objects}: {}", kinds.join(", ")))
     }
 
-    /// Reads a text; messages call it by its name.
+    /// Reads a text; `name` is its name in messages.
     pub fn text(&mut self, name: String, text: String) {
         let problems_before = self.problems.error_count();
         let mut is_empty = true;
@@ -108,7 +103,7 @@ impl<'a> Loader<'a> {
         }
     }
 
-    /// Whether the document holds something.
+    /// Whether the document is not empty.
     fn read_document(&mut self, document: usize) -> bool {
         match self.sources.decode(document) {
             Ok(Value::Null) => return false,
@@ -130,7 +125,7 @@ impl<'a> Loader<'a> {
         }
     }
 
-    /// Takes one object in; the elements of a list are given back.
+    /// Gathers one object; returns the elements if it is a list.
     fn object(&mut self, object: Object) -> Vec<Object> {
         let Object { mut value, place, kind: of_list } = object;
         let Value::Object(fields) = &mut value else {
@@ -199,7 +194,7 @@ impl<'a> Loader<'a> {
         Vec::new()
     }
 
-    /// The kind of an object, which a list may tell for its elements.
+    /// The kind of an object, or that of its list.
     fn kind(&mut self, fields: &Map<String, Value>, place: &Place, of_list: Option<&'static str>) -> Option<Kind> {
         let name = match fields.get("kind") {
             Some(Value::String(kind)) => kind.as_str(),
@@ -220,7 +215,7 @@ impl<'a> Loader<'a> {
         }
     }
 
-    /// Whether a PodGroup is read: one of this API, where groups count.
+    /// Whether to read a PodGroup: its API is the supported one and the feature gate is on.
     fn reads_group(&self, fields: &Map<String, Value>) -> bool {
         let version = fields.get("apiVersion").and_then(Value::as_str);
         self.gatherer.groups.is_some() && version.is_none_or(|version| version.starts_with(groups::API_GROUP))
@@ -232,7 +227,6 @@ impl<'a> Loader<'a> {
         }
     }
 
-    /// What selects pods and makes them.
     fn controller<T: Selecting + Clone>(&mut self, value: Value, place: Place, of: fn(T) -> Workload) {
         let Some(object) = decode::<T>(value, &place, self.problems) else { return };
         if self.gatherer.add_selecting(object.clone(), &place, self.problems) {

@@ -1,9 +1,6 @@
-//! Which line and column the nodes of a document stand at.
+//! Finds line and column of YAML nodes.
 //!
-//! Knows: YAML events and their marks. Must not know: which fields there are or what positions are for.
-//!
-//! Nothing is kept for nodes that are not asked about: positions are wanted only when something is wrong, and a dump of
-//! a cluster has millions of nodes.
+//! Positions are computed on demand: only error messages need them, and a dump of a cluster has millions of nodes.
 
 use std::collections::HashMap;
 
@@ -21,10 +18,10 @@ pub struct Mark {
 }
 
 impl Mark {
-    /// The very beginning of a text.
+    /// The start of a text.
     pub const START: Self = Self { line: 1, column: 1 };
 
-    /// This position, told from the beginning of the text, where it was told from `start`.
+    /// Converts a position relative to `start` into one relative to the text.
     pub(super) fn after(self, start: Self) -> Self {
         let column = if self.line == 1 { self.column + start.column - 1 } else { self.column };
         Self { line: self.line + start.line - 1, column }
@@ -35,10 +32,10 @@ impl Mark {
     }
 }
 
-/// Where the nodes of the first document of `text` stand; the key or the value of each. A node that is not written down
-/// stands where its nearest ancestor does.
+/// The positions of nodes in the first document of `text`, at the key or the value of each. A missing node has the position of its nearest
+/// ancestor.
 ///
-/// What stands under a key and is a mapping or a list is shown by its key: its first character says little.
+/// A mapping or list under a key is located at its key, which is more readable than its first character.
 #[must_use]
 pub fn locate(text: &str, wanted: &[(&Path, bool)]) -> Vec<Mark> {
     let mut tracker = Tracker::new(wanted);
@@ -51,7 +48,7 @@ pub fn locate(text: &str, wanted: &[(&Path, bool)]) -> Vec<Mark> {
     wanted.iter().map(|(path, is_key)| tracker.mark(path, *is_key)).collect()
 }
 
-/// What is known of a node on the way to a wanted one.
+/// A node on the path to a wanted one.
 #[derive(Default)]
 struct Wanted {
     children: HashMap<Step, usize>,
@@ -60,9 +57,9 @@ struct Wanted {
     is_scalar: bool,
 }
 
-/// A mapping or a list whose end is still to come.
+/// A mapping or list that is still open.
 struct Frame {
-    /// The wanted node that it is, if it is one.
+    /// The index of the wanted node, if it is one.
     wanted: Option<usize>,
     kind: Kind,
 }
@@ -73,7 +70,7 @@ enum Kind {
 }
 
 struct Tracker {
-    /// The tree of all wanted paths; the first one is the root.
+    /// The tree of all wanted paths; the first entry is the root.
     tree: Vec<Wanted>,
     frames: Vec<Frame>,
 }
@@ -95,7 +92,7 @@ impl Tracker {
         Self { tree, frames: Vec::new() }
     }
 
-    /// Whether there is anything to come that could be wanted.
+    /// Returns whether later events can matter.
     fn take(&mut self, event: &Event<'_>, mark: Mark) -> bool {
         match event {
             Event::Scalar(text, ..) => {
@@ -110,7 +107,7 @@ impl Tracker {
             }
             Event::MappingStart(..) | Event::SequenceStart(..) => {
                 if matches!(self.frames.last(), Some(Frame { kind: Kind::Mapping { key: None }, .. })) {
-                    // A mapping or a list as a key: nothing that is decoded has any.
+                    // A mapping or list as a key. No decoded type has any.
                     return false;
                 }
                 let wanted = self.value(mark, false);
@@ -127,7 +124,7 @@ impl Tracker {
         true
     }
 
-    /// Notes where a value stands; which wanted node it is.
+    /// Records the position of a value; returns its wanted node.
     fn value(&mut self, mark: Mark, is_scalar: bool) -> Option<usize> {
         let (node, key) = match self.frames.last_mut() {
             None => (Some(0), None),

@@ -1,9 +1,6 @@
-//! A pod as it may be written down again: what a scheduler reads of it and nothing else, so that it can be changed and asked about.
+//! The manifest of a pod with only the fields that a scheduler reads, so that the page can edit and evaluate it.
 //!
-//! Environments, commands, annotations, volumes from Secrets and whatever else is not listed here are left out: who reads a report
-//! has no business with them.
-//!
-//! Must not know: what is made of a pod.
+//! Everything else is left out, such as environments, commands, annotations and volumes from Secrets: a report must not disclose them.
 
 use std::sync::Arc;
 
@@ -29,7 +26,7 @@ const SPEC: [&str; 15] = [
 ];
 const CONTAINER: [&str; 4] = ["image", "name", "resources", "restartPolicy"];
 const PORT: [&str; 4] = ["containerPort", "hostIP", "hostPort", "protocol"];
-/// The volumes that plugins read, and of each what says which disk it is.
+/// The volume types that plugins read, with the fields that identify the disk.
 const VOLUMES: [(&str, &[&str]); 13] = [
     ("awsElasticBlockStore", &["volumeID", "partition", "readOnly"]),
     ("azureDisk", &["diskName", "diskURI", "kind", "readOnly"]),
@@ -46,10 +43,10 @@ const VOLUMES: [(&str, &[&str]); 13] = [
     ("vsphereVolume", &["volumePath"]),
 ];
 
-/// The pod in short, as JSON.
+/// The reduced pod, as JSON.
 ///
 /// # Errors
-/// What is no pod.
+/// The value is not a pod.
 pub fn pod(pod: Value) -> Result<Arc<RawValue>, String> {
     let Value::Object(mut fields) = pod else { return Err("a pod is an object".to_owned()) };
     let (mut metadata, mut spec) = (object(fields.remove("metadata")), object(fields.remove("spec")));
@@ -74,13 +71,13 @@ pub fn pod(pod: Value) -> Result<Arc<RawValue>, String> {
     serde_json::value::to_raw_value(&written).map(Arc::from).map_err(|error| error.to_string())
 }
 
-/// Whether it is what the reader gives to an object without one.
+/// Whether the UID is the default from `defaults::identity`.
 fn is_made_up(uid: &Value, metadata: &Map<String, Value>) -> bool {
     let text = |key: &str| metadata.get(key).and_then(Value::as_str).unwrap_or_default();
     uid.as_str() == Some(format!("{}/{}", text("namespace"), text("name")).as_str())
 }
 
-/// Whether the admission plugin DefaultTolerationSeconds gives it to every pod.
+/// Whether the toleration is one that the admission plugin DefaultTolerationSeconds adds.
 fn is_default(toleration: &Value) -> bool {
     let is_lost = |key: &str| matches!(key, "node.kubernetes.io/not-ready" | "node.kubernetes.io/unreachable");
     toleration["key"].as_str().is_some_and(is_lost) && toleration["tolerationSeconds"] == json!(300)
@@ -89,7 +86,7 @@ fn is_default(toleration: &Value) -> bool {
 fn container(mut container: Map<String, Value>) -> Option<Value> {
     let ports = elements(container.remove("ports"), |port| Some(only(port, &PORT).into()));
     let rules = container.remove("restartPolicyRules");
-    // Of mounts only their options say something.
+    // Only the mount options matter.
     let mounts = elements(container.remove("volumeMounts"), |mount| {
         let has_options = mount.contains_key("bindMountOptions");
         has_options.then(|| only(mount, &["bindMountOptions", "mountPath", "name"]).into())
@@ -102,7 +99,6 @@ fn container(mut container: Map<String, Value>) -> Option<Value> {
     Some(container.into())
 }
 
-/// A volume that a plugin reads.
 fn volume(mut volume: Map<String, Value>) -> Option<Value> {
     let (kind, keys) = VOLUMES.into_iter().find(|(kind, _)| volume.contains_key(*kind))?;
     let mut source = only(object(volume.remove(kind)), keys);

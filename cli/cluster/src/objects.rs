@@ -1,7 +1,4 @@
-//! The objects of the input, gathered into the cluster that is simulated.
-//!
-//! Knows: what makes an object unusable, and how objects refer to each other. Must not know: text, or how anything is
-//! scheduled.
+//! Gathers the objects of the input into a cluster.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet, hash_map::Entry},
@@ -51,43 +48,42 @@ const BUILT_IN: [(&str, i32); 2] =
 /// Labels, sorted by key.
 pub type Labels = Vec<(Arc<str>, Arc<str>)>;
 
-/// A cluster that is only written down.
+/// A cluster from files.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Cluster {
-    /// All nodes, by name: as an API server lists them, so that the first node to tell the size of an image is the same.
+    /// All nodes by name, in the order of an API server's list: the first node that lists an image determines its size.
     pub nodes: Vec<Arc<NodeInfo>>,
-    /// Pods that stand on one of the nodes.
+    /// Pods that are bound to one of the nodes.
     pub bound: Vec<Arc<PodInfo>>,
-    /// Pods that are to be placed, in the order of the input.
+    /// Pending pods, in input order.
     pub pending: Vec<Arc<PodInfo>>,
-    /// The labels of all namespaces that an object is in or that are objects themselves, sorted by key.
+    /// The labels of all namespaces that have objects or are objects, sorted by key.
     pub namespaces: BTreeMap<Arc<str>, Labels>,
-    /// Services and controllers with what they select, in the order of the input.
+    /// Services and controllers with their selectors, in input order.
     pub selectors: Vec<(event::Selecting, LabelSelector)>,
-    /// Claims, volumes and what is said about them, in the order of the input.
+    /// Storage objects, in input order.
     pub storage: Vec<StorageObject>,
-    /// Claims of devices, devices, and what is said about them, in the order of the input; claims that were made from templates
-    /// after all others.
+    /// Objects of Dynamic Resource Allocation, in input order; claims from templates are last.
     pub devices: Vec<DeviceObject>,
     /// Disruption budgets, by namespace and name.
     pub budgets: Vec<Budget>,
-    /// Pod groups, where they count.
+    /// Pod groups; `None` if the feature gate is off.
     pub groups: Option<Vec<PodGroup>>,
-    /// The nodes and pods as they are told to others; nothing where they are not printed.
+    /// The JSON of nodes and pods for extenders; empty if not needed.
     #[serde(skip)]
     pub texts: Texts,
-    /// What was made of workloads of the input.
+    /// The pods created for workloads of the input.
     #[serde(skip)]
     pub made: workloads::Summary,
-    /// The UIDs of the pods that a controller would make anew.
+    /// The UIDs of pods that a controller would recreate.
     #[serde(skip)]
     pub controlled: BTreeSet<Arc<str>>,
-    /// What other objects may refer to and no plugin reads.
+    /// Objects that others refer to and no plugin reads.
     pub references: References,
 }
 
 impl Cluster {
-    /// Takes the pod of a key from its node, as if it had none.
+    /// Unbinds the pod of a key.
     pub fn unbind(&mut self, key: &str) {
         let bound = std::mem::take(&mut self.bound).into_iter();
         let (asked, others) = bound.partition(|pod| pod.key() == key);
@@ -96,18 +92,17 @@ impl Cluster {
     }
 }
 
-/// A pod whose place in the cluster is not known before all objects are.
+/// A pod before references to other objects are resolved.
 struct Draft {
     info: PodInfo,
     priority: Priority,
-    /// It says itself whether it preempts.
+    /// The spec has a preemption policy.
     has_policy: bool,
-    /// The templates of its claims that a controller has yet to make, by the names of the claims.
+    /// The templates of claims that do not exist yet, by claim name.
     made: BTreeMap<Arc<str>, String>,
     place: Place,
 }
 
-/// Where a pod's priority comes from.
 enum Priority {
     Given,
     OfClass(String),
@@ -134,25 +129,25 @@ pub struct Gatherer {
     pub(super) groups: Option<Vec<groups::Draft>>,
     pub(super) workloads: workloads::Workloads,
     texts: Option<Texts>,
-    /// The nodes of a cluster that is known already.
+    /// The nodes of the existing cluster.
     others: Vec<Arc<NodeInfo>>,
-    /// The priority of pods without a class, unless an object says otherwise.
+    /// The priority and policy of pods without a class.
     usual: (i32, bool),
 }
 
 impl Gatherer {
-    /// One that keeps the text of nodes and pods.
+    /// A gatherer that keeps the JSON of nodes and pods.
     #[must_use]
     pub fn with_texts(texts: Texts) -> Self {
         Self { texts: Some(texts), ..Self::default() }
     }
 
-    /// The same, which takes pod groups in.
+    /// Reads pod groups too.
     pub fn with_groups(self) -> Self {
         Self { groups: Some(Vec::new()), ..self }
     }
 
-    /// One that knows what objects may refer to.
+    /// Knows the objects of `cluster` that others may refer to.
     pub(super) fn knowing(cluster: &Cluster) -> Self {
         let References { priorities, default, templates, .. } = cluster.references.clone();
         let (namespaces, others) = (cluster.namespaces.clone(), cluster.nodes.clone());
@@ -213,9 +208,8 @@ impl Gatherer {
         self.workloads.see(&pod);
         defaults::pod(&mut pod);
         if let Some(first) = self.claim_uid(&pod.metadata, &place) {
-            let text = format!(
-                "{title} has the metadata.uid of another pod; expected one of its own, or none; the other is at"
-            );
+            let text =
+                format!("{title} has the metadata.uid of another pod; expected a unique one, or none; the other is at");
             problems.error_with(place.keys(&["metadata", "uid"]), text, first);
             return;
         }
@@ -234,7 +228,6 @@ impl Gatherer {
         }
     }
 
-    /// Takes a priority class in.
     pub(super) fn add_priority_class(&mut self, class: &PriorityClass, place: Place, problems: &mut Problems) {
         let Some(name) = self.claim("PriorityClass", &class.metadata, false, &place, problems) else { return };
         let value = (class.value.unwrap_or(0), class.preemption_policy.as_deref() == Some("Never"));
@@ -250,7 +243,6 @@ impl Gatherer {
         self.priorities.insert(name, value);
     }
 
-    /// Takes a namespace in.
     pub(super) fn add_namespace(&mut self, mut namespace: api::Namespace, place: &Place, problems: &mut Problems) {
         let Some(name) = self.claim("Namespace", &namespace.metadata, false, place, problems) else { return };
         defaults::namespace(&mut namespace);
@@ -258,7 +250,6 @@ impl Gatherer {
         self.namespaces.insert(name.into(), labels);
     }
 
-    /// Takes a disruption budget in.
     pub(super) fn add_budget(&mut self, mut budget: PodDisruptionBudget, place: &Place, problems: &mut Problems) {
         let Some(name) = self.claim("PodDisruptionBudget", &budget.metadata, true, place, problems) else { return };
         defaults::identity(&mut budget.metadata, true);
@@ -276,11 +267,11 @@ impl Gatherer {
         }
     }
 
-    /// Takes a service or a controller in; whether it has a name of its own.
+    /// Adds a service or a controller; returns whether its name is new.
     pub fn add_selecting<T: Selecting>(&mut self, mut object: T, place: &Place, problems: &mut Problems) -> bool {
         let Some(name) = self.claim(T::NAME, object.metadata(), true, place, problems) else { return false };
         object.fill_in();
-        // What is claimed is the namespace and the name, of which neither can be empty.
+        // The claimed key is namespace and name, neither of them empty.
         let (namespace, name) = name.split_once('/').unwrap_or_default();
         let known = event::Selecting { kind: T::KIND, namespace: namespace.into(), name: name.into() };
         if let Some(excess) = object.excess() {
@@ -294,7 +285,6 @@ impl Gatherer {
         true
     }
 
-    /// Takes an object of storage in, with its defaults.
     pub(super) fn add_storage<T: Stored>(&mut self, mut object: T, place: &Place, problems: &mut Problems) {
         let metadata = object.metadata_mut();
         let Some(name) = self.claim(T::NAME, metadata, T::IS_NAMESPACED, place, problems) else { return };
@@ -331,7 +321,7 @@ impl Gatherer {
         }
     }
 
-    /// The cluster, of which `schedulers` are simulated.
+    /// Resolves references. Pods of other schedulers than `schedulers` stay out of the pending pods.
     pub fn finish(mut self, schedulers: &[&str], problems: &mut Problems) -> Cluster {
         self.nodes.sort_by(|left, right| left.name.cmp(&right.name));
         let made = self.make_pods(problems);
@@ -378,7 +368,7 @@ impl Gatherer {
                     let text = other_scheduler(&info, schedulers);
                     problems.warning(place.keys(&["spec", "schedulerName"]), text);
                 }
-                // What another scheduler thought of the pod is not what this one does.
+                // The condition is from another scheduler.
                 None => pending.push(Arc::new(PodInfo { condition: None, ..info })),
             }
         }
@@ -406,7 +396,7 @@ impl Gatherer {
         }
     }
 
-    /// Which object has the UID already, if any.
+    /// The object that already has the UID.
     fn claim_uid(&mut self, metadata: &ObjectMeta, place: &Place) -> Option<Place> {
         match self.uids.entry(metadata.uid.clone().unwrap_or_default()) {
             Entry::Occupied(entry) => Some(entry.get().clone()),
@@ -417,7 +407,7 @@ impl Gatherer {
         }
     }
 
-    /// The pod with a class that it shares with all pods of an equal one: dumps have many of few classes.
+    /// Pods with equal classes share one: a dump has many pods of few classes.
     fn share_class(&mut self, info: PodInfo) -> PodInfo {
         let class = match self.classes.get(&info.class) {
             Some(known) => Arc::clone(known),
@@ -430,7 +420,6 @@ impl Gatherer {
     }
 }
 
-/// The labels of all namespaces that are in use, also of those that are no objects.
 fn with_defaults<'a>(
     mut namespaces: BTreeMap<Arc<str>, Labels>,
     in_use: impl Iterator<Item = &'a Arc<str>>,

@@ -1,40 +1,34 @@
-//! Where in the input something stands: which document, and which node of it.
+//! The position of a node in the input: document and path.
 
 pub(crate) use flotilla_objects::path::{Path, Step};
 
-/// A node of the input, as messages refer to it.
+/// A node of the input, for messages.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
-    /// The number of the document, counted over all files; `None` for what was made up.
+    /// The index of the document over all files; `None` for generated objects.
     pub(super) document: Option<usize>,
-    /// The node in the document.
     pub(super) path: Path,
-    /// Whether the node's key is meant rather than its value.
     pub(super) is_key: bool,
 }
 
 impl Place {
-    /// The root of a document.
     pub(super) fn document(number: usize) -> Self {
         Self { document: Some(number), path: Path::default(), is_key: false }
     }
 
-    /// Something that no file holds.
+    /// The place of an object that is in no file.
     pub fn nowhere() -> Self {
         Self { document: None, path: Path::default(), is_key: false }
     }
 
-    /// The node at `path` under this one.
     pub(super) fn at(&self, path: &Path) -> Self {
         Self { path: self.path.concat(path), ..*self }
     }
 
-    /// The node under each key in turn.
     pub(super) fn keys(&self, keys: &[&str]) -> Self {
         Self { path: self.path.keys(keys), ..*self }
     }
 
-    /// The key of this node.
     pub(super) fn on_key(self) -> Self {
         Self { is_key: true, ..self }
     }

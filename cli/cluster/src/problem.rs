@@ -1,6 +1,4 @@
-//! What is wrong with the input, as a person is told: `file:line:column: sentence`.
-//!
-//! Knows: how problems are collected, put in order and worded. Must not know: which rules there are.
+//! Errors and warnings about the input, as `file:line:column: sentence`.
 
 use std::collections::BTreeMap;
 
@@ -10,14 +8,13 @@ use super::{
     source::{Position, Sources},
 };
 
-/// How many errors are told; more than that are usually one mistake many times.
+/// The limit of printed errors; more are usually one mistake repeated.
 const MOST_ERRORS: usize = 50;
-/// How many warnings are told.
 const MOST_WARNINGS: usize = 20;
-/// How many of each are remembered at all.
+/// The limit of stored errors, and of stored warnings.
 const MOST_KEPT: usize = 1_000;
 
-/// Everything that is wrong with the input.
+/// The errors and warnings about the input.
 #[derive(Debug, Default)]
 pub struct Problems {
     errors: Pile,
@@ -34,7 +31,7 @@ struct Pile {
 struct Problem {
     at: At,
     text: String,
-    /// Another place that the sentence ends with.
+    /// A second place, printed at the end of the sentence.
     other: Option<Place>,
 }
 
@@ -45,7 +42,7 @@ enum At {
         document: usize,
         mark: Mark,
     },
-    /// The sentence names the place itself.
+    /// The text names the place.
     Said,
 }
 
@@ -59,43 +56,39 @@ impl Pile {
 }
 
 impl Problems {
-    /// An error at a node.
     pub(super) fn error(&mut self, place: Place, text: impl Into<String>) {
         self.errors.add(At::Node(place), text.into(), None);
     }
 
-    /// An error at a node that has to do with another one; where that is ends the sentence.
     pub(super) fn error_with(&mut self, place: Place, text: impl Into<String>, other: Place) {
         self.errors.add(At::Node(place), text.into(), Some(other));
     }
 
-    /// An error in a document that could not be read.
     pub(super) fn error_at(&mut self, document: usize, mark: Mark, text: impl Into<String>) {
         self.errors.add(At::Mark { document, mark }, text.into(), None);
     }
 
-    /// An error whose text says where it is.
+    /// An error; the text names the place.
     pub fn error_said(&mut self, text: impl Into<String>) {
         self.errors.add(At::Said, text.into(), None);
     }
 
-    /// Something at a node that is accepted but should be known.
     pub(super) fn warning(&mut self, place: Place, text: impl Into<String>) {
         self.warnings.add(At::Node(place), text.into(), None);
     }
 
-    /// How many errors there are; the input can be worked with when there is none.
+    /// The number of errors; the input is usable if it is 0.
     pub fn error_count(&self) -> usize {
         self.errors.count
     }
 
-    /// All errors, a line each, of objects that no file holds.
+    /// All errors, one line each, of objects that are in no file.
     #[must_use]
     pub fn render_errors(&self) -> Vec<String> {
         render_pile(&self.errors, &Sources::default(), "", MOST_ERRORS)
     }
 
-    /// All lines for the standard error: the warnings, then the errors, each in the order of the input.
+    /// All warnings, then all errors, each in input order, for standard error.
     pub fn render(&self, sources: &Sources) -> Vec<String> {
         let mut lines = render_pile(&self.warnings, sources, "warning: ", MOST_WARNINGS);
         if self.warnings.count > MOST_WARNINGS {
@@ -136,10 +129,10 @@ fn render_pile(pile: &Pile, sources: &Sources, prefix: &str, most: usize) -> Vec
     placed.into_iter().take(most).map(line).collect()
 }
 
-/// The positions of nodes, by document, path and side.
+/// Positions of nodes, by document, path and side.
 type Positions<'a> = BTreeMap<usize, Vec<((&'a Path, bool), Position)>>;
 
-/// Looks all places up, going over each document once.
+/// Resolves all places with one pass over each document.
 fn positions<'a>(sources: &Sources, places: impl Iterator<Item = &'a Place>) -> Positions<'a> {
     let mut wanted: BTreeMap<usize, Vec<(&Path, bool)>> = BTreeMap::new();
     for place in places {

@@ -1,7 +1,4 @@
-//! The kinds whose objects select pods.
-//!
-//! Knows: what each is called, how it is completed, and where its selector stands. Must not know: what a selector means,
-//! what is selected, or who asks.
+//! The kinds that select pods.
 
 use flotilla_framework::{
     class::OwnerKind,
@@ -23,21 +20,21 @@ use super::defaults;
 
 /// An object that selects pods.
 pub trait Selecting: Object {
-    /// The name of its kind.
+    /// The name of the kind.
     const NAME: &'static str;
-    /// Its kind.
+    /// The kind.
     const KIND: SelectingKind;
 
-    /// Its metadata.
+    /// The metadata.
     fn metadata(&self) -> &ObjectMeta;
 
-    /// Adds what the API server would.
+    /// Sets the API server's defaults.
     fn fill_in(&mut self) {}
 
-    /// What it selects.
+    /// The pod selector.
     fn selector(&self) -> LabelSelector;
 
-    /// What is too large about its selector.
+    /// Why the selector exceeds its limits.
     fn excess(&self) -> Option<String>;
 }
 

@@ -1,7 +1,4 @@
-//! The input as text: files, and the documents in them.
-//!
-//! Knows: how YAML and JSON are cut into documents and read. Must not know: which kinds of
-//! objects there are.
+//! The input as text: files, split into YAML and JSON documents.
 
 use std::{fmt, ops::Range};
 
@@ -15,21 +12,18 @@ use super::{
     tree,
 };
 
-/// How deep mappings and lists may nest; the decoders give up at this depth too.
+/// The nesting limit of mappings and lists, equal to the decoders' limit.
 const MAX_DEPTH: usize = 128;
-/// How many brackets may be open at once, quoted ones counted, before the depth is looked at in earnest.
+/// Open brackets, quoted ones included, above which the exact depth is checked.
 const SUSPICIOUS_DEPTH: usize = 512;
 
-/// Why a text is not what it should be, and where.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Fault {
-    /// Where in the file.
     pub(super) mark: Mark,
-    /// What is wrong, and what was expected.
     pub(super) text: String,
 }
 
-/// All texts that were read, kept for as long as messages may name a position in them.
+/// All input texts, kept because messages may refer to positions in them.
 #[derive(Debug, Default)]
 pub struct Sources {
     files: Vec<File>,
@@ -53,7 +47,7 @@ struct Document {
 /// `file:line:column`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Position {
-    /// Files count in the order in which they were given.
+    /// The index of the file, in command-line order.
     file: usize,
     mark: Mark,
     name: String,
@@ -66,7 +60,7 @@ impl fmt::Display for Position {
 }
 
 impl Sources {
-    /// Takes a text in; the numbers of its documents.
+    /// Adds a text; returns the indexes of its documents.
     pub(crate) fn add(&mut self, name: String, text: String) -> Range<usize> {
         let text = text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text);
         let first = self.documents.len();
@@ -84,12 +78,12 @@ impl Sources {
         first..self.documents.len()
     }
 
-    /// How many documents there are.
+    /// The number of documents.
     pub fn count(&self) -> usize {
         self.documents.len()
     }
 
-    /// The value of a document; null for one that holds nothing.
+    /// The value of a document; null if it is empty.
     pub(super) fn decode(&self, document: usize) -> Result<Value, Fault> {
         let Some((document, text)) = self.get(document) else { return Ok(Value::Null) };
         if document.is_json {
@@ -104,14 +98,13 @@ impl Sources {
         })
     }
 
-    /// Where nodes of a document stand; the key or the value of each.
+    /// The positions of nodes of a document, at the key or the value of each.
     pub(super) fn positions(&self, document: usize, wanted: &[(&Path, bool)]) -> Vec<Position> {
         let Some((document, text)) = self.get(document) else { return Vec::new() };
         let marks = locate::locate(text, wanted).into_iter().map(|mark| mark.after(document.start));
         marks.map(|mark| self.position_in(document.file, mark)).collect()
     }
 
-    /// A mark in the file of a document.
     pub(super) fn position(&self, document: usize, mark: Mark) -> Option<Position> {
         Some(self.position_in(self.documents.get(document)?.file, mark))
     }
@@ -133,7 +126,6 @@ impl Fault {
     }
 }
 
-/// The position of a byte.
 fn mark_of(text: &str, byte: usize) -> Mark {
     let before = text.get(..byte).unwrap_or(text);
     let line = before.bytes().filter(|&byte| byte == b'\n').count() + 1;
@@ -141,7 +133,7 @@ fn mark_of(text: &str, byte: usize) -> Mark {
     Mark { line, column }
 }
 
-/// One JSON object after the other, if that is what the text is.
+/// The JSON objects of a text; `None` if it is not a sequence of them.
 fn json_documents(text: &str) -> Option<Vec<Range<usize>>> {
     if !text.trim_start().starts_with('{') {
         return None;
@@ -157,7 +149,7 @@ fn json_documents(text: &str) -> Option<Vec<Range<usize>>> {
     Some(ranges)
 }
 
-/// What stands between lines that begin with `---`.
+/// The parts between lines that start with `---`.
 fn yaml_documents(text: &str) -> Vec<Range<usize>> {
     let (mut ranges, mut from, mut line_start) = (Vec::new(), 0, 0);
     for line in text.split_inclusive('\n') {
@@ -184,7 +176,7 @@ fn from_json(text: &str) -> Result<Value, Fault> {
 fn from_yaml(text: &str) -> Result<Value, Fault> {
     let value = tree::read(serde_yaml::Deserializer::from_str(text), text.len());
     value.map_err(|error| {
-        // The decoder does not say where such a character is.
+        // The decoder reports no position for such a character.
         let is_forbidden = |c: char| (c.is_control() && !matches!(c, '\t' | '\n' | '\r' | '\u{85}')) || c == '\u{fffe}';
         if let Some((byte, character)) = text.char_indices().find(|(_, c)| is_forbidden(*c)) {
             let what = format!("the character U+{:04X} is not allowed", u32::from(character));
@@ -195,14 +187,14 @@ fn from_yaml(text: &str) -> Result<Value, Fault> {
     })
 }
 
-/// The decoder's words without the positions in them, which are not those of the file.
+/// The decoder's message without its positions, which are relative to the document.
 fn not_readable(language: &str, words: &str) -> String {
     let end = words.find(" at line ").unwrap_or(words.len());
     let what = words.get(..end).unwrap_or(words);
     format!("cannot be read as {language}: {what}; expected a Kubernetes object in YAML or JSON")
 }
 
-/// Whether a text nests deeper than the decoders follow. The YAML decoder would find out too, but in quadratic time.
+/// Checks the nesting depth. The YAML decoder checks it too, but in quadratic time.
 fn too_deep(text: &str) -> Option<Fault> {
     let (mut open, mut most) = (0_usize, 0);
     for byte in text.bytes() {
@@ -227,7 +219,7 @@ fn too_deep(text: &str) -> Option<Fault> {
                 depth = depth.saturating_sub(usize::from(matches!(event, Event::MappingEnd | Event::SequenceEnd)));
                 (span.start, false)
             }
-            // The event parser has a limit of its own, and little else to complain of where brackets pile up.
+            // The event parser has its own limit, and many open brackets cause hardly any other error.
             Err(error) => (*error.marker(), true),
         };
         if is_too_deep {

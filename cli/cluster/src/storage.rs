@@ -1,7 +1,4 @@
-//! The kinds of storage.
-//!
-//! Knows: what each is called, how it is completed, and who reads it. Must not know: what a claim or a volume is for, or who
-//! asks.
+//! The object kinds of storage.
 
 use flotilla_framework::{
     ingest::{IngestError, storage},
@@ -18,20 +15,14 @@ use k8s_openapi::{
 
 use super::defaults;
 
-/// An object of storage.
 pub(super) trait Stored: Object {
-    /// The name of its kind.
     const NAME: &'static str;
-    /// Whether it is in a namespace.
     const IS_NAMESPACED: bool = false;
 
-    /// Its metadata.
     fn metadata_mut(&mut self) -> &mut ObjectMeta;
 
-    /// Adds what the API server would.
     fn fill_in(&mut self) {}
 
-    /// What scheduling reads of it.
     fn read(&self) -> Result<StorageObject, IngestError>;
 }
 
@@ -129,7 +120,7 @@ impl Stored for VolumeAttachment {
     }
 }
 
-/// The keys that lead to what an error is about; the whole object, where it says nothing.
+/// The keys of the field that an error is about; empty for the whole object.
 pub(super) fn keys(error: &IngestError) -> Vec<&str> {
     match error {
         IngestError::Quantity { path, .. } | IngestError::Negative { path, .. } => {

@@ -1,19 +1,17 @@
-//! Nodes and pods as they are told to others.
-//!
-//! Knows: that a reader of a whole object gets what the file says, with its defaults. Must not know: who reads it.
+//! Nodes and pods as JSON for extenders.
 
 use std::{collections::HashMap, sync::Arc};
 
 use k8s_openapi::api::core::v1::{Node, Pod};
 use serde_json::value::RawValue;
 
-/// How an object of a type is told. What does not tell any links no code that writes all of its fields.
+/// Serializes an object. A function pointer, so that builds without extenders do not link the serializers.
 pub type Tell<T> = fn(&T) -> Result<Arc<RawValue>, String>;
 
-/// The texts.
+/// The JSON of nodes and pods.
 #[derive(Debug, Clone, Default)]
 pub struct Texts {
-    /// How a node is told, and how a pod; `None`: neither is.
+    /// The serializers of nodes and pods.
     tell: Option<(Tell<Node>, Tell<Pod>)>,
     nodes: HashMap<String, Arc<RawValue>>,
     /// By UID.
@@ -31,32 +29,30 @@ impl PartialEq for Texts {
 }
 
 impl Texts {
-    /// None yet; nodes and pods are told in these ways.
+    /// Keeps nodes and pods with these serializers.
     #[must_use]
     pub fn new(node: Tell<Node>, pod: Tell<Pod>) -> Self {
         Self { tell: Some((node, pod)), ..Self::default() }
     }
 
-    /// Takes a node in.
     pub(super) fn add_node(&mut self, node: &Node) {
         if let Some(Ok(text)) = self.tell.map(|(tell, _)| tell(node)) {
             self.nodes.insert(node.metadata.name.clone().unwrap_or_default(), text);
         }
     }
 
-    /// Takes a pod in.
     pub(super) fn add_pod(&mut self, pod: &Pod) {
         if let Some(Ok(text)) = self.tell.map(|(_, tell)| tell(pod)) {
             self.pods.insert(pod.metadata.uid.clone().unwrap_or_default(), text);
         }
     }
 
-    /// The text of a node.
+    /// The JSON of a node.
     pub fn node(&self, name: &str) -> Option<&Arc<RawValue>> {
         self.nodes.get(name)
     }
 
-    /// The text of a pod, by its UID.
+    /// The JSON of a pod, by UID.
     pub fn pod(&self, uid: &str) -> Option<&Arc<RawValue>> {
         self.pods.get(uid)
     }

@@ -1,20 +1,18 @@
-//! JSON values, read without forgiving what a decoder would quietly drop.
-//!
-//! Knows: what JSON can hold, and how much of it a text may grow into. Must not know: which fields there are.
+//! Reads JSON values strictly: errors for everything that a decoder would drop silently.
 
 use std::{cell::Cell, fmt};
 
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
-/// How many bytes a byte of text may grow into; only aliases of aliases make more than one of it.
+/// Output bytes for each byte of text; only nested aliases produce more.
 const GROWTH: usize = 16;
-/// What the shortest of texts may grow into.
+/// The output limit of the shortest texts.
 const LEAST: usize = 1024;
 
-/// Reads the one value that `deserializer` has, in which no key stands twice and every number is finite.
+/// Reads one value. Duplicate keys and infinite numbers are errors.
 ///
-/// `length` is that of the text.
+/// `length` is the length of the text.
 pub(super) fn read<'de, D: Deserializer<'de>>(deserializer: D, length: usize) -> Result<Value, D::Error> {
     let left = Cell::new(length.saturating_mul(GROWTH).saturating_add(LEAST));
     Tree { left: &left }.deserialize(deserializer)
@@ -28,7 +26,7 @@ struct Tree<'a> {
 impl Tree<'_> {
     fn spend<E: Error>(self, bytes: usize) -> Result<(), E> {
         let left = self.left.get().checked_sub(bytes + 1);
-        self.left.set(left.ok_or_else(|| E::custom("its aliases stand for too much; write the values out"))?);
+        self.left.set(left.ok_or_else(|| E::custom("its aliases expand to too much; write out the values"))?);
         Ok(())
     }
 }
@@ -63,7 +61,7 @@ impl<'de> Visitor<'de> for Tree<'_> {
         Ok(value.into())
     }
 
-    // Quantities may be larger than any integer of JSON, and may be written as text.
+    // Quantities may exceed all JSON integers, and may be strings.
     fn visit_i128<E: Error>(self, value: i128) -> Result<Value, E> {
         self.visit_string(value.to_string())
     }
@@ -114,7 +112,7 @@ impl<'de> Visitor<'de> for Tree<'_> {
         let mut fields = Map::new();
         while let Some(key) = mapping.next_key::<String>()? {
             if fields.contains_key(&key) {
-                return Err(A::Error::custom(format!("the key {key:?} stands twice in the same mapping")));
+                return Err(A::Error::custom(format!("the key {key:?} occurs twice in the same mapping")));
             }
             self.spend(key.len())?;
             let value = mapping.next_value_seed(self)?;

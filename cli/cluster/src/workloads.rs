@@ -1,6 +1,4 @@
-//! Workloads of the input, and the pods that are made of them.
-//!
-//! Knows: what is gathered for the controllers' work, and how it is told. Must not know: what a controller makes.
+//! Workloads of the input, and the summary of their pods.
 
 use std::collections::BTreeMap;
 
@@ -12,44 +10,38 @@ use k8s_openapi::{
 
 use super::{objects::Gatherer, place::Place};
 
-/// Marks the class of claims that name none.
+/// The annotation of the default StorageClass.
 const DEFAULT_CLASS: &str = "storageclass.kubernetes.io/is-default-class";
-/// How many workloads are told by name.
 const MOST_NAMED: usize = 4;
 
-/// What the controllers look at.
+/// The input of the controllers.
 #[derive(Default)]
 pub(super) struct Workloads {
     pub(super) workloads: Vec<(Workload, Place)>,
     pub(super) pods: Vec<OwnedPod>,
-    /// When the default StorageClass was created, and its name.
+    /// Creation time and name of the default StorageClass.
     pub(super) class: Option<(i64, String)>,
-    /// Controllers run in the cluster itself.
+    /// The cluster runs its own controllers.
     pub(super) are_left: bool,
 }
 
-/// What was made of workloads.
+/// The pods that were created for workloads.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Summary {
-    /// How many pods, by workload.
+    /// Created pods by workload.
     made: Vec<(String, usize)>,
     /// The pods that a controller would delete, as `namespace/name`.
     pub surplus: Vec<String>,
 }
 
-// === impl Workloads ===
-
 impl Workloads {
-    /// Looks at a pod.
     pub(super) fn see(&mut self, pod: &Pod) {
         if !self.are_left {
             self.pods.extend(OwnedPod::of(pod));
         }
     }
 
-    /// Looks at a StorageClass. Of several default ones the newest counts, and of those the first by name.
-    ///
-    /// Source: `GetDefaultClass` in `pkg/volume/util`.
+    /// Source: `GetDefaultClass` in `pkg/volume/util`. The newest default StorageClass counts, and of those the first by name.
     pub(super) fn see_class(&mut self, metadata: &ObjectMeta) {
         let annotation = |annotations: &BTreeMap<String, String>| annotations.get(DEFAULT_CLASS).cloned();
         if metadata.annotations.as_ref().and_then(annotation).as_deref() != Some("true") {
@@ -64,16 +56,14 @@ impl Workloads {
     }
 }
 
-// === impl Gatherer ===
-
 impl Gatherer {
-    /// One that makes no pods of workloads: where these come from, controllers do.
+    /// Creates no pods for workloads, because the cluster has its own controllers.
     pub fn without_workloads(mut self) -> Self {
         self.workloads.are_left = true;
         self
     }
 
-    /// Takes a workload in, whose name is claimed.
+    /// Adds a workload; the caller has claimed its name.
     pub(super) fn add_workload(&mut self, mut workload: Workload, place: Place) {
         if !self.workloads.are_left {
             workload.identify();
@@ -82,10 +72,7 @@ impl Gatherer {
     }
 }
 
-// === impl Summary ===
-
 impl Summary {
-    /// Adds what was made of a workload.
     pub(super) fn add(&mut self, workload: &Workload, made: &Made) {
         if !made.pods.is_empty() {
             let title = format!("{} {}", workload.kind(), key(workload.metadata()));
@@ -94,7 +81,7 @@ impl Summary {
         self.surplus.extend(made.surplus.iter().cloned());
     }
 
-    /// What was made, in one line; `None` if nothing was.
+    /// One line with the created pods; `None` if there are none.
     #[must_use]
     pub fn line(&self) -> Option<String> {
         let count: usize = self.made.iter().map(|(_, count)| count).sum();
@@ -108,13 +95,12 @@ impl Summary {
     }
 }
 
-/// The namespace and the name of an object.
 pub(super) fn key(metadata: &ObjectMeta) -> String {
     let namespace = metadata.namespace.as_deref().filter(|namespace| !namespace.is_empty()).unwrap_or("default");
     format!("{namespace}/{}", metadata.name.as_deref().unwrap_or_default())
 }
 
-/// Where the template of a workload's pods stands.
+/// The path of the workload's pod template.
 pub(super) const fn template(workload: &Workload) -> &'static [&'static str] {
     match workload {
         Workload::CronJob(_) => &["spec", "jobTemplate", "spec", "template"],
@@ -122,7 +108,7 @@ pub(super) const fn template(workload: &Workload) -> &'static [&'static str] {
     }
 }
 
-/// Gives a claim that names no class the default one.
+/// Sets the default class of a claim that names none.
 ///
 /// Source: the admission plugin `DefaultStorageClass`.
 pub(super) fn fill_claim(claim: &mut PersistentVolumeClaim, class: Option<&(i64, String)>) {

@@ -1,10 +1,10 @@
-//! The functions that a page calls: bytes in, bytes out.
+//! The functions that a page calls, with bytes as input and output.
 //!
-//! The page writes bytes to where [`flotilla_input`] says, calls [`flotilla_open`] once with the cluster of its report, or
-//! [`flotilla_ask`] with a [`Request`] in JSON, and reads as many bytes as that returns from where [`flotilla_output`] says: a
-//! [`Response`] in JSON. After a panic the module is of no use any more, and [`flotilla_last_words`] says what it was.
+//! The page writes bytes to the address from [`flotilla_input`]. It calls [`flotilla_open`] once with the cluster of its report, and
+//! [`flotilla_ask`] with a [`Request`] in JSON. Both return the length of the [`Response`] in JSON at the address from [`flotilla_output`].
+//! After a panic the module is unusable, and [`flotilla_last_words`] returns the length of the panic message.
 //!
-//! Knows: how bytes come and go. Must not know: what is asked, or what is answered.
+//! Contains: the passing of bytes. Does not depend on: questions or answers.
 
 use std::{cell::RefCell, sync::Mutex};
 
@@ -12,27 +12,27 @@ use flotilla_account::question::{Answer, Desk, Question};
 use flotilla_framework::registry::Registry;
 use serde::{Deserialize, Serialize};
 
-/// What a page asks for.
+/// A request of the page.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub enum Request {
     /// The manifest of a pending pod, as `namespace/name`.
     Manifest(String),
-    /// What nodes make of pods.
+    /// Evaluate pods.
     Ask(Question),
 }
 
-/// What it gets.
+/// The response.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Response {
-    /// The cluster is known from now on.
+    /// The cluster is decoded.
     Opened,
-    /// A manifest in YAML; nothing where the report has none.
+    /// A manifest in YAML; null if the report has none.
     Manifest(Option<String>),
-    /// What nodes make of pods.
+    /// The answer to a question.
     Answer(Answer),
-    /// What is wrong with the question, a line each.
+    /// Errors in the question, one line each.
     Wrong(Vec<String>),
 }
 
@@ -47,14 +47,14 @@ thread_local! {
     static STATE: RefCell<State> = RefCell::default();
 }
 
-/// What a panic said: [`STATE`] is borrowed when one happens.
+/// The message of a panic. It is separate because [`STATE`] is borrowed during a panic.
 static LAST_WORDS: Mutex<Vec<u8>> = Mutex::new(Vec::new());
 
 // Why the attributes below are sound: each name is exported by this module alone, which links no other code that could call or
 // define a function of that name. No function takes a pointer, and none reads one. The page writes only within the `length` bytes
 // that `flotilla_input` has just allocated, and not while Rust runs: a module without threads returns before anything else does.
 
-/// Makes room for so many bytes of input, and says where.
+/// Allocates `length` bytes of input; returns their address.
 #[unsafe(no_mangle)]
 #[expect(unsafe_code, reason = "the name of an export; see above")]
 pub extern "C" fn flotilla_input(length: usize) -> *mut u8 {
@@ -64,7 +64,7 @@ pub extern "C" fn flotilla_input(length: usize) -> *mut u8 {
     })
 }
 
-/// Takes the input for the cluster that is asked about from now on. Returns how many bytes the output has.
+/// Decodes the input as the cluster. Returns the length of the output.
 #[unsafe(no_mangle)]
 #[expect(unsafe_code, reason = "the name of an export; see above")]
 pub extern "C" fn flotilla_open() -> usize {
@@ -82,7 +82,7 @@ pub extern "C" fn flotilla_open() -> usize {
     })
 }
 
-/// Takes the input for a [`Request`]. Returns how many bytes the output has.
+/// Answers a [`Request`] in the input. Returns the length of the output.
 #[unsafe(no_mangle)]
 #[expect(unsafe_code, reason = "the name of an export; see above")]
 pub extern "C" fn flotilla_ask() -> usize {
@@ -96,21 +96,21 @@ pub extern "C" fn flotilla_ask() -> usize {
     })
 }
 
-/// Where the output begins.
+/// The address of the output.
 #[unsafe(no_mangle)]
 #[expect(unsafe_code, reason = "the name of an export; see above")]
 pub extern "C" fn flotilla_output() -> *const u8 {
     STATE.with_borrow(|state| state.output.as_ptr())
 }
 
-/// How many bytes there are of what a panic said.
+/// The length of the panic message.
 #[unsafe(no_mangle)]
 #[expect(unsafe_code, reason = "the name of an export; see above")]
 pub extern "C" fn flotilla_last_words() -> usize {
     LAST_WORDS.lock().map_or(0, |words| words.len())
 }
 
-/// Where what a panic said begins.
+/// The address of the panic message.
 #[unsafe(no_mangle)]
 #[expect(unsafe_code, reason = "the name of an export; see above")]
 pub extern "C" fn flotilla_last_words_at() -> *const u8 {

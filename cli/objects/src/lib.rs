@@ -1,6 +1,6 @@
-//! Objects of the Kubernetes API out of JSON values: which fields are not read, and where something does not fit.
+//! Decodes Kubernetes API objects from JSON values, with unknown fields and the path of errors.
 //!
-//! Knows: which kinds are read, and serde. Must not know: scheduling, files, or how a mistake is worded.
+//! Contains: the kinds that are read, and serde. Does not depend on: scheduling, files, or the wording of errors.
 
 mod noting;
 pub mod path;
@@ -22,20 +22,20 @@ use path::Path;
 
 /// A kind of object that is read.
 pub trait Object: DeserializeOwned {
-    /// Decodes a value; also gives the paths of the fields that the kind does not have, in the order of the input.
+    /// Decodes a value; also returns the paths of unknown fields, in input order.
     ///
     /// # Errors
-    /// What does not fit, and where.
+    /// A value does not fit its type, with its path.
     fn decode(value: Value) -> Result<(Self, Vec<Path>), Error>;
 }
 
-/// Objects that are written as well as read.
+/// Objects that can be serialized.
 pub trait Written {
-    /// The object as JSON has it.
+    /// The object as JSON.
     fn to_value(&self) -> Value;
 }
 
-/// A function that is not generic is compiled here, once.
+/// Non-generic functions, so that each type is compiled once, in this crate.
 macro_rules! objects {
     ($($kind:ident)*) => {$(
         impl Object for $kind {
@@ -52,7 +52,6 @@ objects! {
     ResourceClaim ResourceClaimTemplate ResourceSlice Service StatefulSet StorageClass VolumeAttachment
 }
 
-/// What was read from YAML or JSON can be written as JSON.
 fn value(object: &impl Serialize) -> Value {
     serde_json::to_value(object).unwrap_or_default()
 }

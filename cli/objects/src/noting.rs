@@ -1,8 +1,8 @@
-//! A deserializer of JSON values that notes which fields are not read, and where something does not fit.
+//! A deserializer of JSON values that records unknown fields and the path of errors.
 //!
-//! It is one layer, because every type of the API is compiled for it: with the crates that note paths and ignored fields
-//! around serde_json's own deserializer, they take ten times as long to compile. For the same reason functions that need no
-//! type are apart, and an error gets its place from the map or list that holds the value.
+//! It is one layer because every API type is compiled for it. The crates for paths and ignored fields, wrapped around serde_json's
+//! deserializer, compile ten times as long. For the same reason functions without a type parameter are separate, and the map or list of a
+//! value adds the path of an error.
 
 use std::{cell::RefCell, fmt};
 
@@ -18,16 +18,16 @@ use serde_json::{Number, Value};
 
 use crate::path::{Path, Step};
 
-/// Why a value does not fit, and where.
+/// A value that does not fit its type, and its path.
 #[derive(Debug)]
 pub struct Error {
     message: Box<str>,
-    /// `None` until the nearest value with a place has seen it.
+    /// `None` until the innermost map or list has added it.
     path: Option<Path>,
 }
 
 impl Error {
-    /// Where it is.
+    /// The path of the value.
     #[must_use]
     pub fn path(&self) -> Path {
         self.path.clone().unwrap_or_default()
@@ -48,7 +48,6 @@ impl fmt::Display for Error {
     }
 }
 
-/// The way from the root to a value.
 enum Trail<'a> {
     Root,
     Key(&'a Self, &'a str),
@@ -81,17 +80,16 @@ impl Trail<'_> {
     }
 }
 
-/// A value, and the notes of the whole.
 struct Noting<'a> {
     value: Value,
     trail: &'a Trail<'a>,
     unknown: &'a RefCell<Vec<Path>>,
 }
 
-/// Decodes a value; also gives the paths of the fields that `T` does not have, in the order of the input.
+/// Decodes a value; also returns the paths of fields that `T` does not have, in input order.
 ///
 /// # Errors
-/// What does not fit, and where.
+/// A value does not fit its type, with its path.
 pub(crate) fn decode<T: de::DeserializeOwned>(value: Value) -> Result<(T, Vec<Path>), Error> {
     let unknown = RefCell::default();
     let decoded = T::deserialize(Noting { value, trail: &Trail::Root, unknown: &unknown });
@@ -143,7 +141,6 @@ fn visit_number<'de, V: Visitor<'de>>(number: &Number, visitor: V) -> Result<V::
     }
 }
 
-/// Methods that take a number.
 macro_rules! numbers {
     ($($method:ident)*) => {$(
         fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
@@ -310,7 +307,7 @@ impl<'de> MapAccess<'de> for Fields<'_> {
     }
 }
 
-/// A variant that is only a name.
+/// A variant without data.
 struct Variant(String);
 
 impl<'de> EnumAccess<'de> for Variant {
@@ -323,7 +320,6 @@ impl<'de> EnumAccess<'de> for Variant {
     }
 }
 
-/// What comes with such a variant: nothing.
 struct Unit;
 
 impl<'de> de::VariantAccess<'de> for Unit {

@@ -1,11 +1,11 @@
-//! Where in a document something stands, in steps rather than in lines.
+//! Paths in a document.
 
 use std::fmt;
 
 /// One step down a document.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Step {
-    /// Into the value of a mapping's key.
+    /// Into the value of a key.
     Key(Box<str>),
     /// Into an element of a list, counted from 0.
     Index(usize),
@@ -16,25 +16,25 @@ pub enum Step {
 pub struct Path(Vec<Step>);
 
 impl Path {
-    /// The node's value under `key`.
+    /// The child under `key`.
     #[must_use]
     pub fn key(&self, key: &str) -> Self {
         self.join(Step::Key(key.into()))
     }
 
-    /// The node's element `index`.
+    /// The child at `index`.
     #[must_use]
     pub fn index(&self, index: usize) -> Self {
         self.join(Step::Index(index))
     }
 
-    /// The node's value under each key in turn.
+    /// The descendant under these keys.
     #[must_use]
     pub fn keys(&self, keys: &[&str]) -> Self {
         self.concat(&keys.iter().map(|&key| Step::Key(key.into())).collect())
     }
 
-    /// This path with the steps of `relative` behind it.
+    /// This path, followed by `relative`.
     #[must_use]
     pub fn concat(&self, relative: &Self) -> Self {
         Self(self.0.iter().chain(&relative.0).cloned().collect())

@@ -1,6 +1,4 @@
 //! The command line of `flotilla capacity`.
-//!
-//! Knows: flags, their texts and their grammar. Must not know: what a flag does.
 
 use std::path::PathBuf;
 
@@ -14,38 +12,36 @@ Examples:
   kubectl get nodes,pods,priorityclasses,services,rs,sts,pvc,pv,sc,csinodes -A -o yaml > cluster.yaml
   flotilla capacity -f cluster.yaml --pod pod.yaml
 
-  # The same of a live cluster
+  # The same for a live cluster
   flotilla capacity --live --pod pod.yaml
 
-  # The same of the pods of a Deployment
+  # The same for the pods of a Deployment
   kubectl get deployment web -o yaml | flotilla capacity -f cluster.yaml --pod -
 
-  # Is there room for ten more? For CI: exit code 3 where there is not
+  # Is there room for ten more? For CI: exit code 3 if there is not
   flotilla capacity -f cluster.yaml --pod pod.yaml --fail-below 10
 
-  # For a program to read
+  # As JSON
   flotilla capacity -f cluster.yaml --pod pod.yaml -o json | jq .fits
 
-The answer:
-  Copies of the pod are placed one after the other, once the pending pods of the files are, until one fits nowhere. No pod is
-  preempted. Each change that is said to admit more was simulated, with as many copies as fit then.
+Output:
+  The pending pods of the input are placed first, then copies of the pod, until one fits nowhere. No pod is preempted.
+  Each printed change was simulated, with as many copies as fit then.
 
 Exit codes:
   0  the copies were counted
   1  the simulation could not be run
   2  the flags or the input are not valid
-  3  fewer fit than --fail-below asks for";
+  3  fewer copies fit than --fail-below requires";
 
-/// The flags of `flotilla capacity`.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = EXAMPLES, group = ArgGroup::new("capacity_input").arg("files").args(LiveArgs::FLAGS).required(true).multiple(true))]
 pub(crate) struct CapacityArgs {
-    /// Files with the cluster, as for `flotilla simulate`; a directory stands for its *.yaml, *.yml and *.json files, - for the
-    /// standard input
+    /// Files with the cluster, as for `flotilla simulate`; a directory means its *.yaml, *.yml and *.json files, - means standard input
     #[arg(short = 'f', long = "filename", value_name = "FILE", num_args = 1.., action = ArgAction::Append)]
     pub(super) files: Vec<PathBuf>,
 
-    /// A file with a Pod, or with an object that pods are made of, such as a Deployment; - for the standard input
+    /// A file with a Pod, or with an object that has a pod template, such as a Deployment; - means standard input
     #[arg(long, value_name = "FILE", required = true)]
     pub(super) pod: PathBuf,
 
@@ -53,36 +49,34 @@ pub(crate) struct CapacityArgs {
     #[arg(long, value_name = "FILE")]
     pub(super) config: Option<PathBuf>,
 
-    /// The feature gates that the scheduler is started with, as Name=true,Other=false
+    /// Feature gates of the scheduler, as Name=true,Other=false
     #[arg(long, value_name = "GATES", action = ArgAction::Append)]
     pub(super) feature_gates: Vec<String>,
 
-    /// Count no further than this
+    /// Stop counting at this number
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub(super) limit: u32,
 
-    /// How many workers filter and score; the answer is the same for any number
+    /// Number of workers; the answer is the same for any number
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=64))]
     pub(super) workers: u16,
 
-    /// How to print the answer
+    /// Output format
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t = Format::Table)]
     pub(super) output: Format,
 
-    /// End with exit code 3 where fewer than this fit
+    /// Exit with code 3 if fewer than this fit
     #[arg(long, value_name = "N")]
     pub(super) fail_below: Option<usize>,
 
-    /// A live cluster.
     #[command(flatten)]
     pub(super) live: LiveArgs,
 
-    /// Log to the standard error what coordinator and workers do; -vv logs more
+    /// Log the coordinator and the workers to standard error; -vv logs more
     #[arg(short, long, action = ArgAction::Count)]
     pub(super) verbose: u8,
 }
 
-/// How the answer is printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum Format {
     /// For people

@@ -1,6 +1,4 @@
-//! What would admit more copies: a toleration, a smaller request, a node.
-//!
-//! Knows: which changes are worth a try, and how each is made. Must not know: whether it helps, which is simulated.
+//! Changes that may admit more copies: a toleration, a smaller request, a node.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -17,28 +15,26 @@ use flotilla_account::amount::Amount;
 
 const HOSTNAME: &str = "kubernetes.io/hostname";
 const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
-/// What the node that is added is called.
 const ADDED: &str = "added-node";
-/// How many shapes of nodes are tried, the smallest first.
+/// Node shapes to try, the smallest first.
 const MOST_SHAPES: usize = 8;
 /// Grown nodes have whole cores and whole gibibytes.
 const CORE: i64 = 1_000;
 const GIBIBYTE: i64 = 1 << 30;
 
-/// A change of the pod or of the cluster.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Change {
     /// The pod tolerates these taints.
     Tolerate(Vec<Taint>),
-    /// The pod asks for that much less of these resources: name, less, as much as it asks for now.
+    /// The pod requests less of these resources: name, reduction, current request.
     AskLess(Vec<(Arc<str>, i64, i64)>),
-    /// The node takes pods again.
+    /// The node is uncordoned.
     Uncordon(Arc<str>),
-    /// One more node; the one that it is like, where there is one.
+    /// One more node, and the existing node that it copies, if any.
     Add(Box<NodeInfo>, Option<Arc<str>>),
 }
 
-/// What is worth a try, of each kind the smallest change first.
+/// The changes to try; within each kind the smallest first.
 pub(super) fn candidates(why: &Why, cluster: &Cluster, model: &PodInfo) -> Vec<Vec<Change>> {
     let (mut tolerate, mut ask_less, mut uncordon) = (Vec::new(), Vec::new(), Vec::new());
     for (node, lacks) in &why.lacks {
@@ -47,7 +43,7 @@ pub(super) fn candidates(why: &Why, cluster: &Cluster, model: &PodInfo) -> Vec<V
         {
             push(&mut tolerate, (taints.len(), Change::Tolerate(taints)));
         } else if let Some(amounts) = all(lacks, less) {
-            // What matters is the part of a request that has to go.
+            // Requests are ordered by the relative reduction.
             let part = amounts.iter().map(|(_, less, request)| less.saturating_mul(1000) / (*request).max(1)).max();
             push(&mut ask_less, (usize::try_from(part.unwrap_or(0)).unwrap_or(usize::MAX), Change::AskLess(amounts)));
         } else if lacks.iter().all(|lack| matches!(lack, Lack::Cordoned)) {
@@ -73,7 +69,7 @@ fn all<T>(lacks: &[Lack], of: impl Fn(&Lack) -> Option<T>) -> Option<Vec<T>> {
     (!lacks.is_empty()).then(|| lacks.iter().map(of).collect()).flatten()
 }
 
-/// A request that would be small enough, and still be one.
+/// The reduction of a request that suffices and leaves a positive amount.
 fn less(lack: &Lack) -> Option<(Arc<str>, i64, i64)> {
     match lack {
         Lack::Resource { name, short, request, .. } if &**name != "pods" && *short < *request => {
@@ -83,7 +79,7 @@ fn less(lack: &Lack) -> Option<(Arc<str>, i64, i64)> {
     }
 }
 
-/// Nodes like those that there are, the smallest first, and one that the pod fits on by its size.
+/// Copies of existing nodes, the smallest first, and one grown to the pod's size.
 fn nodes(cluster: &Cluster, model: &PodInfo) -> Vec<Change> {
     let mut seen = BTreeSet::new();
     let mut shapes: Vec<(&Arc<NodeInfo>, NodeInfo)> = Vec::new();
@@ -109,7 +105,7 @@ fn nodes(cluster: &Cluster, model: &PodInfo) -> Vec<Change> {
     known.into_iter().chain(grown).collect()
 }
 
-/// A node as it looks before anything is on it.
+/// The node without pods, and with labels and taints of a new one.
 fn empty(node: &NodeInfo) -> NodeInfo {
     let label = |(key, value): &(Arc<str>, Arc<str>)| {
         let value = if &**key == HOSTNAME { ADDED.into() } else { Arc::clone(value) };
@@ -126,7 +122,7 @@ fn empty(node: &NodeInfo) -> NodeInfo {
     }
 }
 
-/// The same, large enough for these requests.
+/// The node, enlarged to these requests.
 fn grown(node: &NodeInfo, wanted: &Resources) -> NodeInfo {
     let up = |amount: i64, unit: i64| {
         amount.div_euclid(unit).saturating_add(i64::from(amount % unit != 0)).saturating_mul(unit)
@@ -146,7 +142,7 @@ fn grown(node: &NodeInfo, wanted: &Resources) -> NodeInfo {
 }
 
 impl Change {
-    /// The cluster and the pod with this change.
+    /// Applies the change to the cluster and the pod.
     pub(super) fn make(&self, cluster: &Cluster, model: &Arc<PodInfo>) -> (Cluster, Arc<PodInfo>) {
         let (mut cluster, mut class) = (cluster.clone(), Class::clone(&model.class));
         match self {
@@ -171,7 +167,7 @@ impl Change {
         (cluster, Arc::new(PodInfo { class: Arc::new(class), ..PodInfo::clone(model) }))
     }
 
-    /// Which kind of change it is, for programs.
+    /// The kind of the change in JSON.
     pub(super) const fn kind(&self) -> &'static str {
         match self {
             Self::Tolerate(_) => "toleration",
@@ -181,7 +177,6 @@ impl Change {
         }
     }
 
-    /// The change in words.
     pub(super) fn words(&self) -> String {
         match self {
             Self::Tolerate(taints) => {

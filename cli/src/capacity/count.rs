@@ -1,6 +1,4 @@
-//! How many copies of a pod fit.
-//!
-//! Knows: how many copies may fit at most. Must not know: what would admit more.
+//! Counts the copies of a pod that fit.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -9,22 +7,19 @@ use flotilla_framework::{class::PodInfo, node::NodeInfo, resources::Resources};
 
 use crate::simulate::run::{self, Settings};
 
-/// What came of placing copies.
 pub(super) struct Count {
-    /// How many fit.
     pub(super) fits: usize,
-    /// How many on which node.
     pub(super) nodes: BTreeMap<Arc<str>, usize>,
-    /// The first copy that fits nowhere, and what is said of it; `None`: all fit that were tried.
+    /// The first copy that fits nowhere, and its message; `None` if all copies fit.
     pub(super) stopped: Option<(Arc<PodInfo>, String)>,
-    /// The cluster with all copies that fit.
+    /// The cluster with the placed copies.
     pub(super) cluster: Cluster,
 }
 
-/// Places copies of a pod, no more than `limit`.
+/// Places at most `limit` copies of a pod.
 ///
 /// # Errors
-/// Where the simulation cannot be run.
+/// The simulation fails.
 pub(super) fn count(
     cluster: &Cluster,
     model: &Arc<PodInfo>,
@@ -56,7 +51,7 @@ pub(super) fn count(
     Ok(Count { fits, nodes, stopped, cluster: full })
 }
 
-/// What the UIDs of copies begin with; no UID of an API server does.
+/// The prefix of the copies' UIDs, which no API server uses.
 const COPY: &str = "copy/";
 
 fn copy(model: &PodInfo, number: usize) -> Arc<PodInfo> {
@@ -65,7 +60,7 @@ fn copy(model: &PodInfo, number: usize) -> Arc<PodInfo> {
     Arc::new(PodInfo { uid, name: name.as_str().into(), ..model.clone() })
 }
 
-/// How many may fit at most, by the amounts alone.
+/// The upper limit of copies by resource amounts alone.
 fn bound(cluster: &Cluster, model: &PodInfo) -> usize {
     let mut standing: BTreeMap<&str, (i64, Resources)> = BTreeMap::new();
     for pod in &cluster.bound {

@@ -1,11 +1,8 @@
-//! The pod that is counted, out of its file.
-//!
-//! Knows: where an object has the template of its pods. Must not know: how copies are counted.
+//! Reads the pod to count from its file.
 
 use flotilla_cluster::Edit;
 use serde_json::{Map, Value, json};
 
-/// Takes the pod out of its file.
 #[derive(Default)]
 pub(super) struct Model {
     pod: Option<Map<String, Value>>,
@@ -36,13 +33,12 @@ impl Edit for Model {
 }
 
 impl Model {
-    /// Whether the file held one.
     pub(super) const fn is_found(&self) -> bool {
         self.pod.is_some()
     }
 }
 
-/// The pod that an object is, or that is made of it, on no node yet and with a name that no pod of the cluster has.
+/// The pod in an object or in its pod template, unbound and with an unused name.
 fn pod(kind: &str, object: &Map<String, Value>) -> Option<Map<String, Value>> {
     let template = match kind {
         "Pod" => object.clone(),

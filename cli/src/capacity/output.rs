@@ -1,6 +1,4 @@
-//! The answer, as programs read it and as people do.
-//!
-//! Knows: fields and tables. Must not know: how anything was counted.
+//! The answer as JSON, YAML and table.
 
 use std::{
     collections::BTreeMap,
@@ -18,41 +16,33 @@ use crate::{
     whatif::output::names,
 };
 
-/// The most nodes that are listed.
 const MOST_NODES: usize = 20;
 
-/// The answer.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Answer {
     pub(super) pod: String,
-    /// How many fit.
     pub(super) fits: usize,
-    /// More may fit, but were not tried.
+    /// The count stopped at the limit.
     pub(super) is_limit: bool,
-    /// How many on which node.
     pub(super) nodes: BTreeMap<Arc<str>, usize>,
-    /// What is said of the first one that fits nowhere.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub(super) message: String,
     pub(super) refusals: Vec<Refusal>,
-    /// Changes that admit more.
     pub(super) changes: Vec<Admitting>,
 }
 
-/// A change that admits more.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Admitting {
     /// `toleration`, `request`, `uncordon` or `node`.
     pub(super) kind: &'static str,
     pub(super) change: String,
-    /// How many fit with it.
+    /// The copies that fit after the change.
     pub(super) fits: usize,
 }
 
 impl Answer {
-    /// Prints the answer.
     pub(super) fn print(&self, format: Format, out: &mut dyn Write) -> io::Result<()> {
         match format {
             Format::Table => self.print_table(out),

@@ -1,6 +1,4 @@
 //! The command line of `flotilla config`.
-//!
-//! Knows: flags, their texts and their grammar. Must not know: what a flag does.
 
 use std::path::PathBuf;
 
@@ -11,18 +9,18 @@ Examples:
   # Would this configuration work?
   flotilla config check scheduler.yaml
 
-  # The one that a cluster uses, out of its ConfigMap
+  # The configuration in a cluster's ConfigMap
   kubectl get configmap -n kube-system my-scheduler-config -o yaml | flotilla config check -
 
-  # All of them, for a program to read
+  # Several files, as JSON
   flotilla config check configurations/*.yaml -o json
 
-What is said:
-  Errors and warnings go to the standard error, as
-    file:line:column: path: what is there; what should be there
-  What kube-scheduler accepts and this version of Flotilla lacks is told apart.
-  The standard output has one line for each file that can be used. A ConfigMap
-  may stand for the configuration in it, if that is a block of text after a |.
+Output:
+  Errors and warnings go to standard error, as
+    file:line:column: path: found value; expected value
+  Features that kube-scheduler has and this version of Flotilla lacks are
+  listed separately. Standard output has one line for each usable file. A file
+  may be a ConfigMap with the configuration in a block of text after a |.
 
 Exit codes:
   0  Flotilla can run every file
@@ -34,10 +32,10 @@ Examples:
   # What does kube-scheduler run, and in which order, when it is given no configuration?
   flotilla config show
 
-  # What does one profile of a file come to, once defaults and multiPoint are filled in?
+  # One profile of a file, with defaults and multiPoint filled in
   flotilla config show scheduler.yaml --profile batch
 
-  # A configuration with everything written out, to begin one's own with
+  # The complete default configuration, as a starting point
   flotilla config show -o yaml > scheduler.yaml
 
 Exit codes:
@@ -53,22 +51,22 @@ Examples:
   # What would a new version of it change?
   flotilla config diff scheduler.yaml new.yaml
 
-  # Does it still say the same after tidying up?
+  # Does a cleanup keep the effect?
   git show HEAD:scheduler.yaml | flotilla config diff - scheduler.yaml
 
-What is compared:
-  What the files come to with all defaults filled in, not how they are written.
+Comparison:
+  The configurations are compared with all defaults filled in.
   A profile that only the new one has is compared with the default profile.
-  The word default is a file, if there is one of that name.
+  If a file named default exists, default means that file.
 
 Exit codes:
-  0  both come to the same
+  0  both have the same effect
   1  they differ
   2  a file cannot be read or is invalid, or the flags are not valid";
 
 const MIGRATE: &str = "\
 Examples:
-  # What would it look like in v1, and what changes?
+  # Print it in v1, and list the changes
   flotilla config migrate scheduler.yaml
 
   # Change the file
@@ -77,16 +75,16 @@ Examples:
   # Keep the old one
   flotilla config migrate scheduler.yaml -o scheduler-v1.yaml
 
-What is done:
-  v1alpha2, v1beta1, v1beta2 and v1beta3 become v1. Only what has to change is
-  touched: comments, blank lines and the order of fields stay. Every change is
-  told on the standard error with its line, and so is what is left alone but has
-  another effect in v1. Where only you can tell what is meant, that is said, and
-  nothing is written. A file in v1 is printed as it is.
+Migration:
+  v1alpha2, v1beta1, v1beta2 and v1beta3 become v1. Comments, blank lines and
+  the order of fields stay. Every change is reported on standard error with its
+  line, and so is every unchanged field that has another effect in v1. If a
+  field is ambiguous, the command reports it and writes nothing. A file in v1
+  is printed unchanged.
 
 Exit codes:
-  0  what was written is a valid v1 configuration
-  1  nothing was written, or what was written has other mistakes, which are told
+  0  the output is a valid v1 configuration
+  1  nothing was written, or the output has other errors, which are reported
   2  the flags are not valid";
 
 const CONFIG: &str = "\
@@ -99,98 +97,89 @@ Examples:
 
 Exit codes are those of each command.";
 
-/// What can be done with configurations.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = CONFIG)]
 pub(crate) struct ConfigArgs {
-    /// The feature gates that the scheduler is started with, as Name=true,Other=false
+    /// Feature gates of the scheduler, as Name=true,Other=false
     #[arg(long, value_name = "GATES", global = true, action = clap::ArgAction::Append)]
     pub(super) feature_gates: Vec<String>,
 
-    /// What to do.
     #[command(subcommand)]
     pub(super) command: Command,
 }
 
-/// What can be done with configurations.
 #[derive(Clone, Debug, Subcommand)]
 pub(super) enum Command {
-    /// Tell whether configurations are valid, and whether Flotilla can run them
+    /// Check whether configurations are valid and Flotilla can run them
     #[command(after_help = CHECK)]
     Check(CheckArgs),
-    /// Print what a configuration comes to, with all defaults filled in
+    /// Print a configuration with all defaults filled in
     #[command(after_help = SHOW)]
     Show(ShowArgs),
-    /// Tell in what two configurations differ in effect
+    /// Compare the effect of two configurations
     #[command(after_help = DIFF)]
     Diff(DiffArgs),
-    /// Rewrite a configuration of an older version in v1
+    /// Convert a configuration of an older version to v1
     #[command(after_help = MIGRATE)]
     Migrate(MigrateArgs),
 }
 
-/// The flags of `flotilla config check`.
 #[derive(Clone, Debug, Args)]
 pub(super) struct CheckArgs {
-    /// Files with a KubeSchedulerConfiguration each; - for the standard input
+    /// Files with one KubeSchedulerConfiguration each; - means standard input
     #[arg(required = true, value_name = "FILE")]
     pub(super) files: Vec<PathBuf>,
 
-    /// How to print the verdicts
+    /// Output format
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t = ReportFormat::Text)]
     pub(super) output: ReportFormat,
 }
 
-/// The flags of `flotilla config show`.
 #[derive(Clone, Debug, Args)]
 pub(super) struct ShowArgs {
-    /// The file with the KubeSchedulerConfiguration, - for the standard input; without it, the defaults of
-    /// kube-scheduler
+    /// The file with the KubeSchedulerConfiguration, - for standard input; without it, the defaults of kube-scheduler
     #[arg(value_name = "FILE")]
     pub(super) file: Option<PathBuf>,
 
-    /// How to print the configuration
+    /// Output format
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t = ShowFormat::Table)]
     pub(super) output: ShowFormat,
 
-    /// Only this profile
+    /// Show only this profile
     #[arg(long, value_name = "NAME")]
     pub(super) profile: Option<String>,
 }
 
-/// The flags of `flotilla config diff`.
 #[derive(Clone, Debug, Args)]
 pub(super) struct DiffArgs {
-    /// The old configuration: a file, - for the standard input, or the word default for that of kube-scheduler
+    /// The old configuration: a file, - for standard input, or default for that of kube-scheduler
     #[arg(value_name = "OLD")]
     pub(super) old: PathBuf,
 
-    /// The new configuration, named in the same way
+    /// The new configuration, in the same form
     #[arg(value_name = "NEW")]
     pub(super) new: PathBuf,
 
-    /// How to print the differences
+    /// Output format
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t = ReportFormat::Text)]
     pub(super) output: ReportFormat,
 }
 
-/// The flags of `flotilla config migrate`.
 #[derive(Clone, Debug, Args)]
 pub(super) struct MigrateArgs {
-    /// The file with the configuration; - for the standard input
+    /// The file with the configuration; - means standard input
     #[arg(value_name = "FILE")]
     pub(super) file: PathBuf,
 
-    /// The file to write to; without it, the standard output
+    /// The file to write; without it, standard output
     #[arg(short, long, value_name = "FILE", conflicts_with = "in_place")]
     pub(super) output: Option<PathBuf>,
 
-    /// Write to the file that was read
+    /// Write to the input file
     #[arg(long)]
     pub(super) in_place: bool,
 }
 
-/// How verdicts and differences are printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum ReportFormat {
     /// For people
@@ -199,10 +188,9 @@ pub(super) enum ReportFormat {
     Json,
 }
 
-/// How a configuration is printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum ShowFormat {
-    /// For people, with what differs from the defaults
+    /// For people, with the differences from the defaults
     Table,
     /// A KubeSchedulerConfiguration
     Yaml,

@@ -1,6 +1,4 @@
-//! `flotilla config check`: what is wrong with configurations.
-//!
-//! Knows: verdicts, how they are printed, and their exit code. Must not know: which rules there are.
+//! `flotilla config check`: prints the errors of configurations.
 
 use std::{io, path::Path, process::ExitCode};
 
@@ -15,19 +13,18 @@ use super::{
 };
 use crate::output::{Failure, has_colours, json, print, tell};
 
-/// What is said before errors that are none of kube-scheduler's.
+/// The introduction of errors that kube-scheduler does not report.
 const LACKING: &str = "kube-scheduler would accept this; this version of Flotilla lacks it:";
 
-/// What became of one file.
+/// The result of one file.
 struct Verdict {
     name: String,
-    /// The reason why there is no text where there is none.
+    /// `Err` if the file cannot be read.
     examination: Result<Examination, String>,
-    /// Whether this version can have the feature gates of the command line.
+    /// This version supports the feature gates of the command line.
     can_have_gates: bool,
 }
 
-/// Runs `flotilla config check`.
 pub(super) fn check(args: &CheckArgs, gates: &Gates) -> Result<ExitCode, Failure> {
     let verdicts: Vec<Verdict> = args.files.iter().map(|path| Verdict::of(path, gates)).collect();
     match args.output {
@@ -57,7 +54,7 @@ impl Verdict {
         self.can_have_gates && self.examination.as_ref().is_ok_and(|examination| examination.errors.is_none())
     }
 
-    /// The names of the profiles, where the configuration is valid.
+    /// The names of the profiles, if the configuration is valid.
     fn profiles(&self) -> Option<Vec<&str>> {
         let configuration = self.examination.as_ref().ok()?.configuration.as_ref()?;
         Some(configuration.profiles.iter().map(|profile| &*profile.scheduler_name).collect())
@@ -122,7 +119,6 @@ fn summary(bad: usize, all: usize, invalid: usize, lacking: usize) -> String {
     }
 }
 
-/// Errors as they display themselves, in colours if these are wanted.
 fn painted(errors: &ConfigErrors, has_colours: bool) -> String {
     let text = errors.to_string();
     if !has_colours {
@@ -140,26 +136,24 @@ fn painted(errors: &ConfigErrors, has_colours: bool) -> String {
     text.lines().map(paint).collect::<Vec<_>>().join("\n")
 }
 
-/// All verdicts, as programs read them.
 #[derive(Serialize)]
 struct Report<'a> {
     files: Vec<File<'a>>,
 }
 
-/// One verdict.
 #[derive(Serialize)]
 struct File<'a> {
     file: &'a str,
-    /// Whether kube-scheduler would accept it.
+    /// kube-scheduler accepts the file.
     valid: bool,
-    /// Whether this version of Flotilla can run it.
+    /// This version of Flotilla can run it.
     runnable: bool,
     errors: Vec<Error<'a>>,
     warnings: &'a [String],
     profiles: Vec<&'a str>,
 }
 
-/// One error; without a place where the file could not be read.
+/// One error; without a position if the file cannot be read.
 #[derive(Serialize)]
 struct Error<'a> {
     line: Option<usize>,

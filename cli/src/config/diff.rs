@@ -1,6 +1,4 @@
-//! `flotilla config diff`: in what two configurations differ in effect.
-//!
-//! Knows: what counts as a difference, and how it is printed. Must not know: how defaults are filled in.
+//! `flotilla config diff`: compares the effect of two configurations.
 
 use std::{
     collections::BTreeSet,
@@ -19,10 +17,9 @@ use super::{
 };
 use crate::output::{Failure, json, print, printable};
 
-/// As `kubectl diff` has it: 1 is for differences.
+/// As in `kubectl diff`, exit code 1 is for differences.
 const TROUBLE: u8 = 2;
 
-/// Everything in which two configurations differ.
 #[derive(Debug, Serialize)]
 struct Differences {
     old: String,
@@ -32,12 +29,12 @@ struct Differences {
     settings: Vec<Difference>,
 }
 
-/// A profile that is not the same, or not there, in both.
+/// A profile that differs or is in one configuration only.
 #[derive(Debug, Serialize)]
 struct ProfileDifference {
     name: String,
     change: Presence,
-    /// For an added profile, what makes it another one than kube-scheduler's own; nothing for a removed one.
+    /// For an added profile, the differences from the default profile; empty for a removed one.
     plugins: Vec<PointDifference>,
     args: Vec<Difference>,
     settings: Vec<Difference>,
@@ -51,7 +48,7 @@ enum Presence {
     Changed,
 }
 
-/// What differs at one extension point.
+/// The differences at one extension point.
 #[derive(Debug, Serialize)]
 struct PointDifference {
     point: String,
@@ -68,7 +65,7 @@ struct WeightDifference {
     new: Option<i64>,
 }
 
-/// A value that differs; null where there is none.
+/// A value that differs; null if it is missing.
 #[derive(Debug, Serialize)]
 struct Difference {
     path: String,
@@ -76,7 +73,6 @@ struct Difference {
     new: Option<Value>,
 }
 
-/// Runs `flotilla config diff`.
 pub(super) fn diff(args: &DiffArgs, gates: &Gates) -> Result<ExitCode, Failure> {
     let load = |path| source::load(Some(path), gates).map_err(|failure| failure.with_code(TROUBLE));
     let (old, new) = (load(&args.old)?, load(&args.new)?);
@@ -116,7 +112,7 @@ impl Differences {
         if self.same && is_same_text {
             return writeln!(out, "{old} and {new} are the same");
         } else if self.same {
-            return writeln!(out, "{old} and {new} are written differently and come to the same");
+            return writeln!(out, "{old} and {new} differ in form and have the same effect");
         }
         writeln!(out, "--- {old}\n+++ {new}")?;
         self.profiles.iter().try_for_each(|profile| profile.print(out))?;
@@ -133,7 +129,7 @@ impl ProfileDifference {
         Self { name: name.to_owned(), change, plugins, args, settings }
     }
 
-    /// `None` for two profiles of the same effect.
+    /// `None` for two profiles with the same effect.
     fn between(old: &ProfileView, new: &ProfileView, stock: &ProfileView) -> Option<Self> {
         let keys = old.points.iter().chain(&new.points).map(|(point, _)| point);
         let mut seen = BTreeSet::new();
@@ -142,7 +138,7 @@ impl ProfileDifference {
         let plugins: Vec<PointDifference> = plugins.collect();
         let names: BTreeSet<&String> = old.args.keys().chain(new.args.keys()).collect();
         let none = Values::new();
-        // A plugin that does not run has the arguments that it would run with.
+        // A plugin that does not run has its default arguments.
         let args = |profile: &'_ ProfileView, name: &String| -> Values {
             profile.args.get(name).or_else(|| stock.args.get(name)).unwrap_or(&none).clone()
         };

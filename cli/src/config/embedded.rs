@@ -1,24 +1,20 @@
-//! A configuration that stands in a ConfigMap, found where it stands.
+//! Finds a configuration inside a ConfigMap manifest.
 //!
-//! Knows: YAML manifests and block scalars. Must not know: what a configuration holds.
-//!
-//! What is found is given back with everything around it blanked out and with its own indentation, so that whatever is
-//! said about a line and a column is true of the whole file.
+//! The rest of the manifest is blanked and the indentation kept, so that lines and columns of messages are those of the file.
 
 use std::ops::Range;
 
 use saphyr_parser::{Event, Parser, ScalarStyle};
 
-/// What every configuration says of itself.
 const KIND: &str = "KubeSchedulerConfiguration";
 
-/// How many configurations are looked for in one manifest: more than one is too many.
+/// More than one block is an error, so the search stops early.
 const MOST_BLOCKS: usize = 8;
 
-/// Where in a manifest the text of a configuration stands: whole lines, in bytes.
+/// The lines of a configuration in a manifest, as byte range.
 pub(super) type Block = Range<usize>;
 
-/// The blocks under `data` of the manifest's ConfigMaps that hold a configuration, as far as they can be told exactly.
+/// The blocks under `data` of ConfigMaps that contain a configuration with a certain position.
 pub(super) fn find(manifest: &str) -> Vec<Block> {
     if !manifest.contains("ConfigMap") || !manifest.contains(KIND) {
         return Vec::new();
@@ -26,7 +22,7 @@ pub(super) fn find(manifest: &str) -> Vec<Block> {
     let mut blocks = Vec::new();
     let mut document = Document::default();
     for event in Parser::new_from_str(manifest) {
-        // Where this is no YAML, the reader of configurations will say so.
+        // The configuration parser reports invalid YAML.
         let Ok((event, span)) = event else { return Vec::new() };
         if matches!(event, Event::DocumentEnd) {
             if document.is_config_map {
@@ -43,14 +39,14 @@ pub(super) fn find(manifest: &str) -> Vec<Block> {
     blocks
 }
 
-/// The manifest with nothing in it but a block.
+/// The manifest with everything but a block blanked.
 pub(super) fn alone(manifest: &str, block: &Block) -> String {
     let before = manifest.get(..block.start).unwrap_or_default();
     let lines = before.matches('\n').count();
     format!("{}{}", "\n".repeat(lines), manifest.get(block.clone()).unwrap_or_default())
 }
 
-/// The manifest with `changed`, which was made of [`alone`], in place of a block.
+/// The manifest with a block replaced by `changed`, which was derived from [`alone`].
 pub(super) fn put_back(manifest: &str, block: &Block, changed: &str) -> String {
     let before = manifest.get(..block.start).unwrap_or_default();
     let lines = before.matches('\n').count();
@@ -58,14 +54,13 @@ pub(super) fn put_back(manifest: &str, block: &Block, changed: &str) -> String {
     format!("{before}{}{after}", changed.get(lines..).unwrap_or_default())
 }
 
-/// What is known of one document of a manifest.
 #[derive(Default)]
 struct Document {
-    /// The keys that lead to the innermost open mapping or list; `None` in lists.
+    /// The keys that lead to the innermost open mapping or list; `None` for lists.
     open: Vec<Option<String>>,
     key: Option<(String, usize)>,
     is_config_map: bool,
-    /// The lines of the keys under `data`, and the texts there.
+    /// The line of each key under `data`, and its text.
     data: Vec<(usize, String)>,
 }
 
@@ -107,7 +102,7 @@ impl Document {
     }
 }
 
-/// The lines below `key_line` that are the block scalar `text`, if they are that and nothing else.
+/// The lines below `key_line`, if they are exactly the block scalar `text`.
 fn block(manifest: &str, key_line: usize, text: &str) -> Option<Block> {
     let start: usize = manifest.split_inclusive('\n').take(key_line).map(str::len).sum();
     let rest = manifest.get(start..)?;

@@ -1,6 +1,4 @@
-//! `--feature-gates` of all commands on configurations.
-//!
-//! Knows: which of its errors end the command. Must not know: any gate.
+//! `--feature-gates` of the `config` commands.
 
 use flotilla_configuration::{
     Cause,
@@ -11,18 +9,15 @@ use flotilla_framework::registry::Registry;
 
 use crate::output::{Failure, tell};
 
-/// What the flags come to, and the process brings.
 pub(super) struct Gates {
-    /// The gates, as kube-scheduler would have them.
     pub(super) gates: FeatureGates,
-    /// The plugins that configurations may name.
     pub(super) registry: Registry,
-    /// The gates that this version of Flotilla cannot have so.
+    /// Gates that this version of Flotilla does not support at their value.
     pub(super) lacking: Option<GateErrors>,
 }
 
 impl Gates {
-    /// Reads the flags, and tells what this version lacks.
+    /// Parses the flags and reports unsupported gates.
     pub(super) fn read(flags: &[String], registry: Registry) -> Result<Self, Failure> {
         let (gates, errors) = FeatureGates::examine(&flags.join(","));
         let is_invalid = |errors: &GateErrors| errors.errors.iter().any(|error| error.cause == Cause::Invalid);

@@ -1,6 +1,4 @@
-//! `flotilla config migrate`: a configuration of an older version rewritten in v1.
-//!
-//! Knows: where the text comes from and goes to, and what is told. Must not know: what differs between versions.
+//! `flotilla config migrate`: converts a configuration of an older version to v1.
 
 use std::{fs, path::Path, process::ExitCode};
 
@@ -13,7 +11,6 @@ use crate::{
     output::{Failure, print, tell},
 };
 
-/// Runs `flotilla config migrate`.
 pub(super) fn migrate(args: &MigrateArgs, gates: &Gates) -> Result<ExitCode, Failure> {
     if args.in_place && args.file == Path::new(STDIN) {
         let line = "flotilla: --in-place needs a file; the standard input cannot be written to";
@@ -29,7 +26,7 @@ pub(super) fn migrate(args: &MigrateArgs, gates: &Gates) -> Result<ExitCode, Fai
     }
     let target = if args.in_place { Some(&args.file) } else { args.output.as_ref() };
     match target {
-        // A file that would stay the same keeps its time too.
+        // An unchanged file keeps its modification time.
         Some(target) if *target == args.file && changes.is_empty() => {}
         Some(target) => fs::write(target, &text)
             .with_context(|| format!("cannot write {}", target.display()))
@@ -40,7 +37,6 @@ pub(super) fn migrate(args: &MigrateArgs, gates: &Gates) -> Result<ExitCode, Fai
     still_wrong(&Source::with_text(target, text), gates)
 }
 
-/// What cannot be migrated.
 fn refused(errors: &ConfigErrors) -> Failure {
     let count = errors.errors.len() + errors.omitted;
     let word = if count == 1 { "error" } else { "errors" };
@@ -48,7 +44,7 @@ fn refused(errors: &ConfigErrors) -> Failure {
     Failure::input(lines).with_code(1)
 }
 
-/// Tells of mistakes that have nothing to do with the version.
+/// Reports errors that the migration does not concern.
 fn still_wrong(result: &Source, gates: &Gates) -> Result<ExitCode, Failure> {
     let Some(errors) = result.examine(gates).errors else { return Ok(ExitCode::SUCCESS) };
     let omitted = errors.omitted;

@@ -1,6 +1,4 @@
-//! `flotilla config show`: what a configuration comes to.
-//!
-//! Knows: tables, and what differs from the defaults. Must not know: how defaults are filled in.
+//! `flotilla config show`: prints a configuration with all defaults filled in.
 
 use std::{
     io::{self, Write},
@@ -18,7 +16,6 @@ use super::{
 };
 use crate::output::{Failure, json, print, printable, table, yaml};
 
-/// Runs `flotilla config show`.
 pub(super) fn show(args: &ShowArgs, gates: &Gates) -> Result<ExitCode, Failure> {
     let loaded = source::load(args.file.as_deref(), gates)?;
     let mut configuration = loaded.configuration;
@@ -68,7 +65,7 @@ fn print_tables(configuration: &Configuration, with_settings: bool, out: &mut dy
     writeln!(out, "\n{}", table(["SETTING", "VALUE", "DEFAULT"], rows).trim_fmt())
 }
 
-/// The plugins of a profile, then those that it switches off, for each extension point.
+/// The enabled, then the disabled plugins of each extension point.
 fn profile_rows(profile: &ProfileView, stock: &ProfileView) -> Vec<[String; 4]> {
     let mut rows = Vec::new();
     for point in catalogue::Point::ALL {
@@ -105,7 +102,7 @@ fn notes(plugin: &Plugin, default: &[Plugin], is_moved: bool) -> String {
     notes.join(", ")
 }
 
-/// The arguments of a plugin that differ from the defaults, also those that only the defaults have.
+/// Arguments of a plugin that differ from the defaults, including missing ones.
 fn args_rows(plugin: &str, own: &Values, stock: &ProfileView) -> Vec<[String; 3]> {
     let none = Values::new();
     let default = stock.args.get(plugin).unwrap_or(&none);

@@ -1,6 +1,4 @@
-//! A configuration as it is named on the command line: a file, the standard input, or the defaults.
-//!
-//! Knows: where the text is, and how it is examined. Must not know: what is done with what it says.
+//! A configuration named on the command line: a file, standard input, or the defaults.
 
 use std::path::Path;
 
@@ -16,31 +14,29 @@ use crate::{
     output::{Failure, tell},
 };
 
-/// The word for the configuration that kube-scheduler has without a file.
+/// The argument that means kube-scheduler's default configuration.
 const DEFAULT: &str = "default";
 
-/// A text that should be a configuration.
 pub(super) struct Source {
-    /// What messages call it.
+    /// The name in messages.
     pub(super) name: String,
-    /// All of the file.
+    /// The whole file.
     pub(super) text: String,
-    /// Where in a ConfigMap the configuration stands.
+    /// The lines of the configuration in a ConfigMap.
     block: Option<Block>,
 }
 
-/// A configuration that is valid, if perhaps not for this version of Flotilla.
+/// A valid configuration, though perhaps not for this version of Flotilla.
 pub(super) struct Loaded {
-    /// What messages call it.
+    /// The name in messages.
     pub(super) name: String,
-    /// All of the file; `None` for the defaults.
+    /// The whole file; `None` for the defaults.
     pub(super) text: Option<String>,
-    /// What it comes to.
     pub(super) configuration: Configuration,
 }
 
 impl Source {
-    /// Reads a file; what goes wrong, as one line.
+    /// Reads a file; the error is one line.
     pub(super) fn read(path: &Path) -> Result<Self, String> {
         let (name, text) = input::read(path)?;
         let mut blocks = embedded::find(&text);
@@ -49,14 +45,13 @@ impl Source {
             let lines: Vec<String> = blocks.iter().map(|block| line(block).to_string()).collect();
             let lines = lines.join(", ");
             return Err(format!(
-                "{name}: holds configurations at the lines {lines}; expected one, so give each in a file of its own"
+                "{name}: holds configurations at the lines {lines}; expected one, so put each into its own file"
             ));
         }
         let block = blocks.pop();
         Ok(Self { name, text, block })
     }
 
-    /// What the configuration is found to be.
     pub(super) fn examine(&self, gates: &Gates) -> Examination {
         let alone = self.block.as_ref().map(|block| embedded::alone(&self.text, block));
         let text = alone.as_deref().unwrap_or(&self.text);
@@ -78,7 +73,7 @@ impl Source {
     }
 }
 
-/// Warnings about a file, each said to be one behind its place.
+/// Inserts `warning:` after the position of each warning.
 pub(super) fn warned(name: &str, warnings: &[String]) -> Vec<String> {
     let place = |warning: &str| {
         let mut parts = warning.strip_prefix(name)?.splitn(4, ':').skip(1);
@@ -88,8 +83,7 @@ pub(super) fn warned(name: &str, warnings: &[String]) -> Vec<String> {
     warnings.iter().map(|warning| place(warning).unwrap_or_else(|| format!("warning: {warning}"))).collect()
 }
 
-/// The configuration that `path` names, or the defaults for nothing. Its warnings are told, and so is what this version
-/// lacks.
+/// Loads the configuration at `path`, or the defaults. Prints warnings and unsupported features.
 pub(super) fn load(path: Option<&Path>, gates: &Gates) -> Result<Loaded, Failure> {
     let Some(path) = path.filter(|path| *path != Path::new(DEFAULT) || path.exists()) else {
         return Ok(Loaded { name: DEFAULT.to_owned(), text: None, configuration: Configuration::default() });

@@ -1,7 +1,4 @@
-//! A configuration taken apart for people: plugins by extension point, arguments and settings by path.
-//!
-//! Knows: the shape of `kubescheduler.config.k8s.io/v1`. Must not know: where a configuration comes from, or how it is
-//! printed.
+//! A configuration as plugins by extension point, and arguments and settings by path.
 
 use std::collections::BTreeMap;
 
@@ -13,40 +10,33 @@ use serde_json::{Map, Value};
 /// Values by path, such as `leaderElection.leaseDuration` or `scoringStrategy.resources[0].weight`.
 pub(super) type Values = BTreeMap<String, Value>;
 
-/// A configuration with everything filled in.
 #[derive(Debug)]
 pub(super) struct View {
     /// In the order of the configuration.
     pub(super) profiles: Vec<ProfileView>,
-    /// Everything else.
+    /// All other fields.
     pub(super) settings: Values,
 }
 
-/// One profile.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct ProfileView {
-    /// Its `schedulerName`.
     pub(super) name: String,
-    /// The plugins of every extension point that has any, in the order in which they run.
+    /// The plugins of every extension point that has any, in execution order.
     pub(super) points: Vec<(String, Vec<Plugin>)>,
-    /// The arguments of every plugin that runs and takes some.
+    /// The arguments of every plugin that runs and has some.
     pub(super) args: BTreeMap<String, Values>,
-    /// Everything else.
+    /// All other fields.
     pub(super) settings: Values,
 }
 
-/// A plugin at an extension point.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(super) struct Plugin {
-    /// Its name.
     pub(super) name: String,
-    /// How much its score counts, where it scores.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) weight: Option<i64>,
 }
 
 impl View {
-    /// Takes a configuration apart.
     pub(super) fn of(configuration: &Configuration) -> Self {
         let mut fields = object(configuration.to_v1());
         let profiles = fields.remove("profiles");
@@ -58,13 +48,12 @@ impl View {
         }
     }
 
-    /// The profile that kube-scheduler has without a configuration.
+    /// The profile of kube-scheduler's default configuration.
     pub(super) fn stock_profile() -> ProfileView {
         let stock = Self::of(&Configuration::default());
         stock.profiles.into_iter().next().unwrap_or_else(|| ProfileView::of(Value::Null, &Plugins::default()))
     }
 
-    /// The profile of that name.
     pub(super) fn profile(&self, name: &str) -> Option<&ProfileView> {
         self.profiles.iter().find(|profile| profile.name == name)
     }
@@ -93,14 +82,13 @@ impl ProfileView {
         Self { name, points, args, settings: flat(fields) }
     }
 
-    /// The plugins at an extension point.
     pub(super) fn at(&self, point: &str) -> &[Plugin] {
         self.points.iter().find(|(key, _)| key == point).map_or(&[], |(_, plugins)| plugins)
     }
 }
 
 impl Plugin {
-    /// A name, or an object with a name and a weight.
+    /// Parses a name, or an object with a name and a weight.
     fn of(entry: Value) -> Self {
         if entry.is_string() {
             return Self { name: text(Some(entry)), weight: None };
@@ -111,23 +99,22 @@ impl Plugin {
     }
 }
 
-/// A plugin that others of the same extension point have overtaken, or that has overtaken them.
+/// A plugin with a changed position within its extension point.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(super) struct Move {
-    /// Its name.
     pub(super) name: String,
-    /// Which one it was, counted from 1.
+    /// Counted from 1.
     pub(super) old: usize,
-    /// Which one it is, counted from 1.
+    /// Counted from 1.
     pub(super) new: usize,
 }
 
-/// The fewest plugins that must have moved to bring those that both lists have from the old order into the new one.
+/// The fewest plugins that must move to turn the old order of the common plugins into the new one.
 pub(super) fn moves(old: &[Plugin], new: &[Plugin]) -> Vec<Move> {
     let place = |plugin: &Plugin| old.iter().position(|other| other.name == plugin.name);
     let common: Vec<(usize, usize)> =
         new.iter().enumerate().filter_map(|(new, plugin)| Some((place(plugin)?, new))).collect();
-    // For each plugin, the longest row of plugins still in their old order that ends with it.
+    // For each plugin, the longest sequence in old order that ends with it.
     let mut rows: Vec<Vec<usize>> = Vec::with_capacity(common.len());
     for (number, (old, _)) in common.iter().enumerate() {
         let before = rows.iter().zip(&common).filter(|(_, (earlier, _))| earlier < old).map(|(row, _)| row);
@@ -161,7 +148,7 @@ fn flat(fields: Map<String, Value>) -> Values {
     values
 }
 
-/// Lists of plain values stay whole: their elements say nothing alone.
+/// Lists of scalars stay whole, because single elements are not meaningful.
 fn flatten(path: String, value: Value, values: &mut Values) {
     match value {
         Value::Object(fields) if !fields.is_empty() => {
@@ -175,7 +162,7 @@ fn flatten(path: String, value: Value, values: &mut Values) {
     }
 }
 
-/// A value as a person reads it; `none` for one that is not there.
+/// A value as text; `none` for a missing one.
 pub(super) fn shown(value: Option<&Value>) -> String {
     match value {
         None | Some(Value::Null) => "none".to_owned(),

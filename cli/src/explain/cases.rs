@@ -1,8 +1,6 @@
-//! Many small clusters in one process, as a comparison with kube-scheduler needs them: `--cases`, which no help shows.
+//! `--cases`, a hidden flag: explains many small clusters in one process, for comparison with kube-scheduler.
 //!
-//! Knows: how a folder of cases is laid out, and the line that each becomes. Must not know: how a cluster is explained.
-//!
-//! The oracle `decide` of the integration tests takes the same folders and writes the same lines.
+//! The oracle `decide` of the integration tests reads the same folders and writes the same lines.
 
 use std::{
     fs,
@@ -15,21 +13,20 @@ use serde_json::json;
 const CLUSTER: &str = ".yaml";
 const CONFIGURATION: &str = ".config.yaml";
 
-/// One cluster with the configuration that it is looked at with.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Case {
     /// The name of its file without `.yaml`.
     pub(super) name: String,
     /// `NAME.yaml`.
     pub(super) cluster: PathBuf,
-    /// `NAME.config.yaml`, where it is there.
+    /// `NAME.config.yaml`, if it exists.
     pub(super) configuration: Option<PathBuf>,
 }
 
 /// The cases of a folder, sorted by name.
 ///
 /// # Errors
-/// The folder cannot be read, or holds none.
+/// The folder cannot be read or has no cases.
 pub(super) fn find(folder: &Path) -> Result<Vec<Case>, String> {
     let unreadable = |error: io::Error| format!("{}: {error}; expected a folder of cases", folder.display());
     let mut cases = Vec::new();
@@ -54,7 +51,7 @@ pub(super) fn find(folder: &Path) -> Result<Vec<Case>, String> {
     Ok(cases)
 }
 
-/// Writes what came of a case: its answers, one a line, or why there are none.
+/// Writes the answers of a case, one per line, or its error.
 pub(super) fn print(case: &Case, outcome: Result<Vec<u8>, String>, out: &mut dyn Write) -> io::Result<()> {
     write!(out, "{{\"case\":{}", json!(case.name))?;
     match outcome {
@@ -65,7 +62,7 @@ pub(super) fn print(case: &Case, outcome: Result<Vec<u8>, String>, out: &mut dyn
         }
         Err(refused) => writeln!(out, ",\"refused\":{}}}", json!(refused))?,
     }
-    // Should the next case end the process, this one is told.
+    // A later case may end the process.
     out.flush()
 }
 

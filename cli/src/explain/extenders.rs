@@ -1,6 +1,4 @@
-//! HTTP extenders, asked about pods that are only written down.
-//!
-//! Knows: which of them are asked, and with which texts. Must not know: how they are called, or how the answer is laid out.
+//! Calls HTTP extenders for pods from files.
 
 use std::sync::Arc;
 
@@ -12,27 +10,26 @@ use flotilla_framework::{
 use flotilla_runtime::extender::{self, Callers, Failure, Objects};
 use serde_json::value::RawValue;
 
-/// A single node is scored too, as plugins score it here.
+/// Score a single node too, as plugins do here.
 const SCORED_FROM: usize = 1;
 
-/// The extenders of a configuration.
 pub(super) struct Asking {
     callers: Callers,
     extenders: Vec<Arc<Extender>>,
 }
 
 impl Asking {
-    /// `None` where there are no extenders.
+    /// `None` without extenders.
     ///
     /// # Errors
-    /// A file of an extender's that cannot be used.
+    /// A file of an extender is unusable.
     pub(super) fn new(extenders: &[Extender]) -> anyhow::Result<Option<Self>> {
         extender::check(extenders)?;
         let asking = Self { callers: Callers::default(), extenders: in_order(extenders) };
         Ok((!extenders.is_empty()).then_some(asking))
     }
 
-    /// What the extenders that are interested in a pod say about nodes, or why kube-scheduler would give up on the attempt.
+    /// Calls the extenders that manage a pod. The error is the one that ends kube-scheduler's attempt.
     pub(super) async fn ask(&self, pod: &PodInfo, nodes: Vec<Arc<str>>, texts: &Texts) -> Result<Extended, String> {
         let interested = self.extenders.iter().filter(|extender| extender.is_interested(pod));
         let interested: Vec<Arc<Extender>> = interested.cloned().collect();

@@ -1,7 +1,4 @@
-//! `flotilla explain pod`: a pod of a live cluster, judged against its nodes, with its place in the queue.
-//!
-//! Knows: the order of reading, asking and printing, and what does without the coordinator. Must not know: how any of
-//! them is done.
+//! `flotilla explain pod`: evaluates a pod of a live cluster, with its state in the queue.
 
 use std::io::{self, Write};
 
@@ -32,7 +29,7 @@ use crate::{
 mod decided;
 mod words;
 
-/// What there is to know of the pod before any node is asked.
+/// The pod before any node is evaluated.
 struct Subject {
     namespace: String,
     name: String,
@@ -40,27 +37,25 @@ struct Subject {
     node: Option<String>,
     nominated: Option<String>,
     uid: String,
-    /// What the coordinator says of it.
+    /// The coordinator's answer.
     queue: Option<Explained>,
 }
 
-/// The answer as programs read it.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct LiveAnswer<'a> {
     #[serde(flatten)]
     account: Option<Answer<'a>>,
-    /// Where no node was asked, that takes the place of the account.
     #[serde(flatten)]
     settled: Option<Settled<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     nominated_node: Option<&'a str>,
-    /// The node that the pod is on already, and what the account is of then.
+    /// The node of the pod, and the subject of the account in that case.
     #[serde(skip_serializing_if = "Option::is_none")]
     bound_to: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     account_of: Option<&'a str>,
-    /// What the coordinator says; absent where it could not be asked.
+    /// The coordinator's answer; absent if the request failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     queue: Option<&'a Explained>,
 }
@@ -72,11 +67,10 @@ struct Settled<'a> {
     scheduler_name: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     node: Option<&'a str>,
-    /// Why no node was asked.
+    /// Why no node was evaluated.
     message: &'a str,
 }
 
-/// Explains the pod that is named.
 pub(super) fn explain(
     args: &ExplainArgs,
     runtime: &Runtime,
@@ -142,10 +136,10 @@ fn unknown_queue(error: &anyhow::Error) {
     tell(&[format!("the state of the queue is not known: {error:#}")]);
 }
 
-/// What the account of a pod is of that is on a node, where the decision is not kept.
+/// The subject of the account for a bound pod without a kept decision.
 const PRESENT: &str = "the present cluster without the pod";
 
-/// Why no node has to be asked, if none has.
+/// Why no node needs evaluation, if so.
 fn settled(pod: &Pod) -> Option<String> {
     let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref()).unwrap_or_default();
     let node = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()).filter(|node| !node.is_empty());
@@ -156,7 +150,7 @@ fn settled(pod: &Pod) -> Option<String> {
     }
 }
 
-/// The configuration of the file that is named, else that of the coordinator, else the stock one.
+/// The configuration of `--config`, else of the coordinator, else the defaults.
 fn configuration(
     args: &ExplainArgs,
     runtime: &Runtime,
@@ -176,7 +170,7 @@ fn configuration(
         Some(Err(error)) => format!("{error:#}"),
         None => "no coordinator could be asked".to_owned(),
     };
-    tell(&[format!("judged by kube-scheduler's default configuration; --config names another ({error})")]);
+    tell(&[format!("evaluated with kube-scheduler's default configuration; --config names another ({error})")]);
     let mut configuration = Configuration::default();
     if let Some(profile) = configuration.profiles.first_mut() {
         profile.scheduler_name = subject.scheduler_name.as_str().into();
@@ -239,25 +233,24 @@ impl Subject {
         format!("{}/{}", self.namespace, self.name)
     }
 
-    /// How the pod got the node that it is on, where the coordinator has kept it.
+    /// The decision that bound the pod, if the coordinator kept it.
     fn decision(&self) -> Option<&ExplainedDecision> {
         let decision = self.queue.as_ref()?.decision.as_ref()?;
-        // An earlier pod of the name has another UID.
+        // An earlier pod of the same name has another UID.
         (decision.uid == self.uid && self.node.as_deref() == Some(&*decision.node)).then_some(decision)
     }
 
-    /// Why the present is looked at in the place of a decision.
+    /// Why the account is of the present cluster instead of the decision.
     fn why_present(&self) -> String {
         let withheld = self.queue.as_ref().and_then(|queue| queue.decision_withheld.as_deref());
         let (pod, node) = (self.key(), self.node.as_deref().unwrap_or_default());
-        let why = withheld.unwrap_or("the coordinator that leads has not kept it, or somebody else made it");
+        let why = withheld.unwrap_or("the leader has not kept it, or another scheduler made it");
         format!(
-            "{pod} is on {node}, and the decision cannot be told: {why}. This is what the nodes make of the pod now, as if it had no \
-             node; claims and volumes that it has by now stay where they are"
+            "{pod} is on {node}, and its decision is not available: {why}. The pod is evaluated in the present \
+             cluster as if it were pending; its claims and volumes stay allocated"
         )
     }
 
-    /// The lines about the queue, the pod's name before the first.
     fn print_queue(&self, out: &mut dyn Write) -> io::Result<()> {
         let lines = self.queue.as_ref().map(words::lines).unwrap_or_default();
         for (place, line) in lines.iter().enumerate() {
@@ -284,7 +277,7 @@ impl Subject {
                 let account_of = bound_to.map(|_| PRESENT);
                 serialize(format, &LiveAnswer { account, bound_to, account_of, ..self.answer() }, out)
             }
-            // The page is made of the whole cluster.
+            // The page is written from the whole cluster.
             Format::Html => Ok(()),
         }
     }
@@ -295,7 +288,7 @@ impl Subject {
                 self.print_queue(out)?;
                 match self.decision() {
                     Some(decision) => decided::print(&self.key(), decision, format == Format::Wide, out),
-                    None => writeln!(out, "{}: {}, so no node was asked\n", printable(&self.key()), printable(why)),
+                    None => writeln!(out, "{}: {}, so no node was evaluated\n", printable(&self.key()), printable(why)),
                 }
             }
             Format::Json | Format::Yaml => {

@@ -1,19 +1,17 @@
-//! Which of the pending pods are asked about.
-//!
-//! Knows: how a pod is named on the command line, and what may have been meant. Must not know: what is asked.
+//! Selects pending pods by name.
 
 use std::sync::Arc;
 
 use flotilla_cluster::Cluster;
 use flotilla_framework::class::PodInfo;
 
-/// How alike two names must be for one to have been meant by the other, 1 being equal.
+/// The minimum similarity for a suggestion; 1 means equal.
 const ALIKE: f64 = 0.8;
 
-/// The pods of these names, in the order of the files; all pending ones for no name.
+/// The pods of these names in the order of the files; all pending pods without names.
 ///
 /// # Errors
-/// One line for each name that is no pending pod's.
+/// One line for each name without a pending pod.
 pub(super) fn select<'a>(cluster: &'a Cluster, names: &[String]) -> Result<Vec<&'a Arc<PodInfo>>, Vec<String>> {
     let names: Vec<String> = names.iter().map(|name| full(name)).collect();
     let is_pending = |name: &String| cluster.pending.iter().any(|pod| pod.key() == *name);
@@ -43,7 +41,7 @@ fn not_pending(cluster: &Cluster, name: &str) -> String {
     format!("--pod {name}: no pending pod of the input has this name; {hint}")
 }
 
-/// The pending pod whose name is the most alike, one of the same namespace before others.
+/// The pending pod with the most similar name, preferably in the same namespace.
 fn closest(cluster: &Cluster, name: &str) -> Option<String> {
     let (namespace, own) = name.split_once('/').unwrap_or_default();
     let likeness = |pod: &Arc<PodInfo>| (strsim::jaro_winkler(&pod.name, own), &*pod.class.namespace == namespace);

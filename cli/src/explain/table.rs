@@ -1,6 +1,4 @@
-//! The answer as a person reads it.
-//!
-//! Knows: tables, and what is too long for a person. Must not know: how any of it was found out.
+//! The answer as a table.
 
 use std::io::{self, Write};
 
@@ -17,20 +15,18 @@ use flotilla_framework::explain::{Outcome, PluginScore};
 
 use crate::output::{printable, table};
 
-/// How much is shown where not everything is.
 const MOST_FEASIBLE: usize = 10;
 const MOST_GROUPS: usize = 10;
 const MOST_MISSES: usize = 3;
 const MOST_NAMES: usize = 5;
 
-/// A node that would do.
 struct Scored<'a> {
     node: &'a str,
     total: Option<i64>,
     scores: &'a [PluginScore],
 }
 
-/// Prints what there is to say of one pod, and an empty line behind it.
+/// Prints the answer about one pod and an empty line.
 pub(super) fn print(account: &Account, world: &World, is_wide: bool, out: &mut dyn Write) -> io::Result<()> {
     let scored = scored(account, world);
     writeln!(out, "{}", printable(&heading(account, world, scored.len())))?;
@@ -44,7 +40,7 @@ pub(super) fn print(account: &Account, world: &World, is_wide: bool, out: &mut d
     if !scored.is_empty() {
         let shown = if is_wide { scored.len() } else { scored.len().min(MOST_FEASIBLE) };
         writeln!(out, "\n{}", scores(&scored[..shown], account, is_wide).trim_fmt())?;
-        more(out, scored.len() - shown, "nodes would do")?;
+        more(out, scored.len() - shown, "feasible nodes")?;
     }
     if let Some(preempted) = &account.preempted {
         writeln!(out, "  {}", printable(&preempted.message))?;
@@ -62,7 +58,7 @@ pub(super) fn print(account: &Account, world: &World, is_wide: bool, out: &mut d
     writeln!(out)
 }
 
-/// What nodes lack of devices, the nearest miss first.
+/// Missing devices, the nearest miss first.
 fn devices(account: &Account, world: &World, is_wide: bool, out: &mut dyn Write) -> io::Result<()> {
     let paragraphs = devices::paragraphs(account, world);
     let shown = if is_wide { paragraphs.len() } else { paragraphs.len().min(MOST_MISSES) };
@@ -102,7 +98,7 @@ fn heading(account: &Account, world: &World, feasible: usize) -> String {
     }
 }
 
-/// The nodes that would do, the best first.
+/// The feasible nodes, the best first.
 fn scored<'a>(account: &'a Account, world: &'a World) -> Vec<Scored<'a>> {
     let feasible = account.explanation.nodes.iter().filter_map(|(&id, outcome)| match outcome {
         Outcome::Feasible { scores, total } => Some(Scored { node: name(world, id), total: *total, scores }),
@@ -118,7 +114,7 @@ fn scores(nodes: &[Scored<'_>], account: &Account, is_wide: bool) -> Table {
     let number = |text: String| Cell::new(text).set_alignment(CellAlignment::Right);
     let mut header = vec![Cell::new("NODE"), number("TOTAL".to_owned())];
     header.extend(plugins.iter().map(|score| number(score.plugin.to_owned())));
-    // Extenders have URLs for names.
+    // Extenders have URLs as names.
     header.extend(account.priorities("").map(|(extender, _)| number(printable(extender).into_owned())));
     let cell = |weighted: i64, raw: i64| {
         number(if is_wide { format!("{weighted} (raw {raw})") } else { weighted.to_string() })
@@ -143,7 +139,7 @@ fn refusals(groups: &[Group<'_>], is_wide: bool) -> Table {
     table(header, groups.iter().flat_map(|group| rows(group, is_wide)))
 }
 
-/// A row for each miss, of which the first names the group.
+/// One row for each shortfall; the first names the group.
 fn rows(group: &Group<'_>, is_wide: bool) -> Vec<Vec<Cell>> {
     let shown = if is_wide { group.misses.len() } else { group.misses.len().min(MOST_MISSES) };
     let (misses, others) = group.misses.split_at(shown);

@@ -1,20 +1,14 @@
-//! The flags of `flotilla explain pod`, named as kubectl names them.
-//!
-//! Knows: flags, their texts and their grammar. Must not know: what a flag does.
+//! The flags of `flotilla explain pod`, named as in kubectl.
 
 #![cfg_attr(
     not(feature = "cluster"),
-    allow(
-        dead_code,
-        reason = "without a client they are only read from the command line, so that the refusal can be told"
-    )
+    allow(dead_code, reason = "without a client they are parsed only for the error message")
 )]
 
 use clap::Arg;
 
 use crate::reach::ReachArgs;
 
-/// Where a live cluster and its coordinator are.
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Live cluster", mut_args(of_live_clusters_only))]
 pub(crate) struct LiveArgs {
@@ -22,26 +16,25 @@ pub(crate) struct LiveArgs {
     #[arg(short, long, value_name = "NAMESPACE", requires = "target")]
     pub(super) namespace: Option<String>,
 
-    /// The URL of the coordinator, which is then asked directly with the credentials of the kubeconfig; without it, the
-    /// pod that holds the Lease is asked through the API server
+    /// The URL of the coordinator, to ask it directly with the credentials of the kubeconfig; without it, the pod that holds the Lease is
+    /// asked through the API server
     #[arg(long, value_name = "URL", requires = "target")]
     pub(super) coordinator: Option<String>,
 
-    /// Where they are.
     #[command(flatten)]
     pub(super) reach: ReachArgs,
 }
 
-/// Files have no API server.
+/// These flags have no effect on files.
 fn of_live_clusters_only(argument: Arg) -> Arg {
     let is_theirs = argument.get_help_heading() == Some("Live cluster");
     if is_theirs { argument.requires("target") } else { argument }
 }
 
-/// The name of the pod that the words after `explain` mean.
+/// Parses the arguments after `explain`.
 ///
 /// # Errors
-/// What to write instead.
+/// A message with the correct form.
 pub(super) fn pod_name(words: &[String]) -> Result<&str, String> {
     let (kind, name) = match words {
         [kind, name] => (kind.as_str(), name.as_str()),

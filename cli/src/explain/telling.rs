@@ -1,6 +1,4 @@
-//! Accounts of many pods, as a page has them.
-//!
-//! Knows: which pods share an account, and what is said of each in short. Must not know: how an account is made, or the page.
+//! Accounts of many pods, for a page.
 
 use std::{
     collections::HashMap,
@@ -23,7 +21,7 @@ use crate::page::{
     report::{Accounts, Stand},
 };
 
-/// The accounts of pods that stay pending. Pods that ask for the same share one.
+/// The accounts of pods that stay pending. Pods with equal requests share one.
 ///
 /// # Errors
 /// As for [`Teller::tell`].
@@ -46,16 +44,15 @@ pub(crate) fn tell_all<'a>(
     Ok(accounts)
 }
 
-/// A page in the making: accounts of pods of a cluster as it is.
+/// Collects accounts of pods for a page.
 #[derive(Debug, Default)]
 pub(super) struct Pages {
     accounts: Accounts,
-    /// What is said of each pod in short.
+    /// The short message of each pod.
     messages: HashMap<String, String>,
 }
 
 impl Pages {
-    /// Takes in one account.
     pub(super) fn add(&mut self, account: &Account, world: &World) -> io::Result<()> {
         let told = told(account, world);
         let reason = told.gate.as_ref().map(|(_, reason)| reason.as_str()).or(Some(told.error.as_str()));
@@ -67,7 +64,6 @@ impl Pages {
         Ok(self.accounts.add(account.pod.key(), &told)?)
     }
 
-    /// Writes the page.
     pub(super) fn print(
         self,
         cluster: &Cluster,

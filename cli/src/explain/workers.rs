@@ -1,6 +1,4 @@
-//! The workers, told the cluster and asked about classes.
-//!
-//! Knows: the conversation with a worker, and that an account comes in pages. Must not know: what a page says.
+//! Sessions with the workers that evaluate classes.
 
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
@@ -21,13 +19,13 @@ use tokio::task::JoinSet;
 
 use crate::workers;
 
-/// How long a worker of the same process may take for one answer; a page of the most nodes takes milliseconds.
+/// The time limit of one answer from a worker in this process; the largest page takes milliseconds.
 const ANSWER_LIMIT: Duration = Duration::from_secs(120);
 /// There is one leader and one configuration.
 const EPOCH: u64 = 1;
 const GENERATION: u64 = 1;
 
-/// Running workers, and connections to them. They end with it.
+/// Running workers and connections to them. Dropping it stops them.
 #[derive(Debug)]
 pub(super) struct Workers {
     registry: Registry,
@@ -35,7 +33,6 @@ pub(super) struct Workers {
     _running: JoinSet<Result<(), ServeError>>,
 }
 
-/// Workers that are attached to.
 #[derive(Debug)]
 pub(super) struct AttachedWorkers {
     members: Vec<Member>,
@@ -46,16 +43,16 @@ pub(super) struct AttachedWorkers {
 #[derive(Debug)]
 struct Member {
     conversation: Conversation,
-    /// How many nodes it was told of, and how many of them it can tell of at once.
+    /// The worker's nodes, and the nodes of one page.
     nodes: usize,
     limit: usize,
 }
 
 impl Workers {
-    /// Starts so many workers with these plugins and connects to them.
+    /// Starts workers with these plugins and connects to them.
     ///
     /// # Errors
-    /// Where a worker cannot be started or reached.
+    /// A worker cannot be started or reached.
     pub(super) async fn start(count: u16, registry: Registry) -> anyhow::Result<Self> {
         let (addresses, running) = workers::start(count, registry).await?;
         let mut connections = Vec::with_capacity(addresses.len());
@@ -65,17 +62,17 @@ impl Workers {
         Ok(Self { registry, connections, _running: running })
     }
 
-    /// Their plugins, by which alone their accounts can be read.
+    /// The registry is needed to decode accounts.
     pub(super) const fn registry(&self) -> Registry {
         self.registry
     }
 }
 
 impl AttachedWorkers {
-    /// Opens a stream to each worker. The worker ends the stream of the leader before.
+    /// Opens a session with each worker. The worker ends the session of the previous leader.
     ///
     /// # Errors
-    /// Where a worker does not say hello.
+    /// A worker does not answer the handshake.
     pub(super) async fn attach(workers: &Workers) -> anyhow::Result<Self> {
         let mut members = Vec::with_capacity(workers.connections.len());
         for (place, connection) in workers.connections.iter().enumerate() {
@@ -84,10 +81,10 @@ impl AttachedWorkers {
         Ok(Self { members, registered: HashSet::new(), next_request: 0 })
     }
 
-    /// Tells each worker the profiles and its part of the cluster, and waits until it has taken them over.
+    /// Sends each worker the profiles and its shard, and waits for the acknowledgements.
     ///
     /// # Errors
-    /// Where a worker is lost.
+    /// A worker is lost.
     pub(super) async fn lay_out(&mut self, world: &World, profiles: &[Profile]) -> anyhow::Result<()> {
         let profiles: Arc<[Profile]> = profiles.into();
         self.registered.extend(world.classes().map(|(id, _)| id));
@@ -115,10 +112,10 @@ impl AttachedWorkers {
     /// The account of a class under a profile: all pages of all workers.
     ///
     /// # Errors
-    /// Where a worker is lost, or cannot give account of even one node.
+    /// A worker is lost, or even one node exceeds the page size.
     pub(super) async fn ask(&mut self, profile: &Arc<str>, subject: &Subject) -> anyhow::Result<Vec<Page>> {
         let is_new = self.registered.insert(subject.id);
-        // All are asked before any is listened to, so that they work at the same time.
+        // All requests are sent first, so that the workers compute in parallel.
         for member in &self.members {
             if is_new {
                 let class = Arc::clone(&subject.class);
@@ -141,13 +138,13 @@ impl AttachedWorkers {
                             None => break,
                         }
                     }
-                    // It was too large; what was told so far stays.
+                    // The page was too large; earlier pages stay.
                     None => pages.last().filter(|_| told > 0).and_then(|page| Some(page.nodes.last()?.node)),
                 };
                 self.next_request += 1;
                 member.ask(self.next_request, profile, subject, after).await?;
             }
-            ensure!(told == member.nodes, "a worker told of {told} nodes where it holds {}", member.nodes);
+            ensure!(told == member.nodes, "a worker reported {told} nodes and holds {}", member.nodes);
         }
         Ok(pages)
     }
@@ -167,11 +164,11 @@ impl Member {
         self.conversation.say(EPOCH, 1, command).await
     }
 
-    /// How many nodes it holds, once it has taken over what it was told.
+    /// Waits for the acknowledgement; returns the number of nodes.
     async fn expect_applied(&mut self) -> anyhow::Result<usize> {
         match self.conversation.hear().await? {
             Reply::Applied { nodes, .. } => Ok(nodes as usize),
-            other => bail!("a worker should have taken over what it was told, and says {other:?}"),
+            other => bail!("expected an acknowledgement from a worker, got {other:?}"),
         }
     }
 
@@ -195,7 +192,7 @@ impl Member {
         self.say(command).await
     }
 
-    /// The next page; `None` where it would be too large and fewer nodes are to be asked for.
+    /// The next page; `None` if it would be too large, so that fewer nodes must be requested.
     async fn page(&mut self) -> anyhow::Result<Option<Page>> {
         match self.conversation.hear().await? {
             Reply::Explained { page, .. } => Ok(Some(page)),
@@ -203,8 +200,8 @@ impl Member {
                 self.limit = self.limit.min(self.nodes).div_ceil(2);
                 Ok(None)
             }
-            Reply::Unable { why, .. } => bail!("a worker cannot give account: {why}"),
-            other => bail!("a worker was asked for an account, and says {other:?}"),
+            Reply::Unable { why, .. } => bail!("a worker cannot evaluate: {why}"),
+            other => bail!("expected an account from a worker, got {other:?}"),
         }
     }
 }

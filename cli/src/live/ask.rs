@@ -1,10 +1,7 @@
-//! The running coordinator, asked where a pod stands, what it is configured with, and how it is.
+//! Requests to the running coordinator: a pod's state, the configuration, the status.
 //!
-//! Knows: how to find the one that decides, and as whom to ask it. Must not know: what the answer means.
-//!
-//! The user's own credentials do not pass through the API server: it takes them for itself, and it does not know who
-//! answers for a pod. So the coordinator is asked as a service account, with a token made for it that is good for
-//! nothing else.
+//! The API server's proxy does not forward the user's credentials, and it does not authenticate to a pod itself. So requests carry a token
+//! of a service account, with the coordinator as its only audience.
 
 use anyhow::{Context as _, anyhow};
 use flotilla_coordinator::serve::{
@@ -22,23 +19,22 @@ use serde_json::Value;
 use super::{connection::Connection, lease};
 use crate::reach::ReachArgs;
 
-/// How long the token is good for; the least that an API server gives.
+/// The token's lifetime: the minimum that an API server issues.
 const TOKEN_S: i64 = 600;
 
-/// A coordinator that can be asked.
 pub(crate) struct Coordinator {
     client: Client,
-    /// What comes before a path.
+    /// The prefix of all paths.
     prefix: String,
     token: Option<String>,
     /// For messages.
     pub(crate) name: String,
 }
 
-/// Finds the coordinator that decides, or the one at `url`.
+/// Finds the leading coordinator, or the one at `url`.
 ///
 /// # Errors
-/// Why it cannot be asked, with the next step.
+/// The coordinator cannot be reached, with the next step.
 pub(crate) async fn find(connection: &Connection, args: &ReachArgs, url: Option<&str>) -> anyhow::Result<Coordinator> {
     if let Some(url) = url {
         let client = connection.directly(url, args).await?;
@@ -54,25 +50,24 @@ pub(crate) async fn find(connection: &Connection, args: &ReachArgs, url: Option<
 }
 
 impl Coordinator {
-    /// Where a pod stands.
+    /// The state of a pod.
     pub(crate) async fn explain(&self, namespace: &str, name: &str) -> anyhow::Result<Explained> {
         let text = self.get(&explain::path(namespace, name)).await?;
         serde_json::from_str(&text).with_context(|| format!("the answer of {} is not valid", self.name))
     }
 
-    /// How it is.
     pub(crate) async fn status(&self) -> anyhow::Result<CoordinatorStatus> {
         let text = self.get(status::ROUTE).await?;
         serde_json::from_str(&text).with_context(|| format!("the answer of {} is not valid", self.name))
     }
 
-    /// The configuration in force, as a file would have it.
+    /// The active configuration as a configuration file.
     pub(crate) async fn configuration(&self) -> anyhow::Result<String> {
         let text = self.get("/configz").await?;
         let mut page: Value = serde_json::from_str(&text).with_context(|| format!("/configz of {}", self.name))?;
         let mut configuration = page["componentconfig"].take();
         if let Value::Object(fields) = &mut configuration {
-            // How the changes went is no part of it.
+            // The status of configuration changes is not part of it.
             fields.remove("flotilla");
         }
         Ok(configuration.to_string())
@@ -89,7 +84,7 @@ impl Coordinator {
     }
 }
 
-/// The pod that an identity is of: what comes before the random part is the host's name, and a pod's is its own.
+/// The pod in a Lease identity, which is the host name and a random part; the host name of a pod is its name.
 fn pod_of(identity: &str) -> &str {
     identity.rsplit_once('_').map_or(identity, |(host, _)| host)
 }

@@ -1,6 +1,4 @@
-//! The way to an API server, and to a coordinator directly, as a kubeconfig has it.
-//!
-//! Knows: kubeconfigs, contexts and service accounts. Must not know: what is asked for.
+//! Connections to an API server, or directly to a coordinator, from a kubeconfig.
 
 use std::{fs, path::Path, time::Duration};
 
@@ -12,18 +10,17 @@ use kube::{
 
 use crate::reach::{ClusterArgs, ReachArgs};
 
-/// What the kubelet gives to every pod that is to speak with the API server.
+/// The files that the kubelet mounts into a pod with API access.
 const SERVICE_ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 const IN_CLUSTER: &str = "in-cluster";
-/// For a connection, and for the silence on it: a user is waiting.
+/// Timeouts to connect and to read, short because a user waits.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const READ_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The way there.
 pub(crate) struct Connection {
     kubeconfig: Kubeconfig,
     options: KubeConfigOptions,
-    /// Speaks with the API server.
+    /// The client of the API server.
     pub(crate) client: Client,
     /// The namespace of the context.
     pub(crate) namespace: String,
@@ -32,7 +29,7 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    /// Reads the kubeconfig that the flags name. Nothing is sent.
+    /// Reads the kubeconfig that the flags name. Sends nothing.
     pub(crate) async fn open(args: &ClusterArgs) -> anyhow::Result<Self> {
         let kubeconfig = match &args.kubeconfig {
             Some(path) => Kubeconfig::read_from(path)
@@ -49,14 +46,14 @@ impl Connection {
         Ok(Self { kubeconfig, options, client, namespace, place })
     }
 
-    /// A client that may be silent for long, as watches are.
+    /// A client without a read timeout, for watches.
     pub(crate) async fn watching(&self, purpose: &'static str) -> anyhow::Result<Client> {
         let mut config = config(&self.kubeconfig, &self.options).await?;
         config.read_timeout = None;
         flotilla_coordinator::client::with_config(config, &self.place, purpose)
     }
 
-    /// Speaks with `--coordinator`, as whom the kubeconfig says.
+    /// A client for `--coordinator` with the kubeconfig's credentials.
     pub(super) async fn directly(&self, url: &str, args: &ReachArgs) -> anyhow::Result<Client> {
         let mut kubeconfig = self.kubeconfig.clone();
         for cluster in kubeconfig.clusters.iter_mut().filter_map(|named| named.cluster.as_mut()) {
@@ -84,7 +81,7 @@ async fn config(kubeconfig: &Kubeconfig, options: &KubeConfigOptions) -> anyhow:
     let mut config = Config::from_custom_kubeconfig(kubeconfig.clone(), &options).await.with_context(|| {
         let names: Vec<&str> = kubeconfig.contexts.iter().map(|context| context.name.as_str()).collect();
         format!(
-            "the kubeconfig does not say how to connect; see `kubectl config view`, and choose with --context one of: {}",
+            "the kubeconfig has no usable context; see `kubectl config view`, and choose with --context one of: {}",
             names.join(", ")
         )
     })?;
@@ -93,7 +90,7 @@ async fn config(kubeconfig: &Kubeconfig, options: &KubeConfigOptions) -> anyhow:
     Ok(config)
 }
 
-/// The kubeconfig of the person, or of the pod that this runs in.
+/// The user's kubeconfig, or that of the pod's service account.
 fn found() -> anyhow::Result<Kubeconfig> {
     match (Kubeconfig::read(), std::env::var("KUBERNETES_SERVICE_HOST")) {
         (Ok(kubeconfig), _) if !kubeconfig.contexts.is_empty() => Ok(kubeconfig),

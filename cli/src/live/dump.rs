@@ -1,6 +1,4 @@
-//! A live cluster as a text, as `kubectl get -o json` prints it.
-//!
-//! Knows: which fields no scheduler reads. Must not know: what is done with the text.
+//! A live cluster as text, in the form of `kubectl get -o json`.
 
 use anyhow::{Context as _, bail};
 use serde_json::{Value, json};
@@ -12,12 +10,10 @@ use crate::{
     reach::ClusterArgs,
 };
 
-/// Reads the live cluster that the flags name: everything that decides about pods or makes some.
-///
-/// What could not be read is told.
+/// Reads all objects that affect scheduling from the cluster that the flags name, and prints warnings about unreadable kinds.
 ///
 /// # Errors
-/// Nodes or pods cannot be read, or there is more than a file may hold; with the next step.
+/// Nodes or pods cannot be read, or the text exceeds the size limit; with the next step.
 pub(crate) fn dump(args: &ClusterArgs) -> anyhow::Result<Text> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.context("cannot start the async runtime")?;
@@ -45,7 +41,7 @@ pub(crate) fn dump(args: &ClusterArgs) -> anyhow::Result<Text> {
     })
 }
 
-/// Takes off what only controllers and people read, half of a pod.
+/// Removes fields that no scheduler reads, which are half of a pod.
 fn trim(object: &mut Value) {
     let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) else { return };
     metadata.remove("managedFields");

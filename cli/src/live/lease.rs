@@ -1,6 +1,4 @@
-//! Which Lease says who decides.
-//!
-//! Knows: where a coordinator's Lease is in each way to run one. Must not know: what its holder is asked.
+//! Finds the Lease of the coordinators.
 
 use anyhow::{Context as _, bail};
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
@@ -8,32 +6,30 @@ use kube::{Api, Client};
 
 use super::ask::refused;
 
-/// Where to look unless it was said: as `deploy/` has it, as a coordinator without a configuration has it, and as one has it
-/// that takes turns with kube-scheduler.
+/// The default Leases to look at: that of `deploy/`, that of a coordinator without a configuration, and kube-scheduler's, for coordinators
+/// that share it.
 pub(super) const LEASES: [(&str, &str); 3] =
     [("flotilla", "flotilla"), ("kube-system", "flotilla"), ("kube-system", "kube-scheduler")];
 
-/// What a Lease with a holder says.
 #[derive(Debug)]
 pub(super) struct Held {
     /// `NAMESPACE/NAME`.
     pub(super) lease: String,
-    /// All that it says.
     pub(super) spec: LeaseSpec,
 }
 
 impl Held {
-    /// The identity of who holds it; never empty.
+    /// The holder's identity; never empty.
     pub(super) fn holder(&self) -> &str {
         self.spec.holder_identity.as_deref().unwrap_or_default()
     }
 }
 
-/// The Lease at `given`, or else the first of [`LEASES`] that is held: when a coordinator is moved from one
-/// to the other, the old one stays behind without a holder.
+/// The Lease `given`, or the first of [`LEASES`] with a holder. After a coordinator has changed its Lease, the old one remains without a
+/// holder.
 ///
 /// # Errors
-/// Where none is held, or the API server cannot be asked; with what was found at each, and the next step.
+/// No Lease has a holder, or requests fail; with the result for each Lease and the next step.
 pub(super) async fn held(client: &Client, given: Option<&(String, String)>) -> anyhow::Result<Held> {
     let named = given.map(|(namespace, name)| vec![(namespace.as_str(), name.as_str())]);
     let mut found = Vec::new();
@@ -48,7 +44,7 @@ pub(super) async fn held(client: &Client, given: Option<&(String, String)>) -> a
                 found.push(format!("no process holds the Lease {}", held.lease));
             }
             Ok(None) => found.push(format!("there is no Lease {lease}")),
-            // The right to read one of them does not imply the right to read the others.
+            // RBAC may allow some of the Leases only.
             Err(error @ kube::Error::Api(_)) => {
                 found.push(format!("{:#}", refused(error, &format!("get lease {lease}"))));
             }
@@ -67,8 +63,7 @@ mod tests {
 
     use super::*;
 
-    /// An API server that has these Leases, each with its namespace, its name and its holder, and refuses those that
-    /// `forbidden` holds.
+    /// An API server with these Leases (namespace, name, holder). It answers 403 for those in `forbidden`.
     fn api_server(leases: &'static [(&'static str, &'static str, &'static str)]) -> Client {
         let service = tower::service_fn(move |request: Request<Body>| async move {
             let path = request.uri().path().to_owned();

@@ -1,7 +1,4 @@
-//! The cluster, read from its API server.
-//!
-//! Knows: which kinds of objects decide about pods, that they come in pages, and what a missing right means. Must not
-//! know: what is in any of them, or what is done with them.
+//! Lists the objects of a cluster that affect scheduling.
 
 use anyhow::{Context as _, anyhow};
 use k8s_openapi::api::core::v1::Pod;
@@ -13,19 +10,19 @@ use kube::{
 use serde::Deserialize;
 use serde_json::Value;
 
-/// Objects in a page, as the coordinator asks for them.
+/// The page size, equal to the coordinator's.
 const PAGE: u32 = 500;
-/// A pod that has ended uses nothing.
+/// Terminated pods use no resources.
 const LIVE_PODS: &str = "status.phase!=Succeeded,status.phase!=Failed";
 
-/// A kind that may decide about pods.
+/// A kind that may affect scheduling.
 pub(crate) struct Kind {
     /// Such as `apps/v1`.
     pub(crate) api_version: &'static str,
     /// Such as `ReplicaSet`.
     pub(crate) name: &'static str,
     plural: &'static str,
-    /// Without these nothing can be said; without the others a few answers may differ.
+    /// Failure to list a vital kind is an error; without the others, few answers change.
     is_vital: bool,
 }
 
@@ -33,7 +30,7 @@ const fn kind(api_version: &'static str, name: &'static str, plural: &'static st
     Kind { api_version, name, plural, is_vital: false }
 }
 
-/// All that may be read; kinds that nothing is read of are not asked for.
+/// All kinds that scheduling reads.
 const KINDS: [Kind; 19] = [
     Kind { is_vital: true, ..kind("v1", "Node", "nodes") },
     Kind { is_vital: true, ..kind("v1", "Pod", "pods") },
@@ -56,8 +53,8 @@ const KINDS: [Kind; 19] = [
     kind("resource.k8s.io/v1", "DeviceTaintRule", "devicetaintrules"),
 ];
 
-/// What makes pods and other objects, beside those of [`KINDS`] that do. Not Jobs: of these the pods that have ended are not read, and
-/// would be made again.
+/// More kinds that create pods or other objects, in addition to [`KINDS`]. Jobs are excluded: terminated pods are not read, and would be
+/// created again.
 const MAKERS: [Kind; 4] = [
     kind("scheduling.k8s.io/v1", "PriorityClass", "priorityclasses"),
     kind("apps/v1", "Deployment", "deployments"),
@@ -65,7 +62,6 @@ const MAKERS: [Kind; 4] = [
     kind("resource.k8s.io/v1", "ResourceClaimTemplate", "resourceclaimtemplates"),
 ];
 
-/// A part of a list.
 #[derive(Deserialize)]
 struct Page {
     #[serde(default)]
@@ -79,8 +75,8 @@ struct PageMetadata {
     next: Option<String>,
 }
 
-/// Reads everything that may decide about a pod that is there, and gives `each` its pages. What could not be read, though nothing
-/// depends on it for most pods, is given back in words.
+/// Lists all objects that may affect an existing pod, and passes each page to `each`. Returns warnings about kinds that could not be
+/// listed.
 pub(crate) async fn all(
     client: &Client,
     place: &str,
@@ -89,7 +85,7 @@ pub(crate) async fn all(
     these(client, place, &mut KINDS.iter(), each).await
 }
 
-/// The same, and what makes more pods.
+/// Also lists the kinds in [`MAKERS`].
 pub(crate) async fn all_with_makers(
     client: &Client,
     place: &str,
@@ -108,12 +104,12 @@ async fn these(
     for kind in kinds.filter(|kind| flotilla_cluster::is_read(kind.api_version, kind.name)) {
         match list(client, kind, each).await {
             Ok(()) => {}
-            // A cluster of another version may not have it.
+            // Another version of Kubernetes may lack the kind.
             Err(kube::Error::Api(status)) if status.code == 404 && !kind.is_vital => {}
             Err(error) if kind.is_vital => return Err(explained(error, &format!("list {}", kind.plural), place)),
             Err(error) => {
                 let error = explained(error, &format!("list {}", kind.plural), place);
-                unread.push(format!("{error:#}; what is said of pods that depend on them may be wrong"));
+                unread.push(format!("{error:#}; results for pods that depend on them may be wrong"));
             }
         }
     }
@@ -142,10 +138,10 @@ fn invalid(error: request::Error) -> kube::Error {
     kube::Error::BuildRequest(error)
 }
 
-/// The pod itself.
+/// Gets a pod.
 ///
 /// # Errors
-/// That it is not there, may not be read, or that the server does not answer; with the next step.
+/// The pod is missing or forbidden, or the server does not answer; with the next step.
 pub(crate) async fn pod(client: &Client, namespace: &str, name: &str, place: &str) -> anyhow::Result<Pod> {
     let found = Api::<Pod>::namespaced(client.clone(), namespace).get_opt(name).await;
     let found = found.map_err(|error| explained(error, &format!("get pod \"{namespace}/{name}\""), place))?;
@@ -157,7 +153,7 @@ pub(crate) async fn pod(client: &Client, namespace: &str, name: &str, place: &st
     })
 }
 
-/// What an error of the API server means to the user.
+/// Explains an error of the API server.
 pub(crate) fn explained(error: kube::Error, what: &str, place: &str) -> anyhow::Error {
     match error {
         kube::Error::Api(status) if status.code == 401 => {

@@ -1,10 +1,7 @@
-//! The report that the page shows: nodes, pods, where each pod is before and after, and what is told of some.
+//! The report that the page shows: nodes, and pods with their node before and after.
 //!
-//! Knows: the fields, how they are kept small, and how many bytes of accounts are embedded. Must not know: who placed the pods, or
-//! why.
-//!
-//! A report has one side or two. Of each pod it has the node on each side, and the page adds up what is taken from that: of a
-//! simulation the sides are before and after it, of a comparison they are the cluster as it is and as it would be.
+//! A report has one or two sides. For a simulation they are before and after it, for a comparison without and with the change. The page
+//! computes totals itself.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -23,66 +20,60 @@ use super::told::Told;
 
 /// The label of a node's zone.
 const ZONE: &str = "topology.kubernetes.io/zone";
-/// Where a pod is that no node has.
+/// The node index of a pending pod.
 const PENDING: i64 = -1;
-/// Where a pod is on a side that does not have it.
+/// The node index of a pod that is not on this side.
 const ABSENT: i64 = -2;
 
-/// The most bytes of accounts in one file. An account takes some 7 bytes for each node that refuses the pod, and some 40 for one
-/// that would do, so this holds 200 accounts of pods that no one of 5,000 nodes takes, and a browser opens it in a second.
+/// The limit of account bytes in one file. An account takes about 7 bytes for each infeasible and 40 for each feasible node. So the limit
+/// holds 200 accounts of pods that fit none of 5,000 nodes, and a browser opens it in a second.
 pub(crate) const MOST_ACCOUNT_BYTES: usize = 8 << 20;
 
-/// Everything that the page shows.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Report<'a> {
-    /// Which form the data has.
+    /// The version of the data format.
     format: u32,
-    /// The version of the program that wrote it.
     version: &'static str,
-    /// When, in milliseconds since 1970.
+    /// The time of writing, in milliseconds since 1970.
     pub(crate) made_ms: u64,
-    /// The command that wrote it, and what it was given.
+    /// The command, and its input.
     pub(crate) command: &'static str,
     pub(crate) subject: String,
-    /// The names of the sides: one, or two that are compared.
+    /// The names of the sides: one, or two for a comparison.
     pub(crate) sides: &'static [&'static str],
-    /// Who can be asked for what is not in it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) serving: Option<Serving>,
-    /// How fast it was decided, where that was measured.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) figures: Option<Figures>,
-    /// What differs between the sides, where they are compared.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) comparison: Option<Comparison>,
-    /// The names of resources; amounts are in their order.
+    /// The names of resources; amounts have this order.
     resources: Vec<Arc<str>>,
     zones: Vec<Arc<str>>,
-    /// Labels and taints, each once.
+    /// Labels and taints, deduplicated.
     texts: Vec<String>,
     nodes: Vec<Node<'a>>,
     kinds: Vec<Kind>,
     messages: Vec<&'a str>,
     pods: Vec<Pod>,
     accounts: Vec<Box<RawValue>>,
-    /// The cluster, so that the page can answer new questions; `None`: it answers none.
+    /// The cluster for new questions, if the page answers any.
     #[serde(skip)]
     pub(crate) kept: Option<Vec<u8>>,
-    /// Of how many pods the account would have been too much.
+    /// The number of pods without an account because of the limit.
     unexplained: usize,
     most_account_bytes: usize,
 }
 
-/// The server that a page came from. It gives account of each pod.
+/// The server of the page, which computes accounts on request.
 #[derive(Debug, Clone, Copy, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Serving {
-    /// It also asks the coordinator of a live cluster.
+    /// The server also queries the coordinator of a live cluster.
     pub(crate) is_live: bool,
 }
 
-/// How fast pods were decided on.
 #[derive(Debug, Clone, Copy, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Figures {
@@ -93,47 +84,43 @@ pub(crate) struct Figures {
     pub(crate) p99_micros: f64,
 }
 
-/// What a change does to pods.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Comparison {
-    /// What is changed, a line each.
+    /// The changes, one line each.
     pub(crate) changes: Vec<String>,
-    /// The pods that fare differently, as `namespace/name`, and how.
+    /// Pods with another outcome, as `namespace/name`, and the outcome.
     pub(crate) pods: Vec<(String, &'static str)>,
-    /// Pods that make room for others: the pod, its node, and the pod that it makes room for.
+    /// Preempted pods: the victim, its node, and the preemptor.
     pub(crate) preemptions: Vec<(String, String, String)>,
-    /// The first pod that stays pending and did not before, and what would help.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) bottleneck: Option<(String, String, Option<String>)>,
 }
 
-/// Name, zone, on which sides it is cordoned (a bit each), taints, labels, allocatable amounts: once where all sides agree, else
-/// for each side, with `null` where the node is not there.
+/// Name, zone, cordoned sides (one bit each), taints, labels, allocatable amounts. The amounts are given once if all sides agree, else per
+/// side, with `null` for a missing node.
 #[derive(Debug, Serialize)]
 struct Node<'a>(&'a str, usize, u8, Vec<usize>, Vec<usize>, Vec<Option<Vec<i64>>>);
 
-/// What pods have in common: requests, scheduler, priority, what else they ask for.
+/// Properties that pods share: requests, scheduler, priority, other constraints.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
 struct Kind(Vec<i64>, Arc<str>, i32, Vec<String>);
 
-/// Name, kind (once, or for each side), place on each side, message, account; -1 where there is none.
+/// Name, kind (once or per side), node index per side, message, account; -1 for none.
 #[derive(Debug, Serialize)]
 struct Pod(String, Vec<usize>, Vec<i64>, i64, i64);
 
-/// Where a pod is on one side.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Place {
-    /// The pod is not there.
     Absent,
     Pending,
     On(Arc<str>),
 }
 
-/// Where a pod is on each side, and what is said of it.
+/// A pod on each side, with its message.
 #[derive(Debug)]
 pub(crate) struct Stand<'a> {
-    /// Once, or for each side.
+    /// Once, or per side.
     pods: Vec<&'a Arc<PodInfo>>,
     places: Vec<Place>,
     message: &'a str,
@@ -146,12 +133,12 @@ impl From<Option<Arc<str>>> for Place {
 }
 
 impl<'a> Stand<'a> {
-    /// A pod with its node on each side, and why it stays pending on the last.
+    /// A pod with its node on each side, and why it is pending on the last.
     pub(crate) fn new(pod: &'a Arc<PodInfo>, nodes: impl Into<Vec<Option<Arc<str>>>>, message: &'a str) -> Self {
         Self { pods: vec![pod], places: nodes.into().into_iter().map(Place::from).collect(), message }
     }
 
-    /// A pod that may be another one on each side, or not be there.
+    /// A pod that may differ between the sides or be missing on one.
     pub(crate) fn compared(sides: [(Option<&'a Arc<PodInfo>>, Place); 2], message: &'a str) -> Option<Self> {
         let [(before, was), (after, is)] = sides;
         let pods = match (before, after) {
@@ -167,9 +154,9 @@ impl<'a> Stand<'a> {
 }
 
 impl<'a> Report<'a> {
-    /// A report of these pods and of the nodes of each side, without accounts. One list of nodes is that of all sides.
+    /// A report without accounts. A single list of nodes applies to all sides.
     ///
-    /// The nodes of the last side come first and in their order, so that its numbers are places in the report.
+    /// The nodes of the last side come first and in their order, so that node numbers are indexes in the report.
     pub(crate) fn new(sides: &[&'a [Arc<NodeInfo>]], pods: &[Stand<'a>]) -> Self {
         let nodes = united(sides);
         let resources = resources(nodes.iter().flat_map(|node| node.iter().flatten().copied()), pods);
@@ -234,7 +221,7 @@ impl<'a> Report<'a> {
     }
 }
 
-/// A node as it is on each side, or once where all sides have the same list.
+/// A node per side, or once if all sides share a list.
 type OnSides<'a> = Vec<Option<&'a Arc<NodeInfo>>>;
 
 /// All nodes, those of the last side first.
@@ -253,7 +240,7 @@ fn united<'a>(sides: &[&'a [Arc<NodeInfo>]]) -> Vec<OnSides<'a>> {
     nodes
 }
 
-/// On which sides a node is cordoned, a bit each.
+/// The sides on which a node is cordoned, one bit each.
 fn cordons(sides: &[Option<&Arc<NodeInfo>>]) -> u8 {
     let is_cordoned = |node: &Option<&Arc<NodeInfo>>| node.is_some_and(|node| node.unschedulable);
     match sides {
@@ -268,7 +255,7 @@ fn cordons(sides: &[Option<&Arc<NodeInfo>>]) -> u8 {
     }
 }
 
-/// What a node offers, once where the sides agree.
+/// The allocatable amounts, once if the sides agree.
 fn offered(sides: &[Option<&Arc<NodeInfo>>], resources: &[Arc<str>]) -> Vec<Option<Vec<i64>>> {
     let of = |node: &Arc<NodeInfo>| -> Vec<i64> {
         resources.iter().map(|name| amount(&node.allocatable, node.allowed_pods, name)).collect()
@@ -278,17 +265,16 @@ fn offered(sides: &[Option<&Arc<NodeInfo>>], resources: &[Arc<str>]) -> Vec<Opti
     offered
 }
 
-/// Accounts as they go into a report, each once, and no more of them than a file may hold.
+/// Deduplicated accounts, up to the size limit.
 #[derive(Debug, Default)]
 pub(crate) struct Accounts {
     known: HashMap<String, usize>,
     bytes: usize,
-    /// For each pod that was told of its place among the accounts; `None` where it did not fit in.
+    /// For each pod the index of its account; `None` if it exceeded the limit.
     of_pods: Vec<(String, Option<usize>)>,
 }
 
 impl Accounts {
-    /// Takes in the account of a pod.
     pub(crate) fn add(&mut self, pod: String, told: &Told) -> serde_json::Result<()> {
         let text = serde_json::to_string(told)?;
         let place = match self.known.get(&text) {
@@ -305,18 +291,16 @@ impl Accounts {
         Ok(())
     }
 
-    /// A pod has the account of another.
+    /// The pod shares the account of another.
     pub(crate) fn share(&mut self, pod: String, other: usize) {
         let place = self.of_pods.get(other).and_then(|(_, place)| *place);
         self.of_pods.push((pod, place));
     }
 
-    /// How many pods were told of.
     pub(crate) fn len(&self) -> usize {
         self.of_pods.len()
     }
 
-    /// Puts them into a report.
     pub(crate) fn put_into(self, report: &mut Report<'_>) -> serde_json::Result<()> {
         let mut texts: Vec<(String, usize)> = self.known.into_iter().collect();
         texts.sort_unstable_by_key(|(_, place)| *place);
@@ -356,7 +340,7 @@ impl Kind {
     }
 }
 
-/// Values, each with a number.
+/// Values numbered in order of insertion.
 #[derive(Debug)]
 struct Numbered<T> {
     numbers: HashMap<T, usize>,
@@ -381,7 +365,7 @@ impl<T: Clone + Eq + std::hash::Hash> Numbered<T> {
     }
 }
 
-/// CPU, memory, pods, then the others by name: those that nodes offer or pods ask for.
+/// CPU, memory and pods, then all other resources of nodes and pods by name.
 fn resources<'a>(nodes: impl Iterator<Item = &'a Arc<NodeInfo>>, pods: &[Stand<'a>]) -> Vec<Arc<str>> {
     let mut others: BTreeSet<Arc<str>> = BTreeSet::new();
     let asked = pods.iter().flat_map(|stand| &stand.pods).map(|pod| &pod.class.accounted);
@@ -408,7 +392,6 @@ fn zone(node: &NodeInfo) -> Arc<str> {
     node.label(ZONE).unwrap_or_default().into()
 }
 
-/// A number that -1 may stand beside.
 fn signed(number: usize) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }

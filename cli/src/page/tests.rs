@@ -1,5 +1,3 @@
-//! The page as text: what must not be in it, and how long it may be.
-
 use std::sync::Arc;
 
 use flotilla_framework::{
@@ -14,7 +12,7 @@ use super::{
     *,
 };
 
-/// What the page itself may weigh. It has no library in it, and a report of a small cluster is mostly this.
+/// The size limit of the page, which is most of a small report.
 const MOST_BYTES: usize = 112 << 10;
 
 fn node(name: &str, zone: &str) -> Arc<NodeInfo> {
@@ -47,7 +45,7 @@ fn data(page: &str) -> serde_json::Value {
     serde_json::from_str(data).expect("JSON")
 }
 
-/// The text between two marks, each of which is there once.
+/// The text between two marks, each of which occurs once.
 fn between<'a>(page: &'a str, before: &str, behind: &str) -> &'a str {
     assert_eq!(page.matches(before).count(), 1, "{before}");
     page.split_once(before).and_then(|(_, rest)| rest.split_once(behind)).expect("both marks").0
@@ -103,7 +101,7 @@ fn where_the_sides_differ_each_has_its_own_nodes_and_its_own_pods() {
     };
     let (small, large) =
         (serde_json::json!([4000, 8_589_934_592_u64, 10, 0]), serde_json::json!([8000, 8_589_934_592_u64, 10, 0]));
-    // The nodes of the last side come first: its numbers are places.
+    // Nodes of the last side come first, because numbers are indexes.
     let nodes = serde_json::json!([
         ["same", 2, [small]],
         ["large", 0, [small, large]],
@@ -162,7 +160,7 @@ fn the_page_is_small_and_asks_for_nothing_from_elsewhere() {
     }
 }
 
-/// What loads something, or makes markup or code of text.
+/// Rejects code that loads something or turns text into markup or code.
 fn assert_asks_for_nothing(all: &str) {
     let banned = [
         "http:",
@@ -184,7 +182,7 @@ fn assert_asks_for_nothing(all: &str) {
     }
 }
 
-/// uPlot as the npm registry has it: `npm pack uplot@1.6.32`, whose `dist.integrity` is
+/// uPlot from the npm registry: `npm pack uplot@1.6.32`, whose `dist.integrity` is
 /// `sha512-KIMVnG68zvu5XXUbC4LQEPnhwOxBuLyW1AHtpm6IKTXImkbLgkMy+jabjLgSLMasNuGGzQm/ep3tOkyTxpiQIw==`.
 #[cfg(feature = "cluster")]
 const UPLOT: (&str, [(&str, &str, &str); 3]) = (

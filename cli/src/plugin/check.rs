@@ -1,7 +1,7 @@
-//! `flotilla plugin check`: what a module is, and whether it can be used.
+//! `flotilla plugin check`: inspects a module.
 //!
-//! The module is asked about a made-up pod and made-up nodes twice: once about all nodes in a row, once about each by itself, last
-//! node first. One that is pure answers the same.
+//! The module evaluates a sample pod twice: on all nodes in one batch, and on each node separately in reverse order. A pure module returns
+//! the same results.
 
 use std::{
     fmt::Write as _,
@@ -28,13 +28,11 @@ use serde_json::{Value, json};
 use super::CheckArgs;
 use crate::output::{Failure, print};
 
-/// The plugin's name here.
 const NAME: &str = "Module";
 
-/// How many nodes the sample has: as many as are put to an instance in a row, twice.
+/// The number of sample nodes: two batches.
 const NODES: u32 = 1024;
 
-/// Runs `flotilla plugin check`.
 pub(super) fn check(args: &CheckArgs) -> Result<ExitCode, Failure> {
     let report = report(args).map_err(Failure::run)?;
     print(|out| out.write_all(report.as_bytes()))?;
@@ -87,7 +85,6 @@ fn arguments(args: &CheckArgs, digest: &str) -> Value {
     written
 }
 
-/// A made-up pod beside made-up nodes.
 struct Sample {
     class: Arc<Class>,
     args: Args,
@@ -115,7 +112,7 @@ impl Sample {
         Self { class, args, nodes, slots }
     }
 
-    /// Asks, and tells what came of it.
+    /// Runs the module and appends the results to `out`.
     fn tell(&self, plugin: &dyn Plugin, filters: bool, scores: bool, out: &mut String) -> anyhow::Result<()> {
         let runs = |point| plugin.points().contains(&point);
         if runs(Point::PreFilter) {
@@ -165,7 +162,7 @@ impl Sample {
             self.compare("score", |slot| all[slot as usize].clone(), one)?;
             writeln!(out, "score     {}", each(took))?;
         }
-        writeln!(out, "pure      yes, as far as {NODES} sample nodes can tell")?;
+        writeln!(out, "pure      yes, on {NODES} sample nodes")?;
         Ok(())
     }
 
@@ -183,7 +180,7 @@ impl Sample {
         })
     }
 
-    /// The raw scores of all nodes, or why there are none.
+    /// The raw scores of all nodes, or the errors.
     fn scores(&self, score: &dyn NodeScore) -> Vec<String> {
         let mut sums = vec![0; self.slots.len()];
         let mut failed: Vec<(Slot, Refusal)> = Vec::new();
@@ -214,8 +211,8 @@ impl Sample {
             }
             if row != own {
                 bail!(
-                    "the module is not pure: {what} of node {} is {row:?} after other nodes and {own:?} by itself; it may keep \
-                     nothing between nodes",
+                    "the module is not pure: {what} of node {} is {row:?} after other nodes and {own:?} alone; it \
+                     must keep no state between nodes",
                     self.name(slot)
                 );
             }

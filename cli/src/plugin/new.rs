@@ -1,6 +1,4 @@
-//! `flotilla plugin new`: a project for a plugin in WebAssembly.
-//!
-//! Knows: the files of a project. The SDK goes with it, so that the project builds wherever it is.
+//! `flotilla plugin new`: writes a project for a WebAssembly plugin. The project contains the SDK, so that it builds anywhere.
 
 use std::{fs, process::ExitCode};
 
@@ -9,8 +7,7 @@ use anyhow::{Context as _, ensure};
 use super::{Lang, NewArgs};
 use crate::output::{Failure, print};
 
-/// A file of a project: its path and its text, in which `{{name}}` and `{{module}}` stand for the name as it is written and with
-/// underscores.
+/// A file of a project: path and text. `{{name}}` is the name, `{{module}}` the name with underscores.
 type Template = (&'static str, &'static str);
 
 const RUST: &[Template] = &[
@@ -38,7 +35,6 @@ const GO: &[Template] = &[
     ("sdk/batch.go", include_str!("../../../sdk/go/batch.go")),
 ];
 
-/// Runs `flotilla plugin new`.
 pub(super) fn new(args: &NewArgs) -> Result<ExitCode, Failure> {
     let NewArgs { name, lang, directory } = args;
     let is_small = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
@@ -50,7 +46,7 @@ pub(super) fn new(args: &NewArgs) -> Result<ExitCode, Failure> {
     let files = if *lang == Lang::Rust { RUST } else { GO };
     write(&directory, files, name).map_err(Failure::run)?;
     let shown = directory.display();
-    print(|out| writeln!(out, "wrote {shown}; its README.md says how to test, build and use it"))?;
+    print(|out| writeln!(out, "wrote {shown}; its README.md describes how to test, build and use it"))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -58,10 +54,9 @@ fn write(directory: &std::path::Path, files: &[Template], name: &str) -> anyhow:
     let shown = directory.display();
     ensure!(!directory.exists(), "{shown} is there already; name another folder with --directory");
     let module = name.replace('-', "_");
-    // A plugin's name in configurations, as those of kube-scheduler are: TeamNodes.
+    // The plugin's name in configurations has kube-scheduler's style: TeamNodes.
     let title = |word: &str| word.get(..1).map_or_else(String::new, |first| first.to_uppercase() + &word[1..]);
     let plugin: String = name.split('-').map(title).collect();
-    // The configuration names the module by its path.
     let place = std::path::absolute(directory).with_context(|| format!("cannot find {shown}"))?;
     for (path, text) in files {
         let path = directory.join(path);

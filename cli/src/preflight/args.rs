@@ -1,6 +1,4 @@
 //! The command line of `flotilla preflight`.
-//!
-//! Knows: flags, their texts and their grammar. Must not know: what a flag does.
 
 use std::path::PathBuf;
 
@@ -17,23 +15,22 @@ Examples:
   # The same for workers at known addresses, with the coordinators' certificate
   flotilla preflight --workers 10.0.0.7:10270,10.0.0.8:10270 --worker-tls-dir coordinator-tls
 
-  # What failed, for a program
+  # The failed checks, from JSON
   flotilla preflight -o json | jq -r '.[] | select(.verdict == \"failed\") | .name'
 
 Exit codes:
-  0  nothing failed; what could not be checked does not count
-  1  something failed
+  0  no check failed; checks that could not be completed do not count
+  1  a check failed
   2  the flags are not valid";
 
-/// The flags of `flotilla preflight`.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct PreflightArgs {
-    /// The KubeSchedulerConfiguration that the coordinators are to get
+    /// The KubeSchedulerConfiguration for the coordinators
     #[arg(long, value_name = "FILE")]
     pub(super) config: Option<PathBuf>,
 
-    /// The namespace that Flotilla is to run in
+    /// The namespace for Flotilla
     #[arg(short, long, value_name = "NAMESPACE", default_value = "flotilla")]
     pub(super) namespace: String,
 
@@ -41,11 +38,11 @@ pub(crate) struct PreflightArgs {
     #[arg(long, value_name = "NAME", default_value = "flotilla-coordinator")]
     pub(super) service_account: String,
 
-    /// The Lease that the coordinators are to stand for; without it, that of --config, else flotilla/flotilla
+    /// The Lease of the coordinators; without it, that of --config, else flotilla/flotilla
     #[arg(long, value_name = "NAMESPACE/NAME", value_parser = parse_pair)]
     lease: Option<(String, String)>,
 
-    /// The workers, as the coordinators are to get them; without it, those of the Service
+    /// The workers' addresses; without it, those of the Service
     #[arg(long, value_name = "HOST:PORT", value_delimiter = ',')]
     pub(super) workers: Vec<String>,
 
@@ -57,21 +54,19 @@ pub(crate) struct PreflightArgs {
     #[arg(long, value_name = "NAME", default_value = "flotilla-worker-tls")]
     pub(super) worker_tls_secret: String,
 
-    /// A folder with tls.crt, tls.key and ca.crt of a coordinator, for a TLS handshake with the workers
+    /// A directory with tls.crt, tls.key and ca.crt of a coordinator, for a TLS handshake with the workers
     #[arg(long, value_name = "FOLDER")]
     pub(super) worker_tls_dir: Option<PathBuf>,
 
-    /// How to print the answer
+    /// Output format
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t = Format::Text)]
     pub(super) output: Format,
 
-    /// Where the cluster is.
     #[command(flatten)]
     pub(super) server: ClusterArgs,
 }
 
 impl PreflightArgs {
-    /// Namespace and name of the Lease.
     pub(super) fn lease(&self, configuration: Option<&Configuration>) -> (String, String) {
         let configured = || {
             let election = &configuration?.leader_election;
@@ -82,10 +77,9 @@ impl PreflightArgs {
     }
 }
 
-/// How the answer is printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum Format {
-    /// A line for each check, and its next step
+    /// One line for each check, and its next step
     Text,
     /// One JSON array
     Json,

@@ -1,6 +1,4 @@
-//! Who else schedules: the Lease that Flotilla stands for, and kube-scheduler's.
-//!
-//! Knows: what it means that a Lease has a holder. Must not know: who may hold it.
+//! Checks the Leases of Flotilla and of kube-scheduler.
 
 use flotilla_configuration::Configuration;
 use jiff::Timestamp;
@@ -10,11 +8,11 @@ use kube::{Api, Client};
 use super::check::Check;
 use crate::status::span;
 
-/// kube-scheduler's, unless it is configured otherwise, and the profile that it has then.
+/// kube-scheduler's default Lease and profile.
 const THEIRS: (&str, &str) = ("kube-system", "kube-scheduler");
 const THEIR_PROFILE: &str = "default-scheduler";
 
-/// Who holds a Lease, and how long ago it said so; `None`: no process, or it has expired.
+/// The holder of a Lease and the time since the last renewal; `None` without a holder or after expiry.
 async fn holder(client: &Client, namespace: &str, name: &str) -> kube::Result<Option<(String, u64)>> {
     let lease = Api::<Lease>::namespaced(client.clone(), namespace).get_opt(name).await?;
     Ok(lease.and_then(|lease| held(lease, Timestamp::now())))
@@ -28,23 +26,20 @@ fn held(lease: Lease, now: Timestamp) -> Option<(String, u64)> {
     (!is_over).then(|| (holder, u64::try_from(ago_ms).unwrap_or(0)))
 }
 
-/// The Lease that the coordinators stand for.
 pub(super) async fn own(client: &Client, (namespace, name): &(String, String)) -> Check {
     const NAME: &str = "Lease";
     match holder(client, namespace, name).await {
         Ok(None) => Check::passed(NAME, format!("no process holds {namespace}/{name}")),
         Ok(Some((holder, ago_ms))) => {
             let ago = span(ago_ms);
-            let what = format!(
-                "{holder} holds {namespace}/{name}, and said so {ago} ago: coordinators stand by until it ends"
-            );
+            let what =
+                format!("{holder} holds {namespace}/{name}, renewed {ago} ago: coordinators stand by until it expires");
             Check::passed(NAME, what)
         }
         Err(error) => Check::unanswered(NAME, &error),
     }
 }
 
-/// Whether another scheduler serves the same pods.
 pub(super) async fn same_name(
     client: &Client,
     lease: &(String, String),
@@ -59,7 +54,7 @@ pub(super) async fn same_name(
         return Check::passed(NAME, format!("pods of {THEIR_PROFILE} are left to kube-scheduler"));
     }
     if (lease.0.as_str(), lease.1.as_str()) == THEIRS {
-        return Check::passed(NAME, "kube-scheduler and Flotilla stand for the same Lease, so that one of them leads");
+        return Check::passed(NAME, "kube-scheduler and Flotilla use the same Lease, so that one of them leads");
     }
     let (namespace, name) = THEIRS;
     match holder(client, namespace, name).await {

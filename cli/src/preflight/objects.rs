@@ -1,6 +1,4 @@
-//! Objects that have to be there, or that say something about the rollout.
-//!
-//! Knows: the namespace and its pod security, the priority class, the workers' Secret. Must not know: who made them.
+//! Checks the namespace and its pod security, the priority class, and the workers' Secret.
 
 use flotilla_transport::{Identity, Pem, Role, now_s};
 use jiff::Timestamp;
@@ -12,12 +10,9 @@ use kube::{Api, Client, ResourceExt as _};
 
 use super::{args::PreflightArgs, check::Check};
 
-/// The priority class of the manifests.
 const PRIORITY_CLASS: &str = "system-cluster-critical";
-/// The label of pod security.
 const ENFORCE: &str = "pod-security.kubernetes.io/enforce";
 
-/// The namespace.
 pub(super) async fn namespace(client: &Client, name: &str) -> Check {
     const NAME: &str = "namespace";
     match Api::<Namespace>::all(client.clone()).get_opt(name).await {
@@ -25,7 +20,7 @@ pub(super) async fn namespace(client: &Client, name: &str) -> Check {
             let level = namespace.labels().get(ENFORCE).map(String::as_str);
             let security = match level {
                 Some(level) => format!("pod security enforces {level}, and the manifests keep to restricted"),
-                None => "it enforces no pod security of its own".to_owned(),
+                None => "it sets no pod security level".to_owned(),
             };
             Check::passed(NAME, format!("{name} is there; {security}"))
         }
@@ -35,7 +30,6 @@ pub(super) async fn namespace(client: &Client, name: &str) -> Check {
     }
 }
 
-/// The priority class that the manifests name.
 pub(super) async fn priority_class(client: &Client) -> Check {
     const NAME: &str = "priority class";
     match Api::<PriorityClass>::all(client.clone()).get_opt(PRIORITY_CLASS).await {
@@ -48,7 +42,6 @@ pub(super) async fn priority_class(client: &Client) -> Check {
     }
 }
 
-/// The Secret with the workers' certificate.
 pub(super) async fn secret(client: &Client, args: &PreflightArgs) -> Check {
     const NAME: &str = "workers' certificate";
     let (namespace, name) = (&args.namespace, &args.worker_tls_secret);
@@ -57,7 +50,7 @@ pub(super) async fn secret(client: &Client, args: &PreflightArgs) -> Check {
         Ok(None) => {
             let what = format!("there is no Secret {namespace}/{name} yet");
             Check::unknown(NAME, what)
-                .next("the first coordinator that leads writes it; docs/transport.md has the other ways")
+                .next("the first coordinator that leads writes it; docs/concepts/transport.md has the other ways")
         }
         Err(error) => Check::unanswered(NAME, &error),
     }
@@ -76,7 +69,7 @@ fn judged(name: &'static str, place: &str, secret: Secret, now_s: i64) -> Check 
     };
     let end = Timestamp::from_second(validity.not_after_s).map(|end| end.to_string()).unwrap_or_default();
     if validity.not_after_s <= now_s {
-        let next = "see why it was not renewed: docs/transport.md";
+        let next = "see why it was not renewed: docs/concepts/transport.md";
         return Check::failed(name, format!("the certificate in {place} ended at {end}")).next(next);
     }
     Check::passed(name, format!("the certificate in {place} is valid until {end}"))

@@ -1,9 +1,7 @@
-//! Whether the coordinators' service account has the rights that it needs: asked of the API server.
+//! Checks the RBAC rights of the coordinators' service account.
 //!
-//! Knows: the three ways to ask about another user. Must not know: which rights are needed.
-//!
-//! Asked as the user who runs this, about the service account; where that is forbidden, as the service account, by
-//! impersonation or because it is the one that runs this.
+//! The first request is a SubjectAccessReview about the service account. If RBAC forbids it, the check runs SelfSubjectAccessReviews as the
+//! service account, impersonated or current.
 
 use std::collections::BTreeSet;
 
@@ -25,10 +23,9 @@ use super::{
 };
 
 const NAME: &str = "rights";
-/// Questions at once.
+/// Concurrent requests.
 const AT_ONCE: usize = 8;
 
-/// How to ask.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
     About,
@@ -36,13 +33,13 @@ enum Way {
     AsIs,
 }
 
-/// Checks all of them.
 pub(super) async fn rights(client: &Client, args: &PreflightArgs, wanted: BTreeSet<Right>) -> Check {
     let user = format!("system:serviceaccount:{}:{}", args.namespace, args.service_account);
     let way = match way(client, args, &user, &wanted).await {
         Ok(way) => way,
         Err(error) => {
-            let next = "run it as a user who may create subjectaccessreviews, or may impersonate the service account";
+            let next = "run it as a user with the right to create subjectaccessreviews, or to impersonate the service \
+            account";
             return Check::unanswered(NAME, &error).next(next);
         }
     };
@@ -68,7 +65,6 @@ pub(super) async fn rights(client: &Client, args: &PreflightArgs, wanted: BTreeS
     Check::failed(NAME, format!("{user} lacks {} of {count}", missing.len())).next(next)
 }
 
-/// The first way that is not forbidden.
 async fn way(client: &Client, args: &PreflightArgs, user: &str, wanted: &BTreeSet<Right>) -> kube::Result<Way> {
     let Some(first) = wanted.first() else { return Ok(Way::About) };
     let forbidden = match ask(client, args, user, Way::About, first).await {

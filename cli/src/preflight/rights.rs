@@ -1,39 +1,35 @@
-//! The rights of a coordinator, as the manifests give them.
+//! The RBAC rights of a coordinator.
 //!
-//! Knows: how rules of RBAC become single rights and the reverse. Must not know: who has which.
-//!
-//! The manifest is the one that is rolled out, so that no second list can fall behind it.
+//! They are read from the manifest that is deployed, so that no second list can become outdated.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Deserialize as _;
 use serde_json::Value;
 
-/// What the tests hold against what coordinators really ask for.
+/// Tests compare it with the requests that coordinators send.
 const MANIFEST: &str = include_str!("../../../deploy/base/rbac.yaml");
-/// The name of the roles, and the namespace that the manifest has.
+/// The name of the roles, and the namespace in the manifest.
 const ROLE: &str = "flotilla-coordinator";
 const NAMESPACE: &str = "flotilla";
 
-/// One thing that may be done.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Right {
-    /// Where; `None`: everywhere.
+    /// `None`: all namespaces.
     pub(super) namespace: Option<String>,
-    /// The API group; empty for the core.
+    /// The API group; empty for core.
     pub(super) group: String,
     /// The resource, with its subresource after a slash.
     pub(super) resource: String,
-    /// The one object; `None`: all.
+    /// `None`: all objects.
     pub(super) name: Option<String>,
-    /// The verb.
     pub(super) verb: String,
 }
 
-/// All rights that a coordinator needs which runs in `namespace` and stands for `lease`.
+/// All rights of a coordinator in `namespace` with Lease `lease`.
 ///
 /// # Errors
-/// The manifest is not valid.
+/// The manifest is invalid.
 pub(super) fn wanted(namespace: &str, lease: &(String, String)) -> Result<BTreeSet<Right>, serde_yaml::Error> {
     let mut wanted = BTreeSet::new();
     for document in serde_yaml::Deserializer::from_str(MANIFEST) {
@@ -44,7 +40,7 @@ pub(super) fn wanted(namespace: &str, lease: &(String, String)) -> Result<BTreeS
         match object["kind"].as_str().unwrap_or_default() {
             "ClusterRole" if is_role => wanted.extend(rules(&object["rules"], None)),
             "Role" if is_role => wanted.extend(rules(&object["rules"], place)),
-            // Roles that every cluster has.
+            // Bindings to roles that every cluster has.
             "ClusterRoleBinding" | "RoleBinding" => wanted.extend(built_in(&object["roleRef"]["name"], place)),
             _ => {}
         }
@@ -52,7 +48,7 @@ pub(super) fn wanted(namespace: &str, lease: &(String, String)) -> Result<BTreeS
     Ok(wanted.into_iter().map(|right| of_lease(right, lease)).collect())
 }
 
-/// The Lease may be another than that of the manifest.
+/// Replaces the manifest's Lease.
 fn of_lease(right: Right, (namespace, name): &(String, String)) -> Right {
     if right.resource != "leases" {
         return right;
@@ -109,17 +105,16 @@ fn rules(rules: &Value, place: Option<&str>) -> Vec<Right> {
     rights
 }
 
-/// Namespace, group and name of what rights are for.
+/// Namespace, group and object name.
 type Place<'a> = (Option<&'a str>, &'a str, Option<&'a str>);
 
-/// The rules to add, as YAML, those of each role under a comment that says which.
+/// The missing rules as YAML, with a comment for each role.
 pub(super) fn to_yaml<'a>(rights: impl IntoIterator<Item = &'a Right>) -> String {
     let mut verbs: BTreeMap<(Place<'_>, &str), Vec<&str>> = BTreeMap::new();
     for Right { namespace, group, resource, name, verb } in rights {
         let key = ((namespace.as_deref(), group.as_str(), name.as_deref()), resource.as_str());
         verbs.entry(key).or_default().push(verb);
     }
-    // Resources with the same verbs make one rule.
     let mut resources: BTreeMap<(Place<'_>, Vec<&str>), Vec<&str>> = BTreeMap::new();
     for ((place, resource), verbs) in verbs {
         resources.entry((place, verbs)).or_default().push(resource);
@@ -171,7 +166,7 @@ mod tests {
         assert!(is_there(Some("kube-system"), "coordination.k8s.io", "leases", Some("kube-scheduler"), "update"));
         assert!(is_there(Some("kube-system"), "coordination.k8s.io", "leases", None, "create"));
         assert!(is_there(Some("kube-system"), "", "configmaps", Some("extension-apiserver-authentication"), "get"));
-        // What readers and users need is not what a coordinator needs.
+        // Only readers and users of the command need it.
         assert!(!all().iter().any(|right| right.resource == "pods/proxy"));
     }
 

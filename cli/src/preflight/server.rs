@@ -1,6 +1,4 @@
-//! The API server: its version, and what it serves.
-//!
-//! Knows: which version Flotilla answers as, and which versions of groups it reads. Must not know: who may read them.
+//! Checks the API server's version and resources.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,14 +6,14 @@ use kube::Client;
 
 use super::{check::Check, rights::Right};
 
-/// The release of Kubernetes whose scheduler Flotilla answers as.
+/// The Kubernetes minor version that Flotilla implements.
 const MINOR: u32 = 37;
-/// What is read only behind a feature gate, with the gate and the version.
+/// A resource behind a feature gate: group, version and gate.
 const GATED: (&str, &str, &str) = ("scheduling.k8s.io", "v1beta1", "GenericWorkload");
-/// What is only a right: the API server asks for it where the status of a claim changes which devices it has, or for whom.
+/// A permission without a resource. The API server checks it when a claim's allocation or reservation changes.
 const ONLY_A_RIGHT: (&str, &str) = ("resource.k8s.io", "resourceclaims/binding");
 
-/// The version; `Err` where it does not answer, so that nothing else can be checked.
+/// The version; `Err` if the API server does not answer, because no further check is possible.
 pub(super) async fn version(client: &Client, place: &str) -> Result<Check, Check> {
     const NAME: &str = "API server";
     let version = client.apiserver_version().await.map_err(|error| {
@@ -26,7 +24,7 @@ pub(super) async fn version(client: &Client, place: &str) -> Result<Check, Check
     Ok(judged(NAME, &version.git_version, minor))
 }
 
-/// The rule of Kubernetes: a scheduler is never newer than its API server, and one minor version older at most.
+/// Kubernetes' version skew policy: a scheduler is not newer than its API server, and at most one minor version older.
 fn judged(name: &'static str, version: &str, minor: Option<u32>) -> Check {
     match minor {
         Some(MINOR) => Check::passed(name, format!("{version}, the release that Flotilla answers as")),
@@ -47,7 +45,7 @@ fn judged(name: &'static str, version: &str, minor: Option<u32>) -> Check {
     }
 }
 
-/// Whether every resource that a right is for is served, in the version that is read.
+/// Whether the API server serves every resource in the version that Flotilla reads.
 pub(super) async fn resources(client: &Client, wanted: &BTreeSet<Right>) -> Vec<Check> {
     const NAME: &str = "resources";
     let mut groups: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();

@@ -1,6 +1,4 @@
-//! Whether the workers can be reached from here.
-//!
-//! Knows: how a coordinator finds workers and shakes hands with them. Must not know: what is said afterwards.
+//! Checks whether the workers are reachable.
 
 use std::{fs, path::Path, time::Duration};
 
@@ -12,10 +10,10 @@ use tokio::net::TcpStream;
 use super::{args::PreflightArgs, check::Check};
 
 const NAME: &str = "workers";
-/// For a connection.
+/// The connection timeout.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// Tries each worker that is named, or that the Service has.
+/// Connects to each worker of the flags or of the Service.
 pub(super) async fn reach(client: &Client, args: &PreflightArgs) -> Vec<Check> {
     let mutual = match args.worker_tls_dir.as_deref().map(mutual).transpose() {
         Ok(mutual) => mutual,
@@ -31,7 +29,7 @@ pub(super) async fn reach(client: &Client, args: &PreflightArgs) -> Vec<Check> {
     futures::future::join_all(addresses.iter().map(|address| try_one(address, mutual.as_ref()))).await
 }
 
-/// The addresses behind the Service, where they can be reached.
+/// The addresses of the Service's endpoints.
 async fn of_service(client: &Client, args: &PreflightArgs) -> Result<Vec<String>, Check> {
     let (namespace, service) = (&args.namespace, &args.worker_service);
     let about = ListParams::default().labels(&format!("kubernetes.io/service-name={service}"));
@@ -81,11 +79,10 @@ async fn try_one(address: &str, mutual: Option<&Mutual>) -> Check {
 
 fn unreachable(address: &str, why: &str) -> Check {
     Check::failed(NAME, format!("{address}: {why}")).next(
-        "see that it runs and that network policies let coordinators through; docs/transport.md has what is checked",
+        "check that it runs and that network policies admit coordinators; docs/concepts/transport.md lists the checks",
     )
 }
 
-/// A coordinator with the certificate of a folder.
 fn mutual(folder: &Path) -> Result<Mutual, String> {
     let read = |file: &str| {
         let path = folder.join(file);

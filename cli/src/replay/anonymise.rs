@@ -1,6 +1,4 @@
-//! A copy of a recording in which names are replaced.
-//!
-//! Knows: that the recording is read twice, and how the copy is written. Must not know: which texts are names.
+//! Writes a copy of a recording with replaced names.
 
 use std::{
     fs::{File, OpenOptions},
@@ -20,7 +18,7 @@ use super::{
 };
 use crate::output::Failure;
 
-/// Writes the copy. Gives what has stopped the reading.
+/// Writes the copy. Returns the error that stopped reading.
 pub(super) fn write(
     recording: &Recording,
     path: &Path,
@@ -29,7 +27,7 @@ pub(super) fn write(
 ) -> Result<Option<BadRecording>, Failure> {
     let Some(chain) = recording.chains.first() else { return Ok(None) };
     if recording.chains.len() > 1 {
-        answer.notices.push("only what comes before the first gap is copied".to_owned());
+        answer.notices.push("only the part before the first gap is copied".to_owned());
     }
     let mut anonymiser = Anonymiser::default();
     let told = chain.tell(Speed::Max, |entry, outcome| anonymiser.collect(&entry, outcome).map(|()| true));
@@ -57,11 +55,10 @@ pub(super) fn write(
     failed.map_or_else(|| copy.file.flush(), Err).with_context(cannot).map_err(Failure::run)?;
     let Copy { is_checked, events, differing, .. } = copy;
     answer.anonymised = Some(Anonymised { file: path.display().to_string(), names, events, differing, is_checked });
-    // What there is to say of the end was said the first time.
+    // The first pass printed the notices.
     Ok(told.err())
 }
 
-/// The copy.
 struct Copy {
     file: BufWriter<File>,
     replayer: Replayer,
@@ -86,15 +83,15 @@ impl Copy {
         write_frame(&bytes, &mut self.file)
     }
 
-    /// Adds an entry with other names. What is decided then is decided anew where that can be.
+    /// Adds an entry with replaced names. Decisions are computed again where possible.
     fn add(
         &mut self,
         anonymiser: &Anonymiser,
         entry: Entry<'static>,
         outcome: Option<&Outcome>,
     ) -> Result<io::Result<()>, BadEntry> {
-        // Later parts go into the same file.
-        // The words of a module may have names in them; the copy has none, as if a worker had not sent them.
+        // Later parts go into the same file. Messages of WebAssembly modules may contain names, so the copy omits them, as if no worker had
+        // sent them.
         if self.is_checked && matches!(entry, Entry::Known(_) | Entry::Resumed { .. })
             || matches!(entry, Entry::Header(_) | Entry::Words { .. })
         {

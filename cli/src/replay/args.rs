@@ -1,6 +1,4 @@
 //! The command line of `flotilla replay`.
-//!
-//! Knows: flags, their texts and their grammar. Must not know: what a flag does.
 
 use std::path::PathBuf;
 
@@ -29,45 +27,42 @@ Exit codes:
   2  the flags, the recording or the configuration are not valid
   3  a decision differs, without --config and --workers";
 
-/// The flags of `flotilla replay`.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ReplayArgs {
-    /// The recording: its files, or the folder that has them, of which the newest recording is replayed
+    /// The files of the recording, or their directory, of which the newest recording is replayed
     #[arg(value_name = "FILE", required = true)]
     pub(super) files: Vec<PathBuf>,
 
-    /// Judge each decision by this KubeSchedulerConfiguration too
+    /// Evaluate each decision with this KubeSchedulerConfiguration too
     #[arg(long, value_name = "FILE", conflicts_with_all = ["workers", "anonymise"])]
     pub(super) config: Option<PathBuf>,
 
-    /// The feature gates for --config, as Name=true,Other=false
+    /// Feature gates for --config, as Name=true,Other=false
     #[arg(long, value_name = "GATES", action = ArgAction::Append, requires = "config")]
     pub(super) feature_gates: Vec<String>,
 
-    /// Leave out what recorded workers said, and let so many workers in this process answer at once
+    /// Ignore the recorded answers of workers, and evaluate with this number of workers in this process
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64), conflicts_with = "anonymise")]
     pub(super) workers: Option<u16>,
 
-    /// How fast: max, or how many times as fast as it was recorded
+    /// The speed: max, or a multiple of the recorded speed
     #[arg(long, value_name = "SPEED", default_value = "max", value_parser = parse_speed)]
     pub(super) speed: Speed,
 
-    /// Write a copy to this file in which names are replaced, everywhere by the same others
+    /// Write a copy with consistently replaced names to this file
     #[arg(long, value_name = "FILE")]
     pub(super) anonymise: Option<PathBuf>,
 
-    /// How to print the answer
+    /// Output format
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t = Format::Table)]
     pub(super) output: Format,
 }
 
-/// How fast a recording is told.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Speed {
-    /// Without waiting.
     Max,
-    /// So many times as fast as it was.
+    /// Multiple of the recorded speed.
     Times(f64),
 }
 
@@ -78,7 +73,7 @@ fn parse_speed(text: &str) -> Result<Speed, String> {
     let times = text.parse().ok().filter(|times: &f64| times.is_finite() && *times > 0.0);
     times
         .map(Speed::Times)
-        .ok_or_else(|| "write max, or a number above 0, such as 1 for as fast as it was or 0.5".to_owned())
+        .ok_or_else(|| "write max, or a number above 0, such as 1 for the recorded speed or 0.5".to_owned())
 }
 
 #[cfg(test)]

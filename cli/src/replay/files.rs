@@ -1,6 +1,4 @@
-//! Which files are one recording, and reading them one after the other.
-//!
-//! Knows: parts and what is missing between them. Must not know: what is told.
+//! Groups files into recordings and reads their parts in order.
 
 use std::{
     collections::BTreeSet,
@@ -16,7 +14,7 @@ use flotilla_recording::{BadEntry, BadRecording, End, Entry, Header, Outcome, Pa
 use super::args::Speed;
 use crate::output::Failure;
 
-/// Parts between which nothing is missing.
+/// Consecutive parts without a gap.
 #[derive(Debug, Clone)]
 pub(super) struct Chain {
     pub(super) parts: Vec<PathBuf>,
@@ -24,36 +22,30 @@ pub(super) struct Chain {
     pub(super) header: Header,
 }
 
-/// A recording.
 #[derive(Debug)]
 pub(super) struct Recording {
-    /// In order.
     pub(super) chains: Vec<Chain>,
-    /// What has to be said of it.
     pub(super) notices: Vec<String>,
 }
 
-/// How reading has ended.
 #[derive(Debug)]
 pub(super) enum Ended {
-    /// At the end, which may be within a frame.
+    /// At the end, possibly within a frame.
     Over(Vec<String>),
-    /// The one who was told wants no more.
+    /// The callback stopped it.
     Enough,
 }
 
-// === impl Chain ===
-
 impl Chain {
-    /// Whether it begins with a machine that knows nothing.
+    /// Whether it starts with an empty machine.
     pub(super) const fn is_from_beginning(&self) -> bool {
         self.header.part == 0
     }
 
-    /// Tells all entries in order, until `false` comes back.
+    /// Passes all entries in order to the callback, until it returns `false`.
     ///
     /// # Errors
-    /// A file that cannot be read or is damaged, or an entry that cannot be understood.
+    /// A file is unreadable or damaged, or an entry is invalid.
     pub(super) fn tell(
         &self,
         speed: Speed,
@@ -89,10 +81,10 @@ impl Chain {
     }
 }
 
-/// Waits as long as was waited when it was recorded.
+/// Waits as long as the recorded coordinator did.
 struct Pace {
     speed: Speed,
-    /// When the first turn was told, and its time.
+    /// The real time and the recorded time of the first turn.
     began: Option<(Instant, u64)>,
 }
 
@@ -106,13 +98,11 @@ impl Pace {
     }
 }
 
-// === impl Recording ===
-
 impl Recording {
     /// Finds the parts of one recording.
     ///
     /// # Errors
-    /// There is none, or a file is none of a recording, or of a build with other plugins.
+    /// There is none, a file belongs to no recording, or the recording build had other plugins.
     pub(super) fn open(files: &[PathBuf], registry: Registry) -> Result<Self, Failure> {
         let mut notices = Vec::new();
         let paths = paths(files)?;
@@ -120,7 +110,7 @@ impl Recording {
         for path in paths {
             match Part::open(&path) {
                 Ok(part) => parts.push((part.header, path)),
-                // The newest file may not have got any further.
+                // The newest file may have no complete header yet.
                 Err(error @ BadRecording::Empty(_)) if files.iter().any(|file| file.is_dir()) => {
                     notices.push(error.to_string());
                 }
@@ -130,10 +120,7 @@ impl Recording {
         parts.sort_by_key(|(header, _)| (header.run, header.part));
         let runs: BTreeSet<u64> = parts.iter().map(|(header, _)| header.run).collect();
         let Some(newest) = runs.last() else {
-            return Err(Failure::input(vec![format!(
-                "{} has no recording: no file whose name ends in .flr",
-                named(files)
-            )]));
+            return Err(Failure::input(vec![format!("{} has no recording: no *.flr file", named(files))]));
         };
         if runs.len() > 1 {
             let older = runs.len() - 1;
@@ -150,7 +137,7 @@ impl Recording {
     }
 }
 
-/// Plugins that decided have to be here.
+/// The plugins of the recording must exist in this build.
 fn lacks_nothing(header: &Header, registry: Registry) -> Result<(), Failure> {
     let here = Header::plugins_of(registry);
     let missing: Vec<&str> =
@@ -161,11 +148,10 @@ fn lacks_nothing(header: &Header, registry: Registry) -> Result<(), Failure> {
     let names = missing.join(", ");
     Err(Failure::input(vec![format!(
         "the recorded coordinator had the plugin {names}, which this program lacks; replay with the `flotilla` that has it \
-         (docs/plugins.md)"
+         (docs/tasks/plugins.md)"
     )]))
 }
 
-/// Puts parts together.
 fn chains(parts: Vec<(Header, PathBuf)>, notices: &mut Vec<String>) -> Vec<Chain> {
     let mut chains: Vec<Chain> = Vec::new();
     let mut last = None;
@@ -177,7 +163,7 @@ fn chains(parts: Vec<(Header, PathBuf)>, notices: &mut Vec<String>) -> Vec<Chain
             None => {
                 if last.is_some() {
                     notices.push(format!(
-                        "before part {number} something is missing; it begins with the cluster as it was then"
+                        "before part {number} a part is missing; the replay continues with the cluster at its start"
                     ));
                 }
                 chains.push(Chain { parts: vec![path], header });
@@ -192,7 +178,7 @@ fn named(files: &[PathBuf]) -> String {
     files.iter().map(|file| file.display().to_string()).collect::<Vec<_>>().join(", ")
 }
 
-/// The files that are meant: a folder stands for its recordings.
+/// The files, with directories expanded to their recordings.
 fn paths(files: &[PathBuf]) -> Result<BTreeSet<PathBuf>, Failure> {
     let mut paths = BTreeSet::new();
     for file in files {

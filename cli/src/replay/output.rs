@@ -1,6 +1,4 @@
-//! What a replay says, as programs read it and as people do.
-//!
-//! Must not know: how anything was found.
+//! The result of a replay, as JSON, YAML and text.
 
 use std::io::{self, Write};
 
@@ -13,43 +11,35 @@ use crate::{
     output::{json, printable, table, yaml},
 };
 
-/// What came of it.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Answer {
-    /// The release that recorded.
     recorded_by: String,
     parts: usize,
-    /// What was told to the same machine from its beginning.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) exact: Option<Exact>,
-    /// Decisions that were judged one by one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) compared: Option<Report>,
-    /// Where pods went with other workers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) placed: Option<PlacedPods>,
-    /// The copy without names.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) anonymised: Option<Anonymised>,
     #[serde(skip)]
     pub(super) notices: Vec<String>,
 }
 
-/// What was told to the same machine.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Exact {
     pub(super) events: u64,
-    /// Those that are identical.
+    /// Identical decisions.
     pub(super) decisions: u64,
-    /// The time of the last event, since the coordinator began.
+    /// The time of the last event since the coordinator's start.
     pub(super) seconds: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) difference: Option<FirstDifference>,
 }
 
-/// The first event that led to something else.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct FirstDifference {
@@ -57,11 +47,10 @@ pub(super) struct FirstDifference {
     seconds: f64,
     recorded: Vec<String>,
     replayed: Vec<String>,
-    /// The decisions are the same; what workers are asked is not.
+    /// Decisions are equal, but requests to workers differ.
     only_requests_differ: bool,
 }
 
-/// Where pods went with other workers.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct PlacedPods {
@@ -80,16 +69,15 @@ struct Moved {
     replayed: String,
 }
 
-/// The copy without names.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Anonymised {
     pub(super) file: String,
     pub(super) names: usize,
     pub(super) events: u64,
-    /// Those that lead to something else than they did.
+    /// Events with a different result.
     pub(super) differing: u64,
-    /// Whether it could be told at all.
+    /// Whether results could be compared.
     pub(super) is_checked: bool,
 }
 
@@ -97,8 +85,6 @@ pub(super) struct Anonymised {
 fn seconds(ms: u64) -> f64 {
     ms as f64 / 1_000.0
 }
-
-// === impl FirstDifference ===
 
 impl From<Difference> for FirstDifference {
     fn from(difference: Difference) -> Self {
@@ -112,8 +98,6 @@ impl From<Difference> for FirstDifference {
         }
     }
 }
-
-// === impl PlacedPods ===
 
 impl From<Placed> for PlacedPods {
     fn from(placed: Placed) -> Self {
@@ -132,8 +116,6 @@ impl From<Placed> for PlacedPods {
     }
 }
 
-// === impl Exact ===
-
 impl Exact {
     pub(super) fn new(events: u64, decisions: u64, now_ms: u64, difference: Option<Difference>) -> Self {
         Self { events, decisions, seconds: seconds(now_ms), difference: difference.map(Into::into) }
@@ -144,7 +126,7 @@ impl Exact {
         let Some(FirstDifference { event, seconds, recorded, replayed, only_requests_differ }) = difference else {
             return writeln!(
                 out,
-                "{events} events of {seconds:.1} s were told again: all {decisions} decisions are identical"
+                "{events} events of {seconds:.1} s were replayed: all {decisions} decisions are identical"
             );
         };
         writeln!(
@@ -152,7 +134,7 @@ impl Exact {
             "Event {event}, at {seconds:.3} s, leads to something else; {decisions} decisions before are identical"
         )?;
         if *only_requests_differ {
-            writeln!(out, "\nThe decisions are the same, but what workers or the API server are asked for is not")?;
+            writeln!(out, "\nThe decisions are the same, but requests to workers or the API server differ")?;
         }
         let all = |decisions: &[String]| match decisions {
             [] => "nothing is decided".to_owned(),
@@ -163,8 +145,6 @@ impl Exact {
         writeln!(out, "\n  recorded: {}\n  replayed: {}", all(recorded), all(replayed))
     }
 }
-
-// === impl Answer ===
 
 impl Answer {
     pub(super) fn new(recording: &Recording) -> Self {
@@ -180,7 +160,7 @@ impl Answer {
         }
     }
 
-    /// Whether every decision is as it was.
+    /// Whether all decisions are equal.
     pub(super) fn is_same(&self) -> bool {
         self.exact.as_ref().is_none_or(|exact| exact.difference.is_none())
             && self.compared.as_ref().is_none_or(Report::is_same)
@@ -237,7 +217,7 @@ impl Anonymised {
         writeln!(out, "{file} has {events} events; {names} names are replaced")?;
         match (is_checked, differing) {
             (false, _) => {
-                writeln!(out, "It does not begin with the coordinator, so that its decisions cannot be told again")
+                writeln!(out, "It does not begin with the coordinator, so that its decisions cannot be replayed")
             }
             (true, 0) => writeln!(out, "With the other names every decision is the same"),
             (true, count) => writeln!(out, "With the other names {count} events lead to other decisions"),

@@ -1,6 +1,4 @@
 //! The command line of `flotilla shadow`.
-//!
-//! Knows: flags, their texts and their grammar. Must not know: what a flag does.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -28,39 +26,37 @@ Exit codes:
   1  the cluster cannot be watched
   2  the flags or the configuration are not valid";
 
-/// The flags of `flotilla shadow`.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ShadowArgs {
-    /// The file with the KubeSchedulerConfiguration to decide by; without it, the defaults of kube-scheduler
+    /// The file with the KubeSchedulerConfiguration to evaluate; without it, the defaults of kube-scheduler
     #[arg(long, value_name = "FILE")]
     pub(super) config: Option<PathBuf>,
 
-    /// The scheduler whose pods are compared, where the configuration has one profile of another name
+    /// The scheduler to compare with, if the configuration has one profile with another name
     #[arg(long, value_name = "NAME")]
     pub(super) as_scheduler: Option<String>,
 
-    /// How long, such as 90s, 10m or 1h; without it, until Ctrl-C
+    /// The period, such as 90s, 10m or 1h; without it, until Ctrl-C
     #[arg(long = "for", value_name = "DURATION", value_parser = parse_duration)]
     pub(super) period: Option<Duration>,
 
-    /// The feature gates that the scheduler is started with, as Name=true,Other=false
+    /// Feature gates of the scheduler, as Name=true,Other=false
     #[arg(long, value_name = "GATES", action = ArgAction::Append)]
     pub(super) feature_gates: Vec<String>,
 
-    /// Where to serve /metrics meanwhile, in plaintext and to any client that reaches the port; nowhere without it
+    /// Serve /metrics in plaintext at this address, to any client that reaches the port
     #[arg(long, value_name = "HOST:PORT")]
     pub(super) metrics_listen: Option<String>,
 
-    /// How to print the answer
+    /// Output format
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t = Format::Table)]
     pub(super) output: Format,
 
-    /// Log to the standard error what is watched; -vv logs more
+    /// Log the watches to standard error; -vv logs more
     #[arg(short, long, action = ArgAction::Count)]
     pub(super) verbose: u8,
 
-    /// The cluster.
     #[command(flatten)]
     pub(super) server: ClusterArgs,
 }

@@ -1,6 +1,4 @@
-//! How far both agree, for Prometheus, while `flotilla shadow` goes on.
-//!
-//! Knows: names of metrics, and the page. Must not know: how decisions are compared.
+//! Prometheus metrics of `flotilla shadow`.
 
 use anyhow::Context as _;
 use axum::{Router, http::StatusCode, routing::get};
@@ -9,7 +7,6 @@ use tokio::net::TcpListener;
 
 use crate::comparison::{Found, Report};
 
-/// What is counted.
 #[derive(Clone)]
 pub(super) struct Metrics {
     registry: Registry,
@@ -19,14 +16,14 @@ pub(super) struct Metrics {
 }
 
 impl Metrics {
-    /// Nothing is counted yet; each outcome begins at 0.
+    /// Each outcome starts at 0.
     pub(super) fn new() -> anyhow::Result<Self> {
         let registry = Registry::new();
-        let compared = "Decisions of the other scheduler by how they stand to those here";
-        let by_plugin = "Decisions that differ by the plugins that make the difference";
+        let compared = "Decisions of the other scheduler by outcome of the comparison";
+        let by_plugin = "Differing decisions by the plugins that cause the difference";
         let decisions = IntCounterVec::new(Opts::new("flotilla_shadow_decisions_total", compared), &["outcome"])?;
         let differences = IntCounterVec::new(Opts::new("flotilla_shadow_differences_total", by_plugin), &["plugin"])?;
-        let missed = "Decisions that were not compared, since too many waited";
+        let missed = "Decisions not compared because too many were waiting";
         let missed = IntCounter::new("flotilla_shadow_decisions_missed_total", missed)?;
         registry.register(Box::new(decisions.clone()))?;
         registry.register(Box::new(differences.clone()))?;
@@ -37,14 +34,14 @@ impl Metrics {
         Ok(Self { registry, decisions, differences, missed })
     }
 
-    /// Counts a decision, and how many were not compared by now.
+    /// Counts a decision, and sets the number of decisions not compared.
     pub(super) fn add(&self, found: &Found, missed: u64) {
         self.decisions.with_label_values(&[found.outcome]).inc();
         found.plugins.iter().for_each(|plugin| self.differences.with_label_values(&[plugin.as_str()]).inc());
         self.missed.inc_by(missed.saturating_sub(self.missed.get()));
     }
 
-    /// Serves `/metrics`, and `/readyz` for as long as the process follows.
+    /// Serves `/metrics`, and `/readyz` while the process follows the cluster.
     pub(super) async fn serve(self, address: &str) -> anyhow::Result<()> {
         let listener = TcpListener::bind(address);
         let listener = listener.await.with_context(|| format!("cannot listen on --metrics-listen {address}"))?;

@@ -21,49 +21,47 @@ Examples:
   # Does a release fit?
   helm template shop ./chart | flotilla simulate -f nodes.yaml -f - --fail-on pending
 
-  # 10,000 pods on 5,000 made-up nodes, placed by five workers
+  # 10,000 pods on 5,000 generated nodes, scheduled by five workers
   flotilla simulate --generate nodes=5000,pods=10000,shape=basic --workers 5
 
-  # The same with pods that keep away from each other, three to an application
+  # The same with anti-affinity between the pods, three to an application
   flotilla simulate --generate nodes=5000,pods=10000,shape=affinity,kind=apart-zone
 
-  # Your own pods on made-up nodes, for a program to read
+  # Your own pods on generated nodes, as JSON
   flotilla simulate --generate nodes=500,pods=0,shape=mixed -f pods.yaml -o json
 
-  # The answer as a page: a map of the nodes, and for each pending pod what every node makes of it
+  # The answer as a page: a map of the nodes, and the result of every node for each pending pod
   flotilla simulate -f examples/shop -o html > report.html
 
-Made-up clusters:
+Generated clusters:
   basic     equal nodes and equal pods: SchedulingBasic of scheduler_perf
-  mixed     many kinds of nodes and pods, without wishes about other pods
+  mixed     many kinds of nodes and pods, without spreading and affinity
   spread    pods of many services and controllers that spread over zones and hosts
             kinds: service, replicaset, zone, zone-soft
-  affinity  pods that want other pods near or far
+  affinity  pods with affinity or anti-affinity
             kinds: apart-host, apart-zone, near-zone, prefer-near, prefer-apart
-  spread and affinity also take classes=N, into how many applications the pods fall (one for each ten pods unless
-  given), and kind=KIND, where all of them are to be of one kind.
-  All also take labels=unique, where each pod has one more label with a unique value, like the pods of a StatefulSet, and
-  no selector reads it; namespaces=N, the number of namespaces that have pods; and standing=N, how many pods of other
-  applications run on the nodes already, each with a unique label.
+  spread and affinity also take classes=N, the number of applications (one for each ten pods by default), and
+  kind=KIND, the kind of all applications.
+  All shapes also take labels=unique, which gives each pod one more label that no selector reads, like the pods of a
+  StatefulSet; namespaces=N, the number of namespaces with pods; and standing=N, the number of pods of other
+  applications that run on the nodes, each with a unique label.
 
-The answer:
-  Pods are listed in the order in which they were decided on; those with scheduling gates, which are not decided on,
-  come last. The clock starts when the workers hold the cluster. The latency of a decision is the time since the
-  one before.
+Output:
+  Pods are listed in the order of decisions; gated pods, which are not scheduled, come last. The clock starts when
+  the workers hold the cluster. The latency of a decision is the time since the previous one.
 
 Exit codes:
-  0  every pod was decided, also when some stay pending
+  0  every pod was decided, even if some stay pending
   1  the simulation could not be run
   2  the flags or the input are not valid
   3  a pod stays pending, with --fail-on pending";
 
-/// The flags of `flotilla simulate`.
 #[derive(Clone, Debug, clap::Args)]
 #[command(group = ArgGroup::new("input").args(["files", "generate"]).args(LiveArgs::FLAGS).required(true).multiple(true))]
 pub(crate) struct SimulateArgs {
-    /// Files with nodes, pods, priority classes, namespaces, Services and controllers, YAML or JSON, as kubectl, helm template
-    /// and kustomize build print them or written by hand. Pods are made of Deployments, StatefulSets, DaemonSets, ReplicaSets,
-    /// Jobs and CronJobs as far as they are missing; a directory stands for its *.yaml, *.yml and *.json files, - for the standard input
+    /// YAML or JSON files with nodes, pods, priority classes, namespaces, Services and controllers. Missing pods of Deployments,
+    /// StatefulSets, DaemonSets, ReplicaSets, Jobs and CronJobs are added. A directory means its *.yaml, *.yml and *.json files, - means
+    /// standard input
     #[arg(short = 'f', long = "filename", value_name = "FILE", num_args = 1.., action = ArgAction::Append)]
     pub(crate) files: Vec<PathBuf>,
 
@@ -71,21 +69,19 @@ pub(crate) struct SimulateArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
 
-    /// The feature gates that the scheduler is started with, as Name=true,Other=false; with GenericWorkload=true pod groups
-    /// are read
+    /// Feature gates of the scheduler, as Name=true,Other=false; GenericWorkload=true reads pod groups
     #[arg(long, value_name = "GATES", action = ArgAction::Append)]
     pub(crate) feature_gates: Vec<String>,
 
-    /// How many workers filter and score; the placements are the same for any number
+    /// Number of workers; the placements are the same for any number
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=64))]
     pub(crate) workers: u16,
 
-    /// How to print the answer
+    /// Output format
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t = Format::Table)]
     pub(crate) output: Format,
 
-    /// Leave out of a page what it needs to answer new questions: the nodes and pods as the scheduler reads them, and the module that
-    /// judges them
+    /// Omit from a page the module and the cluster data that answer new questions
     #[arg(long)]
     pub(crate) no_questions: bool,
 
@@ -94,31 +90,28 @@ pub(crate) struct SimulateArgs {
     #[arg(long, value_name = "SPEC", value_parser = parse_generate)]
     pub(crate) generate: Option<Generate>,
 
-    /// Decides among nodes of equal score
+    /// Seed for the choice among nodes of equal score
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) tie_break_seed: u64,
 
-    /// A live cluster.
     #[command(flatten)]
     pub(crate) live: LiveArgs,
 
-    /// End with exit code 3 where a pod stays pending
+    /// Exit with code 3 if a pod stays pending
     #[arg(long, value_name = "WHAT", value_enum)]
     pub(crate) fail_on: Option<FailOn>,
 
-    /// Log to the standard error what coordinator and workers do; -vv logs more
+    /// Log the coordinator and the workers to standard error; -vv logs more
     #[arg(short, long, action = ArgAction::Count)]
     pub(crate) verbose: u8,
 }
 
-/// What a command is to fail on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum FailOn {
     /// A pod that stays pending
     Pending,
 }
 
-/// How the answer is printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
     /// For people; long answers are cut
@@ -127,6 +120,6 @@ pub(crate) enum Format {
     Json,
     /// The same as YAML
     Yaml,
-    /// One page with everything in it, for a browser; it needs no network
+    /// One self-contained page for a browser; it needs no network
     Html,
 }

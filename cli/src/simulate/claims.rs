@@ -1,6 +1,4 @@
-//! The ResourceClaims of a simulated cluster, as an API server keeps them.
-//!
-//! Knows: what a claim looks like once it is written. Must not know: why it is written.
+//! The ResourceClaims of a simulated cluster, in place of an API server.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -13,15 +11,15 @@ use flotilla_framework::{
 };
 use flotilla_machine::event::Event;
 
-/// Whether a pod that no node takes may free a claim, to be tried again: one that is allocated already, or that was made for
-/// extended resources.
+/// Whether a pod that fits no node may release a claim before the next attempt: one that is allocated already, or one for extended
+/// resources.
 pub(super) fn may_be_freed(objects: &[DeviceObject]) -> bool {
     objects
         .iter()
         .any(|object| matches!(object, DeviceObject::Claim(claim) if claim.is_extended || claim.allocation.is_some()))
 }
 
-/// The claims as they are by now.
+/// The current claims.
 #[derive(Debug)]
 pub(super) struct Claims(BTreeMap<DeviceKey, Arc<DeviceClaim>>);
 
@@ -34,7 +32,7 @@ impl Claims {
         Self(claims.collect())
     }
 
-    /// Carries a write out, and gives what a watch tells then. `None`: there is no such claim.
+    /// Applies a patch and returns the watch event; `None` if the claim does not exist.
     pub(super) fn write(&mut self, key: &ObjectKey, patch: &ClaimPatch, version: u64) -> Option<Event> {
         let ObjectKey::Device(key) = key else { return None };
         if let ClaimPatch::Create(claim) = patch {
@@ -51,7 +49,7 @@ impl Claims {
         match patch {
             ClaimPatch::SetFinalizers(finalizers) => claim.finalizers.clone_from(finalizers),
             ClaimPatch::SetStatus { allocation, reserved_for } => {
-                // Two pods that share the claim may have been decided on the same version of it.
+                // Two pods that share the claim may have been scheduled with the same version of it.
                 let others = claim.reserved_for.iter().filter(|known| !reserved_for.contains(known)).cloned();
                 claim.reserved_for = others.chain(reserved_for.iter().cloned()).collect();
                 if allocation.is_some() {

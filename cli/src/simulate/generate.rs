@@ -1,7 +1,4 @@
-//! Clusters that are made up.
-//!
-//! Knows: what the nodes and pods of each shape look like; the same values give the same cluster, on every machine.
-//! Must not know: what the scheduler makes of them.
+//! Generates clusters. The same specification gives the same cluster on every machine.
 
 use std::collections::BTreeMap;
 
@@ -20,16 +17,16 @@ const ZONES: [&str; 3] = ["zone-a", "zone-b", "zone-c"];
 const ZONE: &str = "topology.kubernetes.io/zone";
 const IMAGE: &str = "registry.k8s.io/pause:3.10";
 
-/// The label that tells each pod apart, as the one that a StatefulSet gives its pods.
+/// The unique label, named as the one that a StatefulSet sets.
 const OWN_LABEL: &str = "apps.kubernetes.io/pod-index";
 
-/// How many standing pods are of one application.
+/// The bound pods of one application.
 const STANDING_OF_AN_APPLICATION: usize = 10;
 
-/// The seed of the pods, apart from that of the nodes: more nodes do not make other pods.
+/// The seed of the pods differs from that of the nodes, so that more nodes do not change the pods.
 const PODS: u64 = 0x70_6f64;
 
-/// Makes the nodes of a cluster.
+/// Generates the nodes.
 pub(super) fn nodes(words: &Generate, node: impl FnMut(api::Node)) {
     let count = words.nodes;
     match words.shape {
@@ -42,7 +39,7 @@ pub(super) fn nodes(words: &Generate, node: impl FnMut(api::Node)) {
     }
 }
 
-/// Makes the pods of a cluster: those that are on nodes, then the pending ones.
+/// Generates the bound pods, then the pending ones.
 pub(super) fn pods(words: &Generate, mut pod: impl FnMut(api::Pod)) {
     (0..words.standing).map(|index| standing_pod(index, words)).for_each(&mut pod);
     let pod = |mut own: api::Pod| {
@@ -69,14 +66,14 @@ pub(super) fn pods(words: &Generate, mut pod: impl FnMut(api::Pod)) {
     }
 }
 
-/// Makes the services of a cluster.
+/// Generates the Services.
 pub(super) fn services(words: &Generate, service: impl FnMut(api::Service)) {
     if words.shape == Shape::Spread {
         wishes::Applications::new(words).services().for_each(service);
     }
 }
 
-/// Makes the controllers of a cluster.
+/// Generates the ReplicaSets.
 pub(super) fn replica_sets(words: &Generate, replica_set: impl FnMut(ReplicaSet)) {
     if words.shape == Shape::Spread {
         wishes::Applications::new(words).replica_sets().for_each(replica_set);
@@ -94,18 +91,18 @@ fn basic_pod(index: usize, count: usize) -> api::Pod {
     make_pod(&name("pod", index, count), &[("cpu", "100m"), ("memory", "500Mi")])
 }
 
-/// Puts a pod that belongs to no application in the namespace whose turn it is.
+/// Sets the namespace of a pod without an application, round-robin.
 fn spread_over(words: &Generate, turn: usize, mut pod: api::Pod) -> api::Pod {
     pod.metadata.namespace = namespace(words, turn);
     pod
 }
 
-/// The namespace whose turn it is; `None`, for the default one, where there are no others.
+/// The namespace of a turn; `None`, meaning the default one, if there is only one.
 fn namespace(words: &Generate, turn: usize) -> Option<String> {
     (words.namespaces > 1).then(|| name("namespace", turn % words.namespaces, words.namespaces))
 }
 
-/// A pod that is on a node: the nodes take turns. Ten make an application, and each has a label of its own.
+/// A bound pod. Nodes are used round-robin, ten pods make an application, and each pod has a unique label.
 fn standing_pod(index: usize, words: &Generate) -> api::Pod {
     let own = name("standing", index, words.standing);
     let application = name("elsewhere", index / STANDING_OF_AN_APPLICATION, words.standing);
@@ -118,7 +115,7 @@ fn standing_pod(index: usize, words: &Generate) -> api::Pod {
     pod
 }
 
-/// Names of one cluster have one length, so that they sort as they count.
+/// All names of a cluster have the same length, so that they sort by number.
 fn name(of: &str, index: usize, count: usize) -> String {
     let width = count.saturating_sub(1).to_string().len();
     format!("{of}-{index:0width$}")
@@ -156,7 +153,7 @@ fn amounts(pairs: &[(&str, &str)]) -> BTreeMap<String, Quantity> {
     pairs.iter().map(|&(name, amount)| (name.to_owned(), Quantity(amount.to_owned()))).collect()
 }
 
-/// Numbers that look like chance and follow from a seed: splitmix64, which is fixed for all time.
+/// A pseudo-random generator: splitmix64, with results that never change.
 struct Random(u64);
 
 impl Random {
@@ -171,12 +168,11 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number below `bound`, which is small enough for the bias not to matter.
+    /// A number below `bound`; the bias is negligible for small bounds.
     fn below(&mut self, bound: usize) -> usize {
         usize::try_from(self.next() % bound.max(1) as u64).unwrap_or(0)
     }
 
-    /// One of a list that is not empty.
     fn pick<T: Copy>(&mut self, list: &[T]) -> T {
         list[self.below(list.len())]
     }

@@ -1,6 +1,4 @@
-//! What was decided, in what order and when.
-//!
-//! Knows: which pods are still to be decided on. Must not know: who decides, or how the answer is printed.
+//! The decisions of a simulation, with order and time.
 
 use std::{
     collections::{HashMap, hash_map::Entry},
@@ -15,46 +13,42 @@ use flotilla_framework::class::PodInfo;
 use flotilla_machine::action::{Binding, PodName, Preemption, Report};
 use tokio_util::sync::CancellationToken;
 
-/// Where a pod went, or why it stays pending.
+/// The node of a pod, or why the pod stays pending.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Placement {
-    /// The pod.
     pub(crate) pod: Arc<PodInfo>,
-    /// The node.
     pub(crate) node: Option<Arc<str>>,
-    /// Why there is none.
+    /// The message of a pod without a node.
     pub(crate) message: String,
-    /// The message of the first attempt, where later attempts followed.
+    /// The message of the first attempt, if there were several.
     pub(crate) first_message: Option<String>,
 }
 
-/// A pod that made room for another one.
+/// A preempted pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Evicted {
-    /// The pod as it was.
+    /// The pod before its eviction.
     pub(crate) pod: Arc<PodInfo>,
-    /// The pod that it made room for, as `namespace/name`.
+    /// The preemptor, as `namespace/name`.
     pub(crate) by: String,
 }
 
-/// What came of the simulation.
+/// The result of a simulation.
 #[derive(Debug, Default)]
 pub(crate) struct Outcome {
-    /// All pending pods, in the order in which they were decided; those with scheduling gates, which are not decided
-    /// on, come last.
+    /// All pending pods in decision order; gated pods, which are not scheduled, come last.
     pub(crate) placements: Vec<Placement>,
-    /// Pods that made room for others, where pods preempt.
+    /// Preempted pods.
     pub(crate) evicted: Vec<Evicted>,
-    /// How many of them were decided on.
+    /// The number of scheduled pods.
     pub(crate) decisions: usize,
-    /// From the moment that the machine could decide until the last decision.
+    /// From the moment that the machine can decide until the last decision.
     pub(crate) took: Duration,
-    /// How long each decision was in the making: the time since the one before it, or since the machine could decide.
-    /// A verdict that was clear before that took no time.
+    /// The time of each decision since the previous one, or since the machine can decide. Earlier decisions count as 0.
     pub(crate) latencies: Vec<Duration>,
 }
 
-/// Where decisions are written down. Cheap to clone.
+/// Records decisions. Cheap to clone.
 #[derive(Clone)]
 pub(super) struct Ledger {
     shared: Arc<Shared>,
@@ -65,20 +59,20 @@ struct Shared {
     expected: usize,
     decided: AtomicUsize,
     finished: CancellationToken,
-    /// A report is not the last word on a pod: others may make room for it, or claims of it may be freed.
+    /// A report is not final: preemption or a released claim may make the pod fit later.
     tries_again: bool,
 }
 
 #[derive(Default)]
 struct Book {
     undecided: HashMap<Arc<str>, Arc<PodInfo>>,
-    /// Of pods that may be tried again: the message of the first attempt, and of the last one where there were several.
+    /// For pods with retries: the messages of the first attempt, and of the last one if it is another.
     reports: HashMap<Arc<str>, (String, Option<String>)>,
-    /// The pods that are decided on, each with the rank of its decision.
+    /// The decided pods, each with the rank of its decision.
     placements: Vec<(u64, Placement)>,
-    /// Of pods with a node whose PreBind is under way: the rank of the decision.
+    /// The decision rank of each pod in PreBind.
     ranks: HashMap<Arc<str>, u64>,
-    /// The rank of the next decision: how many came before it.
+    /// The rank of the next decision.
     next_rank: u64,
     outcome: Outcome,
     began: Option<Instant>,
@@ -94,7 +88,6 @@ impl Book {
 }
 
 impl Ledger {
-    /// Nothing is decided yet on these pods.
     pub(super) fn new(pods: &[Arc<PodInfo>], tries_again: bool) -> Self {
         let undecided: HashMap<_, _> = pods.iter().map(|pod| (Arc::clone(&pod.uid), Arc::clone(pod))).collect();
         let expected = undecided.len();
@@ -106,27 +99,26 @@ impl Ledger {
         Self { shared: Arc::new(Shared { book, expected, decided: AtomicUsize::new(0), finished, tries_again }) }
     }
 
-    /// From now on the machine can decide.
+    /// Sets the time from which the machine can decide.
     pub(super) fn begin(&self, now: Instant) {
         let mut book = self.book();
         (book.began, book.last) = (Some(now), Some(now));
     }
 
-    /// A pod has a node, and is bound once what its PreBind writes is written. Writes take their time, and the decisions that follow do
-    /// not wait for them.
+    /// Reserves a rank for a pod with a node. The pod is bound after its PreBind writes, and later decisions do not wait for these.
     pub(super) fn reserved(&self, uid: &Arc<str>) {
         let mut book = self.book();
         let rank = book.take_rank();
         book.ranks.insert(Arc::clone(uid), rank);
     }
 
-    /// A pod goes to a node; the pod as it looks there. `None`: it was decided on before.
+    /// Records a placement and returns the bound pod; `None` if the pod is decided already.
     pub(super) fn placed(&self, binding: &Binding, now: Instant) -> Option<Arc<PodInfo>> {
         let pod = self.decide(&binding.uid, Some(Arc::clone(&binding.node)), String::new(), now)?;
         Some(Arc::new(PodInfo { node_name: Some(Arc::clone(&binding.node)), ..(*pod).clone() }))
     }
 
-    /// A pod stays pending.
+    /// Records that a pod stays pending.
     pub(super) fn reported(&self, report: Report, now: Instant) {
         if self.shared.tries_again {
             let mut book = self.book();
@@ -140,39 +132,35 @@ impl Ledger {
         self.decide(&report.uid, None, report.message, now);
     }
 
-    /// How many pods there are.
     pub(super) fn expected(&self) -> usize {
         self.shared.expected
     }
 
-    /// How many pods are decided on.
     pub(super) fn decided(&self) -> usize {
         self.shared.decided.load(Ordering::Relaxed)
     }
 
-    /// Returns once every pod is decided on.
     pub(super) async fn finished(&self) {
         self.shared.finished.cancelled().await;
     }
 
-    /// A pod that is not decided on is left where it is.
+    /// Records that an undecided pod stays pending.
     pub(super) fn left(&self, pod: &PodInfo, message: String, now: Instant) {
         self.decide(&pod.uid, None, message, now);
     }
 
-    /// The pods that are still to be decided on, by name.
+    /// The undecided pods, by name.
     pub(super) fn undecided(&self) -> Vec<Arc<PodInfo>> {
         let mut pods: Vec<_> = self.book().undecided.values().cloned().collect();
         pods.sort_by_cached_key(|pod| pod.key());
         pods
     }
 
-    /// A pod that is still to be decided on, the first by name.
+    /// The first undecided pod by name.
     pub(super) fn first_undecided(&self) -> Option<String> {
         self.book().undecided.values().map(|pod| pod.key()).min()
     }
 
-    /// A pod makes room for another one.
     pub(super) fn evicted(&self, pod: &Arc<PodInfo>, preemption: &Preemption) {
         let PodName { namespace, name, .. } = &preemption.preemptor;
         let by = format!("{namespace}/{name}");
@@ -181,7 +169,6 @@ impl Ledger {
         book.outcome.evicted.push(Evicted { pod: Arc::clone(pod), by });
     }
 
-    /// Another pod is to be decided on.
     pub(super) fn add(&self, pod: &Arc<PodInfo>) {
         self.book().undecided.insert(Arc::clone(&pod.uid), Arc::clone(pod));
     }
@@ -193,7 +180,7 @@ impl Ledger {
         Some(last.as_ref().unwrap_or(first).clone())
     }
 
-    /// The results, with the pods that are not decided on.
+    /// Returns the outcome, with the gated pods.
     pub(super) fn close(&self, gated: Vec<Placement>) -> Outcome {
         let mut book = self.book();
         let (mut outcome, mut placements) = (std::mem::take(&mut book.outcome), std::mem::take(&mut book.placements));
@@ -222,7 +209,7 @@ impl Ledger {
         Some(pod)
     }
 
-    /// A panic elsewhere leaves the book whole enough to be read.
+    /// A panic elsewhere leaves the book consistent enough to read.
     fn book(&self) -> MutexGuard<'_, Book> {
         self.shared.book.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,6 +1,4 @@
-//! The answer, printed.
-//!
-//! Knows: tables, JSON, YAML, and what is too long for a person. Must not know: how anything was decided.
+//! The answer of `flotilla simulate`, as table, JSON and YAML.
 
 use std::{
     borrow::Cow,
@@ -22,14 +20,11 @@ use crate::{
     page::report::Figures,
 };
 
-/// The most placements that a table shows in full.
+/// Longer tables show the first and the last rows only.
 const MOST_ROWS: usize = 200;
-/// How many a longer one shows of its beginning.
 const FIRST_ROWS: usize = 100;
-/// How many a longer one shows of its end.
 const LAST_ROWS: usize = 10;
 
-/// The answer, as programs read it.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Answer<'a> {
@@ -37,7 +32,6 @@ pub(super) struct Answer<'a> {
     summary: Summary,
 }
 
-/// Where one pod went.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Row<'a> {
@@ -46,12 +40,11 @@ struct Row<'a> {
     node: &'a str,
     #[serde(skip_serializing_if = "str::is_empty")]
     message: &'a str,
-    /// The message of the first attempt, where later attempts followed.
+    /// The message of the first attempt, if there were several.
     #[serde(skip_serializing_if = "Option::is_none")]
     first_message: Option<&'a str>,
 }
 
-/// The answer in numbers.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Summary {
@@ -61,14 +54,14 @@ struct Summary {
     placed: usize,
     pending: usize,
     workers: u16,
-    /// From the moment that the coordinator could decide until the last decision.
+    /// From the moment that the coordinator can decide until the last decision.
     seconds: f64,
     decisions_per_second: f64,
     latency: Latency,
     resources: Vec<Usage>,
 }
 
-/// How long single decisions were in the making: the time since the one before it.
+/// The times of single decisions, each since the previous one.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Latency {
@@ -77,7 +70,6 @@ struct Latency {
 }
 
 impl<'a> Answer<'a> {
-    /// The answer to a simulation.
     pub(super) fn new(cluster: &Cluster, outcome: &'a Outcome, workers: u16) -> Self {
         let placed = outcome.placements.iter().filter(|placement| placement.node.is_some());
         let resources = usage::of(cluster, placed.clone().map(|placement| &*placement.pod));
@@ -101,18 +93,17 @@ impl<'a> Answer<'a> {
         Self { placements: outcome.placements.iter().map(Row::new).collect(), summary }
     }
 
-    /// Prints the answer.
     pub(super) fn print(&self, format: Format, out: &mut dyn Write) -> io::Result<()> {
         match format {
             Format::Table => self.print_table(out),
             Format::Json => json(self, out),
             Format::Yaml => yaml(self, out),
-            // The page is made of more than the answer.
+            // The page is written elsewhere.
             Format::Html => Ok(()),
         }
     }
 
-    /// How fast it was decided, for the page.
+    /// The speed of decisions, for the page.
     pub(super) fn figures(&self) -> Figures {
         let Summary { workers, seconds, decisions_per_second, latency, .. } = &self.summary;
         let Latency { p50_micros, p99_micros } = *latency;
@@ -147,7 +138,7 @@ impl<'a> Answer<'a> {
     }
 }
 
-/// The rows of a table: all of them, or the beginning and the end where they are too many.
+/// The rows of a table, shortened if there are too many.
 fn shown(rows: &[Row<'_>]) -> Vec<[Cell; 3]> {
     if rows.len() <= MOST_ROWS {
         return rows.iter().map(Row::cells).collect();
@@ -180,7 +171,7 @@ impl<'a> Row<'a> {
     }
 }
 
-/// The latency that so many of a hundred do not exceed; `sorted` is.
+/// The percentile of the latencies, which are `sorted`.
 fn percentile(sorted: &[Duration], percent: usize) -> Duration {
     let rank = (sorted.len() * percent).div_ceil(100);
     sorted.get(rank.saturating_sub(1)).copied().unwrap_or_default()

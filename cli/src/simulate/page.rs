@@ -1,6 +1,4 @@
-//! The answer as a page.
-//!
-//! Knows: what the page is told of a simulation, and the cluster as it is after it. Must not know: how the page looks.
+//! The report of a simulation for the page.
 
 use std::{
     io::{self, Write},
@@ -25,7 +23,7 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct Simulated {
     nodes: Vec<Arc<NodeInfo>>,
-    /// First those that stood on nodes, then the others in the order in which they were decided.
+    /// First the bound pods, then the others in decision order.
     pods: Vec<Row>,
     /// The cluster with all placed pods on their nodes.
     after: Cluster,
@@ -38,16 +36,14 @@ pub(crate) struct Simulated {
 
 #[derive(Debug)]
 struct Row {
-    /// As it is after the simulation.
+    /// The pod after the simulation.
     pod: Arc<PodInfo>,
-    /// Its node before.
     before: Option<Arc<str>>,
-    /// Why it stays pending.
+    /// Why the pod stays pending.
     message: String,
 }
 
 impl Simulated {
-    /// What came of a cluster.
     pub(super) fn new(
         args: &SimulateArgs,
         figures: Figures,
@@ -78,7 +74,7 @@ impl Simulated {
         self.pods.iter().map(|row| &row.pod)
     }
 
-    /// Gives account of pods beside those that were placed.
+    /// Evaluates pods in the cluster after the simulation.
     pub(crate) fn teller(&self) -> Teller {
         Teller::new(self.settings.registry, &self.after, &self.settings.profiles)
     }
@@ -86,7 +82,7 @@ impl Simulated {
     /// The report, without accounts.
     ///
     /// # Errors
-    /// The cluster cannot be kept.
+    /// The cluster cannot be encoded.
     pub(crate) fn report(&self) -> io::Result<Report<'_>> {
         let stands: Vec<Stand<'_>> = self.pods.iter().map(Row::stand).collect();
         let mut report = Report::new(&[&self.nodes], &stands);
@@ -101,7 +97,7 @@ impl Simulated {
         Ok(report)
     }
 
-    /// Writes the page with the accounts of the pods that stay pending.
+    /// Writes the page with the accounts of pending pods.
     pub(super) fn print(&self, out: &mut dyn Write) -> io::Result<()> {
         let pending = self.pods().filter(|pod| pod.node_name.is_none());
         let accounts = tell_all(&mut self.teller(), pending).map_err(io::Error::other)?;
@@ -117,9 +113,9 @@ impl Row {
     }
 }
 
-/// What was simulated, as the command line says it.
+/// The input, as text for the heading.
 fn subject(args: &SimulateArgs) -> String {
-    let made_up = args.generate.as_ref().map(|words| format!("{} made-up nodes", words.nodes));
+    let made_up = args.generate.as_ref().map(|words| format!("{} generated nodes", words.nodes));
     let files = Some(input::names(&args.files)).filter(|names| !names.is_empty());
     made_up.into_iter().chain(files).collect::<Vec<_>>().join(", ")
 }

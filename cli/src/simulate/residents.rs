@@ -1,6 +1,4 @@
-//! The pods on the nodes of a simulated cluster, and what becomes of those that make room for others.
-//!
-//! Knows: that a controller makes a pod anew. Must not know: who makes room for whom.
+//! The pods on the nodes of a simulated cluster, and the recreation of preempted ones.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -10,10 +8,10 @@ use flotilla_machine::{action::Preemption, event::Event};
 
 use super::ledger::Ledger;
 
-/// The pods on all nodes, by namespace and name; looked up only, as each placement adds one.
+/// All bound pods by namespace and name. A hash map suffices for lookups.
 pub(super) struct Residents {
     pods: Map<(Arc<str>, Arc<str>), Arc<PodInfo>>,
-    /// The UIDs of pods that a controller makes anew.
+    /// The UIDs of pods that a controller recreates.
     controlled: BTreeSet<Arc<str>>,
     ledger: Ledger,
     made: u64,
@@ -33,12 +31,11 @@ impl Residents {
         }
     }
 
-    /// A pod has come to a node.
     pub(super) fn add(&mut self, pod: &Arc<PodInfo>) {
         self.pods.insert(key(pod), Arc::clone(pod));
     }
 
-    /// Deletes the pods that make room, and makes those anew that have a controller. What to tell of it.
+    /// Deletes the victims and recreates those with a controller. Returns the events.
     pub(super) fn replace(&mut self, preemption: &Preemption) -> Vec<Event> {
         let uid = Arc::clone(&preemption.preemptor.uid);
         let mut events = vec![Event::Preempted { uid, id: preemption.id, failure: None }];

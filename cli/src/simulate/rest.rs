@@ -1,7 +1,4 @@
-//! Why a pod is left where nothing more happens.
-//!
-//! Knows: where the machine has a pod, and what the stand-in for the volume controllers did not bind. Must not know: when that is
-//! found out.
+//! Why a pod stays pending at the end of a simulation.
 
 use std::{
     fmt::Write as _,
@@ -14,10 +11,10 @@ use flotilla_runtime::driver::Handle;
 
 use super::volumes::Controller;
 
-/// What a pod waits for, in words for people.
+/// The message about the pod.
 ///
 /// # Errors
-/// Where the machine has stopped.
+/// The machine has stopped.
 pub(super) async fn words(handle: &Handle, pod: &PodInfo, controller: &Mutex<Controller>) -> anyhow::Result<String> {
     let name = PodName { namespace: Arc::clone(&pod.class.namespace), name: Arc::clone(&pod.name) };
     let standing = handle.ask(move |machine, now_ms| machine.outlook(now_ms, &name)).await?;

@@ -1,7 +1,4 @@
-//! The simulation itself: the machine, the workers, and in place of an API server a stub that accepts each bind.
-//!
-//! Knows: in which order the parts are started, fed and stopped, and when all is decided. Must not know: where the
-//! cluster came from, or how the answer is printed.
+//! Runs a simulation: the machine, workers, and a stub API server that accepts each bind.
 
 use std::{
     collections::BTreeMap,
@@ -38,44 +35,41 @@ use super::{
 };
 use crate::workers;
 
-/// How long the workers may take to join, be configured and be sent their nodes.
+/// The timeout for workers to connect, and to receive their configuration and nodes.
 const JOIN_LIMIT: Duration = Duration::from_secs(120);
-/// How long nothing may be decided while something is left to decide.
+/// The timeout without any decision while pods are undecided.
 const STALL_LIMIT: Duration = Duration::from_secs(120);
-/// How often the progress is looked at.
+/// The polling interval of the progress.
 const LOOK: Duration = Duration::from_millis(50);
-/// A pod that no node would take is not tried again: a day is longer than a simulation takes.
+/// Infeasible pods are not retried: a day is longer than a simulation.
 const NO_RETRY_MS: u64 = 86_400_000;
-/// Where pods preempt or free claims, they are tried again as soon as the pods are gone that make room, or the claims are free.
+/// With preemption or released claims, pods are retried as soon as these are done.
 const AT_ONCE_MS: u64 = 1;
-/// A worker of the same process is never lost, only busy.
+/// A worker in this process is never lost, only busy.
 const WORKER_DEADLINE_MS: u64 = 120_000;
-/// How many requests are answered together: as many as the machine takes in events at a time.
+/// Requests answered in one batch, equal to the machine's batch of events.
 const AT_ONCE: usize = 256;
-/// How long tasks may take to notice that all is over.
+/// The time limit for tasks to stop.
 const SHUTDOWN_LIMIT: Duration = Duration::from_secs(1);
 
-/// What the simulation is run with.
 #[derive(Debug)]
 pub(crate) struct Settings {
     /// The plugins of the machine and the workers.
     pub(crate) registry: Registry,
-    /// All profiles.
     pub(crate) profiles: Vec<Profile>,
-    /// Extenders, none of which is interested in any of the pods.
+    /// Extenders; none manages any of the pods.
     pub(crate) extenders: Vec<Extender>,
-    /// How many workers there are.
     pub(crate) workers: u16,
-    /// Decides among nodes of equal score.
+    /// The seed for the choice among nodes of equal score.
     pub(crate) tie_break_seed: u64,
-    /// Whether pods have others make room for them. Those are made anew by their controllers and tried again.
+    /// Whether pods preempt. Controllers recreate the victims, which are then retried.
     pub(crate) may_preempt: bool,
 }
 
 /// Runs the simulation to its end.
 ///
 /// # Errors
-/// Where the workers cannot be started, or nothing is decided any more.
+/// The workers cannot be started, or no decision is made for too long.
 pub(crate) fn run(cluster: &Cluster, settings: &Settings, progress: &ProgressBar) -> anyhow::Result<Outcome> {
     let runtime =
         tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start the async runtime")?;
@@ -101,7 +95,7 @@ async fn simulate(cluster: &Cluster, settings: &Settings, progress: &ProgressBar
     tokio::spawn(answer(handle.clone(), answered, Arc::clone(&controller)));
 
     feed(&handle, cluster, settings, tries_again).await?;
-    // Only a leader takes workers on, and it sends each of them all that it knows by then.
+    // A machine accepts workers only as leader, and then sends each of them its current state.
     addresses.iter().for_each(|address| fanout.connect(address));
     await_workers(&handle, settings.workers).await?;
     ledger.begin(Instant::now());
@@ -121,7 +115,7 @@ async fn simulate(cluster: &Cluster, settings: &Settings, progress: &ProgressBar
     Ok(ledger.close(gated))
 }
 
-/// The pods that their gates or their groups keep out of the queue, and all others.
+/// Separates gated pods, and pods of gated groups.
 fn split_gated(cluster: &Cluster, settings: &Settings) -> (Vec<Placement>, Vec<Arc<PodInfo>>) {
     let profiles = &settings.profiles;
     let groups = Groups::new(settings.registry, cluster, profiles);
@@ -148,17 +142,15 @@ fn split_gated(cluster: &Cluster, settings: &Settings) -> (Vec<Placement>, Vec<A
     (gated.collect(), waiting)
 }
 
-/// What is asked of the API server.
+/// A request to the API server.
 enum Request {
-    /// A pod as it looks once it is bound.
     Bind(Arc<PodInfo>),
     PreBind(PreBind),
     Unreserve(Unreserve),
-    /// What to tell of pods that are gone and made anew.
     Replaced(Vec<Event>),
 }
 
-/// What is done with each action, on the machine's own thread: nothing here waits.
+/// Performs an action on the machine's thread; it must not block.
 fn perform(
     ledger: Ledger,
     binds: mpsc::UnboundedSender<Request>,
@@ -190,7 +182,7 @@ fn perform(
             }
         }
         Action::Preempt(preemption) => drop(binds.send(Request::Replaced(residents.replace(&preemption)))),
-        // No extender is interested in any of the pods.
+        // No extender manages any of the pods.
         Action::Extend(_)
         | Action::ExtendPreemption(_)
         | Action::ReportGroup(_)
@@ -201,7 +193,7 @@ fn perform(
     }
 }
 
-/// Says yes to each bind, and tells of the pod as a watch would.
+/// Accepts each bind and sends the watch event of the pod.
 async fn answer(handle: Handle, mut binds: mpsc::UnboundedReceiver<Request>, controller: Arc<Mutex<Controller>>) {
     let mut requests = Vec::with_capacity(AT_ONCE);
     while binds.recv_many(&mut requests, AT_ONCE).await > 0 {
@@ -228,8 +220,8 @@ async fn answer(handle: Handle, mut binds: mpsc::UnboundedReceiver<Request>, con
     }
 }
 
-/// Tells the machine what was written, and then that it was. Answers overtake what watches tell, and this is a cluster whose watches
-/// are never late.
+/// Sends the watch events of written objects before the acknowledgement of the write. Acknowledgements may overtake watches, but the
+/// simulated watches are never late.
 async fn tell_all(handle: &Handle, mut objects: Vec<Event>, others: Vec<Event>) -> Result<(), Stopped> {
     let last = objects.pop();
     for event in objects {
@@ -244,7 +236,7 @@ async fn tell_all(handle: &Handle, mut objects: Vec<Event>, others: Vec<Event>) 
     Ok(())
 }
 
-/// Tells the machine of everything but that this was all.
+/// Sends the whole cluster to the machine, but not the end of the initial lists.
 async fn feed(handle: &Handle, cluster: &Cluster, settings: &Settings, tries_again: bool) -> anyhow::Result<()> {
     let backoff_ms = if tries_again { AT_ONCE_MS } else { NO_RETRY_MS };
     let profile =
@@ -288,11 +280,11 @@ async fn feed(handle: &Handle, cluster: &Cluster, settings: &Settings, tries_aga
     for pod in cluster.bound.iter().chain(&cluster.pending) {
         handle.tell(Event::PodApplied(Arc::clone(pod))).await?;
     }
-    // Workers that join overtake what is told, and only a leader takes them on.
+    // The connection of workers may overtake events, and only a leader accepts workers.
     Ok(handle.tell_applied(Event::Leading { epoch: 1 }).await?)
 }
 
-/// The pods that are there stay: each pod is tried once, and no pod would use the room that others make.
+/// Disables preemption: each pod is tried once, so that no pod would use the freed resources.
 fn without_preemption(profile: &Profile) -> Profile {
     let mut profile = profile.clone();
     for point in [&mut profile.plugins.post_filter, &mut profile.plugins.pod_group_post_filter] {
@@ -309,23 +301,20 @@ async fn await_workers(handle: &Handle, count: u16) -> anyhow::Result<()> {
         Ok(Ok(_)) => Ok(()),
         Ok(Err(_)) => bail!("the scheduling thread stopped while the workers joined"),
         Err(_) => bail!(
-            "{} of {count} workers were ready after {} s; run with -v to see what they say, or with fewer --workers",
+            "{} of {count} workers were ready after {} s; run with -v to see their log, or with fewer --workers",
             handle.status().workers_ready,
             JOIN_LIMIT.as_secs()
         ),
     }
 }
 
-/// How it ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum End {
-    /// Every pod is decided on.
     Decided,
-    /// Nothing more will happen.
     AtRest,
 }
 
-/// Returns once every pod is decided on, or nothing more will happen.
+/// Returns once every pod is decided, or the simulation is at rest.
 async fn await_decisions(handle: &Handle, ledger: &Ledger, progress: &ProgressBar) -> anyhow::Result<End> {
     let mut looks = interval(LOOK);
     let (mut known, mut since) = (0, Instant::now());
@@ -343,7 +332,7 @@ async fn await_decisions(handle: &Handle, ledger: &Ledger, progress: &ProgressBa
             (known, since, rest) = (decided, Instant::now(), None);
             continue;
         }
-        // Nothing waits to be answered for so long by a stand-in that answers at once: what it told is counted by now.
+        // The stub answers at once, so an unchanged state after one interval includes all its answers.
         let before = std::mem::replace(&mut rest, handle.ask(|machine, _| machine.at_rest()).await?);
         if rest.is_some() && rest == before {
             return Ok(End::AtRest);

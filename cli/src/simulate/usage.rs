@@ -1,6 +1,4 @@
-//! How full the cluster is.
-//!
-//! Knows: which amounts add up, and how they are written. Must not know: why any pod is where it is.
+//! The utilization of the cluster.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -9,30 +7,28 @@ use flotilla_cluster::Cluster;
 use flotilla_framework::class::PodInfo;
 use serde::Serialize;
 
-/// How much of a resource there is and is taken.
+/// Allocatable and used amounts of a resource.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Usage {
-    /// The resource.
     pub(crate) name: Arc<str>,
-    /// What all nodes offer together, cordoned and tainted ones too.
+    /// The sum over all nodes, cordoned and tainted ones included.
     pub(crate) allocatable: Amount,
-    /// What is taken before the simulation.
+    /// Used before the simulation.
     pub(crate) before: Share,
-    /// What is taken after it.
+    /// Used after it.
     pub(crate) after: Share,
 }
 
-/// A part of what all nodes offer.
+/// A share of the allocatable amount.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub(crate) struct Share {
-    /// How much.
     pub(crate) used: Amount,
-    /// How much of a hundred, to one decimal.
+    /// Percentage with one decimal.
     pub(crate) percent: f64,
 }
 
-/// Every resource that some node offers: CPU, memory, pods, then the others by name.
+/// Every allocatable resource: CPU, memory and pods, then all others by name.
 pub(crate) fn of<'a>(cluster: &'a Cluster, placed: impl Iterator<Item = &'a PodInfo>) -> Vec<Usage> {
     let mut offered: BTreeMap<Arc<str>, i128> = BTreeMap::new();
     for node in &cluster.nodes {
@@ -72,7 +68,7 @@ fn taken<'a>(pods: impl Iterator<Item = &'a PodInfo>) -> BTreeMap<Arc<str>, i128
 
 fn add(amounts: &mut BTreeMap<Arc<str>, i128>, name: &str, amount: i64) {
     match amounts.get_mut(name) {
-        // 2^63 nodes or pods of the largest amounts would be needed for this to overflow.
+        // An overflow would need 2^63 nodes or pods of the largest amounts.
         Some(sum) => *sum += i128::from(amount),
         None => {
             amounts.insert(name.into(), i128::from(amount));

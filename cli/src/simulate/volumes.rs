@@ -1,7 +1,4 @@
-//! The volume controller and the provisioners of a simulated cluster: they do at once everything that they are asked
-//! for.
-//!
-//! Knows: what the objects of storage look like once a claim is bound. Must not know: why that volume, or why that node.
+//! The volume controller and the provisioners of a simulated cluster, which act immediately.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -19,22 +16,21 @@ use flotilla_machine::{
 
 use super::claims::Claims;
 
-/// The versions of what is written begin here, above those in files.
+/// The first resource version of written objects, above those in files.
 const FIRST_VERSION: u64 = 1 << 62;
 
-/// The provisioner of classes whose volumes people make.
+/// The provisioner of classes with manually created volumes.
 const NO_PROVISIONER: &str = "kubernetes.io/no-provisioner";
 
-/// The label that says which node a volume is for.
 const HOSTNAME: &str = "kubernetes.io/hostname";
 
-/// The objects of storage as they are by now.
+/// The current storage objects.
 #[derive(Debug)]
 pub(super) struct Controller {
     objects: BTreeMap<StorageKey, StorageObject>,
-    /// The hostname of each node, which every node of a cluster from files has.
+    /// The hostname of each node; every node from files has one.
     hostnames: BTreeMap<Arc<str>, Arc<str>>,
-    /// The names of the claims of each pod that has any.
+    /// The claim names of each pod.
     claims: BTreeMap<Arc<str>, Vec<Arc<str>>>,
     version: u64,
     devices: Claims,
@@ -58,8 +54,8 @@ impl Controller {
         }
     }
 
-    /// Binds the claims of a pod: those that it asks for, and those that were promised a volume or a node before. What to
-    /// tell the machine: how everything looks now, and then that it is written.
+    /// Binds a pod's claims: those of the request, and those with a volume or a node already set. Returns the watch events, then the
+    /// acknowledgement.
     pub(super) fn carry_out(&mut self, pre_bind: PreBind) -> Vec<Event> {
         let mut versions = Vec::new();
         let mut seen = Vec::new();
@@ -101,7 +97,7 @@ impl Controller {
         seen.into_iter().chain(std::iter::once(written)).collect()
     }
 
-    /// Takes back what is allocated to claims. What is written of volumes stays. What to tell the machine.
+    /// Deallocates claims and returns the events. Written volumes stay.
     pub(super) fn give_back(&mut self, unreserve: &Unreserve) -> Vec<Event> {
         let writes = unreserve.writes.iter().filter_map(|write| {
             let Patch::Claim(patch) = &write.patch else { return None };
@@ -111,7 +107,7 @@ impl Controller {
         writes.collect()
     }
 
-    /// The claims of a pod that are not bound, by name.
+    /// The pod's unbound claims, by name.
     pub(super) fn unbound(&self, pod: &PodInfo) -> Vec<Arc<str>> {
         let names = self.claims.get(&pod.uid).into_iter().flatten().cloned();
         let is_bound =
@@ -119,7 +115,7 @@ impl Controller {
         names.filter(|name| !is_bound(name)).collect()
     }
 
-    /// The volume that is set aside for a claim, or is made now for the node that was selected for it.
+    /// The volume that is reserved for a claim, or a new one on the claim's selected node.
     ///
     /// Source: the volume controller binds what `spec.claimRef` names; a provisioner acts on the annotation
     /// `volume.kubernetes.io/selected-node`.
@@ -144,7 +140,7 @@ impl Controller {
         })
     }
 
-    /// The volume that a provisioner makes: as large as was asked for, and for its node alone.
+    /// The volume that a provisioner creates: of the requested size and for one node.
     fn made_for(&self, claim: &Claim, node: &Arc<str>) -> Volume {
         let hostname = Arc::clone(self.hostnames.get(node).unwrap_or(node));
         let here = Requirement { key: HOSTNAME.into(), operator: "In".into(), values: vec![hostname] };
@@ -160,7 +156,7 @@ impl Controller {
         }
     }
 
-    /// Binds a claim to a volume, and gives the version that both have then.
+    /// Binds a claim to a volume, and returns the new version of both.
     fn bind_claim(
         &mut self,
         name: &Arc<str>,
@@ -170,7 +166,7 @@ impl Controller {
     ) -> Option<Arc<str>> {
         let claim = self.claim(&pre_bind.namespace, name)?;
         if claim.bind_completed {
-            // For another pod that has the same claim.
+            // Bound for another pod with the same claim.
             return Some(claim.resource_version);
         }
         self.version += 1;

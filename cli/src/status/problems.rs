@@ -1,6 +1,4 @@
-//! What is wrong with a running Flotilla, and the next step for each.
-//!
-//! Knows: which numbers mean trouble. Must not know: where they come from, or how problems are printed.
+//! Problems of a running Flotilla, with the next step for each.
 
 use flotilla_coordinator::serve::status::{CoordinatorStatus, WorkerStatus};
 use jiff::Timestamp;
@@ -8,20 +6,19 @@ use serde::Serialize;
 
 use super::{report::Report, text::span};
 
-/// A worker that owes something for longer lags: an answer takes milliseconds, and at 3 s its connection is given up.
+/// A worker lags if it owes an answer for longer: an answer takes milliseconds, and after 3 s the coordinator closes the connection.
 const LAG_MS: u64 = 2_000;
-/// A certificate that ends sooner was not renewed in time: it is at two thirds of its life, a week.
+/// A certificate with less time left was not renewed in time: renewal is due at two thirds of its life of one week.
 const ENDING_S: i64 = 24 * 3_600;
 
-/// Something that is wrong.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Problem {
-    /// What.
+    /// The problem.
     pub(crate) what: String,
-    /// What to do.
+    /// The next step.
     pub(crate) next: String,
-    /// Pods are not placed, or not as fast as they should be.
+    /// Pods are not scheduled, or too slowly.
     pub(crate) severe: bool,
 }
 
@@ -33,13 +30,12 @@ fn mild(what: impl Into<String>, next: impl Into<String>) -> Problem {
     Problem { what: what.into(), next: next.into(), severe: false }
 }
 
-/// All of them, the worst first.
+/// All problems, the most severe first.
 pub(super) fn problems(report: &Report, now: Timestamp) -> Vec<Problem> {
     let mut problems: Vec<Problem> = lead(report).into_iter().collect();
     for answer in &report.coordinators {
         if let Some(error) = &answer.error {
-            let next =
-                "see that it runs, and that you may ask it: docs/endpoints.md; or name it with --coordinator URL";
+            let next = "see that it runs, and that you may ask it: docs/reference/endpoints.md; or name it with --coordinator URL";
             problems.push(severe(format!("{} cannot be asked: {error}", answer.name), next));
         }
     }
@@ -52,7 +48,6 @@ pub(super) fn problems(report: &Report, now: Timestamp) -> Vec<Problem> {
     problems
 }
 
-/// Whether a coordinator leads.
 fn lead(report: &Report) -> Option<Problem> {
     let leaders: Vec<&str> =
         report.statuses().filter(|status| status.leading).map(|status| status.identity.as_str()).collect();
@@ -61,7 +56,7 @@ fn lead(report: &Report) -> Option<Problem> {
         [] => {}
         several => {
             let what = format!("several coordinators lead: {}", several.join(", "));
-            return Some(severe(what, "see that all of them stand for the same Lease: --leader-elect-resource-name"));
+            return Some(severe(what, "check that all of them use the same Lease: --leader-elect-resource-name"));
         }
     }
     if let Some(lease) = report.lease.as_ref().filter(|lease| lease.is_expired()) {
@@ -72,10 +67,10 @@ fn lead(report: &Report) -> Option<Problem> {
     let leader = report.statuses().find_map(|status| status.leader.clone());
     let leader = leader.or_else(|| report.lease.as_ref().map(|lease| lease.identity.clone()));
     match leader {
-        // It does not answer, which is another problem of the report.
+        // The missing answer is reported separately.
         Some(_) if report.statuses().next().is_none() => None,
         Some(leader) => {
-            let what = format!("{leader} leads, and was not asked; only it knows how the workers are");
+            let what = format!("{leader} leads, and was not asked; only it knows the state of the workers");
             Some(severe(what, "name it with --coordinator, or leave --coordinator out"))
         }
         None => {
@@ -85,7 +80,7 @@ fn lead(report: &Report) -> Option<Problem> {
     }
 }
 
-/// What is wrong with the coordinator that leads, or with all workers.
+/// Problems of the leader, or of all workers.
 fn of_leader(leader: &CoordinatorStatus) -> Vec<Problem> {
     let mut problems = Vec::new();
     if !leader.synced {
@@ -99,10 +94,10 @@ fn of_leader(leader: &CoordinatorStatus) -> Vec<Problem> {
     if leader.workers.is_empty() {
         let next =
             "start workers; the leader finds them by --workers, or by the EndpointSlices of the Service of workers";
-        problems.push(severe("no workers are known, so the leader evaluates by itself", next));
+        problems.push(severe("no workers are known, so the leader evaluates all nodes", next));
     } else if ready == 0 {
-        let what = format!("none of {} workers is ready, so the leader evaluates by itself", leader.workers.len());
-        problems.push(severe(what, "see below what each of them lacks"));
+        let what = format!("none of {} workers is ready, so the leader evaluates all nodes", leader.workers.len());
+        problems.push(severe(what, "the reasons are below"));
     }
     if leader.more_workers > 0 {
         let next = "look at flotilla_workers_ready of its /metrics for all of them";
@@ -133,7 +128,7 @@ fn of_certificate(worker: &WorkerStatus, now: Timestamp) -> Option<Problem> {
         return None;
     }
     let what = format!("the certificate of worker {} ends at {end}", worker.name);
-    Some(mild(what, "see why it is not renewed: docs/transport.md"))
+    Some(mild(what, "see why it is not renewed: docs/concepts/transport.md"))
 }
 
 #[cfg(test)]
@@ -182,19 +177,25 @@ mod tests {
         for (lease, status, healthy, what) in [
             (holder(1), Some(leader(vec![worker()])), true, ""),
             (Err("no right".into()), Some(leader(vec![worker()])), true, ""),
-            (holder(1), Some(leader(vec![])), false, "no workers are known, so the leader evaluates by itself"),
+            (holder(1), Some(leader(vec![])), false, "no workers are known, so the leader evaluates all nodes"),
             (
                 holder(1),
                 Some(leader(vec![away.clone()])),
                 false,
-                "none of 1 workers is ready, so the leader evaluates by itself",
+                "none of 1 workers is ready, so the leader evaluates all nodes",
             ),
             (holder(1), Some(leader(vec![worker(), away])), true, "worker w is not ready: not connected: refused"),
             (holder(1), Some(leader(vec![worker(), lagging])), false, "worker w lags: it has owed an answer for 2.5 s"),
             (holder(1), Some(leader(vec![ending])), true, "the certificate of worker w ends at 1970-01-01T10:00:00Z"),
             (holder(1), Some(leader(vec![other])), true, "worker w is version 2, and the leader is 1"),
             (holder(1), Some(unsynced), false, "the leader has not seen the whole cluster yet: it lists pods"),
-            (holder(1), Some(follower), false, "other leads, and was not asked; only it knows how the workers are"),
+            (
+                holder(1),
+                Some(follower),
+                false,
+                "other leads, and was not asked; only it knows the state of the \
+            workers",
+            ),
             (holder(60_000), None, false, "no coordinator leads: other renewed last 60.0 s ago, none has taken over"),
             (holder(1), None, false, "url cannot be asked: refused"),
             (Err("there is no Lease".into()), Some(lost), false, "no leader is known: there is no Lease"),

@@ -1,6 +1,4 @@
-//! What there is to know of a running Flotilla, gathered once.
-//!
-//! Knows: whom to ask. Must not know: what is wrong with the answers, or how they are printed.
+//! Gathers the status of a running Flotilla.
 
 use std::time::Duration;
 
@@ -14,43 +12,35 @@ use super::{
 };
 use crate::live::{self, Connection, Holder};
 
-/// How long each target may take to answer: a user is waiting.
+/// The timeout of each target, short because a user waits.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// All of it.
 #[derive(Clone, Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Report {
     /// A coordinator leads, workers are ready, and none of them lags.
     pub(crate) healthy: bool,
-    /// What is wrong, the worst first.
+    /// The problems, the most severe first.
     pub(crate) problems: Vec<Problem>,
-    /// Who holds the Lease.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) lease: Option<Holder>,
-    /// Why that is not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) lease_error: Option<String>,
-    /// Those who were asked.
     pub(crate) coordinators: Vec<Answer>,
 }
 
-/// What a coordinator answered.
 #[derive(Clone, Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Answer {
-    /// Who was asked.
     pub(crate) name: String,
-    /// The answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) status: Option<CoordinatorStatus>,
-    /// Why there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) error: Option<String>,
 }
 
 impl Report {
-    /// Judged at `now`.
+    /// `now` is the reference for ages and expiry.
     pub(crate) fn new(lease: Result<Holder, String>, coordinators: Vec<Answer>, now: Timestamp) -> Self {
         let (lease, lease_error) = match lease {
             Ok(lease) => (Some(lease), None),
@@ -62,18 +52,17 @@ impl Report {
         report
     }
 
-    /// What the coordinator that leads says, if it was asked.
+    /// The status of the leader, if it answered.
     pub(crate) fn leader(&self) -> Option<&CoordinatorStatus> {
         self.statuses().find(|status| status.leading)
     }
 
-    /// All answers.
     pub(crate) fn statuses(&self) -> impl Iterator<Item = &CoordinatorStatus> {
         self.coordinators.iter().filter_map(|answer| answer.status.as_ref())
     }
 }
 
-/// Asks all targets at the same time.
+/// Asks all targets in parallel.
 pub(crate) async fn gather(connection: &Connection, targets: &Targets) -> Report {
     let Targets { coordinator, reach } = targets;
     let urls: Vec<Option<&str>> = match coordinator.as_slice() {

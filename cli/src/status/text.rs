@@ -1,6 +1,4 @@
-//! The report as people read it: what is wrong first, then one screen of the rest.
-//!
-//! Knows: words, tables and how much fits on a screen. Must not know: where the numbers come from.
+//! The report as text: problems first, then one screen of tables.
 
 use std::io::{self, Write};
 
@@ -9,12 +7,12 @@ use flotilla_coordinator::serve::status::{ClassStatus, CoordinatorStatus, Evalua
 use super::report::Report;
 use crate::output::{printable, table};
 
-/// How many rows of each table are on one screen.
+/// Rows of each table on one screen.
 const WORKERS: usize = 8;
 const CLASSES: usize = 3;
 const SLOWEST: usize = 3;
 
-/// Prints it; `wide` leaves nothing out.
+/// `wide` omits nothing.
 pub(super) fn print(report: &Report, wide: bool, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "{}", printable(&headline(report)))?;
     for problem in &report.problems {
@@ -76,7 +74,6 @@ fn count(status: &CoordinatorStatus) -> String {
     }
 }
 
-/// The lines above the tables.
 fn numbers(status: &CoordinatorStatus, out: &mut dyn Write) -> io::Result<()> {
     let CoordinatorStatus { configuration, decisions, queue, .. } = status;
     let up = span(status.uptime_ms);
@@ -142,7 +139,7 @@ fn classes<'a>(classes: impl Iterator<Item = &'a ClassStatus>) -> String {
         let [active, backoff, unschedulable, gated] = numbers.map(|number| number.to_string());
         [printable(&name).into_owned(), pods.to_string(), active, backoff, unschedulable, gated]
     });
-    trimmed(&table(header, cells).to_string()) + "\nflotilla explain pod NAME -n NAMESPACE tells why one waits"
+    trimmed(&table(header, cells).to_string()) + "\nflotilla explain pod NAME -n NAMESPACE explains why a pod waits"
 }
 
 fn slowest<'a>(evaluations: impl Iterator<Item = &'a EvaluationStatus>) -> String {
@@ -156,12 +153,11 @@ fn slowest<'a>(evaluations: impl Iterator<Item = &'a EvaluationStatus>) -> Strin
     trimmed(&table(header, cells).to_string())
 }
 
-/// Without the blanks at the ends of lines.
+/// Without trailing blanks.
 fn trimmed(text: &str) -> String {
     text.lines().map(str::trim_end).collect::<Vec<_>>().join("\n")
 }
 
-/// A time of microseconds.
 pub(crate) fn micros(us: Option<u64>) -> String {
     match us {
         None => "-".to_owned(),
@@ -170,12 +166,11 @@ pub(crate) fn micros(us: Option<u64>) -> String {
     }
 }
 
-/// A rate with as many digits as it needs.
+/// A rate with as many digits as necessary.
 pub(crate) fn rate(per_second: f64) -> String {
     if per_second >= 100.0 { format!("{per_second:.0}") } else { format!("{per_second:.1}") }
 }
 
-/// A time that has passed.
 pub(crate) fn span(ms: u64) -> String {
     let seconds = ms / 1_000;
     match ms {

@@ -1,6 +1,4 @@
 //! The screen of `flotilla top`.
-//!
-//! Knows: what goes where, and what is left out where there is little room. Must not know: where the numbers come from.
 
 use flotilla_coordinator::serve::status::{CoordinatorStatus, WorkerStatus};
 use ratatui::{
@@ -21,7 +19,7 @@ const BAD: Style = Style::new().fg(Color::Red).add_modifier(Modifier::BOLD);
 const GOOD: Style = Style::new().fg(Color::Green);
 const HEAD: Style = Style::new().add_modifier(Modifier::BOLD);
 
-/// Draws it; lines without room are left out.
+/// Draws the screen; lines that do not fit are omitted.
 pub(super) fn draw(frame: &mut Frame<'_>, view: &View) {
     let area = frame.area();
     let Some(report) = &view.report else {
@@ -83,7 +81,7 @@ fn sparkline(frame: &mut Frame<'_>, view: &View, area: Rect) {
     frame.render_widget(Sparkline::default().data(rates).style(Style::new().fg(Color::Cyan)), area);
 }
 
-/// Those that are not ready first, then those with the longest answers.
+/// Workers that are not ready first, then by longest answer.
 fn worker_table(leader: &CoordinatorStatus, area: Rect) -> Table<'static> {
     let mut workers: Vec<&WorkerStatus> = leader.workers.iter().collect();
     workers.sort_by_key(|worker| {

@@ -1,27 +1,23 @@
-//! What the screen of `flotilla top` is drawn from: the last report, and the decisions of the last minutes.
-//!
-//! Knows: how a counter becomes a rate. Must not know: where anything is drawn.
+//! The state of the screen: the last report, and the decision rates of the last minutes.
 
 use std::collections::VecDeque;
 
 use crate::status::Report;
 
-/// How many rates are kept: more than a screen is wide.
+/// Stored rates, more than a screen is wide.
 const RATES: usize = 300;
 
-/// What is shown.
 #[derive(Debug, Default)]
 pub(super) struct View {
-    /// None before the first answer.
+    /// `None` before the first answer.
     pub(super) report: Option<Report>,
-    /// Decisions per second between two answers, the last one last.
+    /// Decisions per second between two answers, the latest last.
     pub(super) rates: VecDeque<u64>,
     /// The leader of the last answer, its uptime and its decisions.
     last: Option<(String, u64, u64)>,
 }
 
 impl View {
-    /// Another report is there.
     pub(super) fn take_in(&mut self, report: Report) {
         let now = report.leader().map(|leader| (leader.identity.clone(), leader.uptime_ms, leader.decisions.total));
         if let (Some((before, then_ms, decided)), Some((leader, now_ms, decisions))) = (&self.last, &now)

@@ -1,6 +1,4 @@
 //! The command line of `flotilla trace`.
-//!
-//! Knows: flags, their texts and their grammar. Must not know: what a flag does.
 
 use std::path::PathBuf;
 
@@ -10,13 +8,13 @@ use crate::reach::{ClusterArgs, JAEGER, parse_jaeger};
 
 const EXAMPLES: &str = "\
 Examples:
-  # What the last attempt to place a pod took, and where; the coordinator was started with --tracing-endpoint
+  # The last scheduling attempt of a pod; the coordinator needs --tracing-endpoint
   flotilla trace pod/hello -n shop --jaeger http://jaeger:16686
 
   # Its first attempt, with all attributes
   flotilla trace pod/hello -n shop --attempt 1 -o wide
 
-  # Of a pod that is gone, by its UID; any trace, by its ID
+  # A deleted pod by its UID; any trace by its ID
   flotilla trace --uid 3f9c1c56-7a52-4a0e-9d5a-0c7a7d5d8a11
   flotilla trace 4bf92f3577b34da6a3ce929d0e0e4736
 
@@ -25,9 +23,9 @@ Examples:
   flotilla trace pod/hello -o json > hello.json
   flotilla trace -f hello.json
 
-The answer:
-  One line for each span, below the span that it is part of. START is counted from the beginning of the trace. A
-  process is a service, with its instance where several of one service took part.
+Output:
+  One line for each span, below its parent. START is relative to the beginning of the trace. A process is a service,
+  with its instance if there are several.
 
 Environment:
   FLOTILLA_JAEGER  the URL of Jaeger, as --jaeger
@@ -37,41 +35,34 @@ Exit codes:
   1  there is no such trace, or a server does not answer
   2  the flags or the file are not valid";
 
-/// The flags of `flotilla trace`.
 #[derive(Clone, Debug, clap::Args)]
-#[command(
-    after_help = EXAMPLES,
-    group = ArgGroup::new("what").args(["target", "uid", "file"]).required(true),
-    long_about = "Show the trace of an attempt to place a pod\n\nThe trace is named by the pod's UID and the number of the \
-                  attempt, so it is asked for by name. Where the pod's annotation traceparent names a trace, the attempts \
-                  are part of that one. Jaeger is asked over its HTTP API; of the cluster only the pod is read."
-)]
+#[command(after_help = EXAMPLES, group = ArgGroup::new("what").args(["target", "uid", "file"]).required(true))]
 pub(crate) struct TraceArgs {
-    /// The pod of a live cluster, as pod NAME or pod/NAME; or the ID of any trace, or a traceparent
+    /// The pod of a live cluster, as pod NAME or pod/NAME; or a trace ID, or a traceparent
     #[arg(value_name = "pod NAME|TRACE", num_args = 1..=2)]
     pub(super) target: Vec<String>,
 
-    /// The UID of a pod; no cluster is asked
+    /// The UID of a pod; needs no cluster
     #[arg(long, value_name = "UID", value_parser = clap::builder::NonEmptyStringValueParser::new())]
     pub(super) uid: Option<String>,
 
-    /// A file with what Jaeger's API gives for a trace, - for the standard input; no server is asked
+    /// A file with a trace from Jaeger's API, - for standard input; needs no server
     #[arg(short = 'f', long = "filename", value_name = "FILE")]
     pub(super) file: Option<PathBuf>,
 
-    /// Which attempt to place the pod, from 1; without it, the last one that is recorded
+    /// The scheduling attempt of the pod, from 1; without it, the last one recorded
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), conflicts_with = "file")]
     pub(super) attempt: Option<u32>,
 
-    /// The URL of Jaeger: the one that its pages are at
+    /// The URL of Jaeger's UI
     #[arg(long, value_name = "URL", env = "FLOTILLA_JAEGER", hide_env = true, default_value = JAEGER, value_parser = parse_jaeger)]
     pub(super) jaeger: String,
 
-    /// How to print the trace
+    /// Output format
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t = Format::Table, conflicts_with = "svg")]
     pub(super) output: Format,
 
-    /// Write a picture of the trace to this file, and print nothing
+    /// Write the trace as SVG to this file, and print nothing
     #[arg(long, value_name = "FILE")]
     pub(super) svg: Option<PathBuf>,
 
@@ -79,19 +70,17 @@ pub(crate) struct TraceArgs {
     #[arg(short, long, value_name = "NAMESPACE", help_heading = "Live cluster")]
     pub(super) namespace: Option<String>,
 
-    /// The cluster.
     #[command(flatten)]
     pub(super) server: ClusterArgs,
 }
 
-/// How the trace is printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum Format {
     /// For people
     Table,
     /// For people, with all attributes
     Wide,
-    /// As Jaeger's API gives it
+    /// In the format of Jaeger's API
     Json,
 }
 

@@ -1,9 +1,7 @@
-//! A trace as a picture: an SVG that needs nothing beside itself, neither fonts nor scripts.
+//! A trace as a self-contained SVG, without fonts and scripts.
 //!
-//! Knows: lines, bars, colours and texts. Must not know: where a trace comes from, or what its spans are about.
-//!
-//! Text is set in the fixed-width font that there is, and room is left for a wide one: an SVG cannot ask how wide text
-//! becomes. Who points at a line is told the attributes of its span, in viewers that show titles.
+//! Texts use the default fixed-width font with room for a wide one, because an SVG cannot measure text. Titles show the attributes of a
+//! span.
 
 use std::fmt::Write as _;
 
@@ -17,20 +15,20 @@ use crate::output::printable;
 const WIDTH: f64 = 1000.0;
 const MARGIN: f64 = 20.0;
 const LINE: f64 = 24.0;
-/// A character of the font that all texts are in, at 12 pixels.
+/// The width of a character at 12 pixels, for all texts.
 const CHARACTER: f64 = 7.3;
-/// For each span that another is inside of.
+/// The indent of a nested span.
 const INDENT: f64 = 16.0;
 const NARROWEST_NAMES: f64 = 120.0;
 const WIDEST_NAMES: f64 = 320.0;
-/// What stands behind the last bar: how long it took.
+/// The width of the duration after the longest bar.
 const BEHIND: f64 = 70.0;
 const BAR: f64 = 12.0;
-/// So that a bar can be seen whatever its span took.
+/// The minimum width, so that every bar is visible.
 const SHORTEST_BAR: f64 = 2.0;
-/// About as many lines of time as there are to be.
+/// The approximate number of time lines.
 const TICKS: f64 = 5.0;
-/// Told apart also by those who see colours differently; darker than the ground by enough for text.
+/// Distinguishable with color blindness, with enough contrast for text.
 const COLOURS: [&str; 8] = ["#1f5fbf", "#c2570c", "#0f7b5f", "#9d2a9d", "#8a6d00", "#0e7490", "#b4234a", "#5b5bd6"];
 
 const STYLE: &str = "\
@@ -38,18 +36,16 @@ text{font:12px ui-monospace,'DejaVu Sans Mono',Menlo,Consolas,monospace;fill:#1f
 .title{font-weight:700;font-size:13px}.quiet{fill:#59636e}.failed{fill:#b4234a}\
 .tree{stroke:#afb8c1;fill:none}.tick{stroke:#d1d9e0}.stripe{fill:#f6f8fa}";
 
-/// Where everything is.
 struct Layout {
-    /// Where bars begin, and how long the longest is.
+    /// The left end and the maximum length of bars.
     bars: f64,
     length: f64,
-    /// Where the first line of a span begins.
+    /// The top of the first span's line.
     top: f64,
     bottom: f64,
     takes_us: u64,
 }
 
-/// Draws a trace.
 pub(super) fn draw(trace: &Waterfall) -> String {
     let (legend, legend_height) = legend(trace);
     let names = trace.rows.iter().map(|row| INDENT * row.depth as f64 + CHARACTER * (width_of(&row.name) + 0.5));
@@ -91,12 +87,11 @@ pub(super) fn draw(trace: &Waterfall) -> String {
     svg
 }
 
-/// Writing to a text cannot fail.
 fn put(svg: &mut String, words: std::fmt::Arguments<'_>) {
     _ = svg.write_fmt(words);
 }
 
-/// Which colour is whose, in as many lines as it takes, and their height.
+/// The colors of the processes, and the height of the legend.
 fn legend(trace: &Waterfall) -> (String, f64) {
     let mut svg = String::new();
     let (mut x, mut y) = (MARGIN, 74.0);
@@ -120,7 +115,6 @@ fn legend(trace: &Waterfall) -> (String, f64) {
     (svg, y - 74.0 + 20.0)
 }
 
-/// The lines of time, and what they stand for.
 fn ticks(svg: &mut String, layout: &Layout) {
     let step = step_us(layout.takes_us);
     let mut at_us = 0;
@@ -141,7 +135,7 @@ fn ticks(svg: &mut String, layout: &Layout) {
     }
 }
 
-/// 1, 2 or 5 with zeros behind it, so that about as many fit as are wanted.
+/// 1, 2 or 5 times a power of ten, for about the wanted number of steps.
 fn step_us(takes_us: u64) -> u64 {
     let wanted = takes_us as f64 / TICKS;
     let mut power = 1_u64;
@@ -155,7 +149,7 @@ fn step_us(takes_us: u64) -> u64 {
     power.saturating_mul(factor.unwrap_or(1))
 }
 
-/// A multiple of a step, without digits that say nothing.
+/// A multiple of a step, without insignificant digits.
 fn plain(us: u64, step_us: u64) -> String {
     let (unit_us, unit) = match step_us {
         _ if us == 0 => return "0".to_owned(),
@@ -201,7 +195,7 @@ fn span(svg: &mut String, layout: &Layout, trace: &Waterfall, row: &Row, number:
         words = format!("{words} ! {error}");
         class = " class=\"failed\"";
     }
-    // Behind the bar, or before it where there is more room.
+    // Right of the bar, or left of it where there is more room.
     let (right, left) = (WIDTH - MARGIN - (from + length), from - layout.bars);
     let room = |room: f64| (room - 6.0) / CHARACTER;
     if width_of(&words) <= room(right) || right >= left {
@@ -224,7 +218,7 @@ fn span(svg: &mut String, layout: &Layout, trace: &Waterfall, row: &Row, number:
     svg.push_str("</g>\n");
 }
 
-/// The lines that lead to a span from those above it.
+/// The lines from a span to its ancestors.
 fn tree(svg: &mut String, row: &Row, top: f64, middle: f64) {
     let mut path = String::new();
     for (level, line) in row.branch.chars().step_by(2).enumerate() {
@@ -242,7 +236,7 @@ fn tree(svg: &mut String, row: &Row, top: f64, middle: f64) {
     }
 }
 
-/// All that is said of a span.
+/// The title of a span.
 fn said(trace: &Waterfall, row: &Row) -> String {
     let process = &trace.processes[row.process].name;
     let mut text = format!("{} of {process}: {} after {}", row.name, duration(row.takes_us), duration(row.start_us));
@@ -266,12 +260,12 @@ fn width_of(text: &str) -> f64 {
     text.chars().count() as f64
 }
 
-/// A text that fits where so many characters do.
+/// Cuts a text to a width in characters.
 fn fitted(text: &str, characters: f64) -> String {
     cut(text, characters.max(1.0) as usize)
 }
 
-/// A text as XML has it.
+/// Escapes a text for XML.
 fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in printable(text).chars() {
@@ -280,7 +274,7 @@ fn escaped(text: &str) -> String {
             '<' => escaped.push_str("&lt;"),
             '>' => escaped.push_str("&gt;"),
             '"' => escaped.push_str("&quot;"),
-            // No XML has these two.
+            // XML does not allow these two.
             '\u{fffe}' | '\u{ffff}' => escaped.push('\u{fffd}'),
             other => escaped.push(other),
         }

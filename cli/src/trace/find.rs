@@ -1,6 +1,4 @@
-//! Which trace is meant, and where it is.
-//!
-//! Knows: how traces of attempts are named, pods, files, and where to look. Must not know: what is in a trace.
+//! Finds the trace that the arguments name.
 
 use std::{collections::BTreeMap, fs, io::Read as _, path::Path};
 
@@ -15,34 +13,32 @@ use crate::{
     output::{Failure, tell},
 };
 
-/// Attempts that are asked for at once: their names make a URL of 3 KiB, where 8 are taken by every server.
+/// Traces per request: their IDs make a URL of 3 KiB, and every server accepts 8 KiB.
 const ASKED_AT_ONCE: u32 = 64;
-/// How many attempts in a row may be missing. Of a pod that fails for long only some may be recorded.
+/// The maximum number of consecutive missing attempts. For a pod that fails for long, only some attempts may be recorded.
 const LONGEST_GAP: u32 = 512;
 
-/// What is meant.
 #[derive(Debug, PartialEq, Eq)]
 enum Meant {
     /// A trace by its ID.
     Trace(u128),
-    /// The attempts to place a pod.
+    /// The scheduling attempts of a pod.
     Pod(Subject),
 }
 
-/// A pod, as far as its traces are named after it.
 #[derive(Debug, PartialEq, Eq)]
 struct Subject {
     /// For messages.
     name: String,
     uid: String,
-    /// The span of the client that created it.
+    /// The client's span that created the pod.
     parent: Option<Parent>,
 }
 
-/// Finds the trace that is asked for.
+/// Finds the requested trace.
 ///
 /// # Errors
-/// That there is none, or which server does not answer; with the next step.
+/// There is no trace, or a server does not answer; with the next step.
 pub(super) fn find(args: &TraceArgs) -> Result<Found, Failure> {
     if let Some(path) = &args.file {
         return from_file(path).map_err(|error| Failure::input(vec![format!("flotilla: {error:#}")]));
@@ -70,14 +66,13 @@ pub(super) fn find(args: &TraceArgs) -> Result<Found, Failure> {
     found.map_err(Failure::run)
 }
 
-/// What is meant, as it was typed.
 #[derive(Debug, PartialEq, Eq)]
 enum Target {
     Trace(u128),
     Pod(String),
 }
 
-/// What the words mean; `None` where there are none.
+/// Parses the arguments; `None` without any.
 fn target(words: &[String]) -> Result<Option<Target>, String> {
     let (kind, name) = match words {
         [] => return Ok(None),
@@ -97,12 +92,12 @@ fn target(words: &[String]) -> Result<Option<Target>, String> {
     ))
 }
 
-/// A trace by its ID, or by the context of a span in it.
+/// The ID in hexadecimal, or that of a traceparent.
 fn trace_id(word: &str) -> Option<u128> {
     if let Ok((context, _)) = Context::parse(word) {
         return Some(context.trace);
     }
-    // Jaeger leaves out zeros at the front; fewer than 16 digits are more likely something else.
+    // Jaeger omits leading zeros; fewer than 16 digits are more likely something else.
     let is_id = (16..=32).contains(&word.len()) && word.bytes().all(|byte| byte.is_ascii_hexdigit());
     is_id.then(|| u128::from_str_radix(word, 16).ok()).flatten()
 }
@@ -114,7 +109,7 @@ async fn subject(args: &TraceArgs, name: &str) -> anyhow::Result<Subject> {
     Subject::of_pod(&pod)
 }
 
-/// Finds the trace of an attempt to place a pod of a live cluster; without a number, that of the last that is recorded.
+/// Finds the trace of a scheduling attempt in a live cluster; without a number, of the last one recorded.
 ///
 /// # Errors
 /// As [`find`].
@@ -143,7 +138,7 @@ impl Subject {
                 metadata.name.as_deref().unwrap_or_default()
             ),
             uid: metadata.uid.clone().context("the API server gave a pod without a UID")?,
-            // What is no context is passed over, as the coordinator does.
+            // Invalid contexts are ignored, as in the coordinator.
             parent: annotation.and_then(|text| {
                 let (context, is_recorded) = Context::parse(text.trim()).ok()?;
                 Some(Parent { context, is_recorded })
@@ -173,10 +168,9 @@ async fn whole(jaeger: &Jaeger, id: u128) -> anyhow::Result<Found> {
 
 async fn of_pod(jaeger: &Jaeger, pod: &Subject, attempt: Option<u32>) -> anyhow::Result<Found> {
     match (pod.parent, attempt) {
-        (Some(Parent { is_recorded: false, .. }), _) => Err(anyhow!(
-            "the annotation {ANNOTATION} of {} says that its trace is not recorded, so nothing was sent",
-            pod.name
-        )),
+        (Some(Parent { is_recorded: false, .. }), _) => {
+            Err(anyhow!("the annotation {ANNOTATION} of {} disables its trace, so no spans were sent", pod.name))
+        }
         (Some(Parent { context, .. }), None) => whole(jaeger, context.trace).await,
         (_, Some(attempt)) => {
             let context = pod.attempt(attempt);
@@ -188,7 +182,7 @@ async fn of_pod(jaeger: &Jaeger, pod: &Subject, attempt: Option<u32>) -> anyhow:
     }
 }
 
-/// The last attempt that is recorded.
+/// The last recorded attempt.
 async fn last(jaeger: &Jaeger, pod: &Subject) -> anyhow::Result<Found> {
     let mut found: BTreeMap<u32, Value> = BTreeMap::new();
     let mut next = 1_u32;
@@ -218,7 +212,8 @@ async fn last(jaeger: &Jaeger, pod: &Subject) -> anyhow::Result<Found> {
 fn missing(jaeger: &Jaeger, pod: &Subject, which: &str) -> anyhow::Error {
     anyhow!(
         "Jaeger at {} has no trace of {which}{}; was it decided on by a coordinator with --tracing-endpoint, and is its \
-         --tracing-sampling-ratio 1? Spans are sent within seconds, and `flotilla explain pod` tells where a pod stands",
+         --tracing-sampling-ratio 1? Spans are sent within seconds, and `flotilla explain pod` shows the state of a \
+         pod",
         jaeger.url(),
         pod.name
     )

@@ -1,11 +1,6 @@
-//! Jaeger's HTTP API, as far as traces are asked for by name.
+//! A client for Jaeger's HTTP API. It reuses the API server's client, which provides HTTP and TLS for any URL.
 //!
-//! Knows: its paths and its answers. Must not know: which trace is whose.
-//!
-//! It is spoken with through the client that speaks with the API server: that has HTTP and TLS, and takes any URL.
-//!
-//! Source: Jaeger's `cmd/query/app/http_handler.go`. `/api/traces` with `traceID` needs no service and no search, and answers
-//! with those of the traces that there are.
+//! Source: Jaeger's `cmd/query/app/http_handler.go`. `/api/traces` with `traceID` needs no service and returns the existing traces.
 
 use std::time::Duration;
 
@@ -15,14 +10,13 @@ use serde::Deserialize;
 use serde_json::Value;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// For the silence on a connection: a user is waiting.
+/// The read timeout, because a user waits.
 const READ_TIMEOUT: Duration = Duration::from_secs(60);
-/// Of an answer that is not valid.
+/// The limit of characters from an invalid answer.
 const MOST_WORDS: usize = 300;
-/// Traces are kept for weeks at the most, and Jaeger looks back for two days where nothing is said. In microseconds.
+/// Traces are kept for weeks at most, and Jaeger's default is two days. In microseconds.
 const LOOK_BACK_US: i64 = 90 * 24 * 3600 * 1_000_000;
 
-/// A Jaeger that can be asked.
 pub(super) struct Jaeger {
     client: Client,
     url: String,
@@ -34,10 +28,10 @@ struct Answer {
 }
 
 impl Jaeger {
-    /// Nothing is sent yet.
+    /// Sends nothing yet.
     ///
     /// # Errors
-    /// Where it is no URL.
+    /// The URL is invalid.
     pub(super) fn new(url: &str) -> anyhow::Result<Self> {
         let parsed = url.parse().with_context(|| format!("--jaeger {url} is no URL; write http://HOST:16686"))?;
         let mut config = Config::new(parsed);
@@ -47,10 +41,10 @@ impl Jaeger {
         Ok(Self { client, url: url.to_owned() })
     }
 
-    /// Those of these traces that there are, by name.
+    /// The existing traces of these IDs.
     ///
     /// # Errors
-    /// Where it does not answer, or not as Jaeger does.
+    /// Jaeger does not answer, or the answer is invalid.
     pub(super) async fn traces(&self, ids: &[u128]) -> anyhow::Result<Vec<(u128, Value)>> {
         let start = (jiff::Timestamp::now().as_microsecond() - LOOK_BACK_US).max(0);
         let wanted: String = ids.iter().map(|id| format!("&traceID={id:032x}")).collect();
@@ -71,7 +65,6 @@ impl Jaeger {
         Ok(answer.data.into_iter().flatten().filter_map(known).collect())
     }
 
-    /// Its URL, for messages.
     pub(super) fn url(&self) -> &str {
         &self.url
     }

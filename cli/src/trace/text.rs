@@ -1,6 +1,4 @@
-//! A trace on a terminal: a line for each span, with a bar for when it was.
-//!
-//! Knows: columns, bars and colours. Must not know: where a trace comes from, or what its spans are about.
+//! A trace as text: one line for each span, with a bar for its time.
 
 use std::io::{self, Write};
 
@@ -10,29 +8,27 @@ use super::{
 };
 use crate::output::printable;
 
-/// How it is to look.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Look {
-    /// Whether everything that is said of a span is shown.
+    /// Show all attributes.
     pub(super) is_wide: bool,
-    /// Whether processes are told apart by colours too.
+    /// Color processes.
     pub(super) has_colours: bool,
-    /// How wide the terminal is, where it is one.
+    /// The width of the terminal, if any.
     pub(super) columns: Option<u16>,
 }
 
-/// How long the longest bar is where the width of the output is not known.
+/// The length of the longest bar for output with unknown width.
 const BAR: usize = 40;
 const SHORTEST_BAR: usize = 10;
 const LONGEST_BAR: usize = 120;
-/// Longer names are cut, unless all is shown: those of requests have whole paths in them.
+/// Longer names are cut in the narrow format: names of requests contain whole paths.
 const LONGEST_NAME: usize = 36;
-/// What the two columns of times take, with what is between the columns.
+/// The width of the two time columns with their separators.
 const TIMES: usize = 22;
-/// As SVG has them in other shades: cyan, yellow, green, magenta, blue, red.
+/// Cyan, yellow, green, magenta, blue, red, as in the SVG.
 const COLOURS: [u8; 6] = [36, 33, 32, 35, 34, 31];
 
-/// Prints a trace.
 pub(super) fn print(trace: &Waterfall, look: Look, out: &mut dyn Write) -> io::Result<()> {
     let longest = if look.is_wide { usize::MAX } else { LONGEST_NAME };
     let (process_width, span_width) = trace.widths(longest);
@@ -85,7 +81,7 @@ fn processes(trace: &Waterfall, out: &mut dyn Write) -> io::Result<()> {
     Ok(())
 }
 
-/// How many of so many cells come before a span's bar, and how many are its own; none where it takes less than half of one.
+/// The cells before a span's bar and the cells of the bar; none if it takes less than half a cell.
 fn place(row: &Row, takes_us: u64, cells: usize) -> (usize, usize) {
     let scale = cells as f64 / takes_us.max(1) as f64;
     let length = (row.takes_us as f64 * scale).round() as usize;
@@ -101,7 +97,7 @@ fn colour(look: Look, process: usize) -> (String, &'static str) {
     }
 }
 
-/// A text of at most so many characters.
+/// Cuts a text to a number of characters.
 pub(super) fn cut(text: &str, most: usize) -> String {
     if text.chars().count() <= most {
         return text.to_owned();
@@ -109,7 +105,7 @@ pub(super) fn cut(text: &str, most: usize) -> String {
     text.chars().take(most.saturating_sub(1)).chain(['\u{2026}']).collect()
 }
 
-/// So many of them, in words.
+/// A number with its noun.
 pub(super) fn count(count: usize, noun: &str) -> String {
     let end = match (count, noun.ends_with('s')) {
         (1, _) => "",

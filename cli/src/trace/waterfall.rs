@@ -1,7 +1,4 @@
-//! The spans of a trace, in the order and at the depth in which they are shown.
-//!
-//! Knows: how Jaeger's API writes a trace, and which span is part of which. Must not know: where the trace comes from, or
-//! how it is shown.
+//! The spans of a trace in display order, with their depth.
 //!
 //! Source: Jaeger's `internal/uimodel`; times are in microseconds.
 
@@ -14,7 +11,7 @@ use anyhow::{Context as _, bail};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// Attributes that say how a span was carried, or what is told in another place.
+/// Attributes about the transport, or shown elsewhere.
 const UNSAID: [&str; 6] = [
     "error",
     "internal.span.format",
@@ -23,59 +20,50 @@ const UNSAID: [&str; 6] = [
     "otel.status_code",
     "otel.status_description",
 ];
-/// An instance that is longer is cut where it is part of a name.
+/// Longer instance names are cut in process names.
 const LONGEST_INSTANCE: usize = 21;
 const SHORT_INSTANCE: usize = 8;
 
-/// A trace, ready to be shown.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Waterfall {
-    /// Its ID.
     pub(crate) id: String,
-    /// When it began, since 1970.
+    /// The start, since 1970.
     pub(crate) from_us: u64,
-    /// From the first beginning to the last end.
+    /// From the first start to the last end.
     pub(crate) takes_us: u64,
-    /// Who took part, in the order in which they come.
+    /// The processes, in order of appearance.
     pub(crate) processes: Vec<Process>,
-    /// Its spans, each below the one that it is part of; never empty.
+    /// The spans, each below its parent; never empty.
     pub(crate) rows: Vec<Row>,
 }
 
-/// A process that took part.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Process {
-    /// Its service, and its instance where there are several of that service.
+    /// The service, with the instance if there are several.
     pub(crate) name: String,
-    /// What it says of itself.
     pub(crate) attributes: Vec<(String, String)>,
 }
 
-/// A span.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Row {
-    /// How many spans it is inside of.
+    /// The number of ancestors.
     pub(crate) depth: usize,
-    /// The lines that lead to it from those above.
     #[serde(skip)]
     pub(crate) branch: String,
-    /// The same for what is told below it.
     #[serde(skip)]
     pub(crate) stem: String,
-    /// What was done.
     pub(crate) name: String,
-    /// Its process, by its place among them.
+    /// The index of the process.
     pub(crate) process: usize,
-    /// When it began, since the trace began.
+    /// The start, relative to the trace.
     pub(crate) start_us: u64,
-    /// What it took.
     pub(crate) takes_us: u64,
-    /// What is said of it, by name.
+    /// Sorted by name.
     pub(crate) attributes: Vec<(String, String)>,
-    /// Why it failed, where it did; empty where that is not said.
+    /// The error message; empty if the span failed without one.
     pub(crate) error: Option<String>,
 }
 
@@ -138,17 +126,15 @@ struct Log {
     fields: Option<Vec<Tag>>,
 }
 
-// === impl Waterfall ===
-
 impl Waterfall {
-    /// Reads a trace, or of it `within` alone and what is part of that.
+    /// Reads a trace, or only the span `within` and its descendants.
     ///
     /// # Errors
-    /// Where it is no trace, or there is nothing to show.
+    /// The value is not a trace, or there is nothing to show.
     pub(super) fn new(trace: &Value, within: Option<u64>) -> anyhow::Result<Self> {
         let ToldTrace { id, mut spans, processes } = ToldTrace::deserialize(trace)
             .context("this is no trace as Jaeger's API gives it; save one with `flotilla trace ... -o json`")?;
-        // Of those that begin together the shorter is first: what takes no time comes before what follows from it.
+        // At equal starts the shorter span is first, because a longer one follows from it.
         let order = |told: &ToldSpan| (told.start_time, told.duration);
         spans.sort_by(|one, other| (order(one), &one.id).cmp(&(order(other), &other.id)));
         let places = match within {
@@ -163,7 +149,7 @@ impl Waterfall {
             places.iter().map(|place| spans[place.span].start_time.saturating_add(spans[place.span].duration)).max(),
         ) else {
             let which = if within.is_some() { " of this attempt" } else { "" };
-            bail!("the trace has no spans{which}; those of what is under way are sent once it is over, so ask again");
+            bail!("the trace has no spans{which}; spans are sent when they end, so try again");
         };
         let mut order: Vec<&str> = Vec::new();
         for place in &places {
@@ -180,8 +166,7 @@ impl Waterfall {
         Ok(Self { id, from_us, takes_us: until_us - from_us, processes: named(&order, &processes), rows })
     }
 
-    /// The longest name of a process, and the longest of a span with its lines, in characters. Names of spans that are longer
-    /// than `longest` count as that.
+    /// The widths of the longest process name, and of the longest span name with its lines. Names of spans count as `longest` at most.
     pub(super) fn widths(&self, longest: usize) -> (usize, usize) {
         let process = self.processes.iter().map(|process| process.name.chars().count()).max();
         let span = self.rows.iter().map(|row| row.branch.chars().count() + row.name.chars().count().min(longest)).max();
@@ -189,7 +174,6 @@ impl Waterfall {
     }
 }
 
-/// Where a span is shown.
 struct Place {
     span: usize,
     depth: usize,
@@ -197,14 +181,14 @@ struct Place {
     stem: String,
 }
 
-/// All spans: those first that are part of nothing that is here, with what is part of them.
+/// All spans, starting with those without a parent in the trace.
 fn all(spans: &[ToldSpan]) -> Vec<Place> {
     let children = children(spans);
     let is_child: BTreeSet<usize> = children.values().flatten().copied().collect();
     let roots: Vec<usize> = (0..spans.len()).filter(|span| !is_child.contains(span)).collect();
     let mut seen = BTreeSet::new();
     let mut places = below(&roots, &children, &mut seen);
-    // Spans that are said to be part of each other are shown too, from the first one on.
+    // Spans in a cycle are shown too, from the first one on.
     for span in 0..spans.len() {
         if !seen.contains(&span) {
             places.extend(below(&[span], &children, &mut seen));
@@ -213,7 +197,7 @@ fn all(spans: &[ToldSpan]) -> Vec<Place> {
     places
 }
 
-/// Which spans are part of which, in the order of their beginnings.
+/// The children of each span, ordered by start.
 fn children(spans: &[ToldSpan]) -> BTreeMap<usize, Vec<usize>> {
     let by_id: BTreeMap<&str, usize> =
         spans.iter().enumerate().rev().map(|(at, span)| (span.id.as_str(), at)).collect();
@@ -229,7 +213,7 @@ fn children(spans: &[ToldSpan]) -> BTreeMap<usize, Vec<usize>> {
     children
 }
 
-/// These spans with all that is part of them. Without recursion: a trace may be as deep as it likes.
+/// The spans and their descendants. It is iterative, because the depth of a trace is unlimited.
 fn below(roots: &[usize], children: &BTreeMap<usize, Vec<usize>>, seen: &mut BTreeSet<usize>) -> Vec<Place> {
     let mut places = Vec::new();
     let place = |span: usize| Place { span, depth: 0, branch: String::new(), stem: String::new() };
@@ -275,7 +259,7 @@ fn row(place: &Place, span: &ToldSpan, process: usize, from_us: u64) -> Row {
     }
 }
 
-/// The attributes that are worth telling, by name.
+/// The attributes to show, by name.
 fn said<'a>(tags: impl Iterator<Item = &'a Tag>) -> Vec<(String, String)> {
     let worth = tags.filter(|tag| !UNSAID.contains(&tag.key.as_str()));
     let mut said: Vec<_> = worth.map(|tag| (tag.key.clone(), text(&tag.value))).collect();
@@ -287,7 +271,7 @@ fn text(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-/// The processes, with their instances where there are several of a service.
+/// The processes, with their instances if a service has several.
 fn named(order: &[&str], processes: &BTreeMap<String, ToldProcess>) -> Vec<Process> {
     let told: Vec<Option<&ToldProcess>> = order.iter().map(|process| processes.get(*process)).collect();
     let service = |told: Option<&ToldProcess>| told.map_or("unknown", |told| told.service_name.as_str()).to_owned();

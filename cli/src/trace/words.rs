@@ -1,11 +1,9 @@
-//! Times as people read them.
-//!
-//! Knows: units. Must not know: what takes the time.
+//! Times as text.
 
 const MILLISECOND_US: u64 = 1_000;
 const SECOND_US: u64 = 1_000_000;
 
-/// A duration in microseconds, with three digits that count: `0`, `873 µs`, `12.4 ms`, `3.07 s`.
+/// A duration in microseconds with three significant digits: `0`, `873 µs`, `12.4 ms`, `3.07 s`.
 pub(super) fn duration(us: u64) -> String {
     let (unit_us, unit) = match us {
         0 => return "0".to_owned(),
@@ -14,7 +12,7 @@ pub(super) fn duration(us: u64) -> String {
         _ => (SECOND_US, "s"),
     };
     let value = us as f64 / unit_us as f64;
-    // By what it is once it is rounded: 9.996 is 10.0 and not 10.00.
+    // The rounded value counts: 9.996 is 10.0 and not 10.00.
     let digits = match value {
         ..9.995 => 2,
         ..99.95 => 1,

@@ -1,6 +1,4 @@
-//! What is served: the page, and accounts of the pods on it.
-//!
-//! Knows: which command's answer the page shows, and when it can be read anew. Must not know: requests.
+//! The content of the server: the page, and accounts of its pods.
 
 use std::{io, sync::Arc};
 
@@ -19,7 +17,6 @@ use crate::{
 
 const UNWRITTEN: &str = "cannot write the page";
 
-/// Where the page comes from.
 #[derive(Clone, Debug)]
 pub(super) struct Source {
     what: What,
@@ -27,7 +24,7 @@ pub(super) struct Source {
     coordinator: Option<super::live::Configured>,
     registry: Registry,
     is_live: bool,
-    /// A live cluster changes, and what is read beside it can be read again.
+    /// The input can be read again: a live cluster without standard input.
     pub(super) is_read_anew: bool,
 }
 
@@ -37,19 +34,17 @@ enum What {
     Compared(Box<WhatifArgs>),
 }
 
-/// The page, and what is known beside it.
 #[derive(Debug)]
 pub(super) struct Content {
     pub(super) page: Vec<u8>,
-    /// When it was made, in milliseconds since 1970: accounts of another page's pods would be wrong.
+    /// The time of the page in milliseconds since 1970. It prevents accounts for pods of another page.
     pub(super) made_ms: u64,
-    /// The pods in the order of the report; none where no account can be given.
+    /// The pods in the order of the report; `None` for pods without an account.
     pub(super) pods: Vec<Option<Arc<PodInfo>>>,
     pub(super) teller: Teller,
 }
 
 impl Source {
-    /// What the flags ask for.
     pub(super) fn new(args: &UiArgs, registry: Registry) -> Self {
         let what = match args.comparison() {
             Some(args) => What::Compared(Box::new(args)),
@@ -65,7 +60,7 @@ impl Source {
         }
     }
 
-    /// What the coordinator of a live cluster works by, where no file says more.
+    /// The configuration of the live cluster's coordinator, if no file replaces it.
     fn told(&self) -> Option<Text> {
         #[cfg(feature = "cluster")]
         return self.coordinator.as_ref()?.ask();
@@ -73,7 +68,7 @@ impl Source {
         None
     }
 
-    /// Reads the cluster, places its pods, and makes the page.
+    /// Reads the cluster, schedules its pods and renders the page.
     pub(super) fn read(&self) -> Result<Content, Failure> {
         let told = self.told();
         match &self.what {

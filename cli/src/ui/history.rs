@@ -1,26 +1,24 @@
-//! What became of the running coordinator in the last minutes: its queues, its decisions a second, and how long they took.
-//!
-//! Knows: how counters become rates, and histograms quantiles. Must not know: where the numbers come from, or how they are drawn.
+//! The last minutes of the running coordinator: queues, decisions per second, and latencies.
 
 use std::collections::VecDeque;
 
 use flotilla_coordinator::serve::status::{BucketsStatus, CoordinatorStatus};
 use serde::Serialize;
 
-/// How many samples are kept: ten minutes, one a second. With ten numbers of some six characters each an answer has 36 KB of them.
+/// Ten minutes, one sample a second. With ten numbers of about six characters each, an answer has 36 KB.
 const SAMPLES: usize = 600;
-/// A quantile is of what ended within so many samples, so that it is of more than a handful of pods.
+/// Samples per quantile, so that it covers more than a few pods.
 const WINDOW: usize = 10;
 
-/// The last samples, the last one last.
+/// The stored samples, the latest last.
 #[derive(Debug, Default)]
 pub(super) struct History {
     samples: VecDeque<Sample>,
-    /// Of the last samples of the same leader.
+    /// Counters of the last samples of the same leader.
     counts: VecDeque<Counts>,
 }
 
-/// What is drawn of one moment. `None` is a gap: no leader, or nothing that could be measured.
+/// One point of the charts. `None` is a gap: no leader, or nothing to measure.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 struct Sample {
     /// Since 1970.
@@ -32,7 +30,7 @@ struct Sample {
     pod_us: [Option<u64>; 2],
 }
 
-/// What only ever grows while a coordinator lives.
+/// Counters, which only grow while a coordinator runs.
 #[derive(Debug, Clone)]
 struct Counts {
     identity: String,
@@ -42,7 +40,7 @@ struct Counts {
     pods: BucketsStatus,
 }
 
-/// The samples as a chart takes them: a list of numbers for each line.
+/// The samples as chart input: one list for each line.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Lines {
@@ -60,7 +58,7 @@ pub(super) struct Lines {
 }
 
 impl History {
-    /// What the leader has said at a moment; `None` where there is none, or it does not answer.
+    /// Adds the leader's status; `None` if there is no leader or it does not answer.
     pub(super) fn take_in(&mut self, at_ms: u64, leader: Option<&CoordinatorStatus>) {
         let sample = match leader {
             Some(leader) => self.sample(at_ms, leader),
@@ -83,7 +81,7 @@ impl History {
             attempts: leader.latency.attempts.clone(),
             pods: leader.latency.pods.clone(),
         };
-        // Another process, or the same host's anew, counts from zero.
+        // Counters of another process, or of a restarted one, start from zero.
         let goes_on = |last: &Counts| last.identity == now.identity && last.uptime_ms < now.uptime_ms;
         if !self.counts.back().is_none_or(goes_on) {
             self.counts.clear();
@@ -112,7 +110,6 @@ impl History {
         sample
     }
 
-    /// All samples.
     pub(super) fn lines(&self) -> Lines {
         let line = |of: &dyn Fn(&Sample) -> Option<u64>| self.samples.iter().map(of).collect();
         Lines {
@@ -131,8 +128,8 @@ impl History {
     }
 }
 
-/// A quantile of what was counted between two moments, as Prometheus' `histogram_quantile` has it: within a bucket all values are
-/// taken to be equally far apart, and what is beyond the last bound counts as that.
+/// A quantile of the values between two samples, as Prometheus' `histogram_quantile` computes it. It interpolates linearly within a bucket,
+/// and values beyond the last bound count as that bound.
 fn quantile_us(before: &BucketsStatus, after: &BucketsStatus, part: f64) -> Option<u64> {
     let had = |place: usize| before.counts.get(place).copied().unwrap_or(0);
     let counts: Vec<u64> =

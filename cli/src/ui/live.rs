@@ -1,6 +1,4 @@
-//! The running coordinator, asked for the page: how it is, where a pod stands, and the trace of an attempt.
-//!
-//! Knows: the paths of the answers, and how often the coordinator may be asked. Must not know: how it is found, or what is drawn.
+//! Requests to the running coordinator for the page: its status, the state of a pod, and traces.
 
 use std::{
     sync::Arc,
@@ -35,16 +33,15 @@ use crate::{
     trace,
 };
 
-/// The coordinator is asked no more often, however many pages there are.
+/// The minimum time between two requests to the coordinator, for all pages together.
 const PERIOD: Duration = Duration::from_millis(900);
-/// Requests that wait for an answer. A browser has six connections to a server; these are ten browsers' worth.
+/// The limit of waiting requests: a browser has six connections to a server, so these are ten browsers.
 const WAITING: usize = 64;
-/// How long a pod's standing or a trace may take: a person waits.
+/// The timeout of requests about a pod or a trace, short because a user waits.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// The longest name of an object of Kubernetes.
+/// The longest name of a Kubernetes object.
 const LONGEST_NAME: usize = 253;
 
-/// The way to the coordinator.
 struct Live {
     connection: Connection,
     targets: Targets,
@@ -57,20 +54,19 @@ struct Site {
     asks: mpsc::Sender<oneshot::Sender<Arc<Now>>>,
 }
 
-/// How everything is, and was.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Now {
     report: Report,
     lines: Lines,
-    /// The cluster that is asked.
+    /// The name of the cluster.
     place: String,
 }
 
-/// Serves what the live view asks for.
+/// Serves the requests of the live view.
 ///
 /// # Errors
-/// The kubeconfig does not say how to connect.
+/// The kubeconfig is unusable.
 pub(super) async fn router(args: &UiArgs) -> anyhow::Result<Router> {
     let connection = Connection::open(&args.reach.server).await?;
     let live = Arc::new(Live { connection, targets: targets(args), jaeger: args.jaeger.clone() });
@@ -83,7 +79,7 @@ pub(super) async fn router(args: &UiArgs) -> anyhow::Result<Router> {
     Ok(routes.with_state(Site { live, asks }))
 }
 
-/// Asks while pages do, and gives all that wait the same answer.
+/// Queries the coordinator while pages wait, and sends all of them the same answer.
 async fn answer(live: Arc<Live>, mut asked: mpsc::Receiver<oneshot::Sender<Arc<Now>>>) {
     let mut history = History::default();
     let mut last: Option<(Instant, Arc<Now>)> = None;
@@ -103,7 +99,7 @@ async fn answer(live: Arc<Live>, mut asked: mpsc::Receiver<oneshot::Sender<Arc<N
                 now
             }
         };
-        // Whoever has gone needs none.
+        // Sending fails if the page is closed.
         waiting.into_iter().for_each(|page| _ = page.send(Arc::clone(&now)));
     }
 }
@@ -115,16 +111,21 @@ async fn now(State(site): State<Site>) -> Response {
     }
     match answer.await {
         Ok(now) => json(&*now),
-        Err(_) => failed(StatusCode::INTERNAL_SERVER_ERROR, &anyhow!("the asking has failed; start flotilla ui again")),
+        Err(_) => failed(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            &anyhow!(
+                "requests to the coordinator have failed; start \
+        flotilla ui again"
+            ),
+        ),
     }
 }
 
-/// Where a pod stands.
 async fn pod(State(site): State<Site>, Path((namespace, name)): Path<(String, String)>) -> Response {
     within(&namespace, &name, site.live.explain(&namespace, &name)).await
 }
 
-/// The trace of an attempt; `?attempt=N` says which.
+/// The trace of a scheduling attempt, of `?attempt=N`.
 async fn trace(
     State(site): State<Site>,
     Path((namespace, name)): Path<(String, String)>,
@@ -142,13 +143,13 @@ async fn trace(
     within(&namespace, &name, trace::of_live(connection, jaeger, (&namespace, &name), attempt)).await
 }
 
-/// An answer about a pod, in time.
+/// An answer about a pod, or a timeout.
 async fn within<T: Serialize>(
     namespace: &str,
     name: &str,
     asking: impl Future<Output = anyhow::Result<T>>,
 ) -> Response {
-    // They become part of a path.
+    // Both become part of a path.
     if !is_name(namespace) || !is_name(name) {
         return failed(StatusCode::BAD_REQUEST, &anyhow!("no pod has this namespace and this name"));
     }
@@ -160,7 +161,7 @@ async fn within<T: Serialize>(
 }
 
 impl Live {
-    /// Asks the coordinator that leads, or the last of those that are named.
+    /// Asks the leader, or the last of the coordinators in the flags.
     async fn explain(&self, namespace: &str, name: &str) -> anyhow::Result<Explained> {
         let Targets { coordinator, reach } = &self.targets;
         let (last, others) = match coordinator.split_last() {
@@ -179,17 +180,17 @@ impl Live {
     }
 }
 
-/// The coordinator, asked what it works by.
+/// Reads the coordinator's configuration.
 #[derive(Clone, Debug)]
 pub(super) struct Configured(Targets);
 
 impl Configured {
-    /// None where no live cluster is read, or a file says more.
+    /// `None` without a live cluster, or if a file has the configuration.
     pub(super) fn new(args: &UiArgs) -> Option<Self> {
         (args.is_live() && !args.has_configuration()).then(|| Self(targets(args)))
     }
 
-    /// Its configuration. Where it cannot be asked, why is told.
+    /// The configuration. A failure is printed as a warning.
     pub(super) fn ask(&self) -> Option<Text> {
         let asked = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(anyhow::Error::from);
         let asked = asked.and_then(|runtime| {
@@ -217,7 +218,7 @@ fn targets(args: &UiArgs) -> Targets {
     Targets { coordinator: args.coordinator.clone(), reach: args.reach.clone() }
 }
 
-/// Whether this may be the name of a pod or of a namespace, as RFC 1123 has it.
+/// Whether the text is a valid name of a pod or namespace, by RFC 1123.
 fn is_name(text: &str) -> bool {
     let is_part = |part: &str| {
         let is_known = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';

@@ -1,6 +1,4 @@
-//! The page over HTTP, for browsers on this machine.
-//!
-//! Knows: who may ask, and for what. Must not know: how pods are judged, or what the page shows.
+//! Serves the page over HTTP to browsers on this machine.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -18,7 +16,7 @@ use serde::Serialize;
 
 use super::content::{Content, Source};
 
-/// What every answer says of itself. The page has a policy of its own inside; that nothing may frame it only a header can say.
+/// Headers of every answer. The page contains its own content security policy, but only a header can forbid framing.
 const HEADERS: [(HeaderName, &str); 4] = [
     (header::CACHE_CONTROL, "no-store"),
     (header::CONTENT_SECURITY_POLICY, "frame-ancestors 'none'"),
@@ -26,54 +24,52 @@ const HEADERS: [(HeaderName, &str); 4] = [
     (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
 ];
 
-/// Bytes of a token. 2^128 tokens are too many to try.
+/// The length of a token; 2^128 tokens cannot be guessed.
 const TOKEN_BYTES: usize = 16;
 
-/// What is served.
 struct Site {
     source: Source,
     shown: Mutex<Shown>,
 }
 
 struct Shown {
-    /// Judging a pod takes its node away for a moment, so one is judged at a time.
+    /// Evaluation removes a pod from its node temporarily, so only one pod is evaluated at a time.
     content: Content,
-    /// Whether a browser has it. Whoever loads the page again wants the cluster as it is then.
+    /// Whether a browser has loaded the page. A reload reads the cluster again.
     is_seen: bool,
 }
 
-/// Serves the page and its accounts.
 pub(super) fn router(source: Source, content: Content) -> Router {
     let site = Arc::new(Site { source, shown: Mutex::new(Shown { content, is_seen: false }) });
     Router::new().route("/", get(page)).route("/account/{made_ms}/{pod}", get(account)).with_state(site)
 }
 
-/// Which requests are answered.
+/// The checks of each request.
 struct Door {
-    /// The values of `Host` that name this server.
+    /// The `Host` values of this server.
     hosts: [String; 2],
-    /// The first part of the path of each request.
+    /// The first path segment of each request.
     token: String,
 }
 
 /// A random token, in hexadecimal.
 ///
 /// # Errors
-/// The operating system has no random numbers.
+/// The operating system provides no random numbers.
 pub(super) fn token() -> anyhow::Result<String> {
     let mut bytes = [0; TOKEN_BYTES];
     SystemRandom::new().fill(&mut bytes).map_err(|_| anyhow!("the operating system has no random numbers"))?;
     Ok(bytes.iter().fold(String::new(), |text, byte| format!("{text}{byte:02x}")))
 }
 
-/// The path of the page.
 pub(super) fn path(token: &str) -> String {
     format!("/{token}/")
 }
 
-/// Serves the routes under the token, at this port. Any user of this machine can connect to the port, and the server answers with the
-/// rights of the user who starts it; only that user knows the token. A page from elsewhere whose name resolves to this machine has
-/// another host, and a request that another site makes has a header that says so.
+/// Serves the routes below the token, at this port.
+///
+/// Any user of this machine can connect, and the server has the rights of the user that starts it, so only that user gets the token. A page
+/// from elsewhere with a name that resolves to this machine has another host. A request from another site has a header with its origin.
 pub(super) fn guarded(router: Router, port: u16, token: String) -> Router {
     let router = Router::new().nest(&path(&token), router);
     let door = Door { hosts: [format!("127.0.0.1:{port}"), format!("localhost:{port}")], token };
@@ -92,7 +88,7 @@ async fn guard(State(door): State<Arc<Door>>, request: Request, next: Next) -> R
 }
 
 impl Door {
-    /// Why a request is not answered, if it is not.
+    /// Why a request is rejected, if it is.
     fn refusal(&self, headers: &HeaderMap, path: &str) -> Option<&'static str> {
         let host = headers.get(header::HOST).map(HeaderValue::as_bytes);
         if !self.hosts.iter().any(|known| host == Some(known.as_bytes())) {
@@ -111,13 +107,13 @@ impl Door {
     }
 }
 
-/// Whether two texts are equal, in a time that does not depend on where they differ.
+/// Compares two texts in constant time.
 fn is_equal(one: &str, other: &str) -> bool {
     let differences = one.bytes().zip(other.bytes()).fold(0, |all, (one, other)| all | (one ^ other));
     one.len() == other.len() && differences == 0
 }
 
-/// The page; of a live cluster it is made anew whenever it is loaded again.
+/// Returns the page. For a live cluster, a reload renders it again.
 async fn page(State(site): State<Arc<Site>>) -> Response {
     let made = tokio::task::spawn_blocking(move || {
         let mut shown = site.shown.lock().unwrap_or_else(PoisonError::into_inner);
@@ -133,17 +129,17 @@ async fn page(State(site): State<Arc<Site>>) -> Response {
     }
 }
 
-/// The account of a pod, by its place in the report.
+/// The account of a pod, by its index in the report.
 async fn account(State(site): State<Arc<Site>>, Path((made_ms, place)): Path<(u64, usize)>) -> Response {
     let judged = tokio::task::spawn_blocking(move || {
-        // A panic may have left a pod beside its node.
+        // A panic may have left a pod removed from its node.
         let Ok(mut shown) = site.shown.lock() else {
-            let error = anyhow!("the judging of a pod has failed; start flotilla ui again");
+            let error = anyhow!("the evaluation of a pod has failed; start flotilla ui again");
             return failed(StatusCode::INTERNAL_SERVER_ERROR, &error);
         };
         let Content { made_ms: known_ms, pods, teller, .. } = &mut shown.content;
         if made_ms != *known_ms {
-            let error = anyhow!("another page has read the cluster anew; load this one again, too");
+            let error = anyhow!("another page has read the cluster again; reload this one too");
             return failed(StatusCode::GONE, &error);
         }
         match pods.get(place) {
@@ -151,14 +147,13 @@ async fn account(State(site): State<Arc<Site>>, Path((made_ms, place)): Path<(u6
                 Ok(told) => json(&told),
                 Err(error) => failed(StatusCode::INTERNAL_SERVER_ERROR, &error.into()),
             },
-            Some(None) => failed(StatusCode::NOT_FOUND, &anyhow!("pod {place} is gone, and no account is given of it")),
+            Some(None) => failed(StatusCode::NOT_FOUND, &anyhow!("pod {place} is gone and cannot be evaluated")),
             None => failed(StatusCode::NOT_FOUND, &anyhow!("there is no pod {place}")),
         }
     });
     judged.await.unwrap_or_else(|error| failed(StatusCode::INTERNAL_SERVER_ERROR, &error.into()))
 }
 
-/// An answer in JSON.
 pub(super) fn json(answer: &impl Serialize) -> Response {
     match serde_json::to_vec(answer) {
         Ok(text) => ([(header::CONTENT_TYPE, "application/json")], text).into_response(),
@@ -166,7 +161,7 @@ pub(super) fn json(answer: &impl Serialize) -> Response {
     }
 }
 
-/// Why there is no answer, for the page to show.
+/// The error message, for the page to show.
 pub(super) fn failed(status: StatusCode, error: &anyhow::Error) -> Response {
     (status, format!("{error:#}")).into_response()
 }

@@ -1,6 +1,4 @@
 //! The command line of `flotilla up`, `flotilla down` and the programs that `up` starts.
-//!
-//! Knows: flags, their texts and their grammar. Must not know: what a flag does.
 
 use std::{
     ffi::OsString,
@@ -9,10 +7,9 @@ use std::{
 
 use clap::builder::NonEmptyStringValueParser;
 
-/// The end of `flotilla up --help`.
 pub(crate) const UP_EXAMPLES: &str = "\
 Examples:
-  # A cluster with ten nodes, in this terminal; Ctrl-C ends it
+  # A cluster with ten nodes, in this terminal; Ctrl-C stops it
   flotilla up
 
   # In the background, with 100 nodes and four workers
@@ -22,93 +19,90 @@ Examples:
   # In place of kube-scheduler: pods need no schedulerName
   flotilla up --scheduler-name default-scheduler
 
-  # With made-up devices on the nodes, GPUs and network cards, and pods that claim some
+  # With simulated devices on the nodes, GPUs and network cards, and pods that claim some
   flotilla up --devices
 
-  # With Jaeger, which is sent a trace of each attempt to place a pod
+  # With Jaeger, and a trace of each scheduling attempt
   flotilla up --tracing
   flotilla trace pod/NAME
 
   # With your own KubeSchedulerConfiguration
   flotilla up --config scheduler.yaml
 
-What it takes:
-  Go 1.26 or later on the PATH, and its module proxy, for the first run only. That one builds etcd,
-  kube-apiserver, kube-controller-manager, kube-scheduler, kubectl and kwok, which takes some ten
-  minutes on two cores. They are kept in the cache folder; later runs are up within seconds.
-  --tracing builds Jaeger too, in some five minutes.
-  No C compiler is needed, no container runtime, and no rights of an administrator.
+Requirements:
+  Go 1.26 or later on the PATH and its module proxy, for the first run only. The first run builds
+  etcd, kube-apiserver, kube-controller-manager, kube-scheduler, kubectl and kwok, which takes about
+  ten minutes on two cores. They are kept in the cache directory; later runs start within seconds.
+  --tracing also builds Jaeger, in about five minutes.
+  It needs no C compiler, no container runtime and no root.
 
-What it is:
-  A real API server and real controllers; the nodes, and what runs on them, are simulated by kwok.
-  Everything listens on 127.0.0.1 and lives in a temporary folder. That is removed at the end, with
-  all that is in the cluster.
+The cluster:
+  A real API server and real controllers; kwok simulates the nodes and the pods on them.
+  Everything listens on 127.0.0.1 and is stored in a temporary directory, which is removed at the end
+  with all data of the cluster.
 
 Environment:
-  FLOTILLA_CACHE_DIR  where the built programs are kept, as --cache-dir
-  FLOTILLA_STATE_DIR  where it is noted what is up [default: $XDG_STATE_HOME/flotilla or
+  FLOTILLA_CACHE_DIR  the directory for the built programs, as --cache-dir
+  FLOTILLA_STATE_DIR  the directory of the state file [default: $XDG_STATE_HOME/flotilla or
                       ~/.local/state/flotilla]
-  FLOTILLA_KEEP=1     keeps the temporary folder, with all logs
+  FLOTILLA_KEEP=1     keeps the temporary directory, with all logs
 
 Exit codes:
-  0    the cluster was up and has been ended as you asked; with --detach, it is up
-  1    it could not be started, one is up already, or a part of it ended by itself
+  0    the cluster was up and has been stopped as requested; with --detach, it is up
+  1    it could not be started, one is up already, or one of its processes ended unexpectedly
   2    the flags or the configuration are not valid
   130  it was interrupted before it was up";
 
-/// The end of `flotilla down --help`.
 pub(crate) const DOWN_EXAMPLES: &str = "\
 Examples:
-  # End the cluster that `flotilla up` has started, here or in another terminal
+  # Stop the cluster of `flotilla up`, here or in another terminal
   flotilla down
 
 Exit codes:
-  0  nothing is up any more, also when nothing was before
-  1  the cluster could not be ended";
+  0  no cluster is up, even if none was before
+  1  the cluster could not be stopped";
 
-/// The flags of `flotilla up`.
 #[derive(Clone, Debug, PartialEq, Eq, clap::Args)]
 pub(crate) struct UpArgs {
-    /// How many nodes the cluster has, in three zones
+    /// Number of nodes, in three zones
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) nodes: u32,
 
-    /// How many workers filter and score
+    /// Number of workers
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=64))]
     pub(crate) workers: u16,
 
-    /// The schedulerName of the pods that Flotilla serves; default-scheduler serves those that name none
+    /// The schedulerName that Flotilla serves; default-scheduler includes pods without one
     #[arg(long, value_name = "NAME", default_value = "flotilla", value_parser = NonEmptyStringValueParser::new())]
     pub(crate) scheduler_name: String,
 
-    /// The file with the KubeSchedulerConfiguration, whose profiles then say which pods are served
+    /// The file with the KubeSchedulerConfiguration; its profiles replace --scheduler-name
     #[arg(long, value_name = "FILE", conflicts_with = "scheduler_name")]
     pub(crate) config: Option<PathBuf>,
 
-    /// Where the programs of the control plane are kept once they are built [default: $XDG_CACHE_HOME/flotilla or
-    /// ~/.cache/flotilla]
+    /// The directory for the built programs of the control plane [default: $XDG_CACHE_HOME/flotilla or ~/.cache/flotilla]
     #[arg(long, value_name = "DIR", env = "FLOTILLA_CACHE_DIR", hide_env = true)]
     pub(crate) cache_dir: Option<PathBuf>,
 
-    /// Publish made-up devices of the nodes, GPUs and network cards, and write pods that claim some
+    /// Publish simulated devices of the nodes, GPUs and network cards, and write pods that claim some
     #[arg(long)]
     pub(crate) devices: bool,
 
-    /// Start Jaeger too, and have the coordinator, the workers and the API server send it their spans
+    /// Start Jaeger, and send it the spans of the coordinator, the workers and the API server
     #[arg(long)]
     pub(crate) tracing: bool,
 
-    /// Return once the cluster is up, and leave it running in the background
+    /// Return when the cluster is up, and leave it running in the background
     #[arg(short, long)]
     pub(crate) detach: bool,
 
-    /// Be the process in the background.
+    /// Run as the background process.
     #[arg(long, hide = true, conflicts_with = "detach")]
     pub(crate) supervisor: bool,
 }
 
 impl UpArgs {
-    /// The words after the program's name that make the process in the background do the same.
+    /// The arguments of the background process.
     pub(super) fn of_the_supervisor(&self) -> Vec<OsString> {
         let mut words: Vec<OsString> = vec!["up".into(), "--supervisor".into()];
         words.extend([format!("--nodes={}", self.nodes), format!("--workers={}", self.workers)].map(OsString::from));
@@ -129,7 +123,7 @@ fn with_path(flag: &str, path: &Path) -> OsString {
     word
 }
 
-/// The flags of a program that `flotilla up` starts, as that program reads them.
+/// The arguments of a program that `flotilla up` starts.
 #[derive(Clone, Debug, PartialEq, Eq, clap::Args)]
 pub(crate) struct ProgramArgs {
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENTS")]
@@ -137,7 +131,6 @@ pub(crate) struct ProgramArgs {
 }
 
 impl ProgramArgs {
-    /// The command line of the program, which begins with its name.
     pub(crate) fn line(self, name: &str) -> impl Iterator<Item = OsString> {
         std::iter::once(name.into()).chain(self.words)
     }

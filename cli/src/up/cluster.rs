@@ -1,7 +1,4 @@
-//! The cluster: a control plane, its nodes, a coordinator and workers.
-//!
-//! Knows: what is started with which flags, in which order, and ended in which. Must not know: who asks for it, and who
-//! is told.
+//! The cluster of `flotilla up`: a control plane, simulated nodes, a coordinator and workers.
 
 use std::{
     env, fs,
@@ -28,33 +25,33 @@ use super::{
 
 const COORDINATOR: &str = "coordinator";
 
-/// How long a process of Flotilla's may take until it is ready: far beyond what it takes, even beside a build.
+/// The start timeout of a Flotilla process, long enough even during a build.
 const START_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// How long a part may take to end by itself. The coordinator waits 5 s for what is under way.
+/// The stop timeout of a process. The coordinator waits 5 s for pending requests.
 const STOP_PATIENCE: Duration = Duration::from_secs(6);
 
-/// How much of a log is shown when its process has gone wrong.
+/// Lines of a failed process's log in the error.
 const TAIL_LINES: usize = 20;
 
-/// The kinds of nodes, in turn: how many CPUs, how much memory, and what they are called.
+/// The kinds of nodes in turn: CPUs, memory and name.
 const KINDS: [(&str, &str, &str); 3] = [("8", "32Gi", "medium"), ("16", "64Gi", "large"), ("4", "16Gi", "small")];
 const ZONES: [&str; 3] = ["zone-a", "zone-b", "zone-c"];
 
-/// A cluster that is up. Dropping it ends all of it at once.
+/// A running cluster. Dropping it kills all processes.
 pub(super) struct Cluster {
     control_plane: ControlPlane,
     workers: Vec<String>,
     running: Running,
-    /// The flag that sends spans to Jaeger, where it runs.
+    /// The flag with Jaeger's endpoint, if it runs.
     tracing: Option<String>,
 }
 
 impl Cluster {
-    /// Builds what is missing, starts everything and waits until it is ready.
+    /// Builds missing programs, starts everything and waits until it is ready.
     ///
     /// # Errors
-    /// What went wrong, with the last lines that the failed process wrote.
+    /// A step failed, with the last log lines of the failed process.
     pub(super) async fn start(plan: &Plan, progress: Arc<dyn Progress>, teller: &dyn Teller) -> anyhow::Result<Self> {
         let jaeger = if plan.tracing { Some(Jaeger::reserve()?) } else { None };
         let tracing = jaeger.map(|jaeger| jaeger.otlp_address());
@@ -90,30 +87,29 @@ impl Cluster {
         Ok(cluster)
     }
 
-    /// What there is to know of it.
     pub(super) fn running(&self) -> &Running {
         &self.running
     }
 
-    /// Why it is not complete any more, with the last lines of the process that has ended; `None` while all run.
+    /// The name and the last log lines of an ended process; `None` while all run.
     pub(super) fn loss(&self) -> anyhow::Result<Option<String>> {
         let processes = self.control_plane.processes();
         for name in processes.names() {
             if let Some(status) = processes.exit_status(&name)? {
-                return Ok(Some(format!("{name} has ended by itself ({status})\n{}", self.tail(&name))));
+                return Ok(Some(format!("{name} has ended unexpectedly ({status})\n{}", self.tail(&name))));
             }
         }
         Ok(None)
     }
 
-    /// Ends the processes one after the other, those first that need the others.
+    /// Stops the processes in order of dependence.
     ///
     /// # Errors
-    /// Where the operating system refuses. Dropping the cluster ends what is left.
+    /// The operating system reports an error. Dropping the cluster kills the rest.
     pub(super) async fn stop(&self, teller: &dyn Teller) -> anyhow::Result<()> {
         let components = self.control_plane.components().iter().rev().map(|component| component.name());
         let ours = std::iter::once(COORDINATOR).chain(self.workers.iter().map(String::as_str));
-        // Last of all, so that it is there for the last spans of the others.
+        // Jaeger stops last, to receive the last spans of the others.
         let jaeger = self.tracing.iter().map(|_| JAEGER_NAME);
         for name in ours.chain(components).chain(jaeger) {
             teller.tell(Note::began(format!("ending {name}")));
@@ -124,7 +120,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// Starts the workers, and gives their addresses once they listen.
+    /// Starts the workers, and returns their addresses once they listen.
     async fn start_workers(&mut self, plan: &Plan, teller: &dyn Teller) -> anyhow::Result<Vec<String>> {
         let began = Instant::now();
         let workers = format!("{} worker{}", plan.workers, plural(plan.workers.into()));
@@ -181,7 +177,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// Waits until a process of Flotilla's is ready, and no longer than it runs.
+    /// Waits until a process is ready or has ended.
     async fn wait_for(&self, name: &str, mut ready: impl AsyncFnMut() -> Result<(), String>) -> anyhow::Result<()> {
         let processes = self.control_plane.processes();
         let what = format!("{name} to be ready");
@@ -196,11 +192,11 @@ impl Cluster {
         }
     }
 
-    /// This program as one of the others.
+    /// A command that runs this executable as another program.
     fn program(&self, name: &str) -> anyhow::Result<Command> {
         let this = env::current_exe().context("cannot find the file of this program; has it been replaced?")?;
         let mut command = Command::new(this);
-        // Neither a proxy nor a KUBECONFIG of the user who runs this must change them.
+        // The user's proxy and KUBECONFIG must not affect the processes.
         command.arg(name).env_clear().current_dir(self.control_plane.folder());
         command.envs(env::var_os("RUST_LOG").map(|filter| ("RUST_LOG", filter)));
         Ok(command)
@@ -232,7 +228,7 @@ async fn publish_devices(plan: &Plan, control_plane: &ControlPlane, teller: &dyn
     Ok(())
 }
 
-/// What is to be known of the cluster, after the files that it names have been written.
+/// Writes the files that the user needs, and returns the description of the cluster.
 fn running(
     plan: &Plan,
     control_plane: &ControlPlane,
@@ -267,13 +263,13 @@ fn running(
     })
 }
 
-/// The folder, in that of the cluster, with the certificate for a role.
+/// The directory, inside that of the cluster, with the certificate of a role.
 fn certificates(role: Role) -> String {
     format!("{role}-tls")
 }
 
-/// Makes an authority for this cluster alone, and a certificate for each role. The authority's key is kept nowhere: the
-/// certificates last for as long as an authority does, and no cluster of this kind lasts as long.
+/// Creates a CA for this cluster and a certificate for each role. The CA's key is not stored: the certificates are valid as long as the CA,
+/// which is longer than such a cluster runs.
 fn issue_certificates(folder: &Path) -> anyhow::Result<()> {
     let issued = now_s();
     let authority = Authority::make(issued).context("cannot make an authority for the workers")?;

@@ -1,6 +1,4 @@
-//! The process in front of one in the background: starts it, shows its progress, and leaves it.
-//!
-//! Knows: how the two speak. Must not know: what the other one does.
+//! `flotilla up --detach`: starts the background process, shows its progress, and returns.
 
 use std::{
     env,
@@ -19,13 +17,13 @@ use super::{
     state::StateFolder, supervise::Ends,
 };
 
-/// How much of the other's log is shown where it has ended without a word.
+/// Log lines of a background process that ended without a message.
 const TAIL_LINES: usize = 20;
 
-/// Starts the process in the background and waits until its cluster is up.
+/// Starts the background process and waits until its cluster is up.
 ///
 /// # Errors
-/// What keeps it from starting, for people.
+/// The cluster did not start.
 pub(super) async fn detach(
     args: &UpArgs,
     folder: &StateFolder,
@@ -49,7 +47,7 @@ pub(super) async fn detach(
     let mut interrupted = false;
     loop {
         let line = tokio::select! {
-            line = notes.next_line() => line.context("cannot read what the process in the background says")?,
+            line = notes.next_line() => line.context("cannot read the output of the background process")?,
             _ = ends.next() => {
                 interrupted = true;
                 if let Some(id) = id {

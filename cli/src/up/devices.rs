@@ -1,29 +1,27 @@
-//! Made-up devices: what two drivers would publish of simulated nodes, and pods that claim some.
-//!
-//! Knows: the objects. Must not know: how they are created, or who allocates the devices.
+//! Simulated devices: the slices of two drivers, and pods that claim devices.
 
 use k8s_openapi::api::resource::v1::{DeviceClass, ResourceSlice};
 use serde_json::{Value, json};
 
 use super::running::DEFAULT_SCHEDULER;
 
-/// The driver of GPUs, which are for one claim each.
+/// The driver of GPUs, each allocated to one claim.
 const GPU: &str = "gpu.example.com";
-/// The driver of network cards, whose bandwidth claims share.
+/// The driver of network cards; claims share their bandwidth.
 const NIC: &str = "nic.example.com";
 
-/// How pods ask for GPUs as they ask for those of a device plugin.
+/// The extended resource of the GPUs.
 const EXTENDED: &str = "example.com/gpu";
 
-/// So many GPUs have the nodes in turn, of this model and with so much memory.
+/// The GPUs of the nodes in turn: number, model and memory.
 const GPUS: [(u32, &str, &str); 3] = [(4, "swift", "40Gi"), (8, "grand", "80Gi"), (0, "", "")];
-/// So many network cards has each node.
+/// Network cards per node.
 const NICS: u32 = 2;
 
 /// The device classes: one for each driver, and one for the larger GPUs.
 ///
 /// # Errors
-/// They are not what the API has.
+/// An object does not fit the API types.
 pub(super) fn classes() -> serde_json::Result<Vec<DeviceClass>> {
     let class = |name: &str, spec: Value| json!({ "metadata": { "name": name }, "spec": spec });
     let of = |expression: String| json!([{ "cel": { "expression": expression } }]);
@@ -37,10 +35,10 @@ pub(super) fn classes() -> serde_json::Result<Vec<DeviceClass>> {
     classes.map(serde_json::from_value).into_iter().collect()
 }
 
-/// What the drivers publish of the node of this number and name: a pool for each driver, of one slice.
+/// The slices of a node: one pool with one slice for each driver.
 ///
 /// # Errors
-/// It is not what the API has.
+/// An object does not fit the API types.
 pub(super) fn slices(number: u32, node: &str) -> serde_json::Result<Vec<ResourceSlice>> {
     let (count, model, memory) = GPUS[number as usize % GPUS.len()];
     let gpus: Vec<Value> = (0..count).map(|index| gpu(index, count, model, memory)).collect();
@@ -59,7 +57,7 @@ fn slice(driver: &str, node: &str, devices: &[Value]) -> Value {
     })
 }
 
-/// A GPU. Half of those of a node are in either NUMA zone.
+/// A GPU. Each NUMA node has half of them.
 fn gpu(index: u32, count: u32, model: &str, memory: &str) -> Value {
     json!({
         "name": format!("gpu-{index}"),
@@ -71,7 +69,7 @@ fn gpu(index: u32, count: u32, model: &str, memory: &str) -> Value {
     })
 }
 
-/// A network card of 10 Gbit/s, of which a claim that asks for no amount gets one.
+/// A network card of 10 Gbit/s. Claims get 1 Gbit/s by default.
 fn nic(index: u32) -> Value {
     let range = json!({ "min": "1G", "max": "10G", "step": "1G" });
     json!({
@@ -81,12 +79,12 @@ fn nic(index: u32) -> Value {
     })
 }
 
-/// Pods that claim devices, for this scheduler: one GPU each from a template, two large ones beside a network card, one of either
-/// size, and one as an extended resource.
+/// Pods with device claims: one GPU each from a template, two large GPUs and a network card, a GPU of either size, and an extended
+/// resource.
 pub(super) fn manifest(scheduler_name: &str) -> String {
     let name = match scheduler_name {
         DEFAULT_SCHEDULER => String::new(),
-        // JSON's strings are YAML's.
+        // JSON strings are valid YAML.
         other => format!("\n  schedulerName: {}", Value::from(other)),
     };
     EXAMPLE.replace("\n  # schedulerName: flotilla", &name)

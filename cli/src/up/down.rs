@@ -1,6 +1,4 @@
-//! `flotilla down`: ends the cluster that another process has up.
-//!
-//! Knows: whom to ask, and when it is done. Must not know: what the other process does about it.
+//! `flotilla down`: stops the cluster of another process.
 
 use std::{
     thread::sleep,
@@ -14,19 +12,19 @@ use super::{
     state::{State, StateFolder, remove_left_over},
 };
 
-/// How long the end may take. Each part has 6 s, and needs less than one.
+/// The timeout of the shutdown. Each process has 6 s, and needs less than one.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Between two looks whether the other process has ended.
+/// The polling interval.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// How long a process that has just begun may take to note who it is.
+/// The time limit for a starting process to write its state file.
 const NOTING: Duration = Duration::from_secs(5);
 
-/// Ends the cluster that is up, if one is.
+/// Stops the running cluster, if any.
 ///
 /// # Errors
-/// Where it does not end.
+/// The cluster does not stop.
 pub(super) fn down(folder: &StateFolder) -> anyhow::Result<()> {
     let screen = Screen::new();
     let nothing = || screen.tell(Note::Line { what: "No cluster is up.".to_owned() });
@@ -48,7 +46,7 @@ pub(super) fn down(folder: &StateFolder) -> anyhow::Result<()> {
             }
             let log = folder.log();
             if log.exists() {
-                let what = format!("The last one in the background ended by itself; why is in {}.", log.display());
+                let what = format!("The last background process ended unexpectedly; see {}.", log.display());
                 screen.tell(Note::Line { what });
             }
             return Ok(());
@@ -62,7 +60,10 @@ pub(super) fn down(folder: &StateFolder) -> anyhow::Result<()> {
                 asked = Some(state);
             }
             (None, None) if began.elapsed() > NOTING => {
-                bail!("a process has the cluster up and does not say which; look for `flotilla up` with ps, and end it")
+                bail!(
+                    "another process runs the cluster and has not written its state; find `flotilla up` with ps, \
+                and end it"
+                )
             }
             (Some(state), _) if began.elapsed() > PATIENCE => {
                 let pid = state.supervisor.pid;
@@ -74,11 +75,11 @@ pub(super) fn down(folder: &StateFolder) -> anyhow::Result<()> {
     }
 }
 
-/// Cleans up after a process that was killed, and says so.
+/// Removes the files of a killed process, and returns a message about it.
 pub(super) fn tell_left_over(state: &State) -> String {
     let pid = state.supervisor.pid;
     let removed = match &state.folder {
-        Some(folder) if remove_left_over(state) => format!("; what it left in {} is removed", folder.display()),
+        Some(folder) if remove_left_over(state) => format!("; its files in {} are removed", folder.display()),
         _ => String::new(),
     };
     format!("The cluster of process {pid} went with that process, which was killed{removed}.")

@@ -1,6 +1,4 @@
-//! Where things are kept between two runs.
-//!
-//! Knows: the XDG Base Directory Specification and the variables that override it. Must not know: what is kept.
+//! Cache and state directories, by the XDG Base Directory Specification.
 
 use std::{
     env,
@@ -10,20 +8,21 @@ use std::{
 
 use anyhow::Context as _;
 
-/// What an environment says.
 type Lookup<'a> = &'a dyn Fn(&str) -> Option<OsString>;
 
-/// The folder of the built programs: the one that was asked for, or `flotilla` in the user's cache folder.
+/// The directory of built programs: the requested one, or `flotilla` in the user's cache directory.
 pub(super) fn cache(asked: Option<PathBuf>) -> anyhow::Result<PathBuf> {
     let found = match asked {
         Some(folder) => folder,
-        None => of_user(&|name| env::var_os(name), "XDG_CACHE_HOME", ".cache")
-            .context("neither XDG_CACHE_HOME nor HOME is set; say with --cache-dir where to keep the built programs")?,
+        None => of_user(&|name| env::var_os(name), "XDG_CACHE_HOME", ".cache").context(
+            "neither XDG_CACHE_HOME nor HOME is set; set --cache-dir to the directory for the built \
+            programs",
+        )?,
     };
     path::absolute(&found).with_context(|| format!("--cache-dir {} is no path", found.display()))
 }
 
-/// The folder in which is noted what is up: that of `FLOTILLA_STATE_DIR`, or `flotilla` in the user's state folder.
+/// The directory of the state file: `FLOTILLA_STATE_DIR`, or `flotilla` in the user's state directory.
 pub(super) fn state() -> anyhow::Result<PathBuf> {
     let lookup = |name: &str| env::var_os(name);
     let found = given(&lookup, "FLOTILLA_STATE_DIR").or_else(|| of_user(&lookup, "XDG_STATE_HOME", ".local/state"));
@@ -32,7 +31,7 @@ pub(super) fn state() -> anyhow::Result<PathBuf> {
 }
 
 fn of_user(lookup: Lookup<'_>, variable: &str, below_home: &str) -> Option<PathBuf> {
-    // Those that are not absolute are to be ignored, says the specification.
+    // The specification requires relative paths to be ignored.
     let base = given(lookup, variable).filter(|folder| folder.is_absolute());
     base.or_else(|| given(lookup, "HOME").map(|home| home.join(below_home))).map(|base| base.join("flotilla"))
 }

@@ -1,7 +1,4 @@
-//! What happens on the way up and down, told to the process that waits.
-//!
-//! Knows: how it is shown on a terminal, in a log, and to a process that waits for another. Must not know: what makes it
-//! happen.
+//! Progress notes of start and stop, for a terminal, a log, or a waiting process.
 
 use std::{
     fmt,
@@ -16,42 +13,31 @@ use serde::{Deserialize, Serialize};
 
 use super::running::Running;
 
-/// Something worth telling.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "note", rename_all = "camelCase")]
 pub(super) enum Note {
-    /// Something has begun that may take a moment.
+    /// A step has started.
     Began {
-        /// What is being done.
         what: String,
-        /// Whether it takes so long that also a log should say that it has begun.
+        /// Long steps are logged at their start too.
         long: bool,
     },
-    /// What is at work in what has begun.
+    /// The current operation within a step.
     Detail {
-        /// What.
         what: String,
     },
-    /// Something is done.
     Done {
-        /// What.
         what: String,
-        /// What it took.
         took_ms: u64,
     },
-    /// Something to know.
     Line {
-        /// What.
         what: String,
     },
-    /// The cluster is up.
     Up {
-        /// What there is to know of it.
         running: Box<Running>,
     },
-    /// There is no cluster, or it has ended.
+    /// The cluster did not start, or has ended.
     Failed {
-        /// Why.
         why: String,
     },
 }
@@ -65,7 +51,7 @@ impl Note {
         Self::Done { what: what.into(), took_ms: u64::try_from(took.as_millis()).unwrap_or(u64::MAX) }
     }
 
-    /// A step of the control plane; `None` where it is of no interest to people.
+    /// The note of a control plane step; `None` for internal steps.
     pub(super) fn of(step: Step<'_>) -> Option<Self> {
         Some(match step {
             Step::WaitingForBuild => Self::Began {
@@ -86,13 +72,12 @@ impl Note {
     }
 }
 
-/// The receiver of the notes.
 pub(super) trait Teller: fmt::Debug + Send + Sync {
-    /// Tells of one thing. It has no effect once the receiver is gone.
+    /// Has no effect once the receiver is gone.
     fn tell(&self, note: Note);
 }
 
-/// Tells people, on the standard error: what is under way moves on a terminal, and all else is lines.
+/// Writes to standard error: on a terminal with a spinner, otherwise as lines.
 #[derive(Debug)]
 pub(super) struct Screen {
     is_terminal: bool,
@@ -108,7 +93,7 @@ impl Screen {
         if let Some(bar) = self.under_way().take() {
             bar.finish_and_clear();
         }
-        // A failure to write here cannot be reported.
+        // There is no other output to report a write error to.
         _ = writeln!(io::stderr(), "{text}");
     }
 
@@ -144,7 +129,7 @@ impl Teller for Screen {
     }
 }
 
-/// Tells the process that waits in front, one JSON object a line on the standard output, and the log.
+/// Writes JSON lines to standard output for the foreground process, and to the log.
 #[derive(Debug)]
 pub(super) struct Wire {
     log: Screen,
@@ -159,14 +144,14 @@ impl Wire {
 impl Teller for Wire {
     fn tell(&self, note: Note) {
         if let Ok(text) = serde_json::to_string(&note) {
-            // The process that waited may have ended.
+            // The foreground process may have ended.
             _ = writeln!(io::stdout(), "{text}");
         }
         self.log.tell(note);
     }
 }
 
-/// A time as people read it: `0.4 s`, `2 min 5 s`.
+/// A duration as text: `0.4 s`, `2 min 5 s`.
 fn took(milliseconds: u64) -> String {
     match milliseconds / 1_000 {
         0..60 => format!("{}.{} s", milliseconds / 1_000, milliseconds % 1_000 / 100),

@@ -1,6 +1,4 @@
-//! What is to be started, settled before anything is.
-//!
-//! Knows: what the flags and the configuration file come to. Must not know: how any of it is started.
+//! The validated input of `flotilla up`.
 
 use std::{fs, path, path::PathBuf};
 
@@ -11,39 +9,33 @@ use serde_json::json;
 
 use super::{args::UpArgs, folders};
 
-/// What is to be started.
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
-    /// How many nodes.
     pub(super) nodes: u32,
-    /// How many workers.
     pub(super) workers: u16,
-    /// Whose pods are scheduled, in the order of the profiles.
+    /// The scheduler names, in the order of the profiles.
     pub(super) scheduler_names: Vec<String>,
-    /// The KubeSchedulerConfiguration.
     pub(super) config: Config,
-    /// Whether the nodes have made-up devices.
+    /// Publish simulated devices.
     pub(super) devices: bool,
-    /// Whether Jaeger is sent spans.
+    /// Start Jaeger.
     pub(super) tracing: bool,
-    /// Where the built programs are kept.
+    /// The directory of built programs.
     pub(super) cache_dir: PathBuf,
 }
 
-/// Where the KubeSchedulerConfiguration is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Config {
-    /// In a file of the user's.
     File(PathBuf),
-    /// Nowhere yet.
+    /// A generated configuration.
     Text(String),
 }
 
 impl Plan {
-    /// Reads and checks what the flags name. What is accepted but may not do what its author thinks comes with the plan.
+    /// Reads and validates the flags. Also returns warnings.
     ///
     /// # Errors
-    /// All that is wrong, for people.
+    /// All errors, as text.
     pub(super) fn new(args: &UpArgs, registry: Registry) -> Result<(Self, Vec<String>), String> {
         let cache_dir = folders::cache(args.cache_dir.clone()).map_err(|error| format!("flotilla: {error:#}"))?;
         let (config, text, name) = match &args.config {

@@ -1,37 +1,32 @@
-//! A process that can be told from a later one of the same number.
-//!
-//! Knows: the process table. Must not know: whose process it is.
+//! Identifies a process, even after its number is reused.
 
 use std::fs;
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde::{Deserialize, Serialize};
 
-/// A process, by its number and by when it was started.
+/// A process by number and start time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct ProcessId {
-    /// Its number.
     pub(super) pid: u32,
-    /// When it was started, in clock ticks since the system was; `None` where the system does not say.
+    /// The start time in clock ticks since boot; `None` if the system does not report it.
     pub(super) start_ticks: Option<u64>,
 }
 
 impl ProcessId {
-    /// This process.
     pub(super) fn own() -> Self {
         Self::of(std::process::id())
     }
 
-    /// The process that has this number now.
     pub(super) fn of(pid: u32) -> Self {
         Self { pid, start_ticks: start_ticks(pid) }
     }
 
-    /// Asks it to end. `false` where it has ended already.
+    /// Sends SIGTERM. `false` if the process has ended.
     ///
     /// # Errors
-    /// Where it belongs to another user.
+    /// The process belongs to another user.
     pub(super) fn terminate(self) -> std::io::Result<bool> {
         if self.start_ticks.is_some() && start_ticks(self.pid) != self.start_ticks {
             return Ok(false);
@@ -45,7 +40,7 @@ impl ProcessId {
     }
 }
 
-/// The 22nd field of `/proc/<pid>/stat`. The second is the name of the program in brackets, which may hold anything.
+/// The 22nd field of `/proc/<pid>/stat`. The second one is the program name in parentheses, which may contain any character.
 fn start_ticks(pid: u32) -> Option<u64> {
     let line = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let (_, after_name) = line.rsplit_once(')')?;
@@ -70,7 +65,7 @@ mod tests {
     #[test]
     fn a_later_process_of_the_same_number_is_left_alone() {
         let own = ProcessId::own();
-        // Where the system does not tell, there is nothing to tell them apart by.
+        // Without a start time the processes cannot be distinguished.
         if let Some(ticks) = own.start_ticks {
             assert!(!ProcessId { start_ticks: Some(ticks + 1), ..own }.terminate().expect("nothing is sent"));
         }

@@ -1,65 +1,55 @@
-//! A cluster that is up, in words.
-//!
-//! Knows: what the user who started it needs to know. Must not know: how it is started or ended.
+//! The running cluster, described for the user.
 
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-/// The schedulerName of pods that name none.
+/// The schedulerName of pods without one.
 pub(super) const DEFAULT_SCHEDULER: &str = "default-scheduler";
 
-/// What there is to know of a cluster that is up.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Running {
-    /// The version of Kubernetes.
+    /// The Kubernetes version.
     pub(super) kubernetes: String,
-    /// How many nodes.
     pub(super) nodes: u32,
-    /// How many workers.
     pub(super) workers: u16,
-    /// Whose pods are scheduled.
     pub(super) scheduler_names: Vec<String>,
-    /// The kubeconfig of an administrator.
+    /// The administrator's kubeconfig.
     pub(super) kubeconfig: PathBuf,
-    /// The folder that holds kubectl and nothing else.
+    /// The directory that contains only kubectl.
     pub(super) kubectl_folder: PathBuf,
-    /// A manifest to begin with.
+    /// An example manifest.
     pub(super) hello: PathBuf,
     /// The base URL of the coordinator's endpoints.
     pub(super) coordinator: String,
-    /// The certificate that signed the coordinator's.
+    /// The CA certificate of the coordinator.
     pub(super) authority: PathBuf,
-    /// The certificate of an administrator, and its key.
+    /// The administrator's certificate and key.
     pub(super) administrator: (PathBuf, PathBuf),
-    /// A manifest of pods that claim devices, where the nodes have some.
     #[serde(default)]
     pub(super) devices: Option<PathBuf>,
-    /// The URL of Jaeger, where it runs.
     #[serde(default)]
     pub(super) jaeger: Option<String>,
-    /// The folder of all logs.
     pub(super) logs: PathBuf,
 }
 
 impl Running {
-    /// The lines that make a shell use the cluster.
+    /// The shell commands that select the cluster.
     pub(super) fn exports(&self) -> String {
         let (kubeconfig, folder) = (quoted(&self.kubeconfig), quoted(&self.kubectl_folder));
         let jaeger = self.jaeger.as_ref().map(|url| format!("  export FLOTILLA_JAEGER={url}\n")).unwrap_or_default();
         format!("  export KUBECONFIG={kubeconfig}\n  export PATH={folder}:\"$PATH\"\n{jaeger}")
     }
 
-    /// What is printed when the cluster is up. `program` is how this program was called; `detached` whether it runs on
-    /// in the background.
+    /// The text printed when the cluster is up. `program` is the program as the user called it. `detached`: it runs in the background.
     pub(super) fn summary(&self, program: &str, detached: bool) -> String {
         let Self { kubernetes, nodes, workers, coordinator, .. } = self;
         let (hello, authority, logs) = (quoted(&self.hello), quoted(&self.authority), quoted(&self.logs));
         let (certificate, key) = (quoted(&self.administrator.0), quoted(&self.administrator.1));
         let names = self.scheduler_names.join(", ");
         let unnamed = self.scheduler_names.iter().any(|name| name == DEFAULT_SCHEDULER);
-        let whose = if unnamed { format!("{names}, or that name none") } else { names };
+        let whose = if unnamed { format!("{names}, or without one") } else { names };
         let (node_s, worker_s) = (plural(*nodes), plural((*workers).into()));
         let end = if detached {
             format!("`{program} down`")
@@ -70,14 +60,14 @@ impl Running {
         let devices = self.devices.as_ref().map(|manifest| devices_of(manifest)).unwrap_or_default();
         let tracing = match &self.jaeger {
             Some(url) => format!(
-                "What an attempt to place a pod took, and where; Jaeger's API is at {url}:\n\n  {program} trace pod/NAME\n\n"
+                "The trace of a scheduling attempt; Jaeger's API is at {url}:\n\n  {program} trace pod/NAME\n\n"
             ),
             None => String::new(),
         };
         format!(
             "\
 The cluster is up: Kubernetes {kubernetes} with {nodes} node{node_s}.
-Flotilla, with {workers} worker{worker_s}, schedules pods whose schedulerName is {whose}.
+Flotilla, with {workers} worker{worker_s}, schedules pods with schedulerName {whose}.
 
 {exports}
 Try it:
@@ -86,11 +76,11 @@ Try it:
   kubectl rollout status deployment/hello && kubectl get pods -o wide
   kubectl get events -o wide --field-selector reason=Scheduled
 
-{devices}Why a pod is pending, and where it stands in the queue:
+{devices}Why a pod is pending, and its state in the queue:
 
   {program} explain pod NAME --coordinator {coordinator} --coordinator-ca {authority}
 
-Is it well? (top instead of status shows it live)
+Its status (top instead of status shows it live):
 
   {program} status --coordinator {coordinator} --coordinator-ca {authority}
 
@@ -101,7 +91,7 @@ Is it well? (top instead of status shows it live)
   ask {coordinator}/configz
 
 Logs are in {logs}.
-End it with {end}. All that is in the cluster, and its logs, are gone then.
+End it with {end}. This deletes the cluster's data and logs.
 "
         )
     }
@@ -110,7 +100,7 @@ End it with {end}. All that is in the cluster, and its logs, are gone then.
     pub(super) fn hello_manifest(scheduler_name: &str) -> String {
         let name = match scheduler_name {
             DEFAULT_SCHEDULER => String::new(),
-            // JSON's strings are YAML's.
+            // JSON strings are valid YAML.
             other => format!("\n      schedulerName: {}", serde_json::Value::from(other)),
         };
         format!(
@@ -137,11 +127,11 @@ spec:
     }
 }
 
-/// What to do with the devices of the nodes.
+/// How to use the devices of the nodes.
 fn devices_of(manifest: &Path) -> String {
     format!(
         "\
-Devices of two made-up drivers, and pods that claim some:
+Devices of two simulated drivers, and pods that claim some:
 
   kubectl get deviceclasses,resourceslices
   kubectl apply -f {}
@@ -152,12 +142,11 @@ Devices of two made-up drivers, and pods that claim some:
     )
 }
 
-/// The end of a noun of which there are so many.
 pub(super) fn plural(count: u32) -> &'static str {
     if count == 1 { "" } else { "s" }
 }
 
-/// A path as a shell reads it back.
+/// Quotes a path for a shell.
 pub(super) fn quoted(path: &Path) -> String {
     let text = path.display().to_string();
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@%,=".contains(c);
@@ -191,7 +180,7 @@ mod tests {
         let text = running(&["flotilla"]).summary("target/release/flotilla", true);
         for expected in [
             "Kubernetes v1.37.1 with 1 node.\n",
-            "with 2 workers, schedules pods whose schedulerName is flotilla.\n",
+            "with 2 workers, schedules pods with schedulerName flotilla.\n",
             "  export KUBECONFIG='/tmp/my cluster/kubeconfig'\n  export PATH=/tmp/flotilla-x/bin:\"$PATH\"\n",
             "explain pod NAME --coordinator https://127.0.0.1:10000 --coordinator-ca /tmp/flotilla-x/pki/ca.crt\n",
             "release/flotilla status --coordinator https://127.0.0.1:10000 --coordinator-ca /tmp/flotilla-x/pki/ca.crt\n",

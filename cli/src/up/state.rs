@@ -1,9 +1,7 @@
-//! What is noted of the cluster that is up, so that another `flotilla` finds it.
+//! The state file of the running cluster, which other `flotilla` commands read.
 //!
-//! Knows: the files of the state folder and who may write them. Must not know: how a cluster is started or ended.
-//!
-//! The process that has a cluster up holds the lock, which the operating system releases when the process ends. What is
-//! noted counts only while the lock is held.
+//! The process that runs the cluster holds a lock, which the operating system releases when the process ends. The state is valid only while
+//! the lock is held.
 
 use std::{
     fs::{self, File, TryLockError},
@@ -16,58 +14,54 @@ use serde::{Deserialize, Serialize};
 
 use super::{process_id::ProcessId, running::Running};
 
-/// How often a lock is tried that another process removes at the same time.
+/// Retries of a lock file that another process removes at the same time.
 const LOCK_TRIES: usize = 100;
 
-/// What is noted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct State {
-    /// The process that has started the cluster and ends it.
+    /// The process that runs the cluster.
     pub(super) supervisor: ProcessId,
-    /// When it began, for people.
+    /// The start time, as text.
     pub(super) since: String,
-    /// The temporary folder, once there is one.
+    /// The temporary directory, once it exists.
     pub(super) folder: Option<PathBuf>,
     /// The cluster, once it is up.
     pub(super) running: Option<Running>,
 }
 
-/// The state folder.
 #[derive(Clone, Debug)]
 pub(super) struct StateFolder {
     path: PathBuf,
 }
 
 impl StateFolder {
-    /// Nothing is read or written yet.
     pub(super) fn new(path: PathBuf) -> Self {
         Self { path }
     }
 
-    /// Where a process in the background writes what it has to say.
+    /// The log of the background process.
     pub(super) fn log(&self) -> PathBuf {
         self.path.join("up.log")
     }
 
-    /// Makes the folder.
     pub(super) fn create(&self) -> anyhow::Result<()> {
         let why = || format!("cannot create {}; set FLOTILLA_STATE_DIR to another folder", self.path.display());
         fs::create_dir_all(&self.path).with_context(why)
     }
 
-    /// Whether there has ever been anything here that is not cleaned up.
+    /// Whether the directory exists; it is removed with the cluster.
     pub(super) fn exists(&self) -> bool {
         self.path.exists()
     }
 
-    /// What is noted, if it can be read.
+    /// The state, if it is readable.
     pub(super) fn read(&self) -> Option<State> {
         serde_json::from_slice(&fs::read(self.file()).ok()?).ok()
     }
 
-    /// Becomes the one that may have a cluster up; `None` where another process is. What a process noted that has ended
-    /// without cleaning up is given back too, and is noted no more.
+    /// Acquires the lock; `None` if another process holds it. Also returns and removes the state of a process that ended without cleaning
+    /// up.
     pub(super) fn lock(&self) -> anyhow::Result<Option<(Lock, Option<State>)>> {
         self.create()?;
         let path = self.path.join("lock");
@@ -80,7 +74,7 @@ impl StateFolder {
                     return Err(error).with_context(|| format!("cannot lock {}", path.display()));
                 }
             }
-            // The one before removes the file when it ends: a lock on a removed file excludes no process.
+            // The previous holder removes the file when it ends, and a lock on a removed file excludes no other process.
             if is_same(&file, &path) {
                 let lock = Lock { folder: self.clone(), _file: file };
                 let left_over = self.read();
@@ -96,16 +90,15 @@ impl StateFolder {
     }
 }
 
-/// The right to have a cluster up. Dropping it removes what was noted.
+/// The lock. Dropping it removes the state.
 #[derive(Debug)]
 pub(super) struct Lock {
     folder: StateFolder,
-    // Held, not read.
     _file: File,
 }
 
 impl Lock {
-    /// Notes the state, at once as a whole.
+    /// Writes the state atomically.
     pub(super) fn write(&self, state: &State) -> anyhow::Result<()> {
         let (path, partial) = (self.folder.file(), self.folder.path.join("up.json.partial"));
         let text = serde_json::to_vec_pretty(state)?;
@@ -114,7 +107,7 @@ impl Lock {
             .with_context(|| format!("cannot write {}", path.display()))
     }
 
-    /// Removes the log of the process in the background: it is of no use any more.
+    /// Removes the log of the background process.
     pub(super) fn remove_log(&self) {
         _ = fs::remove_file(self.folder.log());
     }
@@ -122,7 +115,7 @@ impl Lock {
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        // The lock itself last, so that no process finds files that are about to go. Failures cannot be reported here.
+        // The lock file is last, so that no other process finds files about to be removed. Failures cannot be reported here.
         for name in ["up.json.partial", "up.json", "lock"] {
             _ = fs::remove_file(self.folder.path.join(name));
         }
@@ -137,12 +130,10 @@ fn is_same(file: &File, path: &Path) -> bool {
     matches!((held, there), (Ok(held), Ok(there)) if held == there)
 }
 
-/// Removes the temporary folder of a cluster whose supervisor was killed; its processes have ended with it.
-///
-/// `true` where there was one.
+/// Removes the temporary directory of a killed supervisor; its child processes have ended with it. `true` if the directory existed.
 pub(super) fn remove_left_over(state: &State) -> bool {
     let Some(folder) = &state.folder else { return false };
-    // The file may say anything; only what looks like ours is removed.
+    // The file is not trusted: only a directory that looks like ours is removed.
     let name = folder.file_name().unwrap_or_default().to_string_lossy();
     name.starts_with("flotilla-") && folder.join("pki").is_dir() && fs::remove_dir_all(folder).is_ok()
 }

@@ -1,6 +1,4 @@
-//! The process that has the cluster: from its start to its end.
-//!
-//! Knows: when to start, what ends it, and what is noted of it. Must not know: what the cluster is made of.
+//! The supervisor: runs the cluster from start to stop.
 
 use std::{
     path::Path,
@@ -21,7 +19,7 @@ use super::{
     state::{Lock, State},
 };
 
-/// What is noted of the cluster while it comes up.
+/// The state of the cluster during its start.
 #[derive(Debug)]
 pub(super) struct Notebook {
     lock: Lock,
@@ -29,7 +27,6 @@ pub(super) struct Notebook {
 }
 
 impl Notebook {
-    /// Notes that this process is about to have a cluster up.
     pub(super) fn open(lock: Lock, state: State) -> anyhow::Result<Self> {
         lock.write(&state)?;
         Ok(Self { lock, state: Mutex::new(state) })
@@ -42,7 +39,7 @@ impl Notebook {
     }
 }
 
-/// Tells people of the steps of the control plane, and notes where it is.
+/// Reports the steps of the control plane, and stores its directory.
 #[derive(Debug)]
 struct Steps {
     teller: Arc<dyn Teller>,
@@ -62,17 +59,15 @@ impl Progress for Steps {
 
 impl Steps {
     fn note_folder(&self, path: &Path) {
-        // It serves only to clean up after a process that was killed.
+        // It is needed only to clean up after a killed process.
         _ = self.notebook.note(|state| state.folder = Some(path.to_owned()));
     }
 }
 
-/// Has the cluster up until it is ended or a part of it ends.
-///
-/// `summary` is what to print when it is up. Who waits is told of everything else.
+/// Runs the cluster until a signal or the end of one of its processes. `summary` prints the text of the running cluster.
 ///
 /// # Errors
-/// What keeps it from starting or going on, for people.
+/// The cluster cannot start or continue, as text.
 pub(super) async fn supervise(
     plan: &Plan,
     notebook: Notebook,
@@ -89,7 +84,7 @@ pub(super) async fn supervise(
     };
     let cluster = match started {
         Ok(Ok(cluster)) => cluster,
-        // The process that waits for the cluster is told why there is none, and needs no log for that.
+        // The waiting process gets the error, and needs no log for it.
         Ok(Err(error)) => {
             notebook.lock.remove_log();
             return Err(error);
@@ -114,7 +109,7 @@ pub(super) async fn supervise(
         _ = ends.next() => {}
         stopped = cluster.stop(&**teller) => stopped?,
     }
-    // What is left of the processes, and the folder.
+    // Kill the remaining processes and remove the directory.
     drop(cluster);
     match lost {
         None => {
@@ -126,9 +121,9 @@ pub(super) async fn supervise(
     }
 }
 
-/// Why the cluster is not whole any more, once that is so.
+/// Waits until a process of the cluster ends, and returns its description.
 async fn loss(cluster: &Cluster) -> anyhow::Result<String> {
-    // The signal first: who ends between a look and the wait is not missed then.
+    // Subscribe first, so that no process ends unnoticed between the check and the wait.
     let mut children = signal(SignalKind::child()).context("cannot listen for the end of processes")?;
     loop {
         if let Some(why) = cluster.loss()? {
@@ -138,7 +133,7 @@ async fn loss(cluster: &Cluster) -> anyhow::Result<String> {
     }
 }
 
-/// The signals that end the cluster.
+/// The signals that stop the cluster.
 pub(super) struct Ends {
     interrupt: Signal,
     terminate: Signal,
@@ -146,7 +141,7 @@ pub(super) struct Ends {
 }
 
 impl Ends {
-    /// From now on they do not end this process.
+    /// Replaces the default actions of the signals.
     pub(super) fn listen() -> std::io::Result<Self> {
         Ok(Self {
             interrupt: signal(SignalKind::interrupt())?,
@@ -155,7 +150,6 @@ impl Ends {
         })
     }
 
-    /// The next one.
     pub(super) async fn next(&mut self) -> &'static str {
         tokio::select! {
             _ = self.interrupt.recv() => "SIGINT",

@@ -1,6 +1,4 @@
-//! What differs between the two sides, as programs read it.
-//!
-//! Knows: fields and their order, and which difference has which name. Must not know: tables.
+//! The differences between the two sides, for JSON and YAML.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,21 +11,18 @@ use flotilla_account::amount::Amount;
 
 use crate::simulate::usage::Usage;
 
-/// The answer.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Answer {
-    /// What was changed.
     pub(super) changes: Vec<String>,
-    /// The pods that fare differently, by name.
+    /// Pods with another outcome, by name.
     pub(super) pods: Vec<Row>,
-    /// The pods that make room for others because of the changes.
+    /// Pods that are preempted because of the changes.
     pub(super) preemptions: Vec<Preempted>,
     pub(super) before: Totals,
     pub(super) after: Totals,
     pub(super) resources: Vec<Resource>,
     pub(super) zones: Vec<Zone>,
-    /// Why the first pod stays pending that did not before.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) bottleneck: Option<Bottleneck>,
 }
@@ -37,31 +32,29 @@ pub(super) struct Answer {
 pub(super) struct Row {
     pub(super) pod: String,
     pub(super) change: Change,
-    /// Absent for a pod that is not on a node.
+    /// Absent for a pending pod.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) before: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) after: Option<String>,
-    /// Why it stays pending.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub(super) message: String,
 }
 
-/// How a pod fares differently.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) enum Change {
-    /// It was on a node, or was not there, and now stays pending.
+    /// On a node or absent before, pending now.
     Pending,
-    /// It is on another node.
+    /// On another node.
     Moved,
-    /// It was pending and is on a node.
+    /// Pending before, on a node now.
     Placed,
-    /// It was not there and is on a node.
+    /// Absent before, on a node now.
     New,
-    /// It is not there any more.
+    /// Absent now.
     Gone,
-    /// It has no node yet, and would go to another one.
+    /// Pending before, and on different nodes after the two simulations.
     Elsewhere,
 }
 
@@ -94,7 +87,6 @@ pub(super) struct Totals {
     pub(super) pending: usize,
 }
 
-/// What there is of a resource and what is used.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Resource {
@@ -130,7 +122,7 @@ pub(super) struct Bottleneck {
 }
 
 impl Answer {
-    /// What differs between the sides; `profiles` decide on the second one.
+    /// Compares the sides; `profiles` are those of the second one.
     pub(super) fn new(
         changes: Vec<String>,
         before: &Side,
@@ -160,7 +152,7 @@ impl Answer {
         }
     }
 
-    /// Whether a pod is pending that was not before.
+    /// Whether a pod is pending only with the changes.
     pub(super) fn has_pending(&self) -> bool {
         self.pods.iter().any(|row| row.change == Change::Pending)
     }
@@ -204,7 +196,7 @@ impl Totals {
     }
 }
 
-/// A node may name tens of thousands of resources.
+/// A node may have tens of thousands of resources.
 fn resources(before: &[Usage], after: &[Usage]) -> Vec<Resource> {
     fn by_name(side: &[Usage]) -> BTreeMap<&str, &Usage> {
         side.iter().map(|usage| (&*usage.name, usage)).collect()
@@ -257,7 +249,7 @@ mod tests {
         let side: Vec<Usage> = (0..50_000).map(|number| usage(&format!("example.com/{number:05}"), 1)).collect();
         let begun = Instant::now();
         assert_eq!(resources(&side, &side).len(), side.len());
-        // One by one they are 5 * 10^9 comparisons, which take a minute.
+        // A quadratic comparison takes 5 * 10^9 steps, or a minute.
         assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
     }
 }

@@ -1,6 +1,4 @@
-//! The answer, printed.
-//!
-//! Knows: tables, and what is too long for a person. Must not know: how anything was found out.
+//! The answer as text.
 
 use std::io::{self, Write};
 
@@ -12,21 +10,17 @@ use super::{
 };
 use crate::output::{json, printable, table, yaml};
 
-/// The most pods that a table shows.
 const MOST_ROWS: usize = 100;
-/// The most nodes that are named.
 const MOST_NAMES: usize = 5;
-/// The resources that a table of zones shows.
 const OF_ZONES: [&str; 3] = ["cpu", "memory", "pods"];
 
 impl Answer {
-    /// Prints the answer.
     pub(super) fn print(&self, format: Format, out: &mut dyn Write) -> io::Result<()> {
         match format {
             Format::Table => self.print_table(out),
             Format::Json => json(self, out),
             Format::Yaml => yaml(self, out),
-            // The page has both sides beside what differs.
+            // The page is written elsewhere.
             Format::Html => Ok(()),
         }
     }
@@ -64,7 +58,7 @@ impl Answer {
         self.bottleneck.iter().try_for_each(|bottleneck| print_bottleneck(bottleneck, out))
     }
 
-    /// Prints the pods that fare differently. Of those that only would have gone to another node their number is enough.
+    /// Prints the pods with another outcome. Pods that only change from one simulated node to another are counted.
     fn print_pods(&self, out: &mut dyn Write) -> io::Result<()> {
         let (elsewhere, pods): (Vec<&Row>, Vec<&Row>) =
             self.pods.iter().partition(|row| row.change == Change::Elsewhere);
@@ -72,7 +66,7 @@ impl Answer {
             writeln!(out)?;
         }
         if pods.is_empty() {
-            writeln!(out, "no pod fares differently")?;
+            writeln!(out, "no placement differs")?;
         } else {
             let shown = pods.iter().take(MOST_ROWS).map(|row| cells(row));
             writeln!(out, "{}", table(["POD", "CHANGE", "BEFORE", "AFTER", "MESSAGE"], shown).trim_fmt())?;
@@ -105,7 +99,6 @@ fn print_bottleneck(bottleneck: &Bottleneck, out: &mut dyn Write) -> io::Result<
     bottleneck.advice.iter().try_for_each(|advice| writeln!(out, "  {}", printable(advice)))
 }
 
-/// The first few names.
 pub(crate) fn names(all: &[String]) -> String {
     let shown = all[..all.len().min(MOST_NAMES)].join(", ");
     if all.len() > MOST_NAMES { format!("{shown} and {} more", all.len() - MOST_NAMES) } else { shown }

@@ -1,6 +1,4 @@
-//! The answer as a page: both sides, and what differs between them.
-//!
-//! Knows: what the page is told of each side. Must not know: how the page looks, or how anything was found out.
+//! The answer as a page with both sides.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -23,23 +21,21 @@ use crate::{
     },
 };
 
-/// Both sides with what differs.
 pub(crate) struct Compared {
     pub(super) answer: Answer,
     pub(super) before: Side,
     pub(super) after: Side,
-    /// Those that decide on the second side.
+    /// The profiles of the second side.
     pub(super) profiles: Vec<Profile>,
-    /// Extenders that they ask.
+    /// The extenders of the second side.
     pub(super) extenders: Vec<Extender>,
-    /// What was read, as the command line says it.
+    /// The input, as text for the heading.
     pub(super) subject: String,
     pub(super) registry: Registry,
     /// The page answers new questions.
     pub(super) is_asked: bool,
 }
 
-/// A pod on both sides.
 struct Row<'a> {
     before: Option<&'a Arc<PodInfo>>,
     after: Option<&'a Arc<PodInfo>>,
@@ -48,20 +44,20 @@ struct Row<'a> {
 }
 
 impl Compared {
-    /// All pods in the order of the report; none for one that is gone after the changes, of which no account can be given.
+    /// All pods in the order of the report; `None` for pods that the changes remove.
     pub(crate) fn pods(&self) -> Vec<Option<Arc<PodInfo>>> {
         self.rows().iter().map(|row| row.after.cloned()).collect()
     }
 
-    /// Gives account of pods as they are after the changes.
+    /// Evaluates pods after the changes.
     pub(crate) fn teller(&self) -> Teller {
         Teller::new(self.registry, &self.after.cluster, &self.profiles)
     }
 
-    /// Gives the report, without accounts, to `write`.
+    /// Passes the report, without accounts, to `write`.
     ///
     /// # Errors
-    /// As `write`, and where the cluster cannot be kept.
+    /// Those of `write`, or the cluster cannot be encoded.
     pub(crate) fn report<T>(&self, write: impl FnOnce(Report<'_>) -> io::Result<T>) -> io::Result<T> {
         let rows = self.rows();
         let stands: Vec<Stand<'_>> = rows.iter().filter_map(Row::stand).collect();
@@ -76,7 +72,7 @@ impl Compared {
         write(report)
     }
 
-    /// Writes the page with the accounts of the pods that stay pending after the changes.
+    /// Writes the page with accounts of the pods that stay pending after the changes.
     pub(super) fn print(&self, out: &mut dyn Write) -> io::Result<()> {
         let accounts = tell_all(&mut self.teller(), self.after.pending.iter()).map_err(io::Error::other)?;
         self.report(|mut report| {
@@ -119,7 +115,6 @@ impl<'a> Row<'a> {
     }
 }
 
-/// The pods of a side by `namespace/name`.
 fn infos(side: &Side) -> HashMap<String, &Arc<PodInfo>> {
     side.cluster.bound.iter().chain(&side.pending).map(|pod| (pod.key(), pod)).collect()
 }

@@ -1,6 +1,4 @@
-//! From the flags to what happens to each object.
-//!
-//! Knows: what draining, scaling and applying do to objects. Must not know: where pods go.
+//! Translates the flags into changes of each object.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,30 +13,29 @@ use crate::input;
 
 const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
 const HOSTNAME: &str = "kubernetes.io/hostname";
-/// The most nodes that one flag adds: more than a cluster has.
+/// The limit of nodes that one flag adds, above the size of any cluster.
 const MOST_NODES: usize = 20_000;
 
-/// What happens to each object.
 #[derive(Debug, Default)]
 pub(super) struct Plan {
     gone: BTreeSet<Key>,
-    /// Pods that lose their node, as `namespace/name`.
+    /// Evicted pods, as `namespace/name`.
     unbound: BTreeSet<String>,
     cordoned: BTreeSet<String>,
     uncordoned: BTreeSet<String>,
     scaled: BTreeMap<Key, i64>,
-    /// Objects of the files that are applied, with the replicas that the one before has.
+    /// Objects of the applied files, with the current replicas.
     applied: BTreeMap<Key, Option<Value>>,
     added: Vec<Value>,
-    /// What changes, a line each.
+    /// The changes as text, one line each.
     pub(super) words: Vec<String>,
 }
 
 impl Plan {
-    /// What these flags come to. `applied`: the objects of the files that are applied.
+    /// Computes the changes. `applied`: the objects of the applied files.
     ///
     /// # Errors
-    /// A line for each flag that cannot be followed.
+    /// One line for each invalid flag.
     pub(super) fn new(
         changes: &Changes,
         survey: &Survey,
@@ -79,7 +76,7 @@ impl Plan {
         self.words.push(words.into());
     }
 
-    /// Objects take the place of others; the pods of another template go.
+    /// Replaces objects, and deletes pods of an outdated template.
     fn apply(&mut self, survey: &Survey, applied: &BTreeMap<Key, Option<Value>>) {
         for (key, template) in applied {
             let known = survey.objects.get(key);
@@ -99,7 +96,7 @@ impl Plan {
         let (replaced, all) = (applied.keys().filter(is_known).count(), applied.len());
         if all > 0 {
             let objects = if all == 1 { "object" } else { "objects" };
-            self.say(format!("apply {all} {objects}, of which {replaced} take the place of others"));
+            self.say(format!("apply {all} {objects}, of which {replaced} replace others"));
         }
     }
 
@@ -171,7 +168,7 @@ impl Plan {
         }
         let verb = if is_removed { "remove" } else { flag };
         let pods = |count| if count == 1 { "pod" } else { "pods" };
-        let evicted = (evicted > 0).then(|| format!("{evicted} {} made anew elsewhere", pods(evicted)));
+        let evicted = (evicted > 0).then(|| format!("{evicted} {} recreated elsewhere", pods(evicted)));
         let lost = (lost > 0).then(|| format!("{lost} {} without a controller lost", pods(lost)));
         let becomes: Vec<String> = evicted.into_iter().chain(lost).collect();
         let colon = if becomes.is_empty() { "" } else { ": " };
@@ -217,7 +214,7 @@ impl Plan {
         let before = self.unbound.len();
         self.unbound.extend(pods.map(|(key, _)| key.1.clone()));
         let count = self.unbound.len() - before;
-        self.say(format!("place {count} {} anew", if count == 1 { "pod" } else { "pods" }));
+        self.say(format!("reschedule {count} {}", if count == 1 { "pod" } else { "pods" }));
     }
 }
 
@@ -253,7 +250,7 @@ fn has_replicas(object: &Map<String, Value>) -> bool {
     object.get("spec").is_some_and(|spec| spec.get("replicas").is_some())
 }
 
-/// Whether it is a list of the devices of a node that is gone.
+/// Whether the object is a ResourceSlice of a removed node.
 fn is_of_gone_node(plan: &Plan, kind: &str, object: &Map<String, Value>) -> bool {
     let node = object.get("spec").and_then(|spec| spec.get("nodeName")).and_then(Value::as_str);
     kind == "ResourceSlice" && node.is_some_and(|node| plan.gone.contains(&("Node".to_owned(), node.to_owned())))
@@ -281,7 +278,7 @@ fn cordon(node: &mut Map<String, Value>, is_cordoned: bool) {
     }
 }
 
-/// Whether all that `wanted` says is said by `known` too, which has the defaults besides.
+/// Whether `known`, which has defaults too, contains all of `wanted`.
 fn covers(known: &Value, wanted: &Value) -> bool {
     match (known, wanted) {
         (Value::Object(known), Value::Object(wanted)) => wanted.iter().all(|(key, wanted)| match known.get(key) {
@@ -305,7 +302,7 @@ fn is_nothing(value: &Value) -> bool {
     }
 }
 
-/// Quantities may be written as numbers.
+/// Quantities may be numbers.
 fn plain(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => Some(text.clone()),

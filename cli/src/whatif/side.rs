@@ -1,6 +1,4 @@
-//! One side of a comparison: a cluster once all of its pods are decided on.
-//!
-//! Knows: which pods are where in the end. Must not know: the other side.
+//! One side of a comparison: a cluster after its simulation.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -18,32 +16,30 @@ use crate::simulate::{
 
 const ZONE: &str = "topology.kubernetes.io/zone";
 
-/// Where a pod is in the end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum State {
     On(Arc<str>),
-    /// With what is said of it.
+    /// The message of the pod.
     Pending(String),
 }
 
-/// A cluster that nothing more happens in.
 pub(super) struct Side {
-    /// The cluster with its pods where they ended.
+    /// The cluster with the placed pods.
     pub(super) cluster: Cluster,
     /// All pods by `namespace/name`.
     pub(super) pods: BTreeMap<String, State>,
-    /// The pods that stay pending, in the order in which that was decided.
+    /// Pending pods, in decision order.
     pub(super) pending: Vec<Arc<PodInfo>>,
     pub(super) evicted: Vec<Evicted>,
-    /// The pods that were on a node from the beginning, as `namespace/name`.
+    /// The pods that were bound before the simulation, as `namespace/name`.
     pub(super) standing: BTreeSet<String>,
 }
 
 impl Side {
-    /// Places the pending pods of a cluster.
+    /// Schedules the pending pods of a cluster.
     ///
     /// # Errors
-    /// Where the simulation cannot be run.
+    /// The simulation fails.
     pub(super) fn of(mut cluster: Cluster, settings: &Settings) -> anyhow::Result<Self> {
         let surplus: BTreeSet<String> = std::mem::take(&mut cluster.made.surplus).into_iter().collect();
         if !surplus.is_empty() {
@@ -81,12 +77,11 @@ impl Side {
         Self { cluster, pods, pending, evicted: outcome.evicted, standing }
     }
 
-    /// What is used of each resource.
     pub(super) fn usage(&self) -> Vec<Usage> {
         usage::of(&self.cluster, std::iter::empty())
     }
 
-    /// The same by zone, with the number of nodes; nothing, where nodes have no zones.
+    /// Utilization and number of nodes by zone; empty if nodes have no zones.
     pub(super) fn zones(&self) -> BTreeMap<Arc<str>, (usize, Vec<Usage>)> {
         let mut zones: BTreeMap<Arc<str>, Cluster> = BTreeMap::new();
         let mut zone_of: BTreeMap<&str, Arc<str>> = BTreeMap::new();

@@ -1,49 +1,44 @@
-//! What there is in the input, as far as changes ask for it.
-//!
-//! Knows: kinds, names and owners. Must not know: what is changed.
+//! Indexes the objects of the input that changes refer to.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use flotilla_cluster::Edit;
 use serde_json::{Map, Value};
 
-/// Marks the copy of a pod that a kubelet runs by itself.
+/// Marks the mirror pod of a static pod.
 const MIRROR: &str = "kubernetes.io/config.mirror";
 
-/// A kind, and `namespace/name` or the name of what has no namespace.
+/// Kind, and `namespace/name` or the name of a cluster-scoped object.
 pub(super) type Key = (String, String);
 
-/// All objects that a change may name.
 #[derive(Debug, Default)]
 pub(super) struct Survey {
     pub(super) objects: BTreeMap<Key, Known>,
 }
 
-/// What is known of an object.
 #[derive(Debug, Default)]
 pub(super) struct Known {
-    /// The object that controls it.
+    /// The controller.
     pub(super) owner: Option<Key>,
-    /// The node that a pod is on.
+    /// The node of a bound pod.
     pub(super) node: Option<String>,
-    /// A kubelet runs it by itself.
+    /// A mirror pod of a static pod.
     pub(super) is_mirror: bool,
-    /// It has succeeded or failed.
+    /// The pod has succeeded or failed.
     pub(super) is_over: bool,
-    /// What tells the pods of one template of a Deployment from those of another.
+    /// The `pod-template-hash` of a Deployment's pod.
     hash: Option<String>,
     pub(super) replicas: Option<Value>,
-    /// The template of its pods, and the one that was applied last.
+    /// The pod template, and the one of the last `kubectl apply`.
     pub(super) template: Option<Value>,
     pub(super) applied: Option<Value>,
 }
 
-/// Kinds without a namespace that changes name.
+/// The cluster-scoped kinds among those that changes may name.
 pub(super) fn is_namespaced(kind: &str) -> bool {
     !matches!(kind, "Node" | "CSINode" | "ResourceSlice")
 }
 
-/// The key of an object.
 pub(super) fn key(kind: &str, object: &Map<String, Value>) -> Key {
     let metadata = object.get("metadata");
     let text = |field: &str| metadata.and_then(|metadata| metadata.get(field)).and_then(Value::as_str);
@@ -107,21 +102,21 @@ impl Known {
         }
     }
 
-    /// Whether this object controls it: by name, or as a Deployment does whose ReplicaSet is not in the input.
+    /// Whether this object controls it: by name, or as a Deployment through a ReplicaSet that is not in the input.
     fn is_controlled(&self, (kind, name): &Key) -> bool {
         let Some((owner, owner_name)) = &self.owner else { return false };
         let of_template = || self.hash.as_ref().is_some_and(|hash| *owner_name == format!("{name}-{hash}"));
         owner == kind && owner_name == name || kind == "Deployment" && owner == "ReplicaSet" && of_template()
     }
 
-    /// Whether the kind of its owner is this one.
+    /// Whether the owner has this kind.
     pub(super) fn is_of(&self, kind: &str) -> bool {
         self.owner.as_ref().is_some_and(|(owner, _)| owner == kind)
     }
 }
 
 impl Survey {
-    /// All pods that an object controls, also over a ReplicaSet or a Job, and these too.
+    /// The objects that an object controls directly, or through a ReplicaSet or a Job.
     pub(super) fn controlled(&self, key: &Key) -> BTreeSet<Key> {
         let mut found: BTreeSet<Key> = BTreeSet::new();
         let mut rest = vec![key.clone()];
@@ -135,10 +130,10 @@ impl Survey {
         found
     }
 
-    /// The object that words on the command line mean: `[NAMESPACE/]KIND/NAME`.
+    /// Finds the object of an argument `[NAMESPACE/]KIND/NAME`.
     ///
     /// # Errors
-    /// What to write instead.
+    /// A message with the correct form.
     pub(super) fn find(&self, words: &str) -> Result<Key, String> {
         let parts: Vec<&str> = words.split('/').collect();
         let (namespace, kind, name) = match parts.as_slice() {
@@ -171,7 +166,7 @@ impl Survey {
     }
 }
 
-/// The kind that a word means, as kubectl takes it.
+/// The kind for a name, plural or short name that kubectl accepts.
 fn canonical(word: &str) -> Option<&'static str> {
     Some(match word.to_ascii_lowercase().as_str() {
         "pod" | "pods" | "po" => "Pod",

@@ -1,6 +1,4 @@
-//! A headless Chromium, told what to do over the pipes of its DevTools protocol.
-//!
-//! Knows: the protocol, as far as it takes to load a page, type, click and look. Must not know: what page that is.
+//! Controls a headless Chromium over the pipes of its DevTools protocol.
 
 use std::{
     env, fs,
@@ -16,39 +14,37 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// What Debian and others call it.
+/// File names of the browser.
 const NAMES: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
 /// A busy machine takes seconds to start it.
 const PATIENCE: Duration = Duration::from_secs(120);
 const LOOK: Duration = Duration::from_millis(50);
 
-/// A browser with one page open. It ends with it.
+/// A browser with one page. Dropping it stops the process.
 pub(crate) struct Browser {
     process: Child,
     commands: fs::File,
     answers: BufReader<fs::File>,
     session: Option<String>,
     next: u64,
-    /// What the page did that was not asked for: errors, and requests to anywhere.
+    /// Unexpected errors of the page.
     pub(crate) complaints: Vec<String>,
     pub(crate) requests: Vec<String>,
     _folder: TempDir,
 }
 
-/// The program, if there is one.
 pub(crate) fn find() -> Option<PathBuf> {
     let path = env::var_os("PATH")?;
     env::split_paths(&path).flat_map(|folder| NAMES.map(|name| folder.join(name))).find(|program| program.is_file())
 }
 
 impl Browser {
-    /// Starts one with a window of this size.
     pub(crate) fn start(program: &Path, (width, height): (u32, u32)) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let [commands, answers] = ["commands", "answers"].map(|name| folder.path().join(name));
         let made = Command::new("mkfifo").args([&commands, &answers]).status().expect("mkfifo runs");
         assert!(made.success(), "mkfifo: {made}");
-        // Chromium reads commands from file 3 and writes answers to file 4.
+        // Chromium reads commands from file descriptor 3 and writes answers to 4.
         let process = Command::new("sh")
             .args(["-c", "exec \"$0\" \"$@\" 3<\"$COMMANDS\" 4>\"$ANSWERS\""])
             .arg(program)
@@ -98,23 +94,20 @@ impl Browser {
         browser
     }
 
-    /// Makes the system prefer `light` or `dark`.
     pub(crate) fn prefer(&mut self, scheme: &str) {
         let features = json!({"features": [{"name": "prefers-color-scheme", "value": scheme}]});
         self.call("Emulation.setEmulatedMedia", features);
     }
 
-    /// Loads a page.
     pub(crate) fn open(&mut self, url: &str) {
         self.requests.clear();
-        // Another part of the same page would not be loaded.
+        // Navigation to another fragment of the same page does not load it.
         self.call("Page.navigate", json!({"url": "about:blank"}));
         let loaded = self.call("Page.navigate", json!({"url": url}));
         assert_eq!(loaded.get("errorText"), None, "{url}: {loaded}");
         self.wait("document.readyState === 'complete' && location.href !== 'about:blank'");
     }
 
-    /// The value of an expression in the page.
     pub(crate) fn value(&mut self, expression: &str) -> Value {
         let asked = json!({"expression": expression, "returnByValue": true, "awaitPromise": true});
         let mut answer = self.call("Runtime.evaluate", asked);
@@ -122,7 +115,7 @@ impl Browser {
         answer["result"]["value"].take()
     }
 
-    /// Returns once an expression is true.
+    /// Waits until an expression is true.
     pub(crate) fn wait(&mut self, expression: &str) {
         let began = Instant::now();
         while self.value(expression) != json!(true) {
@@ -131,7 +124,7 @@ impl Browser {
         }
     }
 
-    /// Clicks where an element is, which an expression names.
+    /// Clicks on the element of an expression.
     pub(crate) fn click(&mut self, element: &str) {
         self.wait(&format!("Boolean({element})"));
         let place = self.value(&format!(
@@ -144,7 +137,6 @@ impl Browser {
         }
     }
 
-    /// Presses keys, one after the other.
     pub(crate) fn press(&mut self, keys: &[&str]) {
         for key in keys {
             let code = match *key {
@@ -172,16 +164,16 @@ impl Browser {
         }
     }
 
-    /// What is in view, as PNG.
+    /// A screenshot as PNG.
     pub(crate) fn picture(&mut self) -> Vec<u8> {
-        // The pointer would leave a mark.
+        // The pointer would be visible.
         self.call("Input.dispatchMouseEvent", json!({"type": "mouseMoved", "x": 1, "y": 1}));
         self.value("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(true))))");
         let answer = self.call("Page.captureScreenshot", json!({"format": "png"}));
         STANDARD.decode(answer["data"].as_str().unwrap_or_default()).expect("base64")
     }
 
-    /// Sends a command and returns its result. What happens meanwhile is noted.
+    /// Sends a command and returns its result. Events in between are recorded.
     pub(crate) fn call(&mut self, method: &str, params: Value) -> Value {
         self.next += 1;
         let mut command = json!({"id": self.next, "method": method, "params": params});

@@ -2,7 +2,7 @@
 
 use std::{path::Path, process::Command};
 
-/// The exit code, the standard output and the standard error of `flotilla` in a folder.
+/// Returns the exit code, standard output and standard error.
 pub(crate) fn flotilla(folder: &Path, arguments: &[&str]) -> (Option<i32>, String, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_flotilla"));
     let output = command.current_dir(folder).env_remove("RUST_LOG").args(arguments).output().expect("flotilla runs");

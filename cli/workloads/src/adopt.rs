@@ -1,6 +1,4 @@
-//! Pods without a controller that one takes for its own.
-//!
-//! Knows: which selector takes which pod. Must not know: how many pods a controller wants.
+//! Pods without a controller that a workload adopts.
 //!
 //! Source: `pkg/controller/controller_ref_manager.go`.
 
@@ -21,16 +19,15 @@ use k8s_openapi::{
 
 use crate::{Workload, owned::OwnedPod, template};
 
-/// What would take pods for its own.
 struct Adopter<'a> {
     metadata: &'a ObjectMeta,
     selector: LabelSelector,
     reference: OwnerReference,
-    /// Pods have its name and a number, as those of a StatefulSet do.
+    /// Pods must have its name and an ordinal, as for a StatefulSet.
     is_numbered: bool,
 }
 
-/// The pods, of which those without a controller have the first one that takes them.
+/// Sets the controller of pods without one to the first workload that adopts them.
 pub(crate) fn adopt<'a>(workloads: &[Workload], pods: &'a [OwnedPod]) -> Cow<'a, [OwnedPod]> {
     let mut adopted = Cow::Borrowed(pods);
     if pods.iter().all(OwnedPod::has_owner) {
@@ -47,7 +44,7 @@ pub(crate) fn adopt<'a>(workloads: &[Workload], pods: &'a [OwnedPod]) -> Cow<'a,
 }
 
 impl<'a> Adopter<'a> {
-    /// `None`: pods of a Deployment or a Job bear a label that is made with it, and a CronJob has none.
+    /// `None` for Deployments and Jobs, because their pods have a generated label, and for CronJobs, which have no pods.
     fn of(workload: &'a Workload) -> Option<Self> {
         match workload {
             Workload::DaemonSet(set) => {

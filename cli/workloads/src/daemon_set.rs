@@ -1,6 +1,4 @@
-//! Pods of DaemonSets: one for each node that they may run on.
-//!
-//! Knows: which nodes those are, and what ties a pod to its node. Must not know: whether the pod fits there.
+//! Pods of DaemonSets: one for each eligible node.
 //!
 //! Source: `NodeShouldRunDaemonPod` in `pkg/controller/daemon/daemon_controller.go`, and `pkg/controller/daemon/util`.
 
@@ -21,7 +19,7 @@ const GENERATION: &str = "pod-template-generation";
 const REVISION: &str = "controller-revision-hash";
 const DEPRECATED_GENERATION: &str = "deprecated.daemonset.template.generation";
 
-/// Taints that no pod of a DaemonSet minds, with their effects.
+/// Taints that all DaemonSet pods tolerate, with their effects.
 const TOLERATED: [(&str, &str); 6] = [
     ("node.kubernetes.io/not-ready", "NoExecute"),
     ("node.kubernetes.io/unreachable", "NoExecute"),
@@ -30,10 +28,9 @@ const TOLERATED: [(&str, &str); 6] = [
     ("node.kubernetes.io/pid-pressure", "NoSchedule"),
     ("node.kubernetes.io/unschedulable", "NoSchedule"),
 ];
-/// One more for pods in the network of their node.
+/// The additional toleration of pods in the host network.
 const TOLERATED_ON_HOST: (&str, &str) = ("node.kubernetes.io/network-unavailable", "NoSchedule");
 
-/// The pods of a DaemonSet.
 pub(crate) fn make(set: &DaemonSet, around: Surroundings<'_>, taken: &mut BTreeSet<String>) -> Made {
     let spec = &set.spec;
     let pods = owned(DaemonSet::KIND, &set.metadata, around);
@@ -45,7 +42,7 @@ pub(crate) fn make(set: &DaemonSet, around: Surroundings<'_>, taken: &mut BTreeS
     template::label(&mut model.metadata, GENERATION, generation.map_or("1", String::as_str));
     template::label(&mut model.metadata, REVISION, names::hash(&spec.template));
     tolerate(model.spec.get_or_insert_default());
-    // A pod that cannot be read runs nowhere; what is wrong with it is told where it is taken in.
+    // A pod with an error runs nowhere; the error is reported when the pod is gathered.
     let mut read = model.clone();
     read.metadata.uid = Some(String::new());
     let class = ingest::pod(&read).map(|info| info.class);
@@ -95,7 +92,7 @@ fn tolerate(spec: &mut PodSpec) {
     }
 }
 
-/// Lets the scheduler choose that node alone; what else the pod requires of nodes was asked already.
+/// Restricts the pod to the node. The pod's other node requirements have been checked.
 fn tie(spec: &mut PodSpec, node: &str) {
     let requirement = NodeSelectorRequirement {
         key: "metadata.name".to_owned(),

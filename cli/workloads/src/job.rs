@@ -1,9 +1,7 @@
-//! Pods of Jobs, and those of one run of a CronJob.
+//! Pods of Jobs, and of one run of a CronJob.
 //!
-//! Knows: how many pods run at a time, and which completions are open. Must not know: when a CronJob is due.
-//!
-//! Source: `manageJob` in `pkg/controller/job/job_controller.go`, `generateSelector` in `pkg/registry/batch/job` and
-//! `getJobFromTemplate2` in `pkg/controller/cronjob`.
+//! Source: `manageJob` in `pkg/controller/job/job_controller.go`, `generateSelector` in `pkg/registry/batch/job` and `getJobFromTemplate2`
+//! in `pkg/controller/cronjob`.
 
 use std::collections::BTreeSet;
 
@@ -29,7 +27,7 @@ const FINALIZER: &str = "batch.kubernetes.io/job-tracking";
 const OWN_CONTROLLER: &str = "kubernetes.io/job-controller";
 const INDEX_VARIABLE: &str = "JOB_COMPLETION_INDEX";
 
-/// The pods of one run of a CronJob; none, where it is suspended or a run of it is among the Jobs and not over.
+/// The pods of one run of a CronJob; none if it is suspended or one of its Jobs is active.
 pub(crate) fn of_cron_job(
     cron_job: &CronJob,
     workloads: &[Workload],
@@ -65,7 +63,7 @@ pub(crate) fn of_cron_job(
     make(&Job { metadata, spec: spec.job_template.spec.clone(), status: None }, around, taken)
 }
 
-/// The pods of a Job that run at the same time; none, where it is suspended, over, or another controller's.
+/// The concurrent pods of a Job; none if it is suspended, finished, or managed by another controller.
 pub(crate) fn make(job: &Job, around: Surroundings<'_>, taken: &mut BTreeSet<String>) -> Made {
     let Some(spec) = &job.spec else { return Made::default() };
     let is_ours = spec.managed_by.as_deref().is_none_or(|by| by == OWN_CONTROLLER);
@@ -112,14 +110,14 @@ fn completions(spec: &JobSpec) -> Option<i32> {
     }
 }
 
-/// How many pods are to run.
+/// The number of pods that should run.
 fn wanted(job: &Job, spec: &JobSpec, pods: &[&OwnedPod]) -> usize {
     let parallelism = spec.parallelism.unwrap_or(1);
     let counted = pods.iter().filter(|pod| pod.phase == Phase::Succeeded).count();
     let told = job.status.as_ref().and_then(|status| status.succeeded).unwrap_or(0);
     let succeeded = told.max(i32::try_from(counted).unwrap_or(i32::MAX));
     let wanted = match completions(spec) {
-        // Once a pod has succeeded there is nothing left to begin.
+        // After a success no more pods are created.
         None if succeeded > 0 => 0,
         None => parallelism,
         Some(completions) => completions.saturating_sub(succeeded).min(parallelism),
@@ -127,7 +125,7 @@ fn wanted(job: &Job, spec: &JobSpec, pods: &[&OwnedPod]) -> usize {
     usize::try_from(wanted).unwrap_or(0)
 }
 
-/// The indexes for which no pod runs or has succeeded.
+/// The indexes without an active or succeeded pod.
 fn open_indexes<'a>(job: &'a Job, spec: &JobSpec, pods: &'a [&OwnedPod]) -> impl Iterator<Item = i32> + 'a {
     let status = job.status.as_ref();
     let completed = ranges(status.and_then(|status| status.completed_indexes.as_deref()));
@@ -138,7 +136,7 @@ fn open_indexes<'a>(job: &'a Job, spec: &JobSpec, pods: &'a [&OwnedPod]) -> impl
     (0..completions(spec).unwrap_or(0)).filter(move |&index| !is_told(index) && !is_taken(index))
 }
 
-/// Indexes as a status has them: `1,3-5,7`.
+/// Parses indexes of a status: `1,3-5,7`.
 fn ranges(text: Option<&str>) -> Vec<(i32, i32)> {
     let range = |part: &str| {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
@@ -147,7 +145,7 @@ fn ranges(text: Option<&str>) -> Vec<(i32, i32)> {
     text.unwrap_or_default().split(',').filter_map(range).collect()
 }
 
-/// What all pods of a Job have in common.
+/// The common fields of a Job's pods.
 fn model(job: &Job, spec: &JobSpec) -> Pod {
     let mut pod = template::pod::<Job>(&spec.template, &job.metadata, String::new());
     if !spec.manual_selector.unwrap_or(false) {
@@ -184,7 +182,7 @@ fn tell_index(container: &mut Container) {
     }
     let field_path = format!("metadata.labels['{COMPLETION_INDEX}']");
     let source = EnvVarSource {
-        // As the API server fills it in.
+        // The API server's default.
         field_ref: Some(ObjectFieldSelector { api_version: Some("v1".to_owned()), field_path }),
         ..EnvVarSource::default()
     };

@@ -1,10 +1,9 @@
-//! The pods that the controllers of Kubernetes make of Deployments, StatefulSets, DaemonSets, ReplicaSets, Jobs and CronJobs.
+//! The pods that Kubernetes controllers create for Deployments, StatefulSets, DaemonSets, ReplicaSets, Jobs and CronJobs.
 //!
-//! Knows: which pods a controller wants, and how it makes one of a template. Must not know: files, or how pods are placed.
+//! The result is the state after all controllers have finished. All pods exist, ready or not, and a Deployment has only pods of its current
+//! template. Random names and hashes are derived from the owner's name instead, so that the same objects give the same pods.
 //!
-//! What is made is the end of the controllers' work: all pods are there, be they ready or not, and of a Deployment only those of
-//! its present template. Where controllers draw a name or a hash by chance or from Go's memory layout, it comes from the name of
-//! the owner here, so that the same objects give the same pods.
+//! Contains: the pods that controllers want, and their creation from templates. Does not depend on: files or scheduling.
 
 mod adopt;
 mod daemon_set;
@@ -29,7 +28,7 @@ use k8s_openapi::{
 
 pub use owned::OwnedPod;
 
-/// An object that pods are made of.
+/// An object with a pod template.
 #[expect(clippy::large_enum_variant, reason = "each is moved once, from its document into a list")]
 #[derive(Debug, Clone, PartialEq)]
 pub enum Workload {
@@ -49,30 +48,30 @@ pub enum Workload {
     StatefulSet(StatefulSet),
 }
 
-/// What there is beside the workloads.
+/// The other objects of the cluster.
 #[derive(Debug, Clone, Copy)]
 pub struct Surroundings<'a> {
-    /// The pods that controllers have made already, and those that one may take for its own.
+    /// The pods that controllers have created, and those that they may adopt.
     pub pods: &'a [OwnedPod],
     /// All nodes.
     pub nodes: &'a [Arc<NodeInfo>],
 }
 
-/// What controllers would make of one workload.
+/// The objects that a controller would create for one workload.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Made {
-    /// The pods that are missing, in the order in which the controller makes them.
+    /// The missing pods, in creation order.
     pub pods: Vec<Pod>,
-    /// The claims of a StatefulSet's pods, those that are there already too.
+    /// The claims of a StatefulSet's pods, existing ones included.
     pub claims: Vec<PersistentVolumeClaim>,
-    /// The ReplicaSet that a Deployment makes for its pods where it has none.
+    /// The ReplicaSet of a Deployment's template, if it is missing.
     pub replica_set: Option<ReplicaSet>,
     /// Pods that the controller would delete, as `namespace/name`.
     pub surplus: Vec<String>,
 }
 
 impl Workload {
-    /// The name of its kind.
+    /// The kind.
     #[must_use]
     pub const fn kind(&self) -> &'static str {
         match self {
@@ -86,7 +85,7 @@ impl Workload {
         }
     }
 
-    /// Its metadata.
+    /// The metadata.
     pub const fn metadata_mut(&mut self) -> &mut ObjectMeta {
         match self {
             Self::CronJob(object) => &mut object.metadata,
@@ -99,7 +98,7 @@ impl Workload {
         }
     }
 
-    /// Its metadata.
+    /// The metadata.
     #[must_use]
     pub const fn metadata(&self) -> &ObjectMeta {
         match self {
@@ -113,14 +112,14 @@ impl Workload {
         }
     }
 
-    /// Gives it the namespace and the UID that an API server would have given it.
+    /// Sets the namespace and the UID as an API server would.
     pub fn identify(&mut self) {
         let kind = self.kind();
         names::identify(kind, self.metadata_mut());
     }
 }
 
-/// What controllers would make of each workload, in their order. All have a namespace and a UID ([`Workload::identify`]).
+/// The result for each workload, in order. All workloads must have a namespace and a UID ([`Workload::identify`]).
 #[must_use]
 pub fn make(workloads: &[Workload], around: Surroundings<'_>) -> Vec<Made> {
     let pods = adopt::adopt(workloads, around.pods);

@@ -1,25 +1,20 @@
-//! Names, hashes and UIDs that are the same each time.
-//!
-//! Knows: how names that controllers draw look. Must not know: what is named.
+//! Deterministic names, hashes and UIDs.
 
 use std::collections::BTreeSet;
 
 use k8s_openapi::{api::core::v1::PodTemplateSpec, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 
-/// The letters of drawn names, without vowels and what looks alike.
-///
-/// Source: `k8s.io/apimachinery/pkg/util/rand`.
+/// Source: `k8s.io/apimachinery/pkg/util/rand`, without vowels and ambiguous characters.
 const LETTERS: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
 
-/// How many letters are drawn for a name.
 const DRAWN: usize = 5;
 
-/// How long a name may be before letters are drawn for it: 63 characters with them.
+/// The base of a generated name is cut, so that the name has at most 63 characters.
 ///
 /// Source: `k8s.io/apiserver/pkg/storage/names`.
 const MAX_BASE: usize = 58;
 
-/// Gives an object a namespace and a UID where it has none.
+/// Sets a missing namespace and UID.
 pub(crate) fn identify(kind: &str, metadata: &mut ObjectMeta) {
     let namespace = metadata.namespace.get_or_insert_default();
     if namespace.is_empty() {
@@ -30,14 +25,14 @@ pub(crate) fn identify(kind: &str, metadata: &mut ObjectMeta) {
     }
 }
 
-/// A UID that only depends on `text`.
+/// A UID that depends only on `text`.
 fn uid(text: &str) -> String {
     let (high, low) = (fnv(text, 0), fnv(text, 1));
     let (first, second, third) = (high >> 32, (high >> 16) & 0xffff, high & 0xfff);
     format!("{first:08x}-{second:04x}-4{third:03x}-8{:03x}-{:012x}", low >> 52, low & 0xffff_ffff_ffff)
 }
 
-/// The name of the pod with this number among those of an owner that begin with `base`.
+/// The generated name of the owner's pod with this number.
 pub(crate) fn drawn(namespace: &str, base: &str, number: usize, taken: &mut BTreeSet<String>) -> String {
     let base = cut(base, MAX_BASE);
     let mut salt = 0;
@@ -50,7 +45,7 @@ pub(crate) fn drawn(namespace: &str, base: &str, number: usize, taken: &mut BTre
     }
 }
 
-/// The beginning of a name that an index is part of, which is not cut.
+/// The base of a name with an index; the index is not cut.
 pub(crate) fn with_index(base: &str, index: i32) -> String {
     let index = format!("-{index}-");
     format!("{}{index}", cut(base, MAX_BASE.saturating_sub(index.len())))
@@ -60,13 +55,13 @@ fn cut(text: &str, length: usize) -> &str {
     text.get(..length).unwrap_or(text)
 }
 
-/// Stands for the hash of a template.
+/// Replaces the hash of a template.
 pub(crate) fn hash(template: &PodTemplateSpec) -> String {
-    // Nothing in a template fails to be written as JSON.
+    // Every template can be serialized.
     letters(fnv(&serde_json::to_string(template).unwrap_or_default(), 0), 10)
 }
 
-/// Stands for the minute in which a CronJob runs, of which Jobs bear the number.
+/// Replaces the scheduled minute of a CronJob, which is part of the Job's name.
 pub(crate) fn minute(text: &str) -> u64 {
     fnv(text, 0) % 100_000_000
 }
@@ -80,7 +75,7 @@ fn letters(mut hash: u64, count: usize) -> String {
     letters
 }
 
-/// FNV-1a with a number that tells several hashes of a text apart.
+/// FNV-1a; `salt` gives independent hashes of the same text.
 fn fnv(text: &str, salt: u64) -> u64 {
     let bytes = text.bytes().chain(salt.to_le_bytes());
     bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))

@@ -1,6 +1,4 @@
-//! Pods that a controller has made already.
-//!
-//! Knows: how a pod says whose it is. Must not know: how many a controller wants.
+//! Pods that a controller has created.
 
 use std::sync::Arc;
 
@@ -14,42 +12,41 @@ use k8s_openapi::{
 pub(crate) const COMPLETION_INDEX: &str = "batch.kubernetes.io/job-completion-index";
 /// The label of a Deployment's pods.
 pub(crate) const TEMPLATE_HASH: &str = "pod-template-hash";
-/// Says which pods a controller is to delete first.
+/// The annotation for the order of deletion.
 const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 
-/// What a controller looks at of a pod that it has made, or would take for its own.
+/// The fields of a pod that controllers read.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct OwnedPod {
     pub(crate) namespace: String,
     pub(crate) name: String,
-    /// Its controller; without a name for a pod that has none.
+    /// The controller; without a name if there is none.
     pub(crate) owner: OwnerReference,
-    /// The labels of a pod that has no controller, sorted by key.
+    /// The labels of a pod without a controller, sorted by key.
     pub(crate) labels: Vec<(Arc<str>, Arc<str>)>,
     pub(crate) phase: Phase,
-    /// The node that it is on, or the only one that it may go to.
+    /// The node of a bound pod, or the only one that a DaemonSet's pod may use.
     pub(crate) node: Option<String>,
     pub(crate) is_bound: bool,
-    /// Its index among the pods of a Job.
+    /// The completion index of a Job's pod.
     pub(crate) index: Option<i32>,
     pub(crate) template_hash: Option<String>,
     pub(crate) deletion_cost: i32,
-    /// In seconds since 1970; a pod that is not created yet is the youngest.
+    /// In seconds since 1970; a pod without a time is the youngest.
     pub(crate) created: i64,
 }
 
-/// Whether a pod counts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum Phase {
     #[default]
     Active,
     Succeeded,
-    /// Failed, or about to be gone.
+    /// Failed, or being deleted.
     Lost,
 }
 
 impl OwnedPod {
-    /// What a controller looks at; `None` for a pod that has no controller and no labels by which one would take it.
+    /// `None` for a pod without both controller and labels.
     #[must_use]
     pub fn of(pod: &Pod) -> Option<Self> {
         let owner = controller(&pod.metadata).cloned();
@@ -97,19 +94,17 @@ impl OwnedPod {
         self.phase == Phase::Active
     }
 
-    /// Whether an object of this kind has made it.
+    /// Whether this object is the controller.
     pub(crate) fn is_of(&self, kind: &str, metadata: &ObjectMeta) -> bool {
         Some(&self.namespace) == metadata.namespace.as_ref() && refers(&self.owner, kind, metadata)
     }
 }
 
-/// The controller that an object names.
 pub(crate) fn controller(metadata: &ObjectMeta) -> Option<&OwnerReference> {
     metadata.owner_references.iter().flatten().find(|owner| owner.controller == Some(true))
 }
 
-/// Whether a reference means an object of its namespace. Where one of them has been written by hand, without the UID, the name
-/// decides.
+/// Whether a reference means an object in its namespace. If a hand-written one of them has no UID, the name decides.
 pub(crate) fn refers(owner: &OwnerReference, kind: &str, metadata: &ObjectMeta) -> bool {
     owner.kind == kind && Some(&owner.name) == metadata.name.as_ref() && {
         let uid = metadata.uid.as_deref().unwrap_or_default();
@@ -117,7 +112,7 @@ pub(crate) fn refers(owner: &OwnerReference, kind: &str, metadata: &ObjectMeta) 
     }
 }
 
-/// The node that a DaemonSet has made a pod for.
+/// The node of a DaemonSet's pod.
 fn only_node(pod: &Pod) -> Option<String> {
     let affinity = pod.spec.as_ref()?.affinity.as_ref()?.node_affinity.as_ref()?;
     let terms = &affinity.required_during_scheduling_ignored_during_execution.as_ref()?.node_selector_terms;

@@ -1,6 +1,4 @@
-//! Pods of which there are as many as an object says: those of ReplicaSets, of ReplicationControllers and of Deployments.
-//!
-//! Knows: which ReplicaSet makes a Deployment's pods, and which pods go first. Must not know: how a rollout proceeds.
+//! Pods of ReplicaSets, ReplicationControllers and Deployments.
 //!
 //! Source: `pkg/controller/deployment` and `pkg/controller/replicaset`.
 
@@ -24,10 +22,9 @@ use crate::{
     template,
 };
 
-/// How often a Deployment's template has changed until a ReplicaSet was made.
+/// The revision of a Deployment's template.
 const REVISION: &str = "deployment.kubernetes.io/revision";
 
-/// The pods of a Deployment.
 pub(crate) fn of_deployment(
     deployment: &Deployment,
     workloads: &[Workload],
@@ -60,7 +57,7 @@ pub(crate) fn of_deployment(
     Made { replica_set, ..made }
 }
 
-/// The pods of a ReplicaSet; none, where those of its Deployment are made.
+/// The pods of a ReplicaSet; none if it belongs to a Deployment in the input.
 pub(crate) fn of_replica_set(
     set: &ReplicaSet,
     workloads: &[Workload],
@@ -80,7 +77,6 @@ pub(crate) fn of_replica_set(
     fill::<ReplicaSet>(template, &set.metadata, spec.replicas, &pods, taken)
 }
 
-/// The pods of a ReplicationController.
 pub(crate) fn of_replication_controller(
     set: &ReplicationController,
     around: Surroundings<'_>,
@@ -92,12 +88,12 @@ pub(crate) fn of_replication_controller(
     fill::<ReplicationController>(template, &set.metadata, spec.replicas, &pods, taken)
 }
 
-/// The pods that an object has made.
+/// The pods of an owner.
 pub(crate) fn owned<'a>(kind: &str, metadata: &ObjectMeta, around: Surroundings<'a>) -> Vec<&'a OwnedPod> {
     around.pods.iter().filter(|pod| pod.is_of(kind, metadata)).collect()
 }
 
-/// What has to come or go, so that there are so many pods.
+/// The pods to create or to delete for a number of replicas.
 fn fill<Owner: Resource>(
     template: &PodTemplateSpec,
     owner: &ObjectMeta,
@@ -116,10 +112,10 @@ fn fill<Owner: Resource>(
     Made { pods, surplus, ..Made::default() }
 }
 
-/// Pods in the order in which a controller that has too many deletes them: those without a node, those that cost least, those
-/// that share a node with the most others, the youngest.
+/// Orders pods as a controller deletes them: those without a node, the lowest deletion cost, those that share a node with the most others,
+/// the youngest.
 ///
-/// Source: `ActivePodsWithRanks`. Whether a pod is ready is not known, and age is not compared by its logarithm.
+/// Source: `ActivePodsWithRanks`. Readiness is unknown, and ages are not compared by logarithm.
 fn first_to_go(mut pods: Vec<&OwnedPod>) -> impl Iterator<Item = &OwnedPod> {
     let mut on_node: BTreeMap<Option<&str>, usize> = BTreeMap::new();
     pods.iter().for_each(|pod| *on_node.entry(pod.node.as_deref()).or_default() += 1);
@@ -147,8 +143,6 @@ fn revision(set: &ReplicaSet) -> i64 {
     annotation.and_then(|revision| revision.parse().ok()).unwrap_or(0)
 }
 
-/// Whether a ReplicaSet was made for this template.
-///
 /// Source: `EqualIgnoreHash`.
 fn has_template(set: &ReplicaSet, template: &PodTemplateSpec) -> bool {
     let Some(mut own) = set.spec.template.clone() else { return false };
@@ -158,7 +152,7 @@ fn has_template(set: &ReplicaSet, template: &PodTemplateSpec) -> bool {
     own == *template
 }
 
-/// The ReplicaSet that a Deployment makes for its template.
+/// The ReplicaSet of a Deployment's template.
 fn replica_set(deployment: &Deployment, hash: &str) -> ReplicaSet {
     let spec = deployment.spec.clone();
     let (mut template, mut selector) = (spec.template, spec.selector);

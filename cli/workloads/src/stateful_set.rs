@@ -1,7 +1,5 @@
 //! Pods of StatefulSets, with their claims.
 //!
-//! Knows: identities, storage and revisions. Must not know: the order in which pods become ready.
-//!
 //! Source: `pkg/controller/statefulset/stateful_set_utils.go`.
 
 use std::collections::BTreeMap;
@@ -20,8 +18,7 @@ const POD_NAME: &str = "statefulset.kubernetes.io/pod-name";
 const POD_INDEX: &str = "apps.kubernetes.io/pod-index";
 const REVISION: &str = "controller-revision-hash";
 
-/// The pods of a StatefulSet. All are made at once, though the controller waits for each to be ready before it makes the next one
-/// unless `podManagementPolicy` is `Parallel`.
+/// All pods of a StatefulSet, even if `podManagementPolicy` is not `Parallel`.
 pub(crate) fn make(set: &StatefulSet, around: Surroundings<'_>) -> Made {
     let spec = &set.spec;
     let pods = owned(StatefulSet::KIND, &set.metadata, around);
@@ -64,7 +61,7 @@ fn pod(set: &StatefulSet, spec: &StatefulSetSpec, ordinal: i32, name: String) ->
     pod
 }
 
-/// The claims of the pod with this ordinal, each with the name of its volume.
+/// The claims of the pod with this ordinal, each with its volume's name.
 fn claims<'a>(
     set: &'a StatefulSet,
     spec: &'a StatefulSetSpec,

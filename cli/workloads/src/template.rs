@@ -1,4 +1,4 @@
-//! A pod out of a template.
+//! Creates a pod from a template.
 //!
 //! Source: `GetPodFromTemplate` in `pkg/controller/controller_utils.go`.
 
@@ -8,7 +8,6 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference},
 };
 
-/// A pod of this name that the object with this metadata has made.
 pub(crate) fn pod<Owner: Resource>(template: &PodTemplateSpec, owner: &ObjectMeta, name: String) -> Pod {
     let known = template.metadata.clone().unwrap_or_default();
     let metadata = ObjectMeta {
@@ -23,7 +22,7 @@ pub(crate) fn pod<Owner: Resource>(template: &PodTemplateSpec, owner: &ObjectMet
     Pod { metadata, spec: template.spec.clone(), status: None }
 }
 
-/// Says that the object with this metadata is the controller of another one.
+/// A reference that marks the object as controller.
 pub(crate) fn reference<Owner: Resource>(owner: &ObjectMeta) -> OwnerReference {
     OwnerReference {
         api_version: Owner::API_VERSION.to_owned(),
@@ -35,7 +34,6 @@ pub(crate) fn reference<Owner: Resource>(owner: &ObjectMeta) -> OwnerReference {
     }
 }
 
-/// Sets a label of a pod.
 pub(crate) fn label(metadata: &mut ObjectMeta, key: &str, value: impl Into<String>) {
     metadata.labels.get_or_insert_default().insert(key.to_owned(), value.into());
 }

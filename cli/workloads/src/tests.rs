@@ -1,5 +1,3 @@
-//! Workloads, and the pods that their controllers would make.
-
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
@@ -49,7 +47,6 @@ fn job(spec: &Value, status: &Value) -> Workload {
     Workload::Job(object(json!({"metadata": metadata("sum"), "spec": spec, "status": status})))
 }
 
-/// A pod that a controller has made.
 fn pod(name: &str, kind: &str, owner: &str, more: &Value) -> OwnedPod {
     let controller =
         json!({"apiVersion": "v1", "kind": kind, "name": owner, "uid": format!("uid-of-{owner}"), "controller": true});

@@ -1,6 +1,4 @@
-//! The programs of the control plane, and Jaeger: which there are, and where each is kept.
-//!
-//! Knows: each `go.mod` and `go.sum` of theirs, which are part of this crate. Must not know: how the programs are started.
+//! Lists the programs of the control plane and Jaeger, and their folders.
 
 use std::path::Path;
 
@@ -14,14 +12,14 @@ const CONTROL_PLANE: Module = Module {
     go_sum: include_str!("../../go.sum"),
 };
 
-/// Its requirements clash with Kubernetes'.
+/// Jaeger's requirements conflict with Kubernetes'.
 const JAEGER: Module = Module {
     place: "control-plane/jaeger/go.mod",
     go_mod: include_str!("../../jaeger/go.mod"),
     go_sum: include_str!("../../jaeger/go.sum"),
 };
 
-/// In build order: kube-apiserver compiles most of what the others share.
+/// In build order: kube-apiserver compiles most packages of the others.
 const PROGRAMS: &[Program] = &[
     Program::new("etcd", "go.etcd.io/etcd/server/v3", 60),
     Program::new("kube-apiserver", "k8s.io/kubernetes/cmd/kube-apiserver", 420),
@@ -31,7 +29,7 @@ const PROGRAMS: &[Program] = &[
     Program::new("kwok", "sigs.k8s.io/kwok/cmd/kwok", 60),
 ];
 
-/// What kwok does to nodes and pods. kwok has none built in and refuses to run without.
+/// kwok has no built-in stages, and does not run without.
 const KWOK_STAGES: &[&str] = &[
     "kustomize/stage/node/fast/node-initialize.yaml",
     "kustomize/stage/node/heartbeat-with-lease/node-heartbeat-with-lease.yaml",
@@ -40,10 +38,10 @@ const KWOK_STAGES: &[&str] = &[
     "kustomize/stage/pod/fast/pod-delete.yaml",
 ];
 
-/// The programs of the control plane, and kwok's stage files, in `<cache_dir>/control-plane`.
+/// The control plane's programs and kwok's stage files, in `<cache_dir>/control-plane`.
 ///
 /// # Errors
-/// Where `go.mod` does not name a version of Kubernetes.
+/// `go.mod` has no Kubernetes version.
 pub fn control_plane(cache_dir: &Path) -> Result<Programs> {
     let version = kubernetes_version()?;
     let linker_flags = linker_flags(&version)?;
@@ -63,33 +61,32 @@ pub fn control_plane(cache_dir: &Path) -> Result<Programs> {
 /// Jaeger's all-in-one program, in `<cache_dir>/control-plane`.
 ///
 /// # Errors
-/// Where its `go.mod` does not name a version of it.
+/// `go.mod` has no Jaeger version.
 pub fn jaeger(cache_dir: &Path) -> Result<Programs> {
     const LIST: &[Program] = &[Program::new("jaeger", "github.com/jaegertracing/jaeger/cmd/all-in-one", 240)];
     Programs::small(JAEGER, "github.com/jaegertracing/jaeger", LIST, &cache_dir.join("control-plane"))
 }
 
-/// The oldest Go that builds the control plane, such as `1.26.0`.
+/// Minimum Go version for the control plane, such as `1.26.0`.
 ///
 /// # Errors
-/// Where `go.mod` does not say.
+/// `go.mod` has no go directive.
 pub fn go_version() -> Result<String> {
     CONTROL_PLANE.go_version()
 }
 
-/// The version of Kubernetes, such as `v1.37.1`.
+/// Kubernetes version, such as `v1.37.1`.
 ///
 /// # Errors
-/// Where `go.mod` does not say.
+/// `go.mod` has no Kubernetes version.
 pub fn kubernetes_version() -> Result<String> {
     CONTROL_PLANE.version_of("k8s.io/kubernetes")
 }
 
-/// The flags that make the programs of Kubernetes call themselves by their release; without them they claim to be
-/// v0.0.0-master.
+/// Linker flags that set the version of Kubernetes' programs; the default is v0.0.0-master.
 ///
 /// # Errors
-/// Where `version` is none.
+/// `version` is invalid.
 pub fn linker_flags(version: &str) -> Result<String> {
     let mut numbers = version.trim_start_matches('v').split('.');
     let (Some(major), Some(minor)) = (numbers.next(), numbers.next()) else {

@@ -1,6 +1,4 @@
-//! The Go tool: run, and understood where it fails.
-//!
-//! Knows: the flags and the messages of `go`. Must not know: what is built with it.
+//! Runs the Go tool and explains its errors.
 
 use std::{
     env,
@@ -13,99 +11,97 @@ use std::{
 
 use crate::Kind;
 
-/// How many of the last lines of `go` are kept to be shown.
 const KEPT_LINES: usize = 30;
 
-/// What `go` says of a module that it fetches.
 const DOWNLOADING: &str = "go: downloading ";
 
 const INSTALL: &str = "install it from https://go.dev/dl or your package manager, and run this again";
 
-/// Why Go did not do what it should.
+/// Failure of the Go tool.
 #[derive(Debug, thiserror::Error)]
 pub enum GoError {
-    /// It is not installed.
+    /// Go is not installed.
     #[error(
         "`go` is not on the PATH: the programs of the control plane are built from source, once, with Go {wanted} or \
          later; {INSTALL}"
     )]
     Missing {
-        /// The oldest that will do.
+        /// Minimum version.
         wanted: String,
     },
-    /// It is installed and too old, and cannot fetch a newer one by itself.
+    /// Go is too old and cannot download a newer toolchain.
     #[error(
         "the installed Go is too old ({found}): the control plane is built with Go {wanted} or later; {INSTALL}; \
-         from Go 1.21 on, GOTOOLCHAIN=auto lets it fetch a newer one by itself"
+         from Go 1.21 on, GOTOOLCHAIN=auto downloads a newer toolchain"
     )]
     TooOld {
-        /// What was found, in Go's words.
+        /// Found version, as printed by Go.
         found: String,
-        /// The oldest that will do.
+        /// Minimum version.
         wanted: String,
     },
-    /// Modules could not be had.
+    /// Modules cannot be downloaded.
     #[error(
         "the Go modules of the control plane cannot be downloaded: {reason}\ngo fetches them from GOPROXY ({proxy}), \
          once; check the network, or set GOPROXY to a mirror that can be reached from here, and run this again"
     )]
     Download {
-        /// The line that says so.
+        /// Go's error line.
         reason: String,
-        /// The setting in force, where the environment has one.
+        /// The environment's proxy setting, if any.
         proxy: String,
     },
-    /// A C compiler is asked for.
+    /// The build requires a C compiler.
     #[error(
         "the build asks for a C compiler, though cgo is turned off: {reason}\ninstall gcc or clang, put it on the PATH, \
          and run this again"
     )]
     Compiler {
-        /// The line that says so.
+        /// Go's error line.
         reason: String,
     },
     /// The disk is full.
     #[error(
-        "there is no room for the build: {reason}\nmake room, or point FLOTILLA_CACHE_DIR and GOCACHE to folders with \
-         some gigabytes to spare, and run this again"
+        "not enough disk space for the build: {reason}\nfree some space, or set FLOTILLA_CACHE_DIR and GOCACHE to \
+         folders with some free gigabytes, and run this again"
     )]
     Space {
-        /// The line that says so.
+        /// Go's error line.
         reason: String,
     },
-    /// Anything else.
-    #[error("`go {command}` failed ({status}); it said:\n{words}")]
+    /// Any other failure.
+    #[error("`go {command}` failed ({status}):\n{words}")]
     Failed {
-        /// Its arguments.
+        /// Arguments.
         command: String,
-        /// How it ended.
+        /// Exit status.
         status: ExitStatus,
-        /// What it printed last.
+        /// Last output.
         words: String,
     },
-    /// It cannot be run at all.
+    /// `go` cannot be executed.
     #[error("cannot run `go`: {0}; check that it is executable")]
     Run(#[source] io::Error),
 }
 
-/// The Go tool at work in one module.
+/// The Go tool in a module's folder.
 #[derive(Clone, Copy, Debug)]
 pub struct Go<'a> {
-    /// The folder of the module.
+    /// Folder of the module.
     pub module: &'a Path,
-    /// Where it puts what it needs only while it builds.
+    /// Folder of temporary files.
     pub temporary: &'a Path,
-    /// The process group in which it runs, with the compilers that it starts.
+    /// Process group of `go` and its compilers.
     pub group: i32,
-    /// The oldest that will do, such as `1.26.0`.
+    /// Minimum version, such as `1.26.0`.
     pub wanted: &'a str,
 }
 
 impl Go<'_> {
-    /// Whether there is a Go that will do. One that is too old may fetch a newer one here.
+    /// Checks for a usable Go. A Go that is too old may download a newer toolchain here.
     ///
     /// # Errors
-    /// Where there is none.
+    /// Go is missing or too old.
     pub fn check(&self) -> Result<(), GoError> {
         let found = self.run(&["env", "GOVERSION"], &mut |_| ())?;
         if is_older(&found, self.wanted) {
@@ -114,10 +110,10 @@ impl Go<'_> {
         Ok(())
     }
 
-    /// Builds a package into the file `to`, and tells of each module that is downloaded for it.
+    /// Builds a package into the file `to`, and reports each module download.
     ///
     /// # Errors
-    /// Where it does not build, or its modules cannot be downloaded.
+    /// The build or a download fails.
     pub fn build(
         &self,
         kind: Kind,
@@ -131,34 +127,33 @@ impl Go<'_> {
             Kind::Tests => &["test", "-c", "-vet=off"],
         };
         let to = to.to_string_lossy();
-        // Debug information is a tenth of the compiler's time, and the linker leaves it out anyway.
+        // Debug information takes a tenth of the compile time, and the linker drops it anyway.
         let no_debug = "-gcflags=all=-dwarf=false";
         let others = ["-mod=readonly", "-trimpath", no_debug, "-ldflags", linker_flags, "-o", &to, package];
         self.run(&[verb, &others].concat(), downloading).map(drop)
     }
 
-    /// The folder in which a module was unpacked.
+    /// Folder of an unpacked module.
     ///
     /// # Errors
-    /// Where it is not required here.
+    /// The module is not required here.
     pub fn folder_of(&self, module: &str) -> Result<PathBuf, GoError> {
         self.run(&["list", "-mod=readonly", "-m", "-f", "{{.Dir}}", module], &mut |_| ()).map(PathBuf::from)
     }
 
-    /// Fetches a module and gives the folder in which it was unpacked.
+    /// Downloads a module and returns its folder.
     ///
     /// # Errors
-    /// Where it is not required here, cannot be fetched, or is not the one whose checksum is known.
+    /// The module is not required here, cannot be downloaded, or has another checksum.
     pub fn fetch(&self, module: &str) -> Result<PathBuf, GoError> {
         self.run(&["mod", "download", module], &mut |_| ())?;
         self.folder_of(module)
     }
 
-    /// What it answers on its standard output.
     fn run(&self, arguments: &[&str], downloading: &mut dyn FnMut(&str)) -> Result<String, GoError> {
         let mut child = self.command(arguments).spawn().map_err(|error| self.not_started(error))?;
         let out = child.stdout.take();
-        // Both are read at the same time: a process that writes to a full pipe blocks.
+        // Read both pipes in parallel: a process blocks on a full pipe.
         let answer = thread::spawn(move || {
             let mut text = String::new();
             out.map_or(Ok(0), |mut out| out.read_to_string(&mut text)).map(|_| text)
@@ -184,9 +179,9 @@ impl Go<'_> {
     fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new("go");
         command.args(arguments).current_dir(self.module).env("GOTMPDIR", self.temporary);
-        // Without cgo nothing needs a C compiler, and the programs do not depend on the libc of the machine.
+        // Without cgo no C compiler is needed, and the programs do not depend on the machine's libc.
         command.env("CGO_ENABLED", "0").env("GOWORK", "off").env("GO111MODULE", "on");
-        // They are to run here, whatever else is built here.
+        // The programs run here, even if the environment cross-compiles.
         command.env_remove("GOFLAGS").env_remove("GOOS").env_remove("GOARCH");
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command.process_group(self.group);
@@ -214,7 +209,7 @@ impl Go<'_> {
     }
 }
 
-/// What keeps Go from its work and is not in the code that it builds.
+/// Failures caused by the environment instead of the code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Cause {
     Toolchain,
@@ -223,7 +218,7 @@ enum Cause {
     Download,
 }
 
-/// By which words of Go a cause is known. The first that fits counts: a toolchain is downloaded too.
+/// Go's messages for each cause. The first match counts: toolchains are downloads too.
 const SIGNS: &[(Cause, &[&str])] = &[
     (Cause::Toolchain, &["go.mod requires go", "invalid go version", "toolchain not available", "go: download go1."]),
     (Cause::Compiler, &["C compiler", "cgo: "]),
@@ -254,8 +249,7 @@ fn cause(words: &[String]) -> Option<(Cause, String)> {
     })
 }
 
-/// Whether a version such as `go1.25.3` is older than one such as `1.26.0`. A version in other words, as that of Go's
-/// own developers, is taken as new enough.
+/// Whether `go1.25.3` is older than `1.26.0`. Other formats, such as Go's development versions, count as new enough.
 fn is_older(found: &str, wanted: &str) -> bool {
     let numbers = |text: &str| -> Option<(u32, u32)> {
         let mut parts = text.split('.');

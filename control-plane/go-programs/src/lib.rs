@@ -1,10 +1,9 @@
-//! Programs of others that are built from Go modules: once for each set of versions, then found again.
+//! Builds third-party programs from Go modules, once per set of versions.
 //!
-//! Knows: how `go` is called, where a program is kept, and which modules the control plane and Jaeger are built from. Must
-//! not know: how any of them is started.
+//! Contains: how `go` is called, the location of each program, and the modules of the control plane and Jaeger. Does not depend on: how the
+//! programs are started.
 //!
-//! It waits without an async runtime and has few dependencies, as xtask builds the same programs before anything else of
-//! the workspace is compiled.
+//! It has no async runtime and few dependencies, because xtask builds these programs before the rest of the workspace is compiled.
 
 mod control_plane;
 mod go;

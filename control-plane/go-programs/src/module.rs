@@ -1,9 +1,5 @@
-//! The Go modules that the programs are built from.
-//!
-//! Knows: what is read of a `go.mod`, and what a set of versions is called. Must not know: how anything is built.
-//!
-//! `go.mod` is the only place that names versions: the folder of the programs is named after its content, so a changed
-//! version is a fresh build and an unchanged one costs a few `stat` calls.
+//! The Go modules of the programs. Only `go.mod` names versions. The folder of the programs is named after its content: a changed version
+//! triggers a build, and an unchanged one costs a few `stat` calls.
 
 use std::{
     fs,
@@ -13,15 +9,14 @@ use std::{
 
 use anyhow::Context;
 
-/// A module without Go code of its own: all that is built are tools that it requires. Its files are part of the program that
-/// builds it, so that they are at hand wherever that runs.
+/// A module of required tools without Go code. Its files are embedded, so that they are available everywhere.
 #[derive(Clone, Copy, Debug)]
 pub struct Module {
-    /// Its `go.mod` in this repository, for messages.
+    /// Path of `go.mod` in this repository, for messages.
     pub place: &'static str,
-    /// The content of `go.mod`.
+    /// Content of `go.mod`.
     pub go_mod: &'static str,
-    /// The content of `go.sum`.
+    /// Content of `go.sum`.
     pub go_sum: &'static str,
 }
 
@@ -29,7 +24,7 @@ impl Module {
     /// Writes the module into a folder.
     ///
     /// # Errors
-    /// Where the folder cannot be written to.
+    /// The folder is not writable.
     pub fn write(self, folder: &Path) -> anyhow::Result<()> {
         fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
         for (name, content) in [("go.mod", self.go_mod), ("go.sum", self.go_sum)] {
@@ -39,24 +34,24 @@ impl Module {
         Ok(())
     }
 
-    /// The version of a module that this one requires, such as `v1.37.1`.
+    /// Version of a required module, such as `v1.37.1`.
     ///
     /// # Errors
-    /// Where it requires no such module.
+    /// The module is not required.
     pub fn version_of(self, required: &str) -> anyhow::Result<String> {
         self.second_word_after(required)
             .with_context(|| format!("{} requires no {required}; add it back with `go get -tool`", self.place))
     }
 
-    /// The oldest Go that builds it, such as `1.26.0`.
+    /// Minimum Go version, such as `1.26.0`.
     ///
     /// # Errors
-    /// Where `go.mod` does not say.
+    /// `go.mod` has no go directive.
     pub fn go_version(self) -> anyhow::Result<String> {
         self.second_word_after("go").with_context(|| format!("{} has no go directive", self.place))
     }
 
-    /// What tells one set of programs from another. `flags` are the linker's.
+    /// Key of a set of programs. `flags` are the linker's.
     #[must_use]
     pub fn key(self, version: &str, flags: &str) -> String {
         let mut hasher = DefaultHasher::new();
@@ -64,7 +59,7 @@ impl Module {
         format!("{version}-{:016x}", hasher.finish())
     }
 
-    /// The lines that say which Kubernetes it is.
+    /// The lines of `go.mod` that name Kubernetes versions.
     #[must_use]
     pub fn kubernetes(self) -> Vec<&'static str> {
         let kubernetes =

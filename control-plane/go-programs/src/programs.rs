@@ -1,7 +1,4 @@
-//! What one Go module makes: built where it is missing, then found again.
-//!
-//! Knows: where the programs of a module are kept, and how a build that was interrupted leaves nothing behind. Must not know:
-//! which programs there are, or the messages of `go`.
+//! Builds the missing programs of one Go module.
 
 use std::{
     fs::{self, File, TryLockError},
@@ -13,114 +10,113 @@ use anyhow::{Context as _, Result};
 
 use crate::{Go, Module, Reaper};
 
-/// A program: its file name, its Go package, and what its first build takes on two cores when the modules are there.
+/// A program: file name, Go package, and duration of its first build on two cores with downloaded modules.
 #[derive(Clone, Copy, Debug)]
 pub struct Program {
-    /// The name of its file.
+    /// File name.
     pub name: &'static str,
     package: &'static str,
     first_build: Duration,
 }
 
-/// Writes Go source files into the folder of a module before its programs are built.
+/// Generates Go source files in a module before the build.
 pub type Prepare = fn(&Go<'_>) -> Result<()>;
 
 impl Program {
-    /// A program of this name and package.
+    /// A program with this name and package.
     #[must_use]
     pub const fn new(name: &'static str, package: &'static str, first_build_seconds: u64) -> Self {
         Self { name, package, first_build: Duration::from_secs(first_build_seconds) }
     }
 
-    /// Its Go package.
+    /// Go package.
     #[must_use]
     pub const fn package(&self) -> &'static str {
         self.package
     }
 }
 
-/// What a package is built as.
+/// Kind of a build.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// What its `main` does.
+    /// A command, `go build`.
     Commands,
-    /// Its tests.
+    /// A test binary, `go test -c`.
     Tests,
 }
 
-/// Files that are taken out of a module as they are.
+/// Files copied from a module.
 #[derive(Clone, Debug)]
 pub struct Files {
-    /// The module that they are in.
+    /// Module.
     pub module: &'static str,
-    /// Their paths in it.
+    /// Paths in the module.
     pub paths: &'static [&'static str],
-    /// The folder that they are put into, without the folders of their paths.
+    /// Target folder; the paths' folders are dropped.
     pub into: PathBuf,
 }
 
 impl Files {
-    /// Where they are.
+    /// Paths of the copies.
     #[must_use]
     pub fn places(&self) -> Vec<PathBuf> {
         self.paths.iter().map(|path| self.into.join(last(path))).collect()
     }
 }
 
-/// What is built of one module with the same flags.
+/// Programs of one module with the same flags.
 #[derive(Clone, Debug)]
 pub struct Programs {
-    /// The module.
+    /// Module.
     pub module: Module,
-    /// What its packages are built as.
+    /// Kind of build.
     pub kind: Kind,
-    /// The flags of the linker.
+    /// Linker flags.
     pub linker_flags: String,
-    /// The programs, in build order.
+    /// Programs in build order.
     pub list: &'static [Program],
-    /// The folder that they are put into.
+    /// Target folder.
     pub into: PathBuf,
-    /// What else is needed of the module.
+    /// Other files of the module.
     pub files: Option<Files>,
-    /// What adds Go source files to the module. Whatever it depends on belongs into the name of `folder`.
+    /// Generator of Go source files. All its inputs must be part of the name of `folder`.
     pub prepare: Option<Prepare>,
-    /// The folder for what the build needs: its lock, and the module.
+    /// Folder of the build: the lock and the module.
     pub folder: PathBuf,
 }
 
-/// What is told of a build.
+/// Progress of a build.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// Another process builds the same programs; this one waits for it.
+    /// Another process builds the same programs.
     Waiting,
-    /// A program is being built.
+    /// A build starts.
     Building {
-        /// Its name.
+        /// Name.
         program: &'static str,
-        /// Which of them, from 1.
+        /// Number of the program, from 1.
         index: usize,
-        /// How many are to be built.
+        /// Number of programs to build.
         count: usize,
-        /// What its first build takes on two cores, when the modules are there. A later build takes less.
+        /// Duration of a first build on two cores with downloaded modules. Later builds are faster.
         first_build: Duration,
     },
-    /// A Go module is being downloaded for the program being built: the module and its version.
+    /// A Go module of the current program is being downloaded: module and version.
     Downloading(String),
-    /// A program was built.
+    /// A build has finished.
     Built {
-        /// Its name.
+        /// Name.
         program: &'static str,
-        /// What it took.
+        /// Duration.
         took: Duration,
     },
 }
 
 impl Programs {
-    /// Programs without debug information, in a folder below `top` that is named after the first of them and the version of
-    /// the module `required`.
+    /// Programs without debug information, in a folder below `top` named after the first program and the version of `required`.
     ///
     /// # Errors
-    /// Where the module requires no such module.
+    /// The module does not require `required`.
     pub fn small(module: Module, required: &str, list: &'static [Program], top: &Path) -> Result<Self> {
         let linker_flags = "-s -w".to_owned();
         let name = list.first().map_or("programs", |program| program.name);
@@ -137,19 +133,19 @@ impl Programs {
         })
     }
 
-    /// Where the program of this name is, or will be.
+    /// Path of a program, built or not.
     #[must_use]
     pub fn path(&self, name: &str) -> PathBuf {
         self.into.join(name)
     }
 
-    /// What the first build of all that is missing takes on two cores, when the modules are there.
+    /// Duration of a first build of all missing programs on two cores with downloaded modules.
     #[must_use]
     pub fn first_build(&self) -> Duration {
         self.missing().iter().map(|program| program.first_build).sum()
     }
 
-    /// Whether all is there.
+    /// Whether all programs and files exist.
     #[must_use]
     pub fn complete(&self) -> bool {
         let files = self.files.as_ref().map(Files::places).unwrap_or_default();
@@ -160,21 +156,21 @@ impl Programs {
         self.list.iter().filter(|program| !self.path(program.name).is_file()).collect()
     }
 
-    /// Whether there is a Go that will do, whatever is built already.
+    /// Checks for a usable Go, even if all programs are built.
     ///
     /// # Errors
-    /// Where there is none; with what to do.
+    /// Go is missing or too old.
     pub fn check_go(&self) -> Result<()> {
         let reaper = Reaper::start()?;
-        // Aside: another process may be building.
+        // A separate folder, because another process may be building.
         let aside = Temporary::create(self.folder.join("asking"))?;
         self.with_go(&aside.0, reaper.group(), |go| Ok(go.check()?))
     }
 
-    /// Builds what is missing, and tells of it. Processes that call this at the same time build once.
+    /// Builds the missing programs and reports progress. Concurrent processes build once.
     ///
     /// # Errors
-    /// Where Go is missing or too old, where the modules cannot be downloaded, and where a build fails; with what to do.
+    /// Go is missing or too old, the modules cannot be downloaded, or a build fails.
     pub fn build(&self, tell: &mut dyn FnMut(Event)) -> Result<()> {
         if self.complete() {
             return Ok(());
@@ -183,10 +179,10 @@ impl Programs {
         self.build_in(reaper.group(), tell)
     }
 
-    /// The same, with `go` in a process group that is another's to end.
+    /// Like [`Programs::build`], with `go` in a process group that the caller ends.
     ///
     /// # Errors
-    /// As [`Programs::build`], and where the group was ended.
+    /// As [`Programs::build`], or the group was ended.
     pub fn build_in(&self, group: i32, tell: &mut dyn FnMut(Event)) -> Result<()> {
         fs::create_dir_all(&self.into)
             .with_context(|| format!("cannot create {}; is the cache folder writable?", self.into.display()))?;
@@ -218,7 +214,7 @@ impl Programs {
             let Program { name, package, first_build } = **program;
             tell(Event::Building { program: name, index: index + 1, count: missing.len(), first_build });
             let began = Instant::now();
-            // Written aside and renamed, so that an interrupted build never leaves something that looks finished.
+            // Renamed when complete, so that an interrupted build leaves no partial program.
             let partial = go.temporary.join(name);
             go.build(self.kind, package, &self.linker_flags, &partial, &mut |module| {
                 tell(Event::Downloading(module.to_owned()));
@@ -236,7 +232,7 @@ fn take(files: &Files, go: &Go<'_>) -> Result<()> {
     let source = go.folder_of(files.module).with_context(|| format!("cannot find {}", files.module))?;
     fs::create_dir_all(&files.into).with_context(|| format!("cannot create {}", files.into.display()))?;
     for (path, place) in files.paths.iter().zip(files.places()) {
-        // Read and written rather than copied: files of the module cache are read-only, and a copy would be too.
+        // A copy would inherit the read-only mode of the module cache.
         let original = source.join(path);
         let text = fs::read_to_string(&original).with_context(|| {
             format!("cannot read {}; has {} moved it? then change its path here", original.display(), files.module)
@@ -249,7 +245,7 @@ fn take(files: &Files, go: &Go<'_>) -> Result<()> {
     Ok(())
 }
 
-/// A folder that goes with the build, also where the build is given up; one that was left by a killed build goes first.
+/// Temporary folder of a build, deleted on drop; creating it deletes the remains of a killed build.
 struct Temporary(PathBuf);
 
 impl Temporary {
@@ -262,12 +258,12 @@ impl Temporary {
 
 impl Drop for Temporary {
     fn drop(&mut self) {
-        // What cannot be removed is removed by the next build.
+        // The next build retries.
         _ = fs::remove_dir_all(&self.0);
     }
 }
 
-/// Takes the lock that makes processes build once. The operating system lets go of it if we die.
+/// Locks the build against other processes. The operating system releases the lock of a killed process.
 fn lock(path: &Path, tell: &mut dyn FnMut(Event)) -> Result<File> {
     let file = File::create(path).with_context(|| format!("cannot create {}", path.display()))?;
     let outcome = match file.try_lock() {
@@ -286,7 +282,7 @@ fn last(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
 }
 
-/// A duration as one says it: `7 minutes`, `30 seconds`.
+/// Formats a duration: `7 minutes`, `30 seconds`.
 #[must_use]
 pub fn about(duration: Duration) -> String {
     match (duration.as_secs(), duration.as_secs().div_ceil(60)) {

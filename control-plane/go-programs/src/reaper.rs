@@ -1,6 +1,4 @@
-//! A process group that does not outlive this process, whatever ends it.
-//!
-//! Knows: process groups and pipes. Must not know: who the members of a group are.
+//! Process group that ends with this process.
 
 use std::{
     os::unix::process::CommandExt,
@@ -9,11 +7,11 @@ use std::{
 
 use anyhow::Context;
 
-/// What the reaper runs. Its standard input is a pipe that only we hold: however we end, even by SIGKILL, the pipe
-/// closes, `read` returns, and the whole process group dies, the reaper included.
+/// The reaper's script. Only this process holds the pipe of its standard input. At any end of this process, even by SIGKILL, the pipe
+/// closes, `read` returns, and the whole group is killed.
 const SCRIPT: &str = "read -r _; kill -s KILL 0";
 
-/// The leader of a process group, which ends all of it when this is dropped or this process ends.
+/// Leader of a process group; drop and the end of this process end the group.
 #[derive(Debug)]
 pub struct Reaper {
     child: Child,
@@ -21,10 +19,10 @@ pub struct Reaper {
 }
 
 impl Reaper {
-    /// Starts it, in a group of its own: an interrupt from the keyboard reaches neither it nor the members.
+    /// Starts the reaper in a separate group, which an interrupt from the terminal does not reach.
     ///
     /// # Errors
-    /// Where there is no `/bin/sh`.
+    /// `/bin/sh` is missing.
     pub fn start() -> anyhow::Result<Self> {
         let child = Command::new("/bin/sh")
             .args(["-c", SCRIPT])
@@ -38,16 +36,16 @@ impl Reaper {
         Ok(Self { child, group })
     }
 
-    /// The group to start members in.
+    /// Group id for members.
     #[must_use]
     pub fn group(&self) -> i32 {
         self.group
     }
 
-    /// Ends the group, also what its members have started themselves. A second time nothing happens.
+    /// Ends the group with all descendants. Idempotent.
     pub fn reap(&mut self) {
         drop(self.child.stdin.take());
-        // The failure cannot be reported, and there is no other way to try.
+        // Nothing can be done about a failure.
         let _ = self.child.wait();
     }
 }

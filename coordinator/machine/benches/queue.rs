@@ -1,8 +1,5 @@
-//! What pods that fit nowhere cost those that do: 1,000 pods come, are bound and go, and with each that goes every
-//! pod that waits for room wakes. Beside them no pod waits, 50,000 equal pods do, 50,000 of 500 classes, or 50,000 of
-//! 5,000.
-//!
-//! Knows: how to keep the machine busy without workers and without a wire. Must not know: what is fast enough.
+//! Cost of infeasible pods for feasible ones: 1,000 pods come, are bound and go, and each that goes wakes all infeasible pods. There are
+//! none of these, 50,000 equal ones, 50,000 of 500 classes, or 50,000 of 5,000.
 
 use std::{sync::Arc, time::Duration};
 
@@ -20,15 +17,14 @@ use flotilla_machine::{
 
 const NODES: u64 = 5_000;
 
-/// How many pods come and go in one iteration, a millisecond after each other.
+/// Pods per iteration, one per millisecond.
 const PODS: u64 = 1_000;
 
 const WAITING: u64 = 50_000;
 
-/// A pod goes when so many have come after it.
 const LIFE: u64 = 100;
 
-/// The shell ticks after so many events, as it does under load.
+/// Events between two ticks, as under load.
 const BATCH: u64 = 256;
 
 struct Course {
@@ -39,7 +35,7 @@ struct Course {
 }
 
 impl Course {
-    /// 5,000 nodes, and pods of so many classes that fit on none of them.
+    /// 5,000 nodes, and infeasible pods of this many classes.
     fn new(waiting: u64, classes: u64) -> Self {
         let mut course = Self { machine: Machine::new(0, Registry::built_in()), now_ms: 0, events: 0, next: 0 };
         let mut configuration = Configuration::new(1, vec![profile()]);
@@ -103,7 +99,7 @@ fn beside_pods_that_fit_nowhere(criterion: &mut Criterion) {
         ("50,000 of 500 classes", WAITING, 500),
         ("50,000 of 5,000 classes", WAITING, 5_000),
     ] {
-        // Only for the ones that are asked for: making 5,000 classes takes longer than what is measured.
+        // Lazily, because creating 5,000 classes takes longer than the measurement.
         let mut course = None;
         group.bench_function(name, |bencher| {
             let course = course.get_or_insert_with(|| Course::new(waiting, classes));

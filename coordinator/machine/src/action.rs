@@ -1,8 +1,4 @@
-//! Everything the machine can ask for: the other half of the conversation with the shell.
-//!
-//! An action carries all that its performer needs. The performer chooses nothing.
-//!
-//! Knows: what there is to do. Must not know: how it is done.
+//! Actions: the machine's outputs. An action carries everything that its execution needs; the runtime makes no choices.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -20,56 +16,53 @@ use crate::{
 
 pub use crate::subject::{PodName, Reason};
 
-/// Something is to be done.
+/// One output of the machine.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Action {
-    /// Say this to a worker. Words to one worker are said in the order of the actions.
+    /// Send a message to a worker. Messages to one worker keep the order of the actions.
     Send {
         /// The connection.
         worker: WorkerId,
-        /// The word.
+        /// The message.
         word: ToWorker,
     },
-    /// Close the connection to a worker; it answers with [`crate::event::Event::WorkerLost`].
+    /// Close the connection to a worker. Answer: [`crate::event::Event::WorkerLost`].
     DropWorker {
         /// The connection.
         worker: WorkerId,
-        /// Why, for the log.
+        /// The reason, for the log.
         reason: String,
-        /// For how long the worker is not to be connected to; 0: as long as always.
+        /// Pause before the next connection; 0: the default pause.
         pause_ms: u64,
     },
-    /// Bind a pod; answered by exactly one [`crate::event::Event::Bound`] or
-    /// [`crate::event::Event::BindFailed`].
+    /// Bind a pod. Answer: exactly one [`crate::event::Event::Bound`] or [`crate::event::Event::BindFailed`].
     Bind(Binding),
-    /// Ask extenders about a pod; answered by exactly one [`crate::event::Event::Extended`].
+    /// Call extenders for a pod. Answer: exactly one [`crate::event::Event::Extended`].
     Extend(Extension),
-    /// Ask extenders about the victims of a preemption; answered by exactly one [`crate::event::Event::Proposed`].
+    /// Call extenders about the victims of a preemption. Answer: exactly one [`crate::event::Event::Proposed`].
     ExtendPreemption(PreemptionProposal),
-    /// Announce a pod's node, and write what plugins' PreBind has to; answered by exactly one
-    /// [`crate::event::Event::Written`].
+    /// Write the nominated node and the objects of PreBind plugins. Answer: exactly one [`crate::event::Event::Written`].
     PreBind(PreBind),
-    /// Write what plugins' Unreserve has to. Not answered.
+    /// Write the objects of Unreserve plugins. No answer.
     Unreserve(Unreserve),
-    /// Take pods off a node so that another one finds room there; answered by exactly one
-    /// [`crate::event::Event::Preempted`].
+    /// Delete the victims of a preemption. Answer: exactly one [`crate::event::Event::Preempted`].
     Preempt(Preemption),
-    /// Tell the pod's owner why it is not placed. Not answered.
+    /// Report why a pod is not placed: condition and event. No answer.
     Report(Report),
-    /// Write the condition of a pod group. Not answered.
+    /// Write the condition of a pod group. No answer.
     ReportGroup(GroupReport),
-    /// Every worker has acknowledged a configuration, so that evaluations may name it. Not answered.
+    /// All workers acknowledged a configuration: evaluations may name it. No answer.
     Acknowledged {
         /// The configuration.
         generation: Generation,
-        /// How many workers did.
+        /// The number of these workers.
         workers: usize,
     },
-    /// No worker is there, so the coordinator evaluates by itself; or workers are back. Not answered.
+    /// `true`: no worker is connected and the coordinator evaluates all nodes; `false`: workers are back. No answer.
     Alone(bool),
-    /// Something to record of an attempt that is traced. Not answered.
+    /// Record a step of a traced attempt. No answer.
     Trace(Box<Trace>),
-    /// A pod waits for devices to get ready, or does not any more. Not answered.
+    /// A pod starts or stops waiting for devices. No answer.
     DeviceWait(Box<DeviceWait>),
 }
 
@@ -82,25 +75,25 @@ pub struct DeviceWait {
     pub scheduler_name: Arc<str>,
     /// The node.
     pub node: Arc<str>,
-    /// What came of it; `None`: it begins.
+    /// The end of the wait; `None`: the wait begins.
     pub end: Option<DeviceWaitEnd>,
 }
 
 /// The end of a wait for devices.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeviceWaitEnd {
-    /// `success`, `failure`, `timeout` or `error`, as kube-scheduler's label has it.
+    /// `success`, `failure`, `timeout` or `error`: kube-scheduler's label.
     pub status: &'static str,
-    /// How long it was, in milliseconds.
+    /// The duration, in milliseconds.
     pub took_ms: u64,
     /// The devices of all claims of the pod.
     pub devices: Vec<AwaitedDevice>,
 }
 
-/// A pod and where it goes.
+/// A pod and its node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Binding {
-    /// The pod's UID: the bind names it, so that a pod of the same name made since is not bound.
+    /// The pod's UID. The bind names it, so a later pod with the same name is not bound.
     pub uid: Arc<str>,
     /// The pod's namespace.
     pub namespace: Arc<str>,
@@ -110,34 +103,34 @@ pub struct Binding {
     pub node: Arc<str>,
     /// The pod's `schedulerName`, for the event.
     pub scheduler_name: Arc<str>,
-    /// How often the pod was tried, this time included.
+    /// The number of attempts, including this one.
     pub attempt: u32,
-    /// The time from entering the queue for the first time until now.
+    /// Time since the pod first entered the queue.
     pub waited_ms: u64,
-    /// When the attempt began: the pod got to the head of the queue.
+    /// Start of the attempt: the pod reached the head of the queue.
     pub began_ms: TimeMs,
     /// When the node was chosen.
     pub decided_ms: TimeMs,
-    /// How long PreBind took since, where that was waited for.
+    /// Duration of PreBind, if the pod waited for it.
     pub prepared_ms: Option<u64>,
-    /// The same for each plugin, by its name.
+    /// Duration of PreBind per plugin.
     pub pre_bound: Vec<(&'static str, u64)>,
-    /// It was tried only because it had waited for too long among the unschedulable.
+    /// The attempt followed a flush of the unschedulable pods, not an event.
     pub flushed: bool,
-    /// The state of the cluster that the decision was made on.
+    /// The cluster revision of the decision.
     pub revision: Revision,
-    /// The weighted score of the node; 0 where the pod takes the node that it is nominated to, which is not scored.
+    /// The node's weighted score; 0 for the pod's nominated node, which is not scored.
     pub total: i64,
-    /// The extender that binds in our place.
+    /// The extender that binds the pod, if any.
     pub extender: Option<Arc<Extender>>,
-    /// The attempt, if it is traced.
+    /// The trace of the attempt, if sampled.
     pub trace: Option<Traced>,
 }
 
-/// A pod, and the nodes that extenders are asked about.
+/// A pod and the nodes for its extenders.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Extension {
-    /// The number that the answer has to name.
+    /// The answer repeats this number.
     pub request: RequestId,
     /// The pod's UID.
     pub uid: Arc<str>,
@@ -145,21 +138,21 @@ pub struct Extension {
     pub namespace: Arc<str>,
     /// The pod's name.
     pub name: Arc<str>,
-    /// The nodes that the plugins have no objection to, at least one, sorted.
+    /// The feasible nodes of the plugins: at least one, sorted.
     pub nodes: Vec<Arc<str>>,
-    /// The extenders that filter or score, in the order that they are asked in.
+    /// The extenders that filter or score, in calling order.
     pub extenders: Arc<[Arc<Extender>]>,
-    /// Whether scores are of any use: where plugins fail to score, they are not.
+    /// Whether scores are useful: not after a plugin failed to score.
     pub may_score: bool,
 }
 
-/// What is to be written before a pod can be bound: its node in `status.nominatedNodeName`, which may fail; then what
-/// plugins write, in order, up to the first that fails. What was written is not taken back.
+/// The writes before a bind: `status.nominatedNodeName`, which may fail, then the writes of the plugins, in order. The first write that
+/// fails ends the list. Completed writes are not undone.
 ///
 /// Source: `bindingCycle`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PreBind {
-    /// Which PreBind it is; the answer names it.
+    /// The answer repeats this number.
     pub id: PreparationId,
     /// The pod's UID.
     pub uid: Arc<str>,
@@ -173,11 +166,10 @@ pub struct PreBind {
     pub writes: Vec<Write>,
 }
 
-/// What is to be written because a pod does not get what was reserved for it. One that fails keeps no other from being
-/// written.
+/// The writes that undo a reservation. Each write is independent of the others' failures.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unreserve {
-    /// Which pod.
+    /// The pod.
     pub pod: PodName,
     /// The plugin, for the log.
     pub plugin: &'static str,
@@ -185,53 +177,52 @@ pub struct Unreserve {
     pub writes: Vec<Write>,
 }
 
-/// Pods that make room for another one.
+/// The victims of a preemption.
 ///
 /// Source: `prepareCandidateAsync` and `PreemptPod`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Preemption {
-    /// The answer names it.
+    /// The answer repeats this number.
     pub id: PreemptionId,
-    /// Who preempts.
+    /// The preemptor.
     pub preemptor: PodName,
-    /// What it is.
+    /// The kind of the preemptor.
     pub kind: PreemptorKind,
     /// The preemptor's `schedulerName`, for the condition and the events.
     pub scheduler_name: Arc<str>,
-    /// The node's name; `cluster` for a pod group, whose victims are anywhere.
+    /// The node's name; `cluster` for a pod group, whose victims may be on any node.
     pub node: Arc<str>,
-    /// Pods to be told why and deleted. The last one comes after all others are, and not where one of them failed.
+    /// Pods that get a condition and are deleted. The last one is deleted after all others, and only if none of them failed.
     pub victims: Vec<Victim>,
-    /// Pods that were not bound yet and have given up the node by now: of them there is only the event.
+    /// Victims that were assumed but not bound. They already gave up the node and only get an event.
     pub in_memory: Vec<Victim>,
 }
 
-/// A pod, and the nodes where others could make room for it, which extenders are asked about.
+/// A pod and candidate nodes with their victims, for extenders.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PreemptionProposal {
-    /// The number that the answer has to name.
+    /// The answer repeats this number.
     pub request: RequestId,
-    /// Who preempts.
+    /// The preemptor.
     pub preemptor: PodName,
     /// The nodes with their victims, at least one.
     pub proposal: Proposal,
-    /// All victims by their UIDs.
+    /// All victims by UID.
     pub victims: BTreeMap<Arc<str>, PodName>,
-    /// The extenders that have a say in preemption, in the order that they are asked in.
+    /// The extenders that support preemption, in calling order.
     pub extenders: Arc<[Arc<Extender>]>,
 }
 
-/// A pod that makes room. What is written to it and its deletion name its UID, so that a pod of the same name that was
-/// made since is left alone.
+/// A victim. Its writes and its deletion name the UID, so a later pod with the same name is not affected.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Victim {
-    /// Which.
+    /// The pod.
     pub pod: PodName,
     /// The pod's `metadata.generation`, for the condition.
     pub generation: i64,
 }
 
-/// A pod and why it is not placed.
+/// A pod and the reason why it is not placed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Report {
     /// The pod's UID.
@@ -244,25 +235,25 @@ pub struct Report {
     pub scheduler_name: Arc<str>,
     /// The pod's `metadata.generation`, for the condition.
     pub generation: i64,
-    /// What kind of trouble it is.
+    /// The reason of the condition.
     pub reason: Reason,
     /// The message of the condition and of the event.
     pub message: String,
-    /// Write the `PodScheduled` condition: it says something else now.
+    /// Write the `PodScheduled` condition, because it changed.
     pub write_condition: bool,
-    /// What becomes of `status.nominatedNodeName`; written with the condition, or without it.
+    /// The change of `status.nominatedNodeName`, written with or without the condition.
     pub nomination: Nomination,
     /// Write a `FailedScheduling` event.
     pub write_event: bool,
-    /// How often the pod was tried, this time included.
+    /// The number of attempts, including this one.
     pub attempt: u32,
-    /// When the attempt that failed began; `None` where it is no attempt that this is about.
+    /// Start of the failed attempt; `None` if the report is not about an attempt.
     pub began_ms: Option<TimeMs>,
-    /// The attempt that failed, if it is traced.
+    /// The trace of the failed attempt, if sampled.
     pub trace: Option<Context>,
 }
 
-/// What has others preempted.
+/// The kind of a preemptor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PreemptorKind {
     /// A pod.
@@ -272,7 +263,7 @@ pub enum PreemptorKind {
 }
 
 impl PreemptorKind {
-    /// The word in conditions and events.
+    /// The name in conditions and events.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -289,30 +280,30 @@ pub struct GroupReport {
     pub namespace: Arc<str>,
     /// The group's name.
     pub name: Arc<str>,
-    /// The group's UID: one of the same name that was made since is left alone.
+    /// The group's UID: a later group with the same name is not affected.
     pub uid: Arc<str>,
     /// The group's `metadata.generation`, for the condition.
     pub generation: i64,
     /// Whether the group is placed.
     pub status: bool,
-    /// The reason, in upstream's words.
+    /// The reason, as in kube-scheduler.
     pub reason: &'static str,
-    /// The message; empty for a group that is placed.
+    /// The message; empty for a placed group.
     pub message: String,
-    /// The condition is new, or had another status before: its time is now.
+    /// The condition is new or changed its status: set its transition time.
     pub begins: bool,
 }
 
-/// What becomes of a pod's `status.nominatedNodeName`.
+/// The change of a pod's `status.nominatedNodeName`.
 ///
 /// Source: `NominatingInfo`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Nomination {
-    /// It stays what it is.
+    /// Unchanged.
     #[default]
     Keep,
-    /// It is taken back.
+    /// Remove the nomination.
     Clear,
-    /// It is this node from now on.
+    /// Nominate this node.
     To(Arc<str>),
 }

@@ -1,6 +1,4 @@
-//! What workers are asked, about which classes, and when.
-//!
-//! Knows: how far to look ahead, and how many offers are wanted. Must not know: what becomes of the answers.
+//! Requests to workers: which classes, how many offers, and when.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -17,25 +15,24 @@ use crate::{
     subject::Subject,
 };
 
-/// How many of the next pods are looked at for classes to ask about ahead of need. One round trip of 200 us then
-/// serves up to 64 pods that are all different: 300,000 a second, more than the decisions themselves.
+/// Number of upcoming pods whose classes the coordinator requests ahead. One round trip of 200 us then serves up to 64 different pods:
+/// 300,000 a second, more than the decisions themselves.
 pub(crate) const LOOK_AHEAD: usize = 64;
 
-/// Where all of the next [`LOOK_AHEAD`] pods have what they need, so many are decided before it is looked again. A new class
-/// among the last is then asked about 48 pods before its turn.
+/// Number of decisions before the next look ahead, if all of the next [`LOOK_AHEAD`] pods are covered. A new class at the end of that range
+/// is then requested 48 pods before its turn.
 const DECISIONS_BETWEEN_LOOKS: u64 = 16;
 
-/// The most offers asked for of each stratum and shard; a shard that has fewer nodes sends them all.
+/// Maximum number of offers per stratum and shard; a smaller shard sends all its nodes.
 pub(crate) const MAX_K: usize = 8_192;
 
 impl Machine {
-    /// Asks about the classes of the next pods before they are at the head of the queue.
     pub(crate) fn look_ahead(&mut self, now_ms: TimeMs) {
         if !self.can_ask() || self.judge.states().asks_len() >= LOOK_AHEAD || self.status.decisions < self.next_look {
             return;
         }
         let mut seen = 0;
-        // So few are compared with each other in less time than they are looked up.
+        // A linear search is faster than hashing for so few entries.
         let mut subjects: Vec<Subject> = Vec::new();
         for subject in self.queue.upcoming(LOOK_AHEAD) {
             seen += 1;
@@ -66,18 +63,18 @@ impl Machine {
                 None => {}
             }
         }
-        // Fewer are soon looked at, and more may come behind them.
+        // A shorter queue is cheap to scan again, and more pods may arrive behind it.
         let pause = if seen == LOOK_AHEAD { DECISIONS_BETWEEN_LOOKS } else { 0 };
         self.next_look = self.status.decisions + pause;
     }
 
-    /// Asks every worker that is ready about a subject, unless that is under way. The nodes of others are judged here.
+    /// Asks every ready worker about a subject, unless a request is in flight. The coordinator evaluates the remaining nodes.
     pub(crate) fn ask(&mut self, now_ms: TimeMs, subject: Subject) {
         let k = self.offers_wanted(subject);
         self.ask_for(now_ms, subject, k, false);
     }
 
-    /// Asks every worker for all nodes that suit the head of a family.
+    /// Asks every worker for all feasible nodes of the head of a family.
     pub(crate) fn ask_whole(&mut self, now_ms: TimeMs, head: Subject) {
         self.ask_for(now_ms, head, u32::MAX, true);
     }
@@ -95,7 +92,7 @@ impl Machine {
         let asker = self.asker(request);
         let trace = asker.map_or_else(Arc::default, |asker| asker.context.to_string().into());
         let owing: BTreeMap<_, _> = self.roster.ready().map(|(id, worker)| (id, worker.nodes)).collect();
-        // All nodes are held by those that are asked, as a rule.
+        // Usually ready workers hold all nodes.
         let held: usize = owing.values().map(|nodes| *nodes as usize).sum();
         let rest = match self.judge.cache().nodes.len() == held {
             true => None,
@@ -123,12 +120,12 @@ impl Machine {
         self.judge.states_mut().asked(subject, ask);
     }
 
-    /// Enough offers for all waiting pods of the subject, and for those that others take from under it meanwhile.
+    /// Enough offers for all waiting pods of the subject, and for nodes that other pods take meanwhile.
     fn offers_wanted(&self, subject: Subject) -> u32 {
         let own = self.queue.waiting(subject);
         let [active, ..] = self.queue.lengths();
         let others = if own > 8 { active - own.min(active) } else { LOOK_AHEAD };
-        // Nodes that are kept free for nominated pods may be passed over.
+        // The decision may skip nodes reserved for nominated pods.
         u32::try_from((own + others + LOOK_AHEAD + self.judge.nominator().nodes_len()).min(MAX_K)).unwrap_or(u32::MAX)
     }
 }

@@ -1,6 +1,4 @@
-//! Invariants with names, checked on the living state.
-//!
-//! Knows: what must always be true. Must not know: how to mend what is not.
+//! Named invariants of the machine's state.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -13,38 +11,37 @@ use crate::{
     subject::Uid,
 };
 
-/// An invariant that does not hold.
+/// A violated invariant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Violation {
     /// The invariant.
     pub invariant: Invariant,
-    /// Where it is broken.
+    /// The object that violates it.
     pub place: String,
 }
 
-/// What must always be true.
+/// An invariant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Invariant {
-    /// A pod waits in exactly one place if its stage says so, and in none otherwise.
+    /// A pod waits in exactly one place if its stage requires it, otherwise in none.
     OnePlacePerPod,
-    /// What is charged to nodes is what pods are charged, no more and no less.
+    /// The charges on nodes equal the charges of pods.
     ChargesAddUp,
-    /// A bind under way belongs to a pod that is assumed, confirmed or gone; an assumed pod is charged.
+    /// A bind in flight belongs to a pod that is assumed, confirmed or gone; an assumed pod is charged.
     BindsHaveCharges,
-    /// A pod is in PreBind if its stage says so, and otherwise not; what is reserved for a bind belongs to a pod that is
-    /// assumed.
+    /// The pods in PreBind are those of that stage. Reservations of a bind in flight belong to an assumed pod.
     PreparationsHavePods,
-    /// Every node belongs to a worker that is there, as soon as one is, and each worker's count is right.
+    /// If workers are connected, each node has one of them as holder, and the node count of each worker is correct.
     NodesHaveHolders,
-    /// A pod waits with its pod group if its stage says so, and otherwise not; a group without a pod that waits is not in the queue.
+    /// The pods that wait with a group are those of that stage. A group without waiting pods is not in the queue.
     GroupsHoldWhoWaits,
-    /// The columns and the cache hold the same nodes.
+    /// The columns and the cache have the same nodes.
     ColumnsMatchCache,
-    /// Each column of amounts is what the nodes have, and the sum over the pods that are charged to them.
+    /// Each resource column equals the nodes' values and the sum over the pods charged to them.
     AmountsAddUp,
-    /// Selectors in play can tell as much of each pod's class as of the pod's labels.
+    /// A pod's class has all fields that selectors in play read.
     ClassesTellWhatSelectorsRead,
-    /// A node is kept free for each pod that waits and is nominated to it, and for no other pod.
+    /// Exactly the waiting nominated pods have a node reserved.
     NominationsAreThoseOfWaitingPods,
 }
 
@@ -124,7 +121,6 @@ impl Machine {
         violations
     }
 
-    /// The columns are counted again from the charges, and compared with what the nodes have; so is who holds them.
     fn audit_amounts(&self) -> impl Iterator<Item = Violation> {
         let cache = self.judge.cache();
         let noted = (!cache.holders_match()).then(|| Violation {
@@ -150,7 +146,6 @@ impl Machine {
         amounts.chain(noted)
     }
 
-    /// A pod that has something reserved is known, and is to be bound.
     fn audit_preparations(&self) -> impl Iterator<Item = Violation> {
         let is_known = |uid: &Uid| self.pods.contains_key(uid);
         let is_assumed = |uid: &Uid| self.pods.get(uid).is_some_and(|pod| matches!(pod.stage, Stage::Assumed(_)));
@@ -164,7 +159,7 @@ impl Machine {
     fn audit_classes(&self) -> impl Iterator<Item = Violation> {
         let cache = self.judge.cache();
         let is_wrong = |pod: &&Pod| {
-            // Of a pod on a node a class has less than of one that waits.
+            // The class of a placed pod has fewer fields than the class of a waiting pod.
             let whole = cache.objects.share(&pod.info.class, pod.info.node_name.is_some());
             let class = cache.classes.get(pod.class);
             class.is_none_or(|class| !cache.in_play.is_told_by(class, &whole))
@@ -187,7 +182,6 @@ impl Machine {
         places.map(|place| Violation { invariant: Invariant::GroupsHoldWhoWaits, place })
     }
 
-    /// A pod that PreEnqueue keeps out of the queue is in the list of gated pods.
     fn audit_gates(&self) -> Vec<Violation> {
         let is_gated = |(_, pod): &(&Uid, &Pod)| matches!(pod.stage, Stage::Gated(_));
         let gated = self.pods.iter().filter(is_gated);

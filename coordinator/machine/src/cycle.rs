@@ -1,6 +1,4 @@
-//! The scheduling cycle: pods in the queue's order, what is done with the decision on each, and what follows from each bind.
-//!
-//! Knows: what a decision does. Must not know: how it is made ([`crate::judge`]).
+//! The scheduling cycle: takes pods in queue order, carries out decisions, and handles the result of binds.
 
 use std::sync::Arc;
 
@@ -27,18 +25,15 @@ use crate::{
     trace::Choice,
 };
 
-/// What came of trying to decide on the head of the queue.
 pub(crate) enum Progress {
-    /// It is decided; the next one is the head now.
     Decided,
-    /// It waits for an evaluation.
     Waiting,
 }
 
 impl Machine {
-    /// Decides on pod after pod until one has to wait, or there is none, or too many binds are under way.
+    /// Decides pods until one has to wait, the queue is empty, or the limit of binds in flight is reached.
     ///
-    /// Where activeQ is empty, up to `pops` pods are taken from backoffQ.
+    /// If activeQ is empty, takes up to `pops` pods from backoffQ.
     pub(crate) fn decide(&mut self, now_ms: TimeMs, mut pops: usize) {
         let Some(bound) = self.configuration.as_ref().map(|configuration| configuration.max_binds_in_flight) else {
             return;
@@ -73,7 +68,7 @@ impl Machine {
             }
             pops = if self.status.unschedulable > refused { 0 } else { pops };
             if self.judge.states().work.is_enough() {
-                // The shell comes back at once, and what waits meanwhile has its turn.
+                // The runtime calls again at once, after handling waiting events.
                 self.idle_until = Some(now_ms);
                 self.status.events_cut += 1;
                 return;
@@ -82,7 +77,6 @@ impl Machine {
         self.look_ahead(now_ms);
     }
 
-    /// Tries the pod at the head of the queue.
     fn attempt(&mut self, now_ms: TimeMs, uid: &Uid, subject: Subject) -> Progress {
         if self.is_left_untried(now_ms, uid) {
             return Progress::Decided;
@@ -92,7 +86,7 @@ impl Machine {
             return Progress::Decided;
         };
         let extenders = self.extenders_of(uid);
-        // Each turn but the last drops a worker.
+        // Every iteration except the last drops a worker.
         loop {
             let alone = self.is_alone(now_ms);
             let Some(pod) = self.pods.get(uid) else { return Progress::Decided };
@@ -117,7 +111,6 @@ impl Machine {
         }
     }
 
-    /// Has a decision on a pod that is no member of a group carried out.
     pub(crate) fn carry_out(&mut self, now_ms: TimeMs, uid: &Uid, subject: Subject, decision: Decision) -> Progress {
         match decision {
             Decision::Place(placement) => {
@@ -159,7 +152,7 @@ impl Machine {
         }
     }
 
-    /// The state of the cluster that the pod's attempt has to know of: that in which it got to the head of the queue.
+    /// Begins the attempt and returns the revision that it has to be based on: the one at which the pod reached the head of the queue.
     fn begin(&mut self, now_ms: TimeMs, uid: &Uid, subject: Subject) -> Option<Revision> {
         let revision = self.judge.cache().revision();
         let pod = self.pods.get_mut(uid)?;
@@ -170,7 +163,7 @@ impl Machine {
         Some(*pod.attempt_from.get_or_insert(revision))
     }
 
-    /// Drops the workers that said of nodes what these are not. `false`: there were none.
+    /// Drops the workers that returned incorrect offers. `false`: there were none.
     pub(crate) fn drop_mismatched_workers(&mut self) -> bool {
         let mismatches = self.judge.take_mismatches();
         let any = !mismatches.is_empty();
@@ -180,8 +173,7 @@ impl Machine {
         any
     }
 
-    /// Drops the worker that holds a node, for what it said of it after a question. Nobody is dropped where the node has
-    /// changed hands since.
+    /// Drops the holder of a node for an incorrect result, unless the node changed its holder after that request.
     pub(crate) fn drop_holder_of(&mut self, node: NodeId, after: RequestId, reason: &str) {
         let cache = self.judge.cache();
         let holder = cache.snapshot.slot(node).and_then(|slot| cache.holder_at(slot, after + 1).ok()?);
@@ -191,7 +183,7 @@ impl Machine {
         }
     }
 
-    /// A pod that woke with others was not asked for its gates then.
+    /// Runs PreEnqueue for a pod that woke with its group, because waking a group does not. `true`: the pod is gated.
     pub(crate) fn is_kept_out(&mut self, now_ms: TimeMs, uid: &Uid) -> bool {
         let Some(Stage::Queued(profile)) = self.pods.get(uid).map(|pod| pod.stage) else { return false };
         let Some((plugin, _)) = self.gate(profile, uid) else { return false };
@@ -199,7 +191,7 @@ impl Machine {
         true
     }
 
-    /// Has a pod go where it was decided, its charge being made.
+    /// Assumes a pod on the decided node, which is already charged, and starts PreBind or the bind.
     pub(crate) fn commit(&mut self, now_ms: TimeMs, uid: &Uid, subject: Subject, placement: Placement) {
         let Placement { charge, reservations, total, repaired, revision, basis, rivals } = placement;
         let extender = self.binder_of(uid);
@@ -251,8 +243,8 @@ impl Machine {
         *(if repaired { &mut self.status.offers_repaired } else { &mut self.status.offers_used }) += 1;
     }
 
-    /// No node would take the pod, nor any other of its class that is not of a higher priority; and no pod makes room
-    /// for it, unless `node` says where.
+    /// The pod is infeasible on all nodes, as are all pods of its class with the same or a lower priority. `nominated` is the node where
+    /// preemption makes room, if any.
     pub(crate) fn turn_down(
         &mut self,
         now_ms: TimeMs,
@@ -271,8 +263,7 @@ impl Machine {
         progress
     }
 
-    /// No node would take the pod, for reasons that need not hold for others of its class: it waits for an event that may
-    /// change this.
+    /// The pod is infeasible on all nodes, for reasons that need not apply to other pods of its class: parks it.
     pub(crate) fn set_aside(
         &mut self,
         now_ms: TimeMs,
@@ -289,13 +280,13 @@ impl Machine {
         self.count_attempt(now_ms, uid, Some((subject, false)));
         let Some(pod) = self.pods.get_mut(uid) else { return Progress::Decided };
         if diagnosis.plugins.is_empty() {
-            // With no plugin to wait for, only time can help; upstream files this under errors too.
+            // Without a plugin no event can help; kube-scheduler also counts this as an error.
             pod.errors += 1;
             (pod.popped, pod.kept_ms) = (None, None);
             self.park_with_error(now_ms, uid);
         } else {
             pod.errors = 0;
-            // An attempt before its time leaves the backoff as it was.
+            // An attempt before the end of the backoff keeps the backoff.
             pod.kept_ms = pod.popped.take();
             pod.refusals += u32::from(pod.kept_ms.is_none());
             let plugins = diagnosis.plugins.as_slice().into();
@@ -307,7 +298,6 @@ impl Machine {
         Progress::Decided
     }
 
-    /// Something went wrong that says nothing about the nodes.
     pub(crate) fn fail(&mut self, now_ms: TimeMs, uid: &Uid, message: String) -> Progress {
         self.status.decisions += 1;
         self.count_attempt(now_ms, uid, None);
@@ -319,9 +309,8 @@ impl Machine {
         Progress::Decided
     }
 
-    /// Has a pod tried again when its backoff has ended.
     pub(crate) fn retry_later(&mut self, now_ms: TimeMs, uid: &Uid) {
-        // The profiles may be others than at the beginning of the attempt.
+        // The profiles may have changed since the attempt began.
         let profile = self.pods.get(uid).and_then(|pod| self.profile_index(&pod.info.scheduler_name));
         let Some(profile) = profile else { return self.leave_queue(uid, Stage::Foreign) };
         if let Some(group) = self.pods.get(uid).and_then(|pod| self.group_of(&pod.info)) {
@@ -337,7 +326,6 @@ impl Machine {
         self.park_with_error(now_ms, uid);
     }
 
-    /// Has a decided pod bound.
     pub(crate) fn bind(&mut self, binding: Binding) {
         self.leave_trace_to_binder(&binding.uid);
         self.binding.insert(Arc::clone(&binding.uid));
@@ -358,13 +346,13 @@ impl Machine {
         match self.pods.get(uid).map(|pod| pod.stage) {
             Some(Stage::Assumed(_)) => {}
             Some(Stage::Foreign) if matches!(failure, BindFailure::Error(_)) => return self.admit(now_ms, uid),
-            // The watch may have told the truth before the answer came: then there is nothing to forget.
+            // The watch reported the result first: nothing to forget.
             _ => return,
         }
         self.unreserve(now_ms, uid);
         let Some(pod) = self.pods.get_mut(uid) else { return };
         match failure {
-            // The watch will say where it went, or that it went.
+            // The watch will report the node or the deletion.
             BindFailure::Gone | BindFailure::Elsewhere => pod.stage = Stage::Foreign,
             BindFailure::Error(_) if planted("never-retries-a-bind") => {}
             BindFailure::Error(error) => {
@@ -375,7 +363,7 @@ impl Machine {
         self.forget(now_ms, uid);
     }
 
-    /// Takes the charge of a pod back that does not go where it was to go.
+    /// Forgets an assumed pod: removes its charge.
     pub(crate) fn forget(&mut self, now_ms: TimeMs, uid: &Uid) {
         if planted("never-forgets") {
             return;

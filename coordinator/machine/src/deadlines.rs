@@ -1,12 +1,10 @@
-//! From when on an answer is waited for.
-//!
-//! Knows: which stamps deadlines are counted from. Must not know: how long a deadline is, or what is asked.
+//! Start times of the workers' deadlines.
 
 use crate::{event::TimeMs, machine::Machine};
 
 impl Machine {
-    /// What was asked for by the event that began at `began_ms` left only at `now_ms`: the event took so long. Who is asked is
-    /// not late because of that.
+    /// Moves the start of the deadlines of requests made by the event at `began_ms` to `now_ms`, the time they were sent. Otherwise a slow
+    /// event would make the workers late.
     pub fn asked_at(&mut self, began_ms: TimeMs, now_ms: TimeMs) {
         let left = |since: &mut TimeMs| {
             if *since == began_ms {

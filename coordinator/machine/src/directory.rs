@@ -1,7 +1,4 @@
-//! Namespaces, services and controllers, as far as what they select decides where pods go.
-//!
-//! Knows: labels of namespaces, selectors of services and controllers. Must not know: the objects themselves, or what a
-//! plugin makes of a selector.
+//! Labels of namespaces, and selectors of services and controllers, as far as placement depends on them.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -17,21 +14,19 @@ use crate::event::{Selecting, SelectingKind};
 
 type Labels = Vec<(Arc<str>, Arc<str>)>;
 
-/// All of them, as the watches or files told.
+/// All namespaces and selectors, from watches or files.
 #[derive(Debug, Default)]
 pub struct Directory {
     namespaces: BTreeMap<Arc<str>, Labels>,
-    /// The selectors of services, by namespace and name.
     services: IndexMap<Arc<str>, BTreeMap<Arc<str>, Labels>>,
     controllers: IndexMap<(Arc<str>, Owner), LabelSelector>,
-    /// Changes whenever some class's facts may have.
     version: u64,
 }
 
 // === impl Directory ===
 
 impl Directory {
-    /// A namespace has these labels now; `None`: it is gone. Whether that is a change.
+    /// Sets the labels of a namespace; `None` removes it. Returns whether that is a change.
     pub fn set_namespace(&mut self, name: &Arc<str>, labels: Option<&Labels>) -> bool {
         let changed = self.namespaces.get(name) != labels;
         match labels {
@@ -42,13 +37,13 @@ impl Directory {
         changed
     }
 
-    /// How many namespaces there are.
+    /// The number of namespaces.
     #[must_use]
     pub fn namespaces(&self) -> usize {
         self.namespaces.len()
     }
 
-    /// What a service or controller selects; `None` where it is not known, or selects nothing.
+    /// The selector of a service or controller; `None` if it is unknown or selects nothing.
     #[must_use]
     pub fn selector(&self, Selecting { kind, namespace, name }: &Selecting) -> Option<LabelSelector> {
         match kind {
@@ -63,7 +58,7 @@ impl Directory {
         }
     }
 
-    /// A service or controller selects these pods now; `None`: it is gone. Whether that is a change.
+    /// Sets the selector of a service or controller; `None` removes it. Returns whether that is a change.
     pub fn set_selector(&mut self, object: &Selecting, selector: Option<&LabelSelector>) -> bool {
         let Selecting { kind, namespace, name } = object;
         let changed = match kind {
@@ -82,7 +77,7 @@ impl Directory {
         changed
     }
 
-    /// A service without a selector selects nothing, so it is kept like one that is gone.
+    /// A service without a selector selects nothing, so it is stored like a deleted one.
     fn set_service(&mut self, namespace: &Arc<str>, name: &Arc<str>, selector: Option<&LabelSelector>) -> bool {
         let services = self.services.entry(Arc::clone(namespace)).or_default();
         let equal = match selector {
@@ -105,15 +100,14 @@ impl Directory {
         changed
     }
 
-    /// Changes whenever some class's facts may have changed.
+    /// Changes whenever the facts of a class may have changed.
     pub const fn version(&self) -> u64 {
         self.version
     }
 
-    /// What all this says about a class, among others that have affinities: all that stand on a node, and any that may.
-    /// A class more gives keys that count nothing, so it changes no outcome. What images say is left empty.
-    /// Nor does a key that no node has as a label, as `is_label` tells: it is left out, for each of the others may name a
-    /// thousand.
+    /// The facts of a class, relative to the classes with affinities that are on a node or may be. An extra class only adds keys that count
+    /// nothing, so it does not change results. The images stay empty. Keys that are no node's label (`is_label`) are left out, because each
+    /// class may name a thousand.
     pub fn facts<'a>(
         &self,
         class: &Class,

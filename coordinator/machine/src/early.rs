@@ -1,21 +1,19 @@
-//! Pods of backoffQ that are tried before their backoff has ended.
+//! Pods of backoffQ that are tried before the end of their backoff.
 //!
-//! There are three reasons for that:
-//! - activeQ is empty. As upstream, but in the order of activeQ, and only while few events come.
-//! - A pod that comes after them in that order has found a node, and the node is feasible for them too. They go first. Upstream
-//!   lets the other pod have the node, as the rest of a backoff counts for more than a priority there.
-//! - A pod of a lower priority is about to look for victims.
+//! There are three cases:
+//! - activeQ is empty, as in kube-scheduler. Flotilla pops in the order of activeQ, and only while few events arrive.
+//! - A pod that comes later in that order has found a node which is also feasible for the pod in backoffQ. The earlier pod goes first. In
+//!   kube-scheduler the later pod takes the node, because a remaining backoff outweighs a priority.
+//! - A pod of lower priority is about to preempt.
 //!
-//! A pod group that did not fit waits for no event. The first reason is none for it, or it would be tried without end; the second is
-//! one only if room was made since its last attempt, at most once a second, as an attempt takes as long as its pods do. Its first
-//! pod alone is asked about the node.
+//! A pod group that did not fit waits for no event. The first case does not apply to it, because it would be retried endlessly. The second
+//! applies only if room was made since its last attempt. It also applies at most once a second, because an attempt takes as long as all its
+//! pods. Only its first pod is checked against the node.
 //!
-//! Such an attempt does not lengthen the backoff: it did not wait for the backoff, and an event may cause any number of them.
+//! Such an attempt does not lengthen the backoff, because any number of events may cause it.
 //!
-//! Knows: which pod goes ahead of which. Must not know: whether a node is feasible, or what an attempt does.
-//!
-//! Source: `unlockedPop` in `backend/queue/active_queue.go`, with the gate `SchedulerPopFromBackoffQ`. Without the gate no pod is
-//! tried before its backoff has ended.
+//! Source: `unlockedPop` in `backend/queue/active_queue.go`, with the gate `SchedulerPopFromBackoffQ`. Without the gate no pod is tried
+//! before its backoff has ended.
 
 use std::sync::Arc;
 
@@ -29,28 +27,24 @@ use crate::{
     subject::{Subject, Uid},
 };
 
-/// How many pods are taken from backoffQ before their time at once: a look at each takes some 20 us, and 1 ms where the
-/// coordinator evaluates 5,000 nodes by itself, so that what has happened meanwhile waits for 8 ms at most. That is done
-/// when a tick comes, which is when the shell has no more to tell or has told a batch of events, and it ends with the
-/// first pod that no node takes. An idle machine gets its tick at once.
+/// Maximum number of pods that are popped early at once. An attempt takes some 20 us, or 1 ms if the coordinator evaluates 5,000 nodes
+/// itself, so other events wait for 8 ms at most. Pops happen at a tick, which follows each batch of events, and stop at the first
+/// infeasible pod. An idle machine gets its tick at once.
 const MAX_POPS: usize = 8;
 
-/// After so many events without a tick, half a batch of the shell's, the machine is not idle: no pod is taken from
-/// backoffQ before its time because activeQ is empty.
+/// After this many events without a tick, half a batch of the runtime's, the machine is not idle: no pod is popped because activeQ is
+/// empty.
 const BUSY_EVENTS: u64 = 128;
 
-/// How many kinds of pods in backoffQ are asked about a node before a pod that comes after them takes it. The filters of
-/// one kind take some 300 ns on one node, so that all of them take 10 us, half as long as the decision. Those beyond are counted.
+/// Maximum number of kinds of pods in backoffQ that are checked against a node before a later pod takes it. Filters take some 300 ns per
+/// kind and node, so all take 10 us, half of a decision. Kinds beyond the limit are counted.
 const MAX_KINDS: usize = 32;
 
-/// How many entities of backoffQ are looked through for those kinds. Those of one kind are one entity, unless they were
-/// queued one by one.
+/// Maximum number of entities of backoffQ that are scanned for these kinds. Pods of one kind are usually one entity.
 const MAX_LOOKED_THROUGH: usize = 256;
 
-/// How long after its last attempt a pod group goes ahead of others at the earliest.
 const GROUP_PAUSE_MS: TimeMs = 1_000;
 
-/// An entity of backoffQ, and when its backoff expires.
 struct Ahead {
     uid: Uid,
     subject: Subject,
@@ -65,7 +59,6 @@ impl From<Early<'_>> for Ahead {
 }
 
 impl Machine {
-    /// How many pods may be taken from backoffQ for an event, because activeQ is empty.
     pub(crate) const fn pops_for(&mut self, event: &Event) -> usize {
         if !matches!(event, Event::Tick) {
             return 0;
@@ -74,7 +67,7 @@ impl Machine {
         if is_busy { 0 } else { MAX_POPS }
     }
 
-    /// Takes a pod from backoffQ, for activeQ is empty: at a tick, which is asked for if this is none.
+    /// Pops a pod from backoffQ because activeQ is empty. Pops only at a tick; otherwise requests one.
     pub(crate) fn pop_from_backoff(&mut self, now_ms: TimeMs, pops: &mut usize) -> bool {
         let first = self.queue.early().find(|early| !self.groups.is_entity(early.uid)).map(Ahead::from);
         if *pops == 0 {
@@ -87,8 +80,7 @@ impl Machine {
         true
     }
 
-    /// Whether a pod or a group leaves these nodes to one of backoffQ that comes before it in the order of activeQ and that
-    /// fits on one of them: that one is tried next.
+    /// Whether a pod or group leaves these nodes to an earlier one in backoffQ that fits on one of them. That one is tried next.
     pub(crate) fn gives_way(&mut self, now_ms: TimeMs, uid: &Uid, nodes: &[Arc<str>]) -> bool {
         let gives_way = self.pops_ahead(now_ms, uid, nodes);
         if METERED && !gives_way {
@@ -97,7 +89,7 @@ impl Machine {
         gives_way
     }
 
-    /// In simulations: no pod of a higher priority in backoffQ fits on one of these nodes. Looks at all pods instead of the queue.
+    /// In simulations: asserts that no pod of higher priority in backoffQ fits on one of these nodes. Scans all pods instead of the queue.
     fn assert_none_ahead(&mut self, uid: &Uid, nodes: &[Arc<str>]) {
         let Some(SubQueue::Active(place)) = self.queue.sub_queue(uid) else { return };
         if !self.queue.pops_from_backoff() {
@@ -109,13 +101,13 @@ impl Machine {
             let is_ahead = pod.errors == 0
                 && pod.info.priority > place.priority
                 && matches!(self.queue.sub_queue(uid), Some(SubQueue::Backoff(_)))
-                // The pod was evaluated beside those that are nominated to its node, so that it takes nothing from them.
+                // The evaluation already counted the pods nominated to the node, so this pod takes nothing from them.
                 && pod.nominated_node().is_none_or(|node| !nodes.contains(node));
             if is_ahead && self.gate(profile, uid).is_none() {
                 waiting.push((Arc::clone(uid), (profile, pod.class), pod.info.priority));
             }
         }
-        // Not all are asked: MAX_KINDS.
+        // MAX_KINDS limits the check.
         if waiting.len() > MAX_KINDS {
             return;
         }
@@ -143,7 +135,6 @@ impl Machine {
         false
     }
 
-    /// The first of each kind in backoffQ that comes before a place in activeQ.
     fn kinds_ahead_of(&mut self, now_ms: TimeMs, place: Place) -> Vec<Ahead> {
         let mut kinds: Vec<Ahead> = Vec::new();
         let mut unasked = 0;
@@ -162,15 +153,15 @@ impl Machine {
         kinds
     }
 
-    /// Whether another attempt before its time may end otherwise than the last one: of a pod always, as an event woke it.
+    /// Whether another early attempt can have a different result. Always true for a pod, because an event woke it.
     fn may_go_ahead(&self, now_ms: TimeMs, uid: &Uid) -> bool {
         let Some(group) = self.groups.entities.get(uid).and_then(|key| self.groups.known.get(key)) else { return true };
         let tried_ms = group.queued.map_or(now_ms, |(tried_ms, _)| tried_ms);
         group.tried_at != self.rooms_made && now_ms >= tried_ms.saturating_add(GROUP_PAUSE_MS)
     }
 
-    /// Whether a pod that is about to look for victims is tried after pods of higher priority in backoffQ, which may find room
-    /// or victims there. Once in an attempt, and for at most [`MAX_POPS`] of them: the pod is not kept from preempting for longer.
+    /// Moves pods of higher priority from backoffQ to activeQ before a pod preempts, because they may find room or victims there. Only once
+    /// per attempt and for at most [`MAX_POPS`] pods, so that preemption is not delayed further.
     pub(crate) fn lets_others_preempt_first(&mut self, now_ms: TimeMs, uid: &Uid) -> bool {
         let Some(pod) = self.pods.get_mut(uid).filter(|pod| !pod.info.never_preempts) else { return false };
         let priority = pod.info.priority;
@@ -191,8 +182,7 @@ impl Machine {
         any
     }
 
-    /// Puts an entity of backoffQ in activeQ. `false`: a PreEnqueue plugin keeps it out, which was not asked when it woke
-    /// with others.
+    /// Moves an entity from backoffQ to activeQ. `false`: a PreEnqueue plugin gates it; PreEnqueue does not run when a group wakes.
     fn pop_early(&mut self, now_ms: TimeMs, Ahead { uid, until_ms, .. }: Ahead) -> bool {
         if self.is_kept_out(now_ms, &uid) {
             return false;

@@ -1,6 +1,4 @@
-//! Everything that can happen to the machine: one half of the conversation with the shell.
-//!
-//! Knows: what the shell has to tell. Must not know: how the shell learned of it.
+//! Events: the machine's inputs.
 
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -18,187 +16,183 @@ use flotilla_framework::{
     volumes::objects::StorageKind,
 };
 
-/// A point in time, in milliseconds since a start that the shell chose; it never goes back.
+/// A point in time, in milliseconds since a start that the runtime chose; never decreases.
 pub type TimeMs = u64;
 
-/// The number that the shell gave to one connection to a worker. A worker that comes back gets a new one.
+/// One connection to a worker. A worker that reconnects gets a new number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct WorkerId(pub u64);
 
-/// Tells one PreBind of a pod from another one of the same pod; never used twice.
+/// One PreBind of a pod; never reused.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct PreparationId(pub u64);
 
-/// Tells preemptions apart; never used twice.
+/// One preemption; never reused.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct PreemptionId(pub u64);
 
-/// Something happened.
+/// One input of the machine.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Event {
-    /// A configuration is in force: the first one, or another than before.
+    /// A first or changed configuration is in force.
     Configured(Arc<Configuration>),
-    /// This process leads from now on.
+    /// This process became leader.
     Leading {
-        /// Higher than that of any leader before.
+        /// Higher than the epoch of any earlier leader.
         epoch: Epoch,
     },
-    /// This process does not lead any more. It keeps up with the cluster and decides nothing.
+    /// This process is no longer leader. The machine follows the cluster and decides nothing.
     Following,
-    /// The watches have told all there was when they began; from here on the view is whole.
+    /// The initial lists are complete.
     Synced,
-    /// A pod is new or looks like this now.
+    /// A pod was added or updated.
     PodApplied(Arc<PodInfo>),
-    /// A pod is gone.
+    /// A pod was deleted.
     PodDeleted {
         /// Its UID.
         uid: Arc<str>,
     },
-    /// The cluster has gone back in time, as after a restored backup of etcd. What the watch tells of a pod next holds, also where
-    /// it says that a pod which was placed is not.
+    /// etcd was restored from a backup. The next watch event of a pod is valid even if it unsets the node of a placed pod.
     WentBack,
-    /// All pods are told anew after this, as they are at a moment after it: one that was placed by then and is told without a node
-    /// was taken back with the history of a cluster that was restored.
+    /// A relist of all pods follows. A pod that was placed before the relist and is listed without a node was reverted by a restored
+    /// backup.
     PodsListedAnew,
-    /// Claims or volumes have gone back in time, and are told anew after this. What was written of them for pods that wait for it
-    /// may never have been.
+    /// Claims or volumes were reverted by a restored backup, and a relist follows. Writes for waiting pods may be lost.
     ObjectsWentBack,
-    /// All ResourceClaims are told anew after this, in no order of versions, until [`Self::ClaimsListed`].
+    /// A relist of all ResourceClaims follows, in no order of versions, until [`Self::ClaimsListed`].
     ClaimsListedAnew,
-    /// All ResourceClaims have been told, as they are at a version.
+    /// The list of ResourceClaims is complete.
     ClaimsListed {
-        /// The version of the list.
+        /// The resource version of the list.
         version: Arc<str>,
     },
-    /// A node is new or looks like this now. The same name with another UID is another node.
+    /// A node was added or updated. The same name with another UID is another node.
     NodeApplied(Arc<NodeInfo>),
-    /// A node is gone.
+    /// A node was deleted.
     NodeDeleted {
         /// Its name.
         name: Arc<str>,
     },
-    /// A namespace is new or has these labels now, sorted by key.
+    /// A namespace was added or updated; labels are sorted by key.
     NamespaceApplied {
         /// Its name.
         name: Arc<str>,
         /// Its labels.
         labels: Vec<(Arc<str>, Arc<str>)>,
     },
-    /// A namespace is gone.
+    /// A namespace was deleted.
     NamespaceDeleted {
         /// Its name.
         name: Arc<str>,
     },
-    /// A service or controller is new or selects other pods than before.
+    /// A service or controller was added, or its selector changed.
     SelectorApplied {
-        /// Which.
+        /// The object.
         object: Selecting,
-        /// What it selects: for a service and a replication controller its map of labels; nothing for a service without
-        /// a selector.
+        /// Its selector: a map of labels for a service or replication controller; empty for a service without a selector.
         selector: LabelSelector,
     },
-    /// A service or controller is gone.
+    /// A service or controller was deleted.
     SelectorDeleted {
-        /// Which.
+        /// The object.
         object: Selecting,
     },
-    /// An object that plugins keep, such as a claim or a volume, is new or looks like this now.
+    /// An object of a plugin, such as a claim or a volume, was added or updated.
     ObjectApplied(Object),
-    /// Such an object is gone.
+    /// An object of a plugin was deleted.
     ObjectDeleted(ObjectKey),
-    /// A pod group is new or looks like this now.
+    /// A pod group was added or updated.
     PodGroupApplied(Arc<PodGroup>),
-    /// A pod group is gone.
+    /// A pod group was deleted.
     PodGroupDeleted {
         /// Its namespace.
         namespace: Arc<str>,
         /// Its name.
         name: Arc<str>,
     },
-    /// A PodDisruptionBudget is new or looks like this now.
+    /// A PodDisruptionBudget was added or updated.
     BudgetApplied(Arc<Budget>),
-    /// A PodDisruptionBudget is gone.
+    /// A PodDisruptionBudget was deleted.
     BudgetDeleted {
         /// Its namespace.
         namespace: Arc<str>,
         /// Its name.
         name: Arc<str>,
     },
-    /// A worker is connected and has said hello.
+    /// A worker connected and completed the handshake.
     WorkerJoined {
         /// The connection.
         worker: WorkerId,
-        /// Where it is; shards are dealt out by this name.
+        /// Its address; nodes are assigned to workers by a hash of this name.
         name: Arc<str>,
     },
-    /// A connection to a worker is gone. Also the answer to [`crate::action::Action::DropWorker`].
+    /// A connection to a worker closed. Also the answer to [`crate::action::Action::DropWorker`].
     WorkerLost {
         /// The connection.
         worker: WorkerId,
     },
-    /// A worker said something.
+    /// A message from a worker.
     FromWorker {
         /// The connection.
         worker: WorkerId,
-        /// What it said.
+        /// The message.
         word: FromWorker,
     },
-    /// A pod is bound, the API server says so.
+    /// The API server bound a pod.
     Bound {
         /// The pod.
         uid: Arc<str>,
     },
-    /// A pod is not bound to where it was to go.
+    /// A bind failed.
     BindFailed {
         /// The pod.
         uid: Arc<str>,
-        /// What is known of it.
+        /// The failure.
         failure: BindFailure,
     },
-    /// What came of asking extenders about a pod.
+    /// The answer to [`crate::action::Action::Extend`].
     Extended {
         /// The number of the [`crate::action::Extension`].
         request: RequestId,
-        /// What came of it.
+        /// The result.
         outcome: ExtensionOutcome,
     },
     /// The answer to [`crate::action::Action::PreBind`].
     Written {
         /// The pod.
         uid: Arc<str>,
-        /// Which PreBind.
+        /// The number of the PreBind.
         id: PreparationId,
-        /// The versions that the written objects have now, in the order they were asked for.
+        /// The resource versions of the written objects, in the order of the writes.
         versions: Vec<Arc<str>>,
-        /// What kept the next one from being written, in the API server's words.
+        /// The API server's error for the next write.
         failure: Option<String>,
     },
     /// The answer to [`crate::action::Action::ExtendPreemption`].
     Proposed {
         /// The number of the [`crate::action::PreemptionProposal`].
         request: RequestId,
-        /// What is left of it, or why there is no preemption.
+        /// The remaining candidates, or the error.
         outcome: Result<Box<Proposal>, String>,
     },
     /// The answer to [`crate::action::Action::Preempt`].
     Preempted {
-        /// The pod that preempts.
+        /// The preemptor.
         uid: Arc<str>,
-        /// Which preemption.
+        /// The number of the preemption.
         id: PreemptionId,
-        /// What kept a victim from being deleted, in the API server's words.
+        /// The API server's error for a victim.
         failure: Option<String>,
     },
-    /// The time of the last wake-up asked for has come.
+    /// The time of [`crate::machine::Machine::next_wakeup`] has come.
     Tick,
-    /// All claims, or all volumes, are told anew after this, as they are at a moment after it: one that is older than what was
-    /// written of it by then was taken back with the history of a cluster that was restored.
+    /// A relist of all claims or volumes follows. An object older than the version written for it was reverted by a restored backup.
     StorageListedAnew(StorageKind),
 }
 
 impl Event {
-    /// Whether the machine handles it before events of watches: an answer to a request of the machine, or the end of leadership, after
-    /// which the machine must decide nothing. The start of leadership is not: earlier events of watches come first.
+    /// Whether the machine handles the event before watch events. True for answers to the machine's requests, and for the end of
+    /// leadership, after which it must decide nothing. The start of leadership comes after earlier watch events.
     #[must_use]
     pub const fn is_preferred(&self) -> bool {
         matches!(
@@ -217,7 +211,7 @@ impl Event {
     }
 }
 
-/// An object that selects pods: default spread constraints count what it selects.
+/// An object that selects pods; default spread constraints count the selected pods.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Selecting {
     /// Its kind.
@@ -237,66 +231,64 @@ pub enum SelectingKind {
     Controller(OwnerKind),
 }
 
-/// How a bind failed. The shell has made sure that it did fail: an answer that got lost is looked up, not guessed.
+/// The reason of a failed bind. The runtime has verified the failure: it looks up a lost answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum BindFailure {
-    /// The pod is gone, or is being deleted.
+    /// The pod is deleted or terminating.
     Gone,
-    /// Another scheduler has bound the pod.
+    /// Another scheduler bound the pod.
     Elsewhere,
-    /// Anything else; worth another try later.
+    /// Any other error; the pod is retried.
     Error(String),
 }
 
-/// What came of asking extenders about a pod.
+/// The result of calling extenders for a pod.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ExtensionOutcome {
-    /// All that had to answer did, or can be ignored.
+    /// All extenders answered, or are ignorable.
     Done(Box<Extended>),
-    /// One that cannot be ignored failed, or could not be asked, for this reason.
+    /// An extender that is not ignorable failed.
     Failed(String),
-    /// The pod is gone.
+    /// The pod was deleted.
     Gone,
 }
 
-/// What the operator configured, as far as the machine needs it.
+/// The configuration, as far as the machine needs it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Configuration {
-    /// Counts configurations; a changed one has a higher number.
+    /// Increases with each changed configuration.
     pub generation: Generation,
     /// All profiles.
     pub profiles: Arc<[Profile]>,
-    /// All extenders, in the order that they are asked in.
+    /// All extenders, in calling order.
     pub extenders: Arc<[Arc<Extender>]>,
-    /// Whether the gate GenericWorkload is on: pods of a pod group are placed together.
+    /// Feature gate `GenericWorkload`: the pods of a group are placed together.
     pub generic_workload: bool,
-    /// Goes into every node's rank, so that ties fall differently in another cluster.
+    /// Part of every node's rank, so that ties resolve differently in different clusters.
     pub tie_break_seed: u64,
-    /// The first backoff of a pod.
+    /// `podInitialBackoffSeconds`, in milliseconds.
     pub pod_initial_backoff_ms: u64,
-    /// The longest backoff of a pod.
+    /// `podMaxBackoffSeconds`, in milliseconds.
     pub pod_max_backoff_ms: u64,
-    /// Whether a pod is taken from backoffQ before its time if nothing else is to be tried: the feature gate
-    /// `SchedulerPopFromBackoffQ`.
+    /// Feature gate `SchedulerPopFromBackoffQ`: an empty activeQ pops pods from backoffQ.
     pub pops_from_backoff: bool,
-    /// How long a pod may lie among the unschedulable ones before it is tried again without any event.
+    /// Maximum time among the unschedulable pods before a retry without an event.
     pub pod_max_in_unschedulable_ms: u64,
-    /// How many binds may be under way at once.
+    /// Maximum number of binds in flight.
     pub max_binds_in_flight: usize,
-    /// The nodes of a worker that owes an answer for longer are judged by the coordinator meanwhile.
+    /// Time after which the coordinator evaluates the nodes of a worker that has not answered.
     pub worker_hedge_ms: u64,
-    /// A worker that owes an answer for longer is given up.
+    /// Time after which the coordinator drops a worker that has not answered.
     pub worker_deadline_ms: u64,
-    /// How long a new leader waits for its first worker before it evaluates by itself.
+    /// Time that a new leader waits for its first worker before it evaluates all nodes itself.
     pub worker_grace_ms: u64,
 }
 
 impl Configuration {
-    /// kube-scheduler's times, and bounds of our own, around these profiles.
+    /// kube-scheduler's default times and Flotilla's limits, with these profiles.
     ///
-    /// 1,000 binds in flight at 10 ms each are 100,000 binds a second, more than an API server takes. A worker that
-    /// owes an answer for two seconds has had more than a hundred times what the largest evaluation needs; after five times
-    /// as much as that, 100 ms, it is not waited for any more.
+    /// 1,000 binds in flight at 10 ms each are 100,000 binds a second, more than an API server handles. The deadline of two seconds is more
+    /// than a hundred times the largest evaluation; the hedge of 100 ms is five times as much.
     #[must_use]
     pub fn new(generation: Generation, profiles: Vec<Profile>) -> Self {
         Self {

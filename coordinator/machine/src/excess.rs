@@ -1,10 +1,7 @@
-//! Pods that are too large to be tried, so that they cost the others nothing.
+//! Pods that are too large to be tried, so that they do not delay other pods.
 //!
-//! A pod is measured before anything is prepared for it: by its own lists when it is read
-//! ([`flotilla_framework::excess`]), and by what they come to with the namespaces that there are. One that is too large
-//! waits outside the queue. It is measured again when it changes, and when namespaces do.
-//!
-//! Knows: when a pod is measured, and who is told. Must not know: what is measured.
+//! The machine measures a pod when it is added ([`flotilla_framework::excess`]), and in relation to the number of namespaces. A pod that is
+//! too large waits outside the queue. The machine measures it again when the pod or the namespaces change.
 
 use std::sync::Arc;
 
@@ -20,18 +17,17 @@ use crate::{
 };
 
 impl Machine {
-    /// What is too large about a pod, which is not tried for it, whatever the nodes are.
     pub(crate) fn excess(&self, uid: &Uid) -> Option<String> {
         admission::excess(&self.pods.get(uid)?.info, self.judge.cache().directory.namespaces())
     }
 
-    /// Keeps a pod out of the queue that is not tried, and says why.
+    /// Gates a pod that cannot be tried, and reports the reason.
     pub(crate) fn leave_untried(&mut self, now_ms: TimeMs, uid: &Uid, profile: ProfileIndex, message: String) {
         self.hold_back(now_ms, uid, profile, None);
         self.report(uid, Reason::SchedulerError, message, true);
     }
 
-    /// Keeps a pod out of the queue that had its turn and has become too large since it came in. `false`: it is not.
+    /// Gates a pod that became too large since it was queued. `false`: it is not too large.
     pub(crate) fn is_left_untried(&mut self, now_ms: TimeMs, uid: &Uid) -> bool {
         let Some(pod) = self.pods.get(uid) else { return false };
         let Stage::Queued(profile) = pod.stage else { return false };
@@ -43,7 +39,7 @@ impl Machine {
         true
     }
 
-    /// Namespaces have changed: the pods that are not too large any more may be tried.
+    /// Namespaces changed: admits the pods that are no longer too large.
     pub(crate) fn admit_those_that_fit(&mut self, now_ms: TimeMs, label: &'static str) {
         let fits = |uid: &&Uid| match self.pods.get(*uid).map(|pod| pod.stage) {
             Some(Stage::Gated(_)) => self.excess(uid).is_none(),
@@ -55,7 +51,7 @@ impl Machine {
         }
     }
 
-    /// Says of all that are not tried why: what a follower finds is not told.
+    /// Reports all untried pods when leadership begins, because a follower reports nothing.
     pub(crate) fn report_untried(&mut self, now_ms: TimeMs) {
         let untried: Vec<Uid> = self.gates.untried().cloned().collect();
         for uid in untried {
@@ -63,7 +59,6 @@ impl Machine {
         }
     }
 
-    /// Takes note of a pod that is there: whether it is too large by itself.
     pub(crate) fn note_excess(&mut self, uid: &Uid, info: &PodInfo) {
         if info.excess.is_some() {
             self.too_large.insert(Arc::clone(uid));
@@ -72,8 +67,7 @@ impl Machine {
         }
     }
 
-    /// How many pods are too large: those that are not tried for it, and those that stand on a node and whose wishes do not
-    /// count.
+    /// The number of pods that are too large: those not tried, and placed pods with ignored affinities.
     pub(crate) fn count_too_large(&self) -> u64 {
         let by_namespaces = |uid: &&Uid| {
             let pod = self.pods.get(*uid);

@@ -1,13 +1,8 @@
-//! Decisions in which HTTP extenders have a say.
+//! Decisions that involve HTTP extenders.
 //!
-//! Such a decision goes in two steps. When all feasible nodes of the pod at the head of the queue are known, the shell is
-//! asked to ask the extenders about them; nothing else is decided until it has answered, as kube-scheduler decides on one
-//! pod after the other. Then the nodes that are left are judged and scored anew by our own view, for plugins normalise
-//! over those alone, and the best of them is taken. What has happened meanwhile is in that view: a node that will not do
-//! any more is not taken, and when none is left that would do, the pod is tried anew.
-//!
-//! Knows: when extenders are asked, and when their answer still counts. Must not know: what their words come to (the
-//! framework does), or how they are reached.
+//! When all feasible nodes of the pod at the head of the queue are known, the runtime calls the extenders. Nothing else is decided until
+//! they answer, because kube-scheduler decides one pod after the other. The machine then filters and scores the remaining nodes again on
+//! the current state, because plugins normalise over those nodes only. If no node remains feasible, the pod is tried again.
 
 use std::sync::Arc;
 
@@ -30,18 +25,16 @@ use crate::{
     subject::{GroupKey, Subject, Uid},
 };
 
-/// What the shell may take on top of the extenders' own timeouts, to read the pod and the nodes that it tells them of.
-/// An answer that is later than that is lost, and the queue goes on.
+/// Time for the runtime to read the pod and its nodes, in addition to the extenders' timeouts. A later answer is lost, and the queue
+/// continues.
 pub(crate) const MARGIN_MS: TimeMs = 30_000;
 
 impl Machine {
-    /// The extenders that filter or score nodes for a pod, in their order.
     pub(crate) fn extenders_of(&self, uid: &Uid) -> Vec<Arc<Extender>> {
         let is_asked = |extender: &Extender| extender.is_filter() || extender.is_prioritizer();
         self.interested(uid).filter(|extender| is_asked(extender)).cloned().collect()
     }
 
-    /// The extender that binds a pod, if one does.
     pub(crate) fn binder_of(&self, uid: &Uid) -> Option<Arc<Extender>> {
         self.interested(uid).find(|extender| extender.is_binder()).cloned()
     }
@@ -52,7 +45,7 @@ impl Machine {
         extenders.iter().filter(move |extender| pod.is_some_and(|pod| extender.is_interested(&pod.info)))
     }
 
-    /// Has extenders asked. `group`: the one whose attempt goes on with the answer.
+    /// Calls the extenders. `group`: the group to continue with the answer.
     pub(crate) fn send(
         &mut self,
         now_ms: TimeMs,
@@ -87,7 +80,6 @@ impl Machine {
         self.status.extensions_asked += 1;
     }
 
-    /// The answer is there.
     pub(crate) fn extended(&mut self, now_ms: TimeMs, request: RequestId, outcome: ExtensionOutcome) {
         let Some(mut extending) = self.extending.take_if(|extending| extending.request == request) else { return };
         if let Some((key, for_room)) = extending.group.take() {
@@ -106,19 +98,18 @@ impl Machine {
             ExtensionOutcome::Failed(reason) => {
                 self.fail(now_ms, &extending.uid, reason);
             }
-            // The watch will say so too. Until then the pod is out of the way.
+            // The watch will report the deletion. Until then the pod must not block the queue.
             ExtensionOutcome::Gone => self.retry_later(now_ms, &extending.uid),
         }
     }
 
-    /// For the rest of the attempt the pod's own nominated node is one among others.
+    /// For the rest of the attempt the nominated node is treated like any other node.
     fn refuse_own_node(&mut self, uid: &Uid) {
         if let Some(pod) = self.pods.get_mut(uid) {
             pod.own_node_refused = pod.attempt_from;
         }
     }
 
-    /// Gives up an answer that is long overdue, so that the queue goes on.
     pub(crate) fn give_up_extension(&mut self, now_ms: TimeMs) {
         let Some(mut extending) = self.extending.take_if(|extending| extending.until_ms <= now_ms) else { return };
         self.status.extensions_lost += 1;
@@ -131,7 +122,7 @@ impl Machine {
         }
     }
 
-    /// What an answer is about, if the pod still waits for it under the configuration that it was asked under.
+    /// The subject of an answer, if the pod still waits for it under the same configuration.
     fn asked_for(&self, extending: &Extending) -> Option<Subject> {
         let configuration = self.configuration.as_ref().filter(|_| self.leading.is_some())?;
         let pod = self.pods.get(&extending.uid).filter(|pod| pod.class == extending.class)?;
@@ -144,7 +135,7 @@ impl Machine {
         let is_open = self.judge.open(subject);
         let Some(state) = self.judge.states().get(subject).filter(|_| is_open) else { return };
         if state.prepared.error().is_some() || state.prepared.refusal().is_some() {
-            // The cluster has changed, and plugins alone decide on the pod now.
+            // The cluster changed, and plugins alone can decide the pod now.
             self.status.extensions_discarded += 1;
             return;
         }
@@ -152,7 +143,7 @@ impl Machine {
             let decision = self.judge.refuse_extended(subject, extended);
             self.carry_out(now_ms, &extending.uid, subject, decision);
             if self.happenings != extending.happenings {
-                // Any event while they were asked may help: it is not known what helps an extender.
+                // Any event during the call may help, because the extender's events are unknown.
                 self.wake(now_ms, &extending.uid);
             }
             return;
@@ -176,7 +167,7 @@ impl Machine {
             Some(decision) => {
                 self.carry_out(now_ms, &extending.uid, subject, decision);
             }
-            // None of them will do any more: the pod is at the head of the queue still, and is tried anew.
+            // No node is feasible any more. The pod is still at the head of the queue and is tried again.
             None => self.status.extensions_discarded += 1,
         }
     }

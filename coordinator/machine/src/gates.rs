@@ -1,8 +1,6 @@
-//! Pods that are kept out of the queue.
+//! Gated pods, which are not in the queue.
 //!
-//! Knows: who is kept out, by which plugin, since when. Must not know: why.
-//!
-//! Source: `QueuedPodInfo.GatingPlugin`; upstream keeps such pods among the unschedulable ones and skips them there.
+//! Source: `QueuedPodInfo.GatingPlugin`; kube-scheduler keeps such pods among the unschedulable ones and skips them there.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -14,27 +12,24 @@ use crate::{
     subject::{Subject, Uid},
 };
 
-/// A pod that is kept out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Gate {
-    /// The PreEnqueue plugin that does; `None`: the pod needs a plugin that is not built, or is too large.
+    /// The PreEnqueue plugin; `None`: the pod is too large, or is held.
     pub(crate) plugin: Option<&'static str>,
     subject: Subject,
-    /// When it was last asked whether it still does, without any event.
+    /// Time of the last PreEnqueue without an event.
     asked_ms: TimeMs,
 }
 
-/// All pods that are kept out: some of those that are known anyway.
+/// All gated pods; a subset of the known pods.
 #[derive(Debug, Default)]
 pub(crate) struct Gates {
     pods: BTreeMap<Uid, Gate>,
     by_plugin: BTreeMap<&'static str, BTreeSet<(Subject, Uid)>>,
-    /// Those that no plugin keeps out.
     untried: BTreeSet<Uid>,
 }
 
 impl Gates {
-    /// A pod is kept out from now on, or still is.
     pub(crate) fn close(&mut self, uid: &Uid, plugin: Option<&'static str>, subject: Subject, now_ms: TimeMs) {
         self.open(uid);
         if let Some(plugin) = plugin {
@@ -45,14 +40,12 @@ impl Gates {
         self.pods.insert(Arc::clone(uid), Gate { plugin, subject, asked_ms: now_ms });
     }
 
-    /// A pod that is kept out is about another subject.
     pub(crate) fn reclass(&mut self, uid: &Uid, subject: Subject) {
         if let Some(Gate { plugin, asked_ms, .. }) = self.open(uid) {
             self.close(uid, plugin, subject, asked_ms);
         }
     }
 
-    /// A pod is not kept out any more. Gives how it was.
     pub(crate) fn open(&mut self, uid: &Uid) -> Option<Gate> {
         let gate = self.pods.remove(uid)?;
         self.untried.remove(uid);
@@ -67,27 +60,24 @@ impl Gates {
         Some(gate)
     }
 
-    /// Who keeps a pod out.
     pub(crate) fn of(&self, uid: &Uid) -> Option<Gate> {
         self.pods.get(uid).copied()
     }
 
-    /// Those that no plugin keeps out: they need one that is not built, or are too large.
+    /// Gated pods without a gating plugin: they are too large, or held.
     pub(crate) fn untried(&self) -> impl Iterator<Item = &Uid> {
         self.untried.iter()
     }
 
-    /// How many are kept out.
     pub(crate) fn len(&self) -> usize {
         self.pods.len()
     }
 
-    /// The plugins that keep pods out, and how many pods under each profile.
     pub(crate) fn by_plugin(&self) -> impl Iterator<Item = (&'static str, &BTreeSet<(Subject, Uid)>)> {
         self.by_plugin.iter().map(|(plugin, pods)| (*plugin, pods))
     }
 
-    /// Those whose plugin was not asked about for longer than this.
+    /// Pods whose last PreEnqueue without an event was before this time.
     pub(crate) fn asked_before(&self, before_ms: TimeMs) -> Vec<Uid> {
         let is_due = |gate: &Gate| gate.plugin.is_some() && gate.asked_ms < before_ms;
         self.pods.iter().filter(|(_, gate)| is_due(gate)).map(|(uid, _)| Arc::clone(uid)).collect()

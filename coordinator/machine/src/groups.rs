@@ -1,14 +1,10 @@
-//! Pod groups: who belongs to one, who of them waits, and when the group has its turn.
+//! Pod groups: members, waiting members, and the group's turn in the queue.
 //!
-//! A group is one entity in the queue for all its members that wait. The entity has a name of its own among the UIDs of
-//! pods. A group that may not be tried yet is not in the queue: its object is not there, a member is kept out by a
-//! PreEnqueue plugin, or there are fewer members than a gang needs. An event that may change that has the group looked at again
-//! before the next decision.
+//! A group is one entity in the queue for all its waiting members, with its own name among the pods' UIDs. A group that may not be tried is
+//! not in the queue. Reasons are a missing object, a member that a PreEnqueue plugin gates, or too few members of a gang. After an event
+//! that may change this, the machine reviews the group before the next decision.
 //!
-//! Knows: members and entities. Must not know: how a group is decided on (`attempt`), or what follows (`outcome`).
-//!
-//! Source: the pod group parts of `backend/queue/scheduling_queue.go`, `workload_forest.go` and
-//! `backend/cache/podgroupstate.go`.
+//! Source: the pod group parts of `backend/queue/scheduling_queue.go`, `workload_forest.go` and `backend/cache/podgroupstate.go`.
 
 mod attempt;
 mod heard;
@@ -31,58 +27,49 @@ use crate::{
     subject::{GroupKey, Subject, Uid},
 };
 
-/// All groups that there are, and those that pods name. As large as the number of both.
+/// All groups with an object or with pods; linear in the number of both.
 #[derive(Debug, Default)]
 pub(crate) struct Groups {
     pub(crate) known: BTreeMap<GroupKey, Group>,
-    /// The group of each entity.
     pub(crate) entities: BTreeMap<Uid, GroupKey>,
-    /// Groups to be looked at again before the next decision.
+    /// Groups to review before the next decision.
     pub(crate) changed: BTreeSet<GroupKey>,
-    /// The groups that are held, and some that no longer are.
+    /// Held groups, and some that are no longer held.
     pub(crate) held: BTreeSet<GroupKey>,
     pub(crate) sequence: u64,
 }
 
-/// A group.
 #[derive(Debug)]
 pub(crate) struct Group {
-    /// By what name it sits in the queue.
     pub(crate) entity: Uid,
     pub(crate) object: Option<Arc<PodGroup>>,
-    /// All pods that name it, wherever they are, but for those that have ended.
+    /// All pods that name the group, except finished ones.
     pub(crate) members: BTreeSet<Uid>,
-    /// The members that are to be placed, and in which order they came.
+    /// The members without a node, each with its arrival number.
     pub(crate) waiting: BTreeMap<Uid, u64>,
-    /// Those of them that a PreEnqueue plugin keeps out, and so the whole group.
+    /// Waiting members that a PreEnqueue plugin gates; they gate the whole group.
     pub(crate) gated: BTreeSet<Uid>,
-    /// How often in a row it did not fit.
     pub(crate) refusals: u32,
-    /// How often in a row something went wrong that was no node's word.
     pub(crate) errors: u32,
-    /// When its backoff expires, as [`crate::queue::Pace::expiry`] has it; 0: it has none.
+    /// End of the backoff, see [`crate::queue::Pace::expiry`]; 0: none.
     pub(crate) until_ms: TimeMs,
-    /// It was taken from backoffQ before its time, for the attempt under way: when its backoff expires.
+    /// End of the backoff, if the current attempt is an early one.
     pub(crate) popped: Option<TimeMs>,
-    /// How often room had been made when it was tried last.
+    /// `Machine::rooms_made` at the last attempt.
     pub(crate) tried_at: u64,
-    /// Since when it is in the queue, or when it was tried last.
+    /// Time of queueing or of the last attempt.
     pub(crate) queued: Option<(TimeMs, u64)>,
-    /// The state of the cluster when it got to the head of the queue, for the attempt under way.
+    /// Revision at which the group reached the head of the queue, for the current attempt.
     pub(crate) attempt_from: Option<Revision>,
-    /// When that was.
     pub(crate) attempt_ms: Option<TimeMs>,
-    /// What was asked for in that attempt.
     pub(crate) asked: BTreeSet<Subject>,
-    /// What extenders said in that attempt.
     pub(crate) heard: Heard,
-    /// Why it is held, see [`held`].
     pub(crate) held: Option<Hold>,
-    /// The condition that was last reported: its status, reason and message, and the generation that it is about.
+    /// The condition reported last: status, reason, message and generation.
     pub(crate) told: Option<(bool, &'static str, String, i64)>,
 }
 
-/// Why a group is held, and what its attempt read. Some 100 bytes for each member.
+/// Why a group is held, and the inputs of its attempt. Some 100 bytes per member.
 #[derive(Debug)]
 pub(crate) struct Hold {
     since_ms: TimeMs,
@@ -90,13 +77,13 @@ pub(crate) struct Hold {
     read: Read,
 }
 
-/// The generation of the group's object, and each waiting member with its profile, its class and the version of the facts of that class.
+/// The generation of the group's object, and each waiting member with its subject and the version of its class's facts.
 type Read = (Option<i64>, Vec<(Uid, Subject, u64)>);
 
 impl Group {
     pub(crate) fn new((namespace, name): &GroupKey) -> Self {
         Self {
-            // No UID of the API server has a colon.
+            // UIDs of the API server contain no colon.
             entity: format!("podgroup:{namespace}/{name}").into(),
             object: None,
             members: BTreeSet::new(),
@@ -133,37 +120,32 @@ impl Group {
 // === impl Groups ===
 
 impl Groups {
-    /// How many objects there are.
     pub(crate) fn objects(&self) -> usize {
         self.known.values().filter(|group| group.object.is_some()).count()
     }
 
-    /// Whether there are any, or pods that name one.
     pub(crate) fn any(&self) -> bool {
         !self.known.is_empty()
     }
 
-    /// Whether any has a lower priority than this.
     pub(crate) fn any_below(&self, priority: i32) -> bool {
         self.known.values().filter_map(|group| group.object.as_ref()).any(|object| object.priority < priority)
     }
 
-    /// All pods that name a group, wherever they are, but for those that have ended.
     pub(crate) fn members(&self, key: &GroupKey) -> impl Iterator<Item = &Uid> {
         self.known.get(key).into_iter().flat_map(|group| &group.members)
     }
 
-    /// How many members wait, in groups that have a turn and in those that have none yet.
+    /// The number of waiting members, including those of groups without a turn.
     pub(crate) fn waiting(&self) -> usize {
         self.known.values().map(|group| group.waiting.len()).sum()
     }
 
-    /// Whether an entity is a group.
     pub(crate) fn is_entity(&self, uid: &Uid) -> bool {
         self.entities.contains_key(uid)
     }
 
-    /// A pod does not wait with its group any more.
+    /// A pod no longer waits with its group.
     pub(crate) fn leave(&mut self, uid: &Uid, key: GroupKey) {
         if let Some(group) = self.known.get_mut(&key) {
             group.leave(uid);
@@ -171,7 +153,7 @@ impl Groups {
         }
     }
 
-    /// What was asked for the attempts under way does not count any more, and no group is held.
+    /// Discards the requests of current attempts, and releases all held groups.
     pub(crate) fn forget_attempts(&mut self) {
         for (key, group) in &mut self.known {
             group.forget_attempt();
@@ -181,12 +163,11 @@ impl Groups {
         }
     }
 
-    /// Whether a pod waits with its group.
     pub(crate) fn has_waiting(&self, uid: &Uid, key: &GroupKey) -> bool {
         self.known.get(key).is_some_and(|group| group.waiting.contains_key(uid))
     }
 
-    /// Every entity, and whether a pod waits for it.
+    /// Every entity, and whether the group has waiting pods.
     pub(crate) fn all_entities(&self) -> impl Iterator<Item = (&Uid, bool)> {
         self.entities
             .iter()
@@ -199,7 +180,6 @@ impl Groups {
         group
     }
 
-    /// Forgets a group that has neither an object nor pods.
     pub(crate) fn prune(&mut self, key: &GroupKey) {
         if let Some(group) = self.known.get(key).filter(|group| group.object.is_none() && group.members.is_empty()) {
             self.entities.remove(&group.entity);

@@ -1,10 +1,7 @@
-//! Pods that are held because their attempt failed in a way that the next one would repeat: a plugin panicked, or did all the work that
-//! an attempt may do.
+//! Pods that are held because the next attempt would fail in the same way: a plugin panicked, or used up the work limit of an attempt.
 //!
-//! Such a pod waits outside the queue, with a condition and an event that say why. It is tried again when it changes, when an object
-//! that its plugins read changes, when the configuration changes, and after `podMaxInUnschedulablePodsDuration`, as a last resort.
-//!
-//! Knows: when a pod is held and released. Must not know: why ([`crate::judge`]).
+//! A held pod waits outside the queue, with a condition and an event that give the reason. It is tried again when the pod, an object that
+//! its plugins read, or the configuration changes, and after `podMaxInUnschedulablePodsDuration`.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -16,14 +13,13 @@ use crate::{
     subject::{Subject, Uid},
 };
 
-/// The pods that are held, each with the version of the facts that its plugins read, and since when.
+/// The held pods, each with the version of the facts that its plugins read, and the start of the hold.
 #[derive(Debug, Default)]
 pub(crate) struct Held {
     pods: BTreeMap<Uid, (u64, TimeMs)>,
 }
 
 impl Machine {
-    /// Holds a pod whose attempt failed.
     pub(crate) fn hold_pod(&mut self, now_ms: TimeMs, uid: &Uid, subject: Subject, error: String) {
         self.status.decisions += 1;
         self.count_attempt(now_ms, uid, None);
@@ -36,7 +32,7 @@ impl Machine {
         self.leave_untried(now_ms, uid, subject.0, error);
     }
 
-    /// Tries the pods again whose plugins would read something else by now.
+    /// Releases the pods with changed facts.
     pub(crate) fn release_held(&mut self, now_ms: TimeMs, label: &'static str) {
         if self.held.pods.is_empty() {
             return;
@@ -51,7 +47,7 @@ impl Machine {
         self.release(now_ms, released, label);
     }
 
-    /// Tries the pods again that were held for longer than this.
+    /// Releases the pods that were held for longer than this.
     pub(crate) fn flush_held(&mut self, now_ms: TimeMs, longest_ms: TimeMs) {
         let is_due = |(_, (_, since_ms)): &(&Uid, &(u64, TimeMs))| now_ms.saturating_sub(*since_ms) > longest_ms;
         let due: Vec<Uid> = self.held.pods.iter().filter(is_due).map(|(uid, _)| Arc::clone(uid)).collect();
@@ -61,7 +57,6 @@ impl Machine {
         }
     }
 
-    /// A pod is gone.
     pub(crate) fn forget_held(&mut self, uid: &Uid) {
         self.held.pods.remove(uid);
     }
@@ -75,7 +70,6 @@ impl Machine {
         }
     }
 
-    /// The version of the facts that the plugins of a subject read.
     pub(crate) fn facts_of(&self, subject: Subject) -> u64 {
         let cache = self.judge.cache();
         cache.classes.get(subject.1).map_or(0, |class| cache.facts_version(class))

@@ -1,7 +1,4 @@
-//! Which images the nodes hold, over the whole cluster.
-//!
-//! Knows: upstream's rule that an image's size is what the first node that reported it said. Must not know: scores
-//! ([`flotilla_framework::plugins::image_locality`] has the formula).
+//! Images on the nodes of the cluster. As in kube-scheduler, an image has the size that the first node reported.
 
 use std::sync::Arc;
 
@@ -12,7 +9,6 @@ use indexmap::IndexMap;
 #[derive(Debug, Default)]
 pub struct Images {
     known: IndexMap<Arc<str>, Image>,
-    /// Changes whenever some class's facts may have.
     version: u64,
 }
 
@@ -35,7 +31,7 @@ fn names(node: &NodeInfo) -> IndexMap<&Arc<str>, i64> {
 // === impl Images ===
 
 impl Images {
-    /// A node came.
+    /// Adds a node.
     pub fn add(&mut self, node: &NodeInfo) {
         self.version += 1;
         for (name, size) in names(node) {
@@ -43,7 +39,6 @@ impl Images {
         }
     }
 
-    /// A node went.
     pub(crate) fn remove(&mut self, node: &NodeInfo) {
         self.version += 1;
         for (name, _) in names(node) {
@@ -56,12 +51,11 @@ impl Images {
         }
     }
 
-    /// Changes whenever some class's facts may have changed.
     pub(crate) const fn version(&self) -> u64 {
         self.version
     }
 
-    /// What finding each image of a class adds to a score, in a cluster of `nodes` nodes.
+    /// The score that each image of a class contributes, in a cluster of `nodes` nodes.
     #[must_use]
     pub fn contributions(&self, class: &Class, nodes: usize) -> Vec<i64> {
         let contribution = |name: &Arc<str>| {

@@ -1,6 +1,4 @@
-//! What the watches tell: pods and nodes that come, change and go.
-//!
-//! Knows: which stage each event leads to, and whom it wakes. Must not know: how a decision is made.
+//! Watch events of pods, nodes, namespaces and selectors.
 
 use std::sync::Arc;
 
@@ -32,7 +30,7 @@ impl Machine {
         let info = &info.showing(&self.shown);
         let uid = Arc::clone(&info.uid);
         let went_back = self.believe(now_ms, info);
-        // A pod leaves its node only when it ends: an event that says otherwise is stale.
+        // A pod leaves its node only by finishing: an event without a node is stale.
         let is_placed = self.pods.get(&uid).is_some_and(|pod| pod.stage == Stage::Assigned);
         if is_placed && info.node_name.is_none() && !info.finished {
             return;
@@ -76,7 +74,7 @@ impl Machine {
         } else if let Some(node) = &info.node_name {
             self.settle(now_ms, &uid, Some(Charge { node: Arc::clone(node), class }), Stage::Assigned);
         } else if self.pods.get(&uid).is_some_and(|pod| pod.stage.is_decided()) {
-            // The watch lags behind our own decision; what it says of the pod's place is old.
+            // The watch lags behind the decision: it does not know the node yet.
             if info.deleting {
                 self.settle(now_ms, &uid, None, Stage::Foreign);
             }
@@ -90,19 +88,19 @@ impl Machine {
         self.nominate(&uid);
         self.end_nomination(now_ms, &uid, nominated);
         if stays {
-            // Those that wait for its end would do so for ever: they are to choose anew.
+            // Pods that wait for the termination of this pod have to choose again.
             self.wake_where(now_ms, ClusterEvent::PodRemoved(&info.class), |_| true);
         }
     }
 
-    /// Whether a pod was on its way out, and a cluster that went back has taken that back.
+    /// Whether a restored backup reverted the deletion of a pod.
     fn stays_after_all(&mut self, info: &PodInfo) -> bool {
         let was_deleting = self.pods.get(&info.uid).is_some_and(|pod| pod.info.deleting);
         self.preemptions.witness(info) || (was_deleting && !info.deleting)
     }
 
-    /// Every pod that is placed is as the watch tells of it next. What a bind under way comes to, and what is decided from now
-    /// on, the watch may not know yet.
+    /// A restored backup may have reverted any placed pod: the next watch event of each decides. It does not decide binds in flight and
+    /// later decisions, which the watch may not include yet.
     pub(crate) fn doubt_all(&mut self) {
         self.preemptions.doubt_all();
         for (uid, pod) in &mut self.pods {
@@ -114,8 +112,7 @@ impl Machine {
         }
     }
 
-    /// Whether a pod is to be placed anew because the cluster went back to before it was. What a bind under way comes to is not
-    /// for the watch to say.
+    /// Whether a restored backup reverted the placement of a pod. The watch does not decide a bind in flight.
     fn believe(&mut self, now_ms: TimeMs, info: &PodInfo) -> bool {
         let profile = self.profile_index(&info.scheduler_name);
         let Some(pod) = self.pods.get_mut(&info.uid).filter(|pod| pod.doubted) else { return false };
@@ -123,7 +120,7 @@ impl Machine {
         let is_unplaced = info.node_name.is_none() && !info.finished;
         let is_under_way = self.binding.contains(&info.uid);
         let went_back = match (pod.stage, profile) {
-            // The watch was faster than the answer, and what it told is history. The pod keeps its room until the answer is there.
+            // The watch reported the bind before its answer, and the backup reverted it. The pod keeps its room until the answer.
             (Stage::Assigned, Some(profile)) if is_unplaced && is_under_way => {
                 self.set_stage(&info.uid, Stage::Assumed(profile));
                 false
@@ -230,12 +227,11 @@ impl Machine {
         self.replace_selector(namespace, old.as_ref(), None);
     }
 
-    /// Decides where a pod that is not on any node belongs, and puts it there.
+    /// Determines the stage of a pod without a node, and moves it there.
     pub(crate) fn admit(&mut self, now_ms: TimeMs, uid: &Uid) {
         self.admit_by(now_ms, uid, UNSCHEDULED_POD_ADD);
     }
 
-    /// As [`Self::admit`], because of an event with this label.
     pub(crate) fn admit_by(&mut self, now_ms: TimeMs, uid: &Uid, label: &'static str) {
         let Some(pod) = self.pods.get(uid) else { return };
         let info = Arc::clone(&pod.info);
@@ -245,11 +241,12 @@ impl Machine {
             return;
         };
         if self.binding.contains(uid) {
-            // It was gone, and is there again. Two binds of one pod could not be told apart: the answer to the first brings it here.
+            // The pod was deleted and added again. Two binds of one pod cannot be distinguished, so it waits for the answer of the
+            // first.
             self.leave_queue(uid, Stage::Foreign);
         } else if info.deleting {
             let message = format!("skip schedule deleting pod: {}", info.key());
-            // As kube-scheduler, which says so of a pod whose turn comes: one that waits elsewhere has none.
+            // kube-scheduler reports this only for a pod that is popped; gated and parked pods are not.
             if self.queue.is_active(uid) || matches!(pod.stage, Stage::Member(_)) {
                 self.report(uid, Reason::SchedulerError, message, false);
             }
@@ -269,7 +266,7 @@ impl Machine {
         }
     }
 
-    /// Makes a pod's charge and stage what they should be, and wakes those who may have room now.
+    /// Sets a pod's charge and stage, and wakes pods that may have room now.
     fn settle(&mut self, now_ms: TimeMs, uid: &Uid, charge: Option<Charge>, stage: Stage) {
         if let Some(charge) = &charge {
             self.confirm_reserved(uid, &charge.node);
@@ -308,7 +305,6 @@ impl Machine {
         }
     }
 
-    /// Charges a pod to its node, here and where the node is held.
     pub(crate) fn charge(&mut self, charge: &Charge) {
         let change = self.put_on(charge);
         if !self.judge.cache().classes.can_be_told(charge.class) {
@@ -320,7 +316,6 @@ impl Machine {
         }
     }
 
-    /// Takes a charge back, here and where the node is held.
     pub(crate) fn discharge(&mut self, charge: &Charge) {
         if let Some((worker, change)) = self.take_off(charge) {
             self.tell(worker, change);
@@ -341,18 +336,18 @@ impl Machine {
         }
     }
 
-    /// Tells the pod's owner what is the matter, and remembers it so that the condition is written only when it changes.
+    /// Reports why a pod is not placed. Remembers the report, so that the condition is written only when it changes.
     pub(crate) fn report(&mut self, uid: &Uid, reason: Reason, message: String, condition: bool) {
         self.report_with(uid, reason, message, condition, Nomination::Keep);
     }
 
-    /// As [`Self::report`], for an attempt that failed for good: its nomination is taken back.
+    /// As [`Self::report`], for a failed attempt: also removes the nomination.
     pub(crate) fn report_failure(&mut self, now_ms: TimeMs, uid: &Uid, message: String) {
         let nomination = self.say(now_ms, uid, None);
         self.report_with(uid, Reason::SchedulerError, message, true, nomination);
     }
 
-    /// As [`Self::report`], with what becomes of the pod's nomination.
+    /// As [`Self::report`], with a change of the nomination.
     pub(crate) fn report_with(
         &mut self,
         uid: &Uid,
@@ -394,7 +389,7 @@ impl Machine {
         }));
     }
 
-    /// What was said of a class, with the names of the pod's own claims.
+    /// Replaces the claim names of the class by the names of the pod's own claims.
     fn with_names(&self, uid: &Uid, message: String) -> String {
         if !message.contains(NAMELESS) {
             return message;
@@ -406,7 +401,7 @@ impl Machine {
         })
     }
 
-    /// The time at which a pod was first seen is its place in the queue, also if it is kept out of it at first.
+    /// Stamps a pod once, when it is first seen; a gated pod keeps that place in the queue.
     fn stamp(&mut self, now_ms: TimeMs, uid: &Uid) {
         if let Some(pod) = self.pods.get_mut(uid).filter(|pod| pod.queued.1 == 0) {
             pod.queued = self.queue.stamp(now_ms);
@@ -430,7 +425,7 @@ impl Machine {
     }
 }
 
-/// Whether something changed that decides where a pod belongs, its class apart.
+/// Whether fields changed that determine the stage, apart from the class.
 fn matters(old: &PodInfo, new: &PodInfo) -> bool {
     planted("wakes-itself")
         || old.gates != new.gates

@@ -1,11 +1,7 @@
-//! The judge: what is known of nodes, classes and nominations, and the decisions that follow from it.
+//! State of nodes, classes and nominations, and the decisions on them.
 //!
-//! Its fields are its own. Who has an event takes it in through [`Judge::cache_mut`] and [`Judge::nominator_mut`], who has
-//! an answer of workers through [`Judge::states_mut`], and who needs a decision asks [`Judge::decide`]. A decision is a value:
-//! the machine carries it out.
-//!
-//! Knows: nodes, what is charged to them, classes of pods, what workers said of them, who is nominated where. Must not know:
-//! the queue, pods and what becomes of them, actions, workers' connections.
+//! The machine passes events to [`Judge::cache_mut`] and [`Judge::nominator_mut`], answers of workers to [`Judge::states_mut`], and
+//! requests decisions from [`Judge::decide`]. A decision is a value; the machine carries it out.
 
 use std::sync::Arc;
 
@@ -56,7 +52,6 @@ use decision::{Attempt, Want};
 use nominator::Nominator;
 use panics::Panics;
 
-/// See the module.
 #[derive(Debug)]
 pub(crate) struct Judge {
     registry: Registry,
@@ -64,23 +59,23 @@ pub(crate) struct Judge {
     cache: Cache,
     states: ClassStates,
     nominator: Nominator,
-    /// The counters that are moved here; all else is 0.
+    /// The counters incremented here; all others are 0.
     counts: Status,
     panics: Panics,
-    /// How many strings of nodes there were when classes were last looked through for those that ask for one.
+    /// The number of node strings at the last search for outdated classes.
     known_texts: usize,
-    /// Offers that were not what their nodes are, since [`Judge::take_mismatches`].
+    /// Incorrect offers since [`Judge::take_mismatches`].
     mismatches: Vec<Mismatch>,
-    /// Where the next look at nodes begins that workers refused.
+    /// First slot of the next check of refusals.
     next_verified: usize,
 }
 
-/// How many nodes are judged here, of those that workers say will all not do, before the pod is turned down. At some 150 ns
-/// each they take 40 us, next to the 1 ms that writing the condition takes. Clusters of up to so many nodes are looked at
-/// whole; others by and by, each time a pod is turned down: one of 100,000 nodes in 391 times.
+/// Number of nodes that the coordinator checks itself when workers report that no node is feasible. At some 150 ns each this takes 40 us,
+/// compared with 1 ms for writing the condition. Smaller clusters are checked completely, larger ones in turns: 100,000 nodes take 391
+/// refusals.
 const VERIFIED_AT_ONCE: usize = 256;
 
-/// A worker said of a node what the node is not.
+/// An incorrect result of a worker.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Mismatch {
     pub(crate) worker: WorkerId,
@@ -105,7 +100,6 @@ impl Judge {
         }
     }
 
-    /// Other profiles are in force: nothing that was known of classes holds any more.
     pub(crate) fn configure(&mut self, configuration: &Arc<Configuration>) {
         let old = self.configuration.replace(Arc::clone(configuration));
         if old.is_none_or(|old| old.tie_break_seed != configuration.tie_break_seed) {
@@ -115,52 +109,43 @@ impl Judge {
         self.forget_panics();
     }
 
-    /// The cluster as it is believed to be.
     pub(crate) const fn cache(&self) -> &Cache {
         &self.cache
     }
 
-    /// The cluster, to be told what happened to it.
     pub(crate) const fn cache_mut(&mut self) -> &mut Cache {
         &mut self.cache
     }
 
-    /// What is known of each class.
     pub(crate) const fn states(&self) -> &ClassStates {
         &self.states
     }
 
-    /// What is known of each class, to be told what workers said.
     pub(crate) const fn states_mut(&mut self) -> &mut ClassStates {
         &mut self.states
     }
 
-    /// Who is nominated where.
     pub(crate) const fn nominator(&self) -> &Nominator {
         &self.nominator
     }
 
-    /// Who is nominated where, to be told of a nomination.
     pub(crate) const fn nominator_mut(&mut self) -> &mut Nominator {
         &mut self.nominator
     }
 
-    /// What was done so far.
     pub(crate) const fn counts(&self) -> &Status {
         &self.counts
     }
 
-    /// The workers that said of nodes what these are not, since this was asked last.
+    /// The workers with incorrect results since the last call.
     pub(crate) fn take_mismatches(&mut self) -> Vec<Mismatch> {
         std::mem::take(&mut self.mismatches)
     }
 
-    /// A profile by its place.
     pub(crate) fn profile(&self, index: ProfileIndex) -> Option<&Profile> {
         self.configuration.as_ref()?.profiles.get(index)
     }
 
-    /// The nominations that concern a pod of a priority.
     pub(crate) fn nominations(&self, uid: &Uid, priority: i32) -> Nominations {
         match self.nominator.is_empty() {
             true => Nominations::default(),
@@ -168,8 +153,7 @@ impl Judge {
         }
     }
 
-    /// Has the plugins of a subject made ready, by the facts as they are. `false`: its profile or class is not known, or
-    /// the class is too large.
+    /// Prepares the plugins of a subject on the current facts. `false`: its profile or class is unknown, or the class is too large.
     pub(super) fn open_now(&mut self, (index, class_id): Subject) -> bool {
         if self.cache.has_excess(class_id) {
             return false;
@@ -183,8 +167,7 @@ impl Judge {
         true
     }
 
-    /// What workers have to be asked before the next decision on a subject that is open, beside what they are being asked;
-    /// `None`: nothing, also where they cannot be asked.
+    /// The request that the next decision on an open subject needs, in addition to pending ones; `None`: none, or none is possible.
     pub(crate) fn wants(&mut self, subject: Subject) -> Option<Want> {
         if self.states.get(subject).is_none_or(|state| state.ask.is_some()) {
             return None;
@@ -198,20 +181,19 @@ impl Judge {
         (!is_known).then_some(Want::Offers(subject))
     }
 
-    /// Brings what workers said of a subject up to the present, or gives it up where it is too far behind.
+    /// Repairs the workers' results for a subject up to the current revision, or discards them if they are too old.
     pub(crate) fn bring_up(&mut self, subject: Subject) {
         if let Some(state) = self.states.get_mut(subject) {
             state.repair(&self.cache);
         }
     }
 
-    /// Whether workers are being asked what a subject wants.
     pub(crate) fn is_asked(&mut self, subject: Subject) -> bool {
         let is_asked = |judge: &Self, subject| judge.states.get(subject).is_some_and(|state| state.ask.is_some());
         is_asked(self, subject) || self.head_of(subject).is_some_and(|head| is_asked(self, head))
     }
 
-    /// What the nodes say of a subject that is open which none of these workers holds; `None` where there are none.
+    /// Evaluates an open subject on the nodes that none of these workers holds; `None` if there are no such nodes.
     pub(crate) fn evaluate_rest(
         &mut self,
         subject: Subject,
@@ -228,44 +210,41 @@ impl Judge {
         self.contained(subject, |judge| judge.states.evaluation_of(subject, &judge.cache, &slots, k)).flatten()
     }
 
-    /// Answers here what a worker owes, as far as that can be put together with what the others answered.
+    /// Evaluates the missing part of a worker, where it can be merged with the other workers' answers.
     pub(crate) fn stand_in(&mut self, worker: WorkerId) {
         match contain(|| self.states.stand_in(worker, &self.cache)) {
             Ok(answered) => self.counts.evaluations_partial += answered,
-            // No one subject is known to be the cause: the one that is will panic again in its own attempt.
+            // The causing subject is unknown; it will panic again in its own attempt.
             Err(_) => self.restore(),
         }
     }
 
-    /// Evaluates a subject here, without any worker.
     pub(crate) fn evaluate_here(&mut self, subject: Subject) {
         self.counts.evaluations_local += 1;
         self.states.evaluate_here(subject, &self.cache);
     }
 
-    /// Counts a dry run on one node.
     pub(crate) fn count_dry_run(&mut self, subject: Subject) {
         self.states.work.add(work::DRY_RUN);
         self.states.count_devices(subject);
     }
 
-    /// What is known of a subject, what its pods count brought up to the present, and the cluster that pods may be put on
-    /// and taken from for a while.
+    /// The state of a subject with current counts, and the cluster for temporary charges.
     pub(crate) fn with_nodes(&mut self, subject: Subject) -> Option<(&mut ClassState, &mut Cache)> {
         let state = self.states.get_mut(subject)?;
         state.matches.refresh(&state.prepared, &self.cache.snapshot);
         Some((state, &mut self.cache))
     }
 
-    /// The plugins of a subject that is open, and the cluster that pods may be put on and taken from for a while.
+    /// The prepared plugins of an open subject, and the cluster for temporary charges.
     pub(crate) fn with_prepared(&mut self, subject: Subject) -> Option<(&Prepared, &mut Cache)> {
         Some((&self.states.get(subject)?.prepared, &mut self.cache))
     }
 
-    /// Takes a worker's answer, if anyone still waits for it.
+    /// Merges a worker's answer, if a request still waits for it.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The answer is invalid.
     pub(crate) fn take_answer(
         &mut self,
         worker: WorkerId,
@@ -275,40 +254,37 @@ impl Judge {
         self.states.answer(worker, request, evaluation, &self.cache)
     }
 
-    /// Who said what is known of a node, if it was said by who holds it now. Nobody is blamed for a node that has changed
-    /// hands since.
+    /// The worker that reported the state of a node, if it still holds the node. After a change of the holder no worker is responsible.
     fn source_of(&mut self, subject: Subject, node: NodeId) -> Option<WorkerId> {
         let source = self.states.known(subject)?.source?;
         let holder = self.cache.holder_at(self.cache.snapshot.slot(node)?, source.request).ok()??;
         source.workers.contains(&holder).then_some(holder)
     }
 
-    /// Whether all that is known of a subject is what workers said of the nodes as they are now.
+    /// Whether all results for a subject come from workers and are current.
     pub(crate) fn is_from_workers(&self, subject: Subject) -> bool {
         let live = self.states.get(subject).and_then(ClassState::own);
         live.is_some_and(|live| live.is_from_workers(self.cache.revision()))
     }
 
-    /// Whether what is known of a subject's nodes was said by workers, but for what changed since.
+    /// Whether the results for a subject came from workers, apart from later repairs.
     pub(crate) fn is_said_by_workers(&mut self, subject: Subject) -> bool {
         self.states.known(subject).is_some_and(|known| known.source.is_some())
     }
 
-    /// Workers said that no node will do, and this one does: who said so of it loses its place, and the subject is evaluated
-    /// here.
+    /// Workers reported that no node is feasible, but this one is: drops its holder, and evaluates the subject on the coordinator.
     pub(crate) fn refute_refusal(&mut self, subject: Subject, node: NodeId) {
         self.counts.refusals_refuted += 1;
         let source = self.source_of(subject, node);
         self.states.distrust();
         if let Some(worker) = source {
-            let reason = format!("it refused node {}, which suits the pod", node.0);
+            let reason = format!("it reported node {} as infeasible, which is feasible", node.0);
             self.mismatches.push(Mismatch { worker, reason });
         }
         self.evaluate_here(subject);
     }
 
-    /// A node that suits a subject although workers said that none does, among the next [`VERIFIED_AT_ONCE`] nodes: a part of
-    /// them is looked at each time, one after the other.
+    /// A feasible node that workers reported as infeasible, among the next [`VERIFIED_AT_ONCE`] nodes; each call checks the next part.
     fn disproof(&mut self, subject: Subject) -> Option<NodeId> {
         if !self.is_from_workers(subject) || planted("trusts-refusals") {
             return None;
@@ -323,8 +299,7 @@ impl Judge {
         self.states.known(subject)?.first_feasible(nodes, slots)
     }
 
-    /// Forgets what was made ready for classes that had asked for a string that no node had and one has now; for all of them
-    /// where what no node has any more is cleared away.
+    /// Closes class states that asked for a string which is new among the nodes; closes all of them after a compaction of unused strings.
     pub(crate) fn forget_outdated(&mut self) {
         let symbols = &self.cache.snapshot.symbols;
         let known = std::mem::replace(&mut self.known_texts, symbols.len());
@@ -339,13 +314,12 @@ impl Judge {
         }
     }
 
-    /// Nothing that workers have said holds: one of them says what is not so.
     pub(crate) fn distrust(&mut self) {
         self.states.distrust();
     }
 
-    /// Makes the subject's view what it is for a pod, as nominations have it. Gives the pod's own nominated node where that
-    /// will do. Nothing to do, and nothing done, where no pod is nominated.
+    /// Overlays the nominations that concern a pod on the subject's view. Returns the pod's nominated node if it is feasible. Does nothing
+    /// if no pod is nominated.
     fn lay_nominations_over(&mut self, attempt: &Attempt<'_>) -> Option<NodeId> {
         let is_empty = self.nominator.is_empty();
         let laid_over = self.states.known(attempt.subject)?.view.is_laid_over();

@@ -1,10 +1,7 @@
-//! The course of things: what happens next to each pod, each node and each worker.
+//! The scheduler as a pure state machine; see [`machine::Machine`].
 //!
-//! A pure state machine. The shell tells it what happened and when; it answers with what is to be done. It never
-//! waits, never fails, and the same events give the same actions.
-//!
-//! Knows: the queue, the cache of the cluster, offers and their repair, the roster of workers. Must not know: sockets,
-//! API verbs, protobuf, wall clocks, or whether a node suits a pod (that is `flotilla_framework`).
+//! Contains: the queue, the cache of the cluster, offers and their repair, the assignment of nodes to workers. Does not depend on: sockets,
+//! API verbs, protobuf, wall clocks, or the filters and scores, which are in `flotilla_framework`.
 
 pub mod action;
 mod asking;

@@ -1,7 +1,4 @@
-//! The machine itself: one owner of all state, one door to change it.
-//!
-//! Knows: which part of the machine an event concerns. Must not know: what that part does with it; that is in
-//! [`intake`](crate::intake), [`cycle`](crate::cycle), [`workers`](crate::workers).
+//! The state machine, its only owner of state, and the dispatch of events.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -36,90 +33,135 @@ use crate::{
     unread::Unread,
 };
 
-/// How often pods that lie among the unschedulable ones are looked through, in milliseconds; kube-scheduler's 30 s.
+/// Interval of the search for pods that are unschedulable for too long, in milliseconds; kube-scheduler's 30 s.
 const FLUSH_INTERVAL_MS: TimeMs = 30_000;
 
-/// Every so many events the whole state is audited in release builds too. An audit of 5,000 nodes and 150,000 pods
-/// takes some 20 ms, so that it costs less than a thousandth.
+/// Interval of audits in release builds, in events. An audit of 5,000 nodes and 150,000 pods takes some 20 ms, less than a thousandth of
+/// the time.
 const AUDIT_INTERVAL: u64 = 1 << 20;
 
-/// Below this size the whole state is audited after every event in debug builds.
+/// Limit of pods and nodes for an audit after every event in debug builds.
 const AUDIT_ALWAYS_BELOW: usize = 200;
 
-/// The state machine.
+/// The scheduler as a pure state machine. Its inputs are [`Event`]s with a time, its outputs [`Action`]s.
+///
+/// The machine does no I/O, reads no clock, never waits and never fails: the same events give the same actions. One thread of the runtime
+/// owns it.
+///
+/// # Call order
+///
+/// 1. [`Machine::new`]. The first events are usually [`Event::Configured`], the objects of the initial lists, [`Event::Synced`] and
+///    [`Event::Leading`]. The machine decides only when all three conditions hold.
+/// 2. For each event [`Machine::apply`], or its halves [`Machine::take_in`] and [`Machine::go_on_heard`], always as a pair. The time never
+///    decreases between calls.
+/// 3. The caller executes the actions in order. If the call took long, [`Machine::asked_at`] then moves the start of the workers' deadlines
+///    to the time of sending.
+/// 4. [`Machine::next_wakeup`] after each event. If no event comes before that time, the caller applies [`Event::Tick`].
+///
+/// [`Machine::status`], [`Machine::overview`] and other reports read the state between calls; no decision depends on them.
+///
+/// # Events and actions
+///
+/// An event is a fact: a watch event, a relist, a change of the configuration or of leadership, a message of a worker, or the answer to an
+/// action. Watch events may arrive late or twice. [`Event::is_preferred`] lists the events that go before waiting watch events.
+///
+/// An action is a request to the runtime: a message to a worker, or a write to the API server. It is complete in itself. Some actions have
+/// exactly one event as their answer; [`Action`] names it. The machine acts before the answer: it assumes a pod when it emits the bind, and
+/// forgets it if the bind fails.
+///
+/// # States of a pod
+///
+/// A pod is `Foreign` if it belongs to another scheduler, is finished, or is terminating without a confirmed node. This can happen in any
+/// state. A pod that the watch shows on a node is `Assigned`, from any state. `Member` replaces `Queued` for pods of a pod group; the
+/// group is in the queue instead.
+///
+/// ```text
+///               gated
+///    Foreign ------------> Gated
+///    |  ^                  |  ^
+///    |  |     event, flush |  | gated
+///    |  |                  v  |
+///    |  |   admit      Queued or Member <-----------------+
+///    +--|-------------> |            |                    |
+///       |       decided |            | decided,           |
+///       |               |            | PreBind waits      |
+///       |               |            v                    | failed:
+///       |               |         Preparing ------------->| forget, retry
+///       |               v            |                    |
+///       |            Assumed <-------+ PreBind done       |
+///       |            |  |  |                              |
+///       |<-----------+  |  +----------------------------->+
+///       |  bind: gone,  | watch shows the node
+///       |  elsewhere    v
+///       |<---------- Assigned
+///         finished
+/// ```
+///
+/// A `Queued` pod is in one of three queues: activeQ -- infeasible --> unschedulable -- event, flush --> backoffQ -- time --> activeQ. If
+/// the backoff is over, the event moves it to activeQ at once. A deleted pod is removed from any state. A restored backup of etcd may
+/// revert `Assigned`: the pod is admitted again.
 #[derive(Debug)]
 pub struct Machine {
     pub(crate) registry: Registry,
     pub(crate) configuration: Option<Arc<Configuration>>,
-    /// What plugins of the configuration read of the metadata of pods, which all classes have.
+    /// Metadata fields that configured plugins read; all classes have them.
     pub(crate) shown: Vec<PodField>,
     pub(crate) leading: Option<Epoch>,
     pub(crate) leading_since: TimeMs,
-    /// Whether a worker was ever ready in this leadership, or has been waited for long enough.
+    /// Whether a worker was ready in this leadership, or the grace period is over.
     pub(crate) had_workers: bool,
-    /// Whether the shell was told that the coordinator evaluates by itself.
+    /// The last [`Action::Alone`] was `true`.
     pub(crate) alone: bool,
-    /// Whether the shell was told that all workers have acknowledged.
+    /// [`Action::Acknowledged`] was emitted for the current workers and configuration.
     pub(crate) settled: bool,
     pub(crate) synced: bool,
     pub(crate) pods: Map<Uid, Pod>,
-    /// What of their labels no selector reads.
     pub(crate) unread: Unread,
-    /// Pods in [`Stage::Gated`].
     pub(crate) gates: Gates,
-    /// Pods that are too large by themselves, wherever they are.
+    /// Pods that are too large on their own, in any stage.
     pub(crate) too_large: BTreeSet<Uid>,
-    /// Pods whose attempt failed by a panic of a plugin or by too much work.
     pub(crate) held: Held,
     pub(crate) binding: BTreeSet<Uid>,
-    /// Extenders are being asked about a pod.
     pub(crate) extending: Option<Extending>,
-    /// Pods for which plugins have reserved something.
     pub(crate) preparations: Preparations,
     pub(crate) queue: Queue,
     pub(crate) judge: Judge,
     pub(crate) roster: Roster,
     pub(crate) quarantine: Quarantine,
     pub(crate) groups: Groups,
-    /// A pod that others may have to make room for, while it is found out who.
     pub(crate) preempting: Option<Round>,
-    /// Preemptions that are carried out.
     pub(crate) preemptions: Preemptions,
     /// Subjects for which no preemption makes room.
     pub(crate) unresolvable: Unresolvable,
-    /// Which pods are on which node.
     pub(crate) residents: Residents,
     pub(crate) budgets: Budgets,
     pub(crate) next_request: RequestId,
-    /// The number of decisions from which on it is looked ahead again.
+    /// The number of decisions at which to look ahead again.
     pub(crate) next_look: u64,
     pub(crate) status: Status,
     pub(crate) tally: Tally,
-    /// The last decisions, for who asks afterwards.
     pub(crate) decisions: Decisions,
     pub(crate) actions: Vec<Action>,
-    /// Which attempts are traced; `None`: nothing is told of any.
     pub(crate) tracing: Option<Sampling>,
-    /// For whose sake workers are asked, where that is traced.
+    /// The traced pod for which workers are asked.
     pub(crate) cause: Option<Uid>,
-    /// Counts what has happened that may mean something to a pod that was refused.
+    /// Counts events that may help a refused pod.
     pub(crate) happenings: u64,
-    /// The same without pods that got a node: such an event may make room for a pod group.
+    /// The same without pods that got a node: these events may make room for a pod group.
     pub(crate) rooms_made: u64,
-    /// Pods in backoffQ have their turn when a tick comes, for activeQ is empty.
+    /// Due time of a tick that pops pods from backoffQ, because activeQ is empty.
     pub(crate) idle_until: Option<TimeMs>,
-    /// How many pods may be taken from backoffQ before their time for the event in hand.
+    /// Early pops that are left for the current event.
     pops: usize,
     next_flush: TimeMs,
     pub(crate) events: u64,
-    /// How many events there had been at the last tick.
     pub(crate) ticked: u64,
 }
 
 // === impl Machine ===
 
 impl Machine {
-    /// Knows nothing but its plugins, follows, and decides nothing until it is configured, synced and leads.
+    /// Creates a follower without configuration. It decides nothing until it is configured, synced and leader.
     #[must_use]
     pub fn new(now_ms: TimeMs, registry: Registry) -> Self {
         Self {
@@ -174,14 +216,14 @@ impl Machine {
         self.registry
     }
 
-    /// Takes in what happened at `now_ms` and gives back what is to be done, in order.
+    /// Handles an event at `now_ms` and returns the resulting actions in order.
     pub fn apply(&mut self, now_ms: TimeMs, event: Event) -> Vec<Action> {
         self.take_in(now_ms, event);
         self.go_on(now_ms)
     }
 
-    /// The first half of [`Self::apply`], for those who want to know how long each half takes: what the event changes, and
-    /// whom it wakes. [`Self::go_on`] has to follow. Gives kube-scheduler's label of the event, where it has one.
+    /// The first half of [`Self::apply`], for callers that measure the halves: updates the state and wakes pods. [`Self::go_on`] has to
+    /// follow. Returns kube-scheduler's label of the event, if it has one.
     pub fn take_in(&mut self, now_ms: TimeMs, event: Event) -> Option<&'static str> {
         flotilla_planted::begin_event();
         self.tally.begin(now_ms);
@@ -192,13 +234,13 @@ impl Machine {
         self.label_after(label)
     }
 
-    /// The second half of [`Self::apply`]: decisions, and what is due by time.
+    /// The second half of [`Self::apply`]: decisions, and deadlines.
     pub fn go_on(&mut self, now_ms: TimeMs) -> Vec<Action> {
         self.go_on_heard(now_ms, now_ms)
     }
 
-    /// As [`Self::go_on`], where answers that arrived after `heard_ms` may wait to be taken in: nobody is late by more than has
-    /// been heard.
+    /// As [`Self::go_on`], if answers that arrived after `heard_ms` may be unread. Deadlines are checked against `heard_ms`, so that no
+    /// worker is late because of the caller.
     pub fn go_on_heard(&mut self, now_ms: TimeMs, heard_ms: TimeMs) -> Vec<Action> {
         self.tell_evaluations();
         self.pass_time(now_ms, heard_ms);
@@ -252,7 +294,7 @@ impl Machine {
         }
     }
 
-    /// When to apply [`Event::Tick`] if nothing else happens before; a time that has come already means at once.
+    /// The time for [`Event::Tick`] if no other event comes first; a time in the past means at once.
     #[must_use]
     pub fn next_wakeup(&self) -> Option<TimeMs> {
         let configuration = self.configuration.as_ref()?;
@@ -276,13 +318,13 @@ impl Machine {
         next.into_iter().flatten().min()
     }
 
-    /// The cluster as it is believed to be: what a worker's shard has to be a part of.
+    /// The cached nodes; every worker's shard is a part of them.
     #[must_use]
     pub const fn nodes(&self) -> &Snapshot {
         &self.judge.cache().snapshot
     }
 
-    /// The state in numbers.
+    /// The gauges and counters.
     #[must_use]
     pub fn status(&self) -> Status {
         let [active, backoff, parked] = self.queue.lengths().map(|length| length as u64);
@@ -323,20 +365,17 @@ impl Machine {
         }
     }
 
-    /// The largest work of one event so far, in units of some 10 ns. An event does not exceed 15,000,000 units by more than one
-    /// attempt.
+    /// The largest work of one event, in units of some 10 ns. An event exceeds 15,000,000 units by one attempt at most.
     #[must_use]
     pub const fn largest_work(&self) -> u64 {
         self.judge.states().work.most()
     }
 
-    /// The place of the profile that a pod asks for.
     pub(crate) fn profile_index(&self, scheduler_name: &str) -> Option<ProfileIndex> {
         let profiles = &self.configuration.as_ref()?.profiles;
         profiles.iter().position(|profile| &*profile.scheduler_name == scheduler_name)
     }
 
-    /// A profile by its place.
     pub(crate) fn profile(&self, index: ProfileIndex) -> Option<&Profile> {
         self.configuration.as_ref()?.profiles.get(index)
     }
@@ -356,7 +395,7 @@ impl Machine {
         self.groups.forget_attempts();
         self.unresolvable.clear();
         self.configure_workers(now_ms);
-        // Another configuration may have another place for every pod that is not on its way to a node yet.
+        // A changed configuration may change the stage of every pod without a node.
         let undecided = |pod: &Pod| !pod.stage.is_decided() && pod.stage != Stage::Assigned;
         let uids: Vec<Uid> =
             self.pods.iter().filter(|(_, pod)| undecided(pod)).map(|(uid, _)| Arc::clone(uid)).collect();
@@ -366,7 +405,7 @@ impl Machine {
     }
 
     fn lead(&mut self, now_ms: TimeMs, epoch: Epoch) {
-        self.drop_all("another leadership has begun");
+        self.drop_all("a new leadership has begun");
         self.leading = Some(epoch);
         self.leading_since = now_ms;
         self.had_workers = false;
@@ -379,16 +418,16 @@ impl Machine {
     }
 
     fn follow(&mut self, now_ms: TimeMs) {
-        self.drop_all("this coordinator does not lead any more");
+        self.drop_all("this coordinator is no longer the leader");
         self.leading = None;
-        // The answers of extenders are dropped: this process does not decide any more.
+        // A follower decides nothing, so it drops the extenders' answers.
         self.extending = None;
         self.give_up_preemptions(now_ms);
         self.unreserve_all(now_ms);
         self.judge.states_mut().clear();
     }
 
-    /// What is due because time has passed.
+    /// Handles deadlines, backoffs and flushes that are due.
     fn pass_time(&mut self, now_ms: TimeMs, heard_ms: TimeMs) {
         self.give_up_extension(heard_ms);
         self.give_up_proposal(heard_ms);

@@ -1,8 +1,6 @@
-//! Nominations: by our own word and by the watch's, and who wakes when one ends.
+//! Nominations: the machine's own ones, those of the watch, and wake-ups when one ends.
 //!
-//! Knows: whose word counts when. Must not know: what a nomination means to a node (that is the framework's).
-//!
-//! Source: upstream's nominator in `backend/queue/nominator.go`, and `eventhandlers.go` for who is woken.
+//! Source: `backend/queue/nominator.go`, and `eventhandlers.go` for wake-ups.
 
 use std::sync::Arc;
 
@@ -17,12 +15,10 @@ use crate::{
     subject::Uid,
 };
 
-/// How many words of ours about one pod the watch may owe us. Each takes a write, and the API server is seldom behind by
-/// two.
+/// Maximum number of own nominations per pod that the watch has not shown. Each takes a write, and the API server is seldom behind by two.
 const MAX_UNSAID: usize = 8;
 
 impl Nominated {
-    /// What a pod is nominated to now: as long as it waits, also behind a gate.
     pub(crate) fn of(pod: &Pod) -> Option<Self> {
         let waits = matches!(pod.stage, Stage::Queued(_) | Stage::Gated(_) | Stage::Member(_));
         let node = pod.nominated_node().filter(|_| waits)?;
@@ -32,7 +28,7 @@ impl Nominated {
 }
 
 impl Machine {
-    /// Takes over what a pod is nominated to now.
+    /// Updates the nominator from the pod, and returns the previous nomination.
     pub(crate) fn nominate(&mut self, uid: &Uid) -> Option<Nominated> {
         if self.judge.nominator().is_empty() && self.pods.get(uid).is_none_or(|pod| pod.nominated_node().is_none()) {
             return None;
@@ -46,8 +42,7 @@ impl Machine {
         before
     }
 
-    /// Nominates a pod by our own word, or takes its nomination back; it counts at once, and until the watch shows a
-    /// change. Gives what is to be written.
+    /// Nominates a pod or removes its nomination. The change counts at once, until the watch shows a change. Returns the change to write.
     pub(crate) fn say(&mut self, now_ms: TimeMs, uid: &Uid, node: Option<Arc<str>>) -> Nomination {
         let Some(pod) = self.pods.get_mut(uid) else { return Nomination::Keep };
         let is_announced = std::mem::take(&mut pod.announced);
@@ -62,8 +57,8 @@ impl Machine {
         node.map_or(Nomination::Clear, Nomination::To)
     }
 
-    /// The watch may show another nomination than before. Our own word is done with when it is shown, or when somebody
-    /// else has spoken since; an older word of ours that is shown only now changes nothing.
+    /// Observes the nomination that the watch shows. It ends the local one if it equals it, or if another client has written. An older
+    /// local nomination that arrives late changes nothing.
     pub(crate) fn hear(&mut self, uid: &Uid, old: Option<&PodInfo>) {
         let Some(pod) = self.pods.get_mut(uid).filter(|pod| pod.word.is_some()) else { return };
         let shown = &pod.info.nominated_node_name;
@@ -77,8 +72,7 @@ impl Machine {
         }
     }
 
-    /// What a pod was nominated to has come to an end, if so: the pods wake that gave way to it. A pod that takes the
-    /// node that was kept free for it makes no room.
+    /// If a nomination ended, wakes the pods that gave way to it. A pod that is placed on its nominated node makes no room.
     pub(crate) fn end_nomination(&mut self, now_ms: TimeMs, uid: &Uid, before: Option<Nominated>) {
         let Some(before) = before else { return };
         let stays = self.judge.nominator().of(uid).is_some_and(|now| now.node == before.node);

@@ -1,7 +1,4 @@
-//! Objects that plugins keep, as the watches tell, and who has to hear of them.
-//!
-//! Knows: whom a change of an object concerns. Must not know: what a plugin makes of it, or who waits for it (that is
-//! [`crate::prebind`]).
+//! Watch events of plugins' objects, and the pods and nodes that they affect.
 
 use std::sync::Arc;
 
@@ -26,7 +23,6 @@ use crate::{
     wake::Strategy,
 };
 
-/// Whether an object taints devices.
 fn is_taint_rule(object: &Object) -> bool {
     matches!(object, Object::Device(DeviceObject::TaintRule(_)))
 }
@@ -48,7 +44,7 @@ impl Machine {
         }
     }
 
-    /// A list of ResourceClaims begins, or is through up to a version.
+    /// A list of ResourceClaims begins, or is complete at a version.
     pub(crate) fn claims_listed(&mut self, now_ms: TimeMs, version: Option<&str>) {
         let Changes { nodes, freed, .. } = self.judge.cache_mut().objects.claims_listed(version);
         nodes.iter().for_each(|name| self.refresh_node(now_ms, name));
@@ -84,7 +80,6 @@ impl Machine {
         self.look_at_those_who_wait_for(now_ms, key, new.or(old.as_ref()));
     }
 
-    /// Wakes the parked pods that a change of an object may help.
     pub(crate) fn wake_for_object(&mut self, now_ms: TimeMs, old: Option<&Object>, new: Option<&Object>) {
         if planted("wakes-nobody-for-deleted-rules") && new.is_none() && old.is_some_and(is_taint_rule) {
             return;
@@ -92,7 +87,7 @@ impl Machine {
         self.wake_for(now_ms, ClusterEvent::of_object(old, new));
     }
 
-    /// A pod is of another class if something has happened to its claims, unless it has its node.
+    /// Updates the class of a pod without a node after a change of its claims.
     pub(crate) fn sign_claiming(&mut self, uid: &Uid) {
         let is_claiming = |pod: &Pod| pod.info.class.devices.is_some() && pod.charge.is_none();
         if self.pods.get(uid).is_some_and(is_claiming) {
@@ -100,7 +95,7 @@ impl Machine {
         }
     }
 
-    /// Any pod that uses devices may be of another class now.
+    /// Updates the classes of all pods that use devices.
     fn sign_all_claiming(&mut self) {
         let is_claiming = |pod: &Pod| pod.info.class.devices.is_some();
         let all = self.pods.iter().filter(|(_, pod)| is_claiming(pod)).map(|(uid, _)| Arc::clone(uid));
@@ -108,8 +103,8 @@ impl Machine {
         all.iter().for_each(|uid| self.sign_claiming(uid));
     }
 
-    /// A claim that was made for a pod has changed. The pod is tried again if it was kept out for that, or is of another class
-    /// since: as the old one does not name the claim, it has not been woken for it.
+    /// Retries the owner of a changed claim if the claim gated it, or its class changed. The old class does not name the claim, so the
+    /// event did not wake it.
     fn try_owner(&mut self, now_ms: TimeMs, uid: &Uid, class: ClassId, label: &'static str) {
         let Some(pod) = self.pods.get(uid) else { return };
         match pod.stage {
@@ -123,8 +118,8 @@ impl Machine {
         }
     }
 
-    /// Puts a pod on a node, for good or for the length of an attempt: in the Snapshot and in what plugins keep of it. No other
-    /// function charges a pod. Gives the change for the node's holder, which an attempt does not send.
+    /// Charges a pod to a node, permanently or for an attempt: in the Snapshot and in the plugins' objects. No other function charges a
+    /// pod. Returns the change for the node's holder; an attempt does not send it.
     ///
     /// Source: `Snapshot.AssumePod` and `Snapshot.AddPod`.
     pub(crate) fn put_on(&mut self, charge: &Charge) -> Option<(WorkerId, Change)> {
@@ -132,7 +127,7 @@ impl Machine {
         self.judge.cache_mut().charge(&charge.node, charge.class)
     }
 
-    /// Takes a pod off its node again. The class stays known until the caller releases it.
+    /// Removes a pod from its node. The caller releases the class.
     ///
     /// Source: `Snapshot.ForgetPod` and `Snapshot.RemovePod`.
     pub(crate) fn take_off(&mut self, charge: &Charge) -> Option<(WorkerId, Change)> {
@@ -144,12 +139,11 @@ impl Machine {
         change
     }
 
-    /// A pod of a class is nominated: filters count it on that node in their first pass.
+    /// Registers a nominated pod's class: filters count it on its node in their first pass.
     pub(crate) fn hold_nominated(&mut self, class: ClassId) {
         self.hold(class, |kept, id, class| kept.pod_nominated(id, class));
     }
 
-    /// A nomination of a pod of a class has ended.
     pub(crate) fn let_go_nominated(&mut self, class: ClassId) {
         self.judge.cache_mut().objects.leave(|kept| kept.nomination_ended(class));
     }
@@ -162,7 +156,7 @@ impl Machine {
         }
     }
 
-    /// What the pods of classes on nodes attach to these, for all who count it.
+    /// Sets the volume attachments that placed classes add to nodes, here and on the workers.
     fn set_attachments(&mut self, attachments: Attachments) {
         for (class, attachments) in attachments {
             if self.judge.cache().snapshot.attachments(class) == &*attachments {
@@ -177,7 +171,6 @@ impl Machine {
         }
     }
 
-    /// What objects say of a node has changed.
     fn refresh_node(&mut self, now_ms: TimeMs, name: &Arc<str>) {
         let Some(node) = self.judge.cache().nodes.get(name) else { return };
         let known = Arc::clone(&node.info);

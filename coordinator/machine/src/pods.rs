@@ -1,6 +1,4 @@
-//! One pod's course, as far as the machine has followed it.
-//!
-//! Knows: the stages of a pod. Must not know: the queue's order, or the cluster.
+//! The state of one pod.
 
 use std::sync::Arc;
 
@@ -18,72 +16,64 @@ use crate::{
     trace::Course,
 };
 
-/// A pod that the machine knows.
 #[derive(Debug)]
 pub(crate) struct Pod {
     pub(crate) info: Arc<PodInfo>,
     pub(crate) class: ClassId,
     pub(crate) stage: Stage,
-    /// What is charged for it, and where. Kept until the pod is gone or finished, or its bind has failed.
+    /// Kept until the pod is deleted or finished, or its bind failed.
     pub(crate) charge: Option<Charge>,
-    /// How often it was tried.
     pub(crate) attempts: u32,
-    /// How often in all no node would take it.
     pub(crate) refusals: u32,
-    /// How often in a row something went wrong that was no node's word.
     pub(crate) errors: u32,
-    /// It was taken from backoffQ before its time, for the attempt under way: when its backoff expires.
+    /// End of the backoff, if the current attempt is an early one.
     pub(crate) popped: Option<TimeMs>,
-    /// When its backoff expires, where the last attempt came before that and has left it as it was.
+    /// End of the backoff, if the last attempt was an early one.
     pub(crate) kept_ms: Option<TimeMs>,
-    /// When it was first seen or last came back from an attempt, and its number among all that did; 0: not yet. Its place
-    /// in the queue. Source: `QueuedPodInfo.Timestamp`.
+    /// The place in the queue: time of arrival or of the last attempt, and a sequence number; 0: not queued yet. Source:
+    /// `QueuedPodInfo.Timestamp`.
     pub(crate) queued: (TimeMs, u64),
-    /// When it entered activeQ for the first time.
     pub(crate) first_queued_ms: Option<TimeMs>,
-    /// The state of the cluster when it got to the head of the queue, for the attempt under way.
+    /// Revision at which the pod reached the head of the queue, for the current attempt.
     pub(crate) attempt_from: Option<Revision>,
-    /// The attempt in which extenders turned down the node that it is nominated to.
+    /// The attempt in which extenders rejected the nominated node.
     pub(crate) own_node_refused: Option<Revision>,
-    /// The attempt in which it let pods of backoffQ look for room before it.
+    /// The attempt in which the pod let pods of backoffQ preempt first.
     pub(crate) gave_way: Option<Revision>,
-    /// What we have said of the node that it is nominated to, until the watch shows a change; `Some(None)`: none.
+    /// The local nomination, until the watch shows a change; `Some(None)`: removed.
     pub(crate) word: Option<Option<Arc<str>>>,
-    /// What we had said before that and the watch has not shown; a change to one of these is old news.
+    /// Earlier local nominations that the watch has not shown.
     pub(crate) unsaid: Vec<Option<Arc<str>>>,
-    /// Its node was announced in its status.
+    /// PreBind wrote the nominated node.
     pub(crate) announced: bool,
-    /// The cluster has gone back in time, and the watch has not told of it since.
+    /// The cluster was restored from a backup, and the watch has not shown the pod since.
     pub(crate) doubted: bool,
-    /// What was last reported of it.
     pub(crate) told: Option<(Reason, String)>,
-    /// What metrics tell of its attempts.
     pub(crate) trial: Trial,
-    /// What was told of its attempts where they are traced.
     pub(crate) trace: Course,
 }
 
-/// Where a pod stands.
+/// The state of a pod; see [`Machine`](crate::machine::Machine) for the transitions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stage {
-    /// None of our business: of another scheduler, finished, or being deleted before it was placed.
+    /// Ignored: another scheduler's, finished, or terminating without a node.
     Foreign,
-    /// Kept out of the queue by a PreEnqueue plugin, or by a plugin that is not built yet.
+    /// Not in the queue: gated by a PreEnqueue plugin, too large, or held.
     Gated(ProfileIndex),
-    /// In one of the queues.
+    /// In activeQ, in backoffQ, or parked as unschedulable.
     Queued(ProfileIndex),
-    /// It waits with its pod group, wherever that stands.
+    /// Waiting with its pod group.
     Member(ProfileIndex),
-    /// Decided; the API server has not said yes yet, or the watch has not shown it.
+    /// Decided; the bind is in flight or the watch has not confirmed it.
     Assumed(ProfileIndex),
-    /// Decided; PreBind waits for something, and then it will be bound.
+    /// Decided; PreBind is in progress, the bind follows.
     Preparing(ProfileIndex),
-    /// On its node, the watch says so.
+    /// On its node, confirmed by the watch.
     Assigned,
 }
 
 impl Stage {
-    /// Whether the pod has a node by our own word, which the watch has not confirmed.
+    /// Whether the pod is decided but not confirmed by the watch.
     pub(crate) const fn is_decided(self) -> bool {
         matches!(self, Self::Assumed(_) | Self::Preparing(_))
     }
@@ -116,12 +106,11 @@ impl Pod {
         }
     }
 
-    /// The node that it is nominated to: by our own word, and else as the watch has it.
+    /// The local nomination, otherwise the one of the watch.
     pub(crate) fn nominated_node(&self) -> Option<&Arc<str>> {
         self.word.as_ref().map_or(self.info.nominated_node_name.as_ref(), Option::as_ref)
     }
 
-    /// All its names.
     pub(crate) fn name(&self) -> PodName {
         PodName {
             uid: Arc::clone(&self.info.uid),

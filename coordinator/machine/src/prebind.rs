@@ -1,15 +1,11 @@
-//! From the decision to the bind, for pods with objects that plugins keep: what is reserved, written and waited for.
+//! Reserve, PreBind and Unreserve, for pods with objects of plugins.
 //!
-//! A pod that was decided holds its node and what its plugins have planned (Reserve). What the API server does not know of
-//! that yet is written, once; then the pod waits for what the watches tell until each plugin has what it waits for, and is
-//! bound itself (PreBind). Any failure on the way, the bind included, gives up all that is not written (Unreserve)
-//! and has the pod tried again.
+//! A decided pod holds its node and the plans of its plugins (Reserve). The runtime writes the missing objects once. The pod then waits for
+//! watch events until each plugin is satisfied, and is bound (PreBind). A failure, including a failed bind, releases everything that is not
+//! written (Unreserve), and the pod is retried.
 //!
-//! Knows: which pods are on this way, what each waits for, and for how long. Must not know: any plugin, what a plan says, or
-//! how anything is written ([`flotilla_framework::extension::objects`]).
-//!
-//! Source: `RunReservePluginsReserve`, `RunPreBindPlugins` and `RunReservePluginsUnreserve`. Upstream's plugins look at what
-//! they wait for every second or five; here each change of it is a reason to look.
+//! Source: `RunReservePluginsReserve`, `RunPreBindPlugins` and `RunReservePluginsUnreserve`. kube-scheduler's plugins poll every second or
+//! every five; Flotilla checks at each change.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -29,10 +25,10 @@ use crate::{
     subject::{PodName, ProfileIndex, Uid},
 };
 
-const WENT_BACK: &str = "the cluster has gone back in time, as after a restored backup of etcd";
+const WENT_BACK: &str = "the cluster was reverted to an earlier state, as by a restored etcd backup";
 
 impl Machine {
-    /// What was planned for the decided pod is reserved; then it is bound, as soon as that is there.
+    /// Reserves the plans of a decided pod, and starts PreBind or the bind.
     pub(crate) fn prepare(&mut self, profile: ProfileIndex, binding: Binding, reservations: Vec<Reservation>) {
         if reservations.is_empty() || planted("binds-before-volumes") {
             return self.bind(binding);
@@ -55,7 +51,7 @@ impl Machine {
         self.preparations.insert(&uid, Preparation { id, binding, steps, phase });
     }
 
-    /// Has the writes of a pod carried out, each for one of its steps.
+    /// Emits a pod's writes, each with the index of its step.
     pub(crate) fn write(&mut self, id: PreparationId, binding: &Binding, writes: Vec<(usize, Write)>) -> Phase {
         let targets = writes.iter().map(|(place, write)| (*place, write.object.clone())).collect();
         self.actions.push(Action::PreBind(PreBind {
@@ -69,7 +65,7 @@ impl Machine {
         Phase::Writing(targets)
     }
 
-    /// The steps of a pod, and what PreBind has to write for which of them; then all is reserved.
+    /// Reserves, and returns the steps with the writes of PreBind.
     fn steps(&mut self, profile: ProfileIndex, reservations: Vec<Reservation>) -> (Vec<Step>, Vec<(usize, Write)>) {
         let mut all = Vec::new();
         let mut timeouts = Vec::with_capacity(reservations.len());
@@ -93,7 +89,6 @@ impl Machine {
         (reservations.into_iter().zip(timeouts).map(step).collect(), all)
     }
 
-    /// The API server has answered.
     pub(crate) fn written(
         &mut self,
         now_ms: TimeMs,
@@ -123,21 +118,19 @@ impl Machine {
         self.look_at_held(now_ms, &targets, &versions);
     }
 
-    /// An object has changed or is gone; `object` is as it is now, or was last.
     pub(crate) fn look_at_those_who_wait_for(&mut self, now_ms: TimeMs, key: &ObjectKey, object: Option<&Object>) {
         for uid in self.preparations.concerned(key, object) {
             self.look_at(now_ms, &uid);
         }
     }
 
-    /// A node has changed or is gone.
     pub(crate) fn look_at_those_on(&mut self, now_ms: TimeMs, node: &str) {
         for uid in self.preparations.on_node(node) {
             self.look_at(now_ms, &uid);
         }
     }
 
-    /// Those who have waited for too long are looked at for the last time.
+    /// Fails the PreBind of pods past their timeout, after a last check.
     pub(crate) fn expire_preparations(&mut self, now_ms: TimeMs) {
         while let Some((until_ms, uid)) = self.preparations.deadlines.first().cloned()
             && until_ms <= now_ms
@@ -152,7 +145,7 @@ impl Machine {
         }
     }
 
-    /// The answer to the writes of a preparation that was given up meanwhile: only what was not written is free by now.
+    /// The answer to the writes of an abandoned preparation. Unreserves only now, and only objects that were not written.
     fn written_late(&mut self, now_ms: TimeMs, id: PreparationId, versions: Vec<Arc<str>>) {
         let Some(Late { uid, mut steps, targets }) = self.preparations.late.remove(&id) else { return };
         for ((place, key), version) in targets.iter().zip(&versions) {
@@ -162,8 +155,8 @@ impl Machine {
         self.look_at_held(now_ms, &targets, &versions);
     }
 
-    /// Gives up what is reserved for a pod and not written. What is written stays assumed until the watches bring it. What is being
-    /// written stays reserved until the API server has answered: it may be the pod's own by then, and no other pod may get it.
+    /// Releases the unwritten reservations of a pod. Written objects stay assumed until the watch shows them. Objects with a write in
+    /// flight stay reserved until the answer: the write may succeed, and no other pod may get them.
     pub(crate) fn unreserve(&mut self, now_ms: TimeMs, uid: &Uid) {
         let preparing = match self.preparations.remove(uid) {
             Some(Preparation { id, steps, phase: Phase::Writing(targets), .. }) if self.leading.is_some() => {
@@ -177,7 +170,7 @@ impl Machine {
         }
     }
 
-    /// A pod is on a node: if that is where it was to be bound, it has what was reserved for it.
+    /// Drops the reservations of a pod that the watch shows on the decided node.
     pub(crate) fn confirm_reserved(&mut self, uid: &Uid, node: &str) {
         let is_there = |pod: &Pod| pod.charge.as_ref().is_some_and(|charge| &*charge.node == node);
         if self.preparations.binding.contains_key(uid) && self.pods.get(uid).is_some_and(is_there) {
@@ -204,7 +197,7 @@ impl Machine {
         }
     }
 
-    /// Gives up all preparations: the next leader finds in the API what was written of them.
+    /// Abandons all preparations: the next leader finds the written objects in the API server.
     pub(crate) fn unreserve_all(&mut self, now_ms: TimeMs) {
         for Late { uid, steps, .. } in std::mem::take(&mut self.preparations.late).into_values() {
             steps.iter().rev().for_each(|step| self.take_back_step(now_ms, &uid, step));
@@ -215,8 +208,8 @@ impl Machine {
         }
     }
 
-    /// Objects have gone back in time. The versions that they got by being written are of a past that is gone: no version of now
-    /// is ever as new. So nothing counts as written any more, and the pods that wait for what follows are tried again.
+    /// A restored backup reverted objects. Their written versions are never reached again, so nothing counts as written, and the waiting
+    /// pods are retried.
     pub(crate) fn doubt_preparations(&mut self, now_ms: TimeMs) {
         let Preparations { by_pod, binding, .. } = &mut self.preparations;
         let steps = by_pod.values_mut().map(|known| &mut known.steps).chain(binding.values_mut());
@@ -230,7 +223,7 @@ impl Machine {
         }
     }
 
-    /// What is told next of claims, or of volumes, is as new as what was written of them by now, or that was taken back.
+    /// The next event of each written claim or volume decides whether a restored backup reverted the write.
     pub(crate) fn doubt_written(&mut self, kind: StorageKind) {
         for step in self.preparations.by_pod.values_mut().flat_map(|known| &mut known.steps) {
             let is_of_kind = |key: &&ObjectKey| matches!(key, ObjectKey::Storage(key) if key.kind == kind);
@@ -238,7 +231,7 @@ impl Machine {
         }
     }
 
-    /// An object is told. The pods are tried again for which it was written if that was taken back.
+    /// Checks an object against the written version. If a backup reverted the write, retries the pods that it was for.
     pub(crate) fn look_back(&mut self, now_ms: TimeMs, object: &Object) {
         let key = object.key();
         for uid in self.preparations.concerned(&key, None) {
@@ -257,7 +250,7 @@ impl Machine {
         }
     }
 
-    /// Whether what a pod waits for is there by now.
+    /// Checks whether plugins of a pod in PreBind are satisfied.
     fn look_at(&mut self, now_ms: TimeMs, uid: &Uid) {
         let Some(preparation) = self.preparations.by_pod.get(uid) else { return };
         let Preparation { binding, steps, phase: Phase::Waiting(_), .. } = preparation else {
@@ -272,7 +265,7 @@ impl Machine {
                 Ok(false) => {}
                 Err(error) => {
                     let plugin = step.reservation.plugin;
-                    // As `ErrDeviceBindingFailed` begins.
+                    // The prefix of `ErrDeviceBindingFailed`.
                     let status = if error.starts_with("device binding failed") { "failure" } else { "error" };
                     self.tell_device_wait(now_ms, uid, Some(status));
                     return self.abandon(now_ms, uid, plugin, &error);
@@ -285,7 +278,7 @@ impl Machine {
         }
     }
 
-    /// The steps at these places wait no more: neither does the pod for devices, if it is one of them that did.
+    /// Ends the pod's wait for devices if one of these steps waited for them.
     fn tell_devices_ready(&mut self, now_ms: TimeMs, uid: &Uid, places: &[usize]) {
         let objects = &self.judge.cache().objects;
         let steps = self.preparations.by_pod.get(uid).map_or(&[][..], |preparation| &preparation.steps);
@@ -295,7 +288,7 @@ impl Machine {
         }
     }
 
-    /// The wait of a pod for devices begins, or ends with a status, where it waits for any.
+    /// Emits the start of a wait for devices, or its end with a status.
     fn tell_device_wait(&mut self, now_ms: TimeMs, uid: &Uid, status: Option<&'static str>) {
         let Some(preparation) = self.preparations.by_pod.get(uid) else { return };
         let Preparation { binding, steps, phase: Phase::Waiting(since_ms), .. } = preparation else { return };
@@ -316,7 +309,7 @@ impl Machine {
         })));
     }
 
-    /// The PreBind of these steps is over. Where that of all is, the pod is bound.
+    /// Ends the PreBind of these steps. Binds the pod after the last one.
     fn end_steps(&mut self, now_ms: TimeMs, uid: &Uid, places: &[usize]) {
         let Some(mut preparation) = self.preparations.remove(uid) else { return };
         let Preparation { binding, steps, .. } = &mut preparation;
@@ -339,13 +332,13 @@ impl Machine {
         self.bind(binding);
     }
 
-    /// The PreBind of a plugin has failed: the pod gives back its place and is tried again.
+    /// Fails a pod because a PreBind plugin failed, and counts the failure.
     pub(crate) fn abandon(&mut self, now_ms: TimeMs, uid: &Uid, plugin: &'static str, error: &str) {
         *self.preparations.failures.entry(plugin).or_insert(0) += 1;
         self.fail_pre_bind(now_ms, uid, plugin, error);
     }
 
-    /// A pod on its way gives back its place, for this reason, and is tried again.
+    /// Fails a pod in PreBind for this reason.
     pub(crate) fn take_back(&mut self, now_ms: TimeMs, uid: &Uid, error: &str) {
         let plugin = self.preparations.by_pod.get(uid).map_or("", Preparation::plugin);
         self.fail_pre_bind(now_ms, uid, plugin, error);
@@ -357,7 +350,6 @@ impl Machine {
         self.report_failure(now_ms, uid, format!("running PreBind plugin \"{plugin}\": {error}"));
     }
 
-    /// A pod gives back what is reserved for it and its place on the node.
     fn give_back(&mut self, now_ms: TimeMs, uid: &Uid) {
         self.unreserve(now_ms, uid);
         self.forget(now_ms, uid);

@@ -1,11 +1,7 @@
-//! Room for a pod that no node would take, at the cost of pods of lower priority (PostFilter).
+//! Preemption (PostFilter): makes room for a pod by deleting pods of lower priority.
 //!
-//! The nodes that are refused for now are tried, in an order that hangs on the pod and the configured seed alone, until
-//! there are enough candidates. The best of them is the pod's nominated node from that moment on; its victims are
-//! deleted by the shell, and the pod waits for what the watches tell.
-//!
-//! Knows: the course from the refusal to the victims' end. Must not know: which pods are victims, or which node is the best
-//! ([`flotilla_framework::preemption`] does).
+//! The machine tries the nodes where preemption may help, until it has enough candidates. Their order depends only on the pod and the
+//! configured seed. The pod is nominated to the best one at once. The runtime deletes the victims, and the pod waits for watch events.
 //!
 //! Source: `Evaluator.Preempt` and `Executor.prepareCandidateAsync`.
 
@@ -29,20 +25,17 @@ pub(crate) use residents::Residents;
 pub(crate) use search::Round;
 pub(crate) use under_way::{MAX_VICTIMS, Preemptions};
 
-/// The plugin whose points these are.
 pub(crate) const PLUGIN: &str = default_preemption::NAME;
 
-/// When pods that have not started are taken to start: later than any that has.
+/// Start time of pods that have not started: later than any other.
 const NOW_NS: i64 = i64::MAX;
 
-/// What came of looking for room.
 pub(crate) enum Verdict {
-    /// The pod may not preempt, or it cannot be told; its nomination stays. What is told of it.
+    /// The pod may not preempt, or the search is inconclusive; the nomination stays. With the message.
     Undecided(String),
-    /// No preemption makes room. The message.
+    /// No preemption makes room. With the message.
     Unresolvable(String),
-    /// These can.
     Found(Candidate),
-    /// None has to: this node suits the pod, and workers said that it does not.
+    /// This node is feasible without victims, although workers reported that it is not.
     Refuted(NodeId),
 }

@@ -1,7 +1,4 @@
-//! Pods that were decided and hold what plugins have reserved for them: while PreBind writes and waits, and while the bind
-//! is under way.
-//!
-//! Knows: which pods are on this way, what each waits for, and for how long. Must not know: what follows.
+//! Pods in PreBind, and reservations of pods with a bind in flight.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -19,62 +16,53 @@ use crate::{
     subject::Uid,
 };
 
-/// A pod in PreBind.
 #[derive(Debug)]
 pub(crate) struct Preparation {
     pub(crate) id: PreparationId,
-    /// What follows.
     pub(crate) binding: Binding,
-    /// What its plugins have reserved, in the order of Reserve.
+    /// The reservations of the plugins, in the order of Reserve.
     pub(crate) steps: Vec<Step>,
     pub(crate) phase: Phase,
 }
 
-/// What one plugin has reserved for a pod.
 #[derive(Debug)]
 pub(crate) struct Step {
     pub(crate) reservation: Reservation,
-    /// What was written of it.
     pub(crate) written: Written,
-    /// Of what was written, the objects of which what is told next holds.
+    /// Written objects; their next watch event decides whether the write was reverted.
     pub(crate) doubted: BTreeSet<ObjectKey>,
-    /// How long its PreBind may wait after the writes; `None`: it does not wait, or not any more.
+    /// Timeout of the wait after the writes; `None`: no wait, or it is over.
     pub(crate) timeout_ms: Option<TimeMs>,
 }
 
-/// A preparation whose pod was given up before the answer to its writes.
+/// A preparation that was abandoned with writes in flight.
 #[derive(Debug)]
 pub(crate) struct Late {
     pub(crate) uid: Uid,
     pub(crate) steps: Vec<Step>,
-    /// As in [`Phase::Writing`].
     pub(crate) targets: Vec<(usize, ObjectKey)>,
 }
 
 #[derive(Debug)]
 pub(crate) enum Phase {
-    /// Another pod of the group writes an object that this one allocates too. These are its own writes, each with its step, and the
-    /// versions with which others have written such objects.
+    /// Another pod of the group writes an object that this pod allocates too. Holds the pod's own writes, each with its step, and the
+    /// versions that other pods wrote.
     Held(Vec<(usize, Write)>, Written),
-    /// The answer to the writes is not there yet. These are what was to be written, in order, and for which step.
+    /// Writes are in flight: the objects in order, each with its step.
     Writing(Vec<(usize, ObjectKey)>),
-    /// What there is to write is written since then.
+    /// All writes were completed at this time.
     Waiting(TimeMs),
 }
 
-/// All pods on their way.
 #[derive(Debug, Default)]
 pub(crate) struct Preparations {
     pub(crate) by_pod: BTreeMap<Uid, Preparation>,
-    /// What is reserved for pods whose bind is under way. As many pods as binds at most.
+    /// Reservations of pods with a bind in flight; at most one entry per bind.
     pub(crate) binding: BTreeMap<Uid, Vec<Step>>,
-    /// What is reserved for pods that were given up while it was being written: as many as writes under way at most, since each
-    /// ends with its answer.
+    /// Reservations of abandoned pods with writes in flight. Each ends with the answer.
     pub(crate) late: BTreeMap<PreparationId, Late>,
-    /// How often the PreBind of a plugin has failed, by its name.
     pub(crate) failures: BTreeMap<&'static str, u64>,
     pub(crate) deadlines: BTreeSet<(TimeMs, Uid)>,
-    /// Who waits for an object.
     by_object: BTreeMap<ObjectKey, BTreeSet<Uid>>,
     last_id: u64,
 }
@@ -82,14 +70,14 @@ pub(crate) struct Preparations {
 // === impl Preparation ===
 
 impl Preparation {
-    /// When the first of its plugins has waited for too long, and which one; `None` while anything is being written.
+    /// The first timeout and its step; `None` while writes are in flight.
     pub(crate) fn deadline(&self) -> Option<(TimeMs, usize)> {
         let Phase::Waiting(since_ms) = self.phase else { return None };
         let until_ms = |step: &Step| Some(since_ms.saturating_add(step.timeout_ms?));
         self.steps.iter().enumerate().filter_map(|(place, step)| Some((until_ms(step)?, place))).min()
     }
 
-    /// The name of the first plugin whose PreBind is not over.
+    /// The first plugin with an incomplete PreBind.
     pub(crate) fn plugin(&self) -> &'static str {
         let step = self.steps.iter().find(|step| step.timeout_ms.is_some());
         step.map_or("", |step| step.reservation.plugin)
@@ -103,27 +91,23 @@ impl Preparation {
 // === impl Preparations ===
 
 impl Preparations {
-    /// How many pods are in PreBind.
     pub(crate) fn len(&self) -> usize {
         self.by_pod.len()
     }
 
-    /// Whether a pod is in PreBind.
     pub(crate) fn contains(&self, uid: &Uid) -> bool {
         self.by_pod.contains_key(uid)
     }
 
-    /// When the first of them has waited for too long.
     pub(crate) fn next_deadline(&self) -> Option<TimeMs> {
         self.deadlines.first().map(|(until_ms, _)| *until_ms)
     }
 
-    /// Until when a pod waits, if everything is written that had to be.
+    /// The timeout of a pod, once its writes are complete.
     pub(crate) fn deadline(&self, uid: &Uid) -> Option<TimeMs> {
         self.by_pod.get(uid)?.deadline().map(|(until_ms, _)| until_ms)
     }
 
-    /// All pods in PreBind.
     pub(crate) fn uids(&self) -> Vec<Uid> {
         self.by_pod.keys().cloned().collect()
     }
@@ -143,7 +127,7 @@ impl Preparations {
         self.by_pod.insert(Arc::clone(uid), preparation);
     }
 
-    /// Takes out a preparation of a pod, unless it is another one by now.
+    /// Removes the preparation of a pod if it has this number.
     pub(crate) fn remove_if(&mut self, uid: &Uid, id: PreparationId) -> Option<Preparation> {
         self.by_pod.get(uid).filter(|known| known.id == id)?;
         self.remove(uid)
@@ -165,13 +149,13 @@ impl Preparations {
         Some(preparation)
     }
 
-    /// The pods that wait until another one has written an object.
+    /// The pods that wait for another pod's write to an object.
     pub(crate) fn held_for(&self, key: &ObjectKey) -> Vec<Uid> {
         let is_held = |uid: &&Uid| matches!(self.by_pod.get(*uid), Some(Preparation { phase: Phase::Held(..), .. }));
         self.by_object.get(key).into_iter().flatten().filter(is_held).cloned().collect()
     }
 
-    /// Whether a write to an object is under way, of which a pod in PreBind needs the outcome.
+    /// Whether a write to an object is in flight that belongs to a pod in PreBind.
     pub(crate) fn is_writing(&self, key: &ObjectKey) -> bool {
         let Some(uids) = self.by_object.get(key) else { return false };
         let writes = |targets: &[(usize, ObjectKey)]| targets.iter().any(|(_, target)| target == key);
@@ -180,8 +164,7 @@ impl Preparations {
             || self.late.values().any(|late| writes(&late.targets))
     }
 
-    /// The pods for which a change of an object may be what they wait for. An object that was made for another one is
-    /// known by the name that it has of that one.
+    /// The pods that may wait for a change of an object. An object created for another one is found by its name there.
     pub(crate) fn concerned(&self, key: &ObjectKey, object: Option<&Object>) -> BTreeSet<Uid> {
         let of = |key: &ObjectKey| self.by_object.get(key).into_iter().flatten().cloned();
         let named = object.and_then(Object::names);

@@ -1,47 +1,37 @@
-//! Workers that were given up again and again, and are kept away for a while.
+//! Quarantine of workers that were dropped repeatedly.
 //!
-//! A worker that lies or hangs is given up at once, and connects again within seconds: then it gets its whole shard anew. The
-//! second time it is kept away for [`FIRST_MS`], and each time after that for twice as long. What it did is forgotten when it
-//! has done nothing wrong for [`FORGET_MS`]. The times are those of the kubelet's back-off for containers that crash.
-//!
-//! Knows: who did how much wrong, and until when that counts. Must not know: what is wrong, or how a worker is kept away.
+//! A worker that returns incorrect results or hangs is dropped at once, and reconnects within seconds. Then it receives its whole shard
+//! again. The second time it is quarantined for [`FIRST_MS`], and each further time for twice as long. Its record is deleted after
+//! [`FORGET_MS`] without an offence. The times are those of the kubelet's back-off for crashing containers.
 
 use std::{collections::BTreeMap, sync::Arc};
 
 use crate::event::TimeMs;
 
-/// How long a worker is kept away that was given up for the second time.
+/// Quarantine after the second offence.
 const FIRST_MS: TimeMs = 10_000;
-/// How long one is kept away at most.
 const LONGEST_MS: TimeMs = 300_000;
-/// After how long without another offence what a worker did is forgotten, from the end of its quarantine on.
+/// Time after the end of a quarantine until the record is deleted.
 const FORGET_MS: TimeMs = 600_000;
 
-/// How many offenders are remembered; the one that offended longest ago makes way. At some 200 bytes each they take 200 KiB.
+/// Maximum number of records; the oldest is replaced. At some 200 bytes each they take 200 KiB.
 const MAX_OFFENDERS: usize = 1_024;
 
-/// By what a worker is known again.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Mark {
-    /// Where it listens.
     Address(Arc<str>),
-    /// The number that its process drew when it started, so that one with several addresses has one name.
+    /// A random number that the process chose at its start; it identifies a worker with several addresses.
     Process(u64),
 }
 
-/// What is remembered of an offender.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Offender {
-    /// How often it was given up.
     pub(crate) times: u32,
     last_ms: TimeMs,
-    /// Until when it is kept away.
     pub(crate) until_ms: TimeMs,
-    /// Why it was given up the last time.
     pub(crate) reason: String,
 }
 
-/// All offenders.
 #[derive(Debug, Default)]
 pub(crate) struct Quarantine {
     known: BTreeMap<Mark, Offender>,
@@ -50,7 +40,7 @@ pub(crate) struct Quarantine {
 // === impl Quarantine ===
 
 impl Quarantine {
-    /// A worker was given up. Gives until when it is kept away: now for the first time.
+    /// Records an offence. Returns the end of the quarantine: `now_ms` for the first offence.
     pub(crate) fn offend(&mut self, now_ms: TimeMs, marks: impl Iterator<Item = Mark>, reason: &str) -> TimeMs {
         self.known.retain(|_, offender| now_ms < offender.until_ms.max(offender.last_ms) + FORGET_MS);
         let mut until_ms = now_ms;
@@ -69,12 +59,11 @@ impl Quarantine {
         until_ms
     }
 
-    /// What a worker did that is kept away now.
+    /// The record of a worker that is quarantined.
     pub(crate) fn of(&self, now_ms: TimeMs, mark: &Mark) -> Option<&Offender> {
         self.known.get(mark).filter(|offender| now_ms < offender.until_ms)
     }
 
-    /// The addresses that are kept away now.
     pub(crate) fn addresses(&self, now_ms: TimeMs) -> impl Iterator<Item = (&Arc<str>, &Offender)> {
         self.known.iter().filter_map(move |(mark, offender)| match mark {
             Mark::Address(address) => (now_ms < offender.until_ms).then_some((address, offender)),
@@ -82,13 +71,11 @@ impl Quarantine {
         })
     }
 
-    /// When the next quarantine ends.
     pub(crate) fn next_end(&self, now_ms: TimeMs) -> Option<TimeMs> {
         self.known.values().map(|offender| offender.until_ms).filter(|until_ms| now_ms < *until_ms).min()
     }
 }
 
-/// How long a worker is kept away that was given up so many times.
 fn quarantine_ms(times: u32) -> TimeMs {
     match times.checked_sub(2) {
         None => 0,

@@ -1,11 +1,7 @@
-//! Which pod is next, and which wait for what.
+//! The scheduling queue: activeQ, backoffQ, and parked (unschedulable) pods.
 //!
-//! An entity, which is a pod or a pod group, is in one place: in activeQ, in backoffQ, or among those that no node would take.
-//! The last are kept in groups of pods that every event means the same to, so that a group wakes as one and is parked again as
-//! one: its first pod alone is tried, and what no node has for it, no node has for the others ([`waking`]).
-//!
-//! Knows: the order of the queues, backoff, and what parked pods wait for. Must not know: nodes, or how a decision is
-//! made. Entities are told apart by their UIDs alone, so that one may stand for several pods.
+//! An entity is a pod or a pod group, and is in one place. Parked pods are kept in groups for which every event has the same effect. A
+//! group wakes and is parked as one. Only its first pod is tried: if that is infeasible on all nodes, so are the others ([`waking`]).
 //!
 //! Source: `backend/queue/scheduling_queue.go`.
 
@@ -33,14 +29,14 @@ pub(crate) use backoff::Pace;
 pub use incoming::Incoming;
 pub(crate) use parked::{GroupId, Plugins, Rejectors};
 
-/// A pod's place among all that wait: by priority, then by when it was queued or last tried.
+/// Order in the queue: by priority, then by the time of queueing or of the last attempt.
 ///
 /// Source: `PrioritySort.Less` over `QueuedPodInfo.Timestamp`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Place {
     pub(crate) priority: i32,
     pub(crate) queued_ms: TimeMs,
-    /// Counts pods that were queued; decides between pods of the same millisecond. No two entities have the same one.
+    /// Unique number that decides between pods of the same millisecond.
     pub(crate) sequence: u64,
 }
 
@@ -57,45 +53,39 @@ impl PartialOrd for Place {
     }
 }
 
-/// What the queue keeps of each entity. Source: `QueuedEntityInfo` in upstream's framework.
+/// Source: `QueuedEntityInfo` of kube-scheduler's framework.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct QueuedEntityInfo {
     pub(crate) subject: Subject,
     pub(crate) place: Place,
-    /// When its backoff expires, as [`Pace::expiry`] has it; 0: it has none.
+    /// End of the backoff, see [`Pace::expiry`]; 0: none.
     pub(crate) until_ms: TimeMs,
-    /// How often no node would take it.
     pub(crate) refusals: u32,
 }
 
-/// An entity of backoffQ that may be taken before its time.
+/// An entity of backoffQ that may be tried early.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Early<'a> {
     pub(crate) uid: &'a Uid,
     pub(crate) subject: Subject,
     pub(crate) place: Place,
-    /// When its backoff expires.
     pub(crate) until_ms: TimeMs,
 }
 
-/// The part of the queue that a pod is in, for people who ask.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum SubQueue {
-    /// In activeQ.
     Active(Place),
     /// In backoffQ, until this time at the latest.
     Backoff(TimeMs),
-    /// Among those that no node would take.
     Parked {
-        /// Whose word it was.
         rejectors: Rejectors,
         since_ms: TimeMs,
-        /// When its group was last tried as a whole, or flushed.
+        /// Time of the last attempt or flush of its group.
         looked_at_ms: TimeMs,
     },
 }
 
-/// What stands in a queue: a pod, or the first of a group that is awake.
+/// An entry of activeQ or backoffQ: a pod, or the first pod of a woken group.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Ticket {
     Pod(Uid),
@@ -114,11 +104,11 @@ enum Room {
 struct Entry {
     entity_info: QueuedEntityInfo,
     room: Room,
-    /// Who refused it last; `None` for one that was not refused yet, or came back with an error.
+    /// The plugins that refused it last; `None` for a new pod, or after an error.
     rejectors: Option<usize>,
 }
 
-/// The queue. A pod sits in at most one place, and its entry says where.
+/// The queue. A pod is in at most one place, which its entry names.
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
     entries: Map<Uid, Entry>,
@@ -133,12 +123,10 @@ pub(crate) struct Queue {
 // === impl Queue ===
 
 impl Queue {
-    /// How long pods back off from now on, and whether an empty activeQ takes from backoffQ.
     pub(crate) fn set_pace(&mut self, pace: Pace) {
         self.backoff.pace = pace;
     }
 
-    /// How long pods back off.
     pub(crate) const fn pace(&self) -> Pace {
         self.backoff.pace
     }
@@ -149,14 +137,12 @@ impl Queue {
         (now_ms, self.sequence)
     }
 
-    /// Puts a pod in activeQ, from wherever it was.
     pub(crate) fn activate(&mut self, uid: &Uid, entity_info: QueuedEntityInfo, label: &'static str) {
         let rejectors = self.take(uid).and_then(|entry| entry.rejectors);
         self.incoming.count("active", label, 1);
         self.add_active(uid, entity_info, rejectors);
     }
 
-    /// Puts a pod in backoffQ that was refused, from wherever it was.
     pub(crate) fn back_off(&mut self, uid: &Uid, entity_info: QueuedEntityInfo, label: &'static str) {
         let rejectors = self.take(uid).and_then(|entry| entry.rejectors);
         self.incoming.count("backoff", label, 1);
@@ -164,22 +150,21 @@ impl Queue {
         self.enter(uid, Entry { entity_info, room: Room::Backoff, rejectors });
     }
 
-    /// Puts a pod in the queue for pods that came back with an error: time alone has it tried again.
+    /// Queues a pod after an error: only the end of its backoff brings it back.
     pub(crate) fn err(&mut self, uid: &Uid, entity_info: QueuedEntityInfo, now_ms: TimeMs, label: &'static str) {
         self.take(uid);
-        // Even without any backoff it is not tried twice at the same time, or it would be for ever.
+        // Without a backoff the pod would be retried at the same time, endlessly.
         let entity_info = QueuedEntityInfo { until_ms: entity_info.until_ms.max(now_ms), ..entity_info };
         self.incoming.count("backoff", label, 1);
         self.backoff.insert_error(entity_info.until_ms, entity_info.place, Arc::clone(uid));
         self.enter(uid, Entry { entity_info, room: Room::Errors, rejectors: None });
     }
 
-    /// Takes a pod out, wherever it is.
     pub(crate) fn remove(&mut self, uid: &Uid) {
         self.take(uid);
     }
 
-    /// A pod that waits is of another subject or priority now. It keeps its place, but for that.
+    /// Updates the subject or priority of a waiting pod. Apart from that it keeps its place.
     pub(crate) fn update_entity(&mut self, uid: &Uid, entity_info: QueuedEntityInfo) {
         let Some(entry) = self.entries.get(uid) else { return };
         let (room, rejectors) = (entry.room, entry.rejectors);
@@ -233,7 +218,6 @@ impl Queue {
         Some(entry)
     }
 
-    /// The pod that is next.
     pub(crate) fn head(&self) -> Option<(&Uid, Subject)> {
         let (ticket, subject) = self.active.first()?;
         let uid = match ticket {
@@ -243,17 +227,16 @@ impl Queue {
         Some((uid, subject))
     }
 
-    /// Whether the pod that is next stands there for its group, and was not looked at by itself since it woke.
+    /// Whether the head woke with its group and was not checked individually since.
     pub(crate) fn head_woke_with_others(&self) -> bool {
         matches!(self.active.first(), Some((Ticket::Group(_), _)))
     }
 
-    /// What the next `count` are about, in order, repeats included; a group counts once.
+    /// The next `count` subjects in order, with repetitions; a group counts once.
     pub(crate) fn upcoming(&self, count: usize) -> impl Iterator<Item = Subject> {
         self.active.subjects().take(count)
     }
 
-    /// The first pod of a subject in activeQ; of those that woke together, the first of them.
     pub(crate) fn first_of(&self, subject: Subject) -> Option<&Uid> {
         let ticket = self.active.first_of(subject)?;
         match ticket {
@@ -262,28 +245,23 @@ impl Queue {
         }
     }
 
-    /// How many pods of a subject are in activeQ.
     pub(crate) fn waiting(&self, subject: Subject) -> usize {
         self.active.waiting(subject)
     }
 
-    /// Whether a pod waits anywhere.
     pub(crate) fn contains(&self, uid: &Uid) -> bool {
         self.entries.contains_key(uid)
     }
 
-    /// Whether a pod is in activeQ.
     pub(crate) fn is_active(&self, uid: &Uid) -> bool {
         matches!(self.sub_queue(uid), Some(SubQueue::Active(_)))
     }
 
-    /// Whether a pod lies among those that no node would take, and if so, by whose word.
     pub(crate) fn rejectors(&self, uid: &Uid) -> Option<Rejectors> {
         let Some(SubQueue::Parked { rejectors, .. }) = self.sub_queue(uid) else { return None };
         Some(rejectors)
     }
 
-    /// Where a pod waits.
     pub(crate) fn sub_queue(&self, uid: &Uid) -> Option<SubQueue> {
         let entry = self.entries.get(uid)?;
         let QueuedEntityInfo { place, until_ms, .. } = entry.entity_info;
@@ -304,7 +282,7 @@ impl Queue {
         }
     }
 
-    /// How many pods of activeQ come before a place in it; looks through those.
+    /// The number of pods in activeQ before a place; linear in that number.
     pub(crate) fn ahead_of(&self, place: Place) -> usize {
         let before = self.active.tickets().take_while(|(other, _)| **other < place);
         let pods = |ticket: &Ticket| match ticket {
@@ -314,29 +292,25 @@ impl Queue {
         before.map(|(_, ticket)| pods(ticket)).sum()
     }
 
-    /// When the next backoff ends.
     pub(crate) fn next_backoff(&self) -> Option<TimeMs> {
         self.backoff.next().map(Pace::due)
     }
 
-    /// How many pods are in activeQ, in backoffQ and parked.
     pub(crate) fn lengths(&self) -> [usize; 3] {
         let active = self.active.len();
         let parked = self.groups.parked_len();
         [active, self.entries.len().saturating_sub(active + parked), parked]
     }
 
-    /// What came into which queue, and why.
     pub(crate) const fn incoming(&self) -> &Incoming {
         &self.incoming
     }
 
-    /// How many pods that wait each plugin has refused, under each profile.
     pub(crate) fn refused_by_plugin(&self) -> BTreeMap<(ProfileIndex, &'static str), usize> {
         self.groups.refused_by_plugin()
     }
 
-    /// How many pods wait anywhere, and how many places they take; different only if an invariant is broken.
+    /// The number of waiting pods, and of their places; they differ only if an invariant is broken.
     pub(crate) fn recount(&self) -> (usize, usize) {
         let is_pod = |ticket: &Ticket| matches!(ticket, Ticket::Pod(_));
         let active = self.active.tickets().filter(|(_, ticket)| is_pod(ticket)).count();

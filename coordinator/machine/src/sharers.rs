@@ -1,12 +1,11 @@
-//! Pods of one group that allocate the same object, such as a ResourceClaim: one pod writes the allocation, then the others add
-//! their part.
+//! Pods of one group that allocate the same object, such as a ResourceClaim. One pod writes the allocation, then the others add their
+//! reservation.
 //!
-//! A pod of which another one writes such an object is held: its own writes wait. Each time that a write ends, one of the held
-//! pods writes. If the API shows the allocation by then, the pod only adds its own part. If the writer failed, the next pod
-//! writes the allocation.
+//! While one pod writes, the writes of the others are held. After each write one of the held pods writes. If the watch shows the allocation
+//! by then, the pod adds only its own part. If the writer failed, the next pod writes the allocation.
 //!
-//! Source: `inFlightAllocationSharers`. kube-scheduler sends all of these writes at once: the first that succeeds allocates, and the
-//! pods of the others are tried again.
+//! Source: `inFlightAllocationSharers`. kube-scheduler sends all of these writes at once: the first that succeeds allocates, and the pods
+//! of the others are retried.
 
 use std::sync::Arc;
 
@@ -21,10 +20,10 @@ use crate::{
 };
 
 impl Machine {
-    /// The writes to these objects have ended, the first of them with these versions.
+    /// The writes to these objects ended; the first ones produced these versions.
     pub(crate) fn look_at_held(&mut self, now_ms: TimeMs, targets: &[(usize, ObjectKey)], versions: &[Arc<str>]) {
         for (at, (_, key)) in targets.iter().enumerate() {
-            // Only after its last write an object is as it is to be.
+            // An object has its final state only after its last write.
             if targets[at + 1..].iter().any(|(_, later)| later == key) {
                 continue;
             }
@@ -39,7 +38,7 @@ impl Machine {
         }
     }
 
-    /// Has a held pod write, unless it has to wait for another one's write or for the watch to show it.
+    /// Lets a held pod write, unless another write is in flight or the watch has not shown it yet.
     pub(crate) fn try_to_write(&mut self, now_ms: TimeMs, uid: &Uid) {
         let Some(preparation) = self.preparations.by_pod.get(uid) else { return };
         let Preparation { steps, phase: Phase::Held(_, written), .. } = preparation else { return };
@@ -58,7 +57,6 @@ impl Machine {
         self.write_held(uid);
     }
 
-    /// What others have allocated meanwhile is left out.
     fn write_held(&mut self, uid: &Uid) {
         let Some(&Stage::Preparing(profile)) = self.pods.get(uid).map(|pod| &pod.stage) else { return };
         let Some(mut preparation) = self.preparations.remove(uid) else { return };

@@ -1,7 +1,4 @@
-//! Pods get their classes: by what the selectors in play can tell of them, and anew when a selector comes into play.
-//!
-//! Knows: which pods have to change their class, and what of the machine's state names the class of a pod. Must not know:
-//! what a selector is, or whose it is.
+//! Classes of pods: assigns them by the fields that selectors in play read, and again when a selector comes into play.
 
 use std::sync::Arc;
 
@@ -21,19 +18,18 @@ use crate::{
     subject::Uid,
 };
 
-/// What a label of a pod that is signed counts for in simulations, and something new that a selector asks for: units of some 10 ns.
+/// Work of a label of a signed pod and of a new distinction, in simulations: units of some 10 ns.
 const LABEL: u64 = 10;
 const DISTINCTION: u64 = 150;
 
 impl Machine {
-    /// How many keys of labels some selector reads now, in each namespace.
+    /// The number of label keys that selectors read, counted per namespace.
     #[must_use]
     pub fn label_keys_in_play(&self) -> usize {
         self.judge.cache().in_play.len()
     }
 
-    /// The number of the class that a pod of these fields is of now; the selectors that it brings with it come into play.
-    /// Counts one more that needs the class.
+    /// The class of a pod with these fields; its selectors come into play. The caller has to release the class.
     pub(crate) fn class_of(&mut self, whole: &Arc<Class>, is_placed: bool) -> ClassId {
         let mut distinctions = Vec::new();
         let class = self.judge.cache_mut().acquire_signed(whole, is_placed, &mut distinctions);
@@ -41,8 +37,8 @@ impl Machine {
         class
     }
 
-    /// A selector that is no pod's comes into play in the place of another. One that stays costs a comparison: the status of a
-    /// PodDisruptionBudget changes with each of its pods.
+    /// Replaces a selector that belongs to no pod. An unchanged one costs a comparison: the status of a PodDisruptionBudget changes with
+    /// each of its pods.
     pub(crate) fn replace_selector(
         &mut self,
         namespace: &Arc<str>,
@@ -60,7 +56,6 @@ impl Machine {
         self.tell_apart(&distinctions);
     }
 
-    /// A controller is known, or is not any more.
     pub(crate) fn replace_owner(&mut self, object: &Selecting, was_known: bool, is_known: bool) {
         let SelectingKind::Controller(kind) = object.kind else { return };
         let owner = Owner { kind, name: Arc::clone(&object.name) };
@@ -74,7 +69,7 @@ impl Machine {
         self.tell_apart(&distinctions);
     }
 
-    /// All pods show these fields from now on, and get the classes that they are of then.
+    /// Adds these metadata fields to all pods, and assigns their classes again.
     pub(crate) fn show(&mut self, fields: Vec<PodField>) {
         if self.shown == fields {
             return;
@@ -89,7 +84,7 @@ impl Machine {
         }
     }
 
-    /// Notes what of a pod its class does not have.
+    /// Indexes the fields of a pod that its class does not have.
     pub(crate) fn note_unread(&mut self, uid: &Uid) {
         let Some(pod) = self.pods.get(uid) else { return };
         if let Some(class) = self.judge.cache().classes.get(pod.class) {
@@ -97,7 +92,7 @@ impl Machine {
         }
     }
 
-    /// Forgets what was noted of a pod; it has to have the class and the fields that it had then.
+    /// Removes a pod from the index; its class and fields have to be the same as when it was added.
     pub(crate) fn forget_unread(&mut self, uid: &Uid) {
         let Some(pod) = self.pods.get(uid) else { return };
         if let Some(class) = self.judge.cache().classes.get(pod.class) {
@@ -105,7 +100,7 @@ impl Machine {
         }
     }
 
-    /// Gives the pods another class that can be told apart now and could not before.
+    /// Assigns classes again to the pods that new selectors distinguish.
     fn tell_apart(&mut self, distinctions: &[Distinction]) {
         if distinctions.is_empty() {
             return;
@@ -117,14 +112,13 @@ impl Machine {
         }
     }
 
-    /// Gives a pod the class that it is of now. It keeps its place wherever it is, and no pod is woken: nothing has
-    /// changed but how it is written down.
+    /// Assigns the current class to a pod. The pod keeps its place and does not wake, because only the representation changed.
     pub(crate) fn sign_anew(&mut self, uid: &Uid) {
         let Some(pod) = self.pods.get(uid) else { return };
         self.status.pods_signed_again += 1;
         let (old, whole) = (pod.class, Arc::clone(&pod.info.class));
         spend(LABEL * (1 + whole.labels.len() as u64));
-        // Its selectors are in play already.
+        // Its selectors are already in play.
         let is_placed = pod.info.node_name.is_some();
         let new = self.judge.cache_mut().acquire_signed(&whole, is_placed, &mut Vec::new());
         if new == old {

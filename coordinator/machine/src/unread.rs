@@ -1,6 +1,4 @@
-//! What no selector in play reads of pods, so that a selector that comes into play finds the pods it may tell apart.
-//!
-//! Knows: which pods have which label, owner or namespace that their class does not. Must not know: what becomes of them.
+//! Index of pod fields that no selector in play reads: finds the pods that a new selector distinguishes.
 
 use std::sync::Arc;
 
@@ -14,8 +12,8 @@ use indexmap::IndexMap;
 
 use crate::subject::Uid;
 
-/// By namespace. For a pod whose class has no namespace, all of its labels are kept. Some 40 bytes for each label that is kept
-/// of a pod, and 250 for one whose value no other pod of the namespace has.
+/// By namespace. For a pod whose class has no namespace, all labels are kept. Some 40 bytes per label of a pod, and 250 if no other pod of
+/// the namespace has its value.
 #[derive(Debug, Default)]
 pub(crate) struct Unread {
     namespaces: IndexMap<Arc<str>, InNamespace>,
@@ -23,18 +21,16 @@ pub(crate) struct Unread {
 
 #[derive(Debug, Default)]
 struct InNamespace {
-    /// By key and value.
     keys: IndexMap<Arc<str>, IndexMap<Arc<str>, Set<Uid>>>,
-    /// Pods whose class has no namespace, and that have no labels.
+    /// Pods without labels in a class without a namespace.
     unlabelled: Set<Uid>,
-    /// Pods whose class has no owner.
     owners: IndexMap<Owner, Set<Uid>>,
 }
 
 // === impl Unread ===
 
 impl Unread {
-    /// A pod has these fields, of which its class has those.
+    /// Adds the fields of a pod that its class does not have.
     pub(crate) fn insert(&mut self, uid: &Uid, whole: &Class, class: &Class) {
         let mut left = left(whole, class).peekable();
         let (is_unlabelled, owner) = (is_unlabelled(whole, class), unread_owner(whole, class));
@@ -54,7 +50,7 @@ impl Unread {
         }
     }
 
-    /// Takes back what [`Self::insert`] was told with the same words.
+    /// Reverts [`Self::insert`] with the same arguments.
     pub(crate) fn remove(&mut self, uid: &Uid, whole: &Class, class: &Class) {
         let Some(known) = self.namespaces.get_mut(&whole.namespace) else { return };
         for (key, value) in left(whole, class) {
@@ -75,8 +71,7 @@ impl Unread {
         }
     }
 
-    /// The pods that can be told apart by what is new, each once: a selector may have a thousand requirements, and a pod a label
-    /// for each of them.
+    /// The pods that new distinctions affect, each once: a selector may have a thousand requirements, and a pod a label for each.
     pub(crate) fn told_apart_by(&self, distinctions: &[Distinction]) -> Set<Uid> {
         let mut pods = Set::default();
         for Distinction { namespace, told } in distinctions {
@@ -131,12 +126,11 @@ fn unread_owner<'a>(whole: &'a Class, class: &Class) -> Option<&'a Owner> {
     whole.owner.as_ref().filter(|_| class.owner.is_none())
 }
 
-/// The labels by which a pod is found: those that its class does not have, or has another value of, and all where it has no
-/// namespace.
+/// The labels that a pod's class lacks or has with another value; all labels if the class has no namespace.
 fn left<'a>(whole: &'a Class, class: &'a Class) -> impl Iterator<Item = &'a (Arc<str>, Arc<str>)> {
     let of_class: &Labels = if has_no_namespace(whole, class) { &[] } else { &class.labels };
     let mut of_class = of_class.iter().peekable();
-    // Both are sorted by key.
+    // Both lists are sorted by key.
     whole.labels.iter().filter(move |(key, value)| {
         while of_class.next_if(|(known, _)| known < key).is_some() {}
         of_class.next_if(|(known, _)| known == key).is_none_or(|(_, known)| known != value)

@@ -1,8 +1,4 @@
-//! What the machine shows of itself: to people, to metrics, to traces.
-//!
-//! No decision on a pod looks at any of it.
-//!
-//! Knows: how to read every part of the machine. Must not know: who looks.
+//! Read access to the machine for people, metrics and traces. No decision depends on it.
 
 pub mod census;
 pub mod comparison;

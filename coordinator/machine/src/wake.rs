@@ -1,20 +1,15 @@
-//! Who is tried again, when, and by which queue.
+//! Wake-ups: which pods are tried again, when, and in which queue.
 //!
-//! **Nothing is missed while a pod is in flight.** Upstream keeps a list of what happens while it tries a pod, for its
-//! verdict is of a snapshot that is old by then. Here there is no such list, for there is nothing to keep in it:
-//! - A verdict of the plugins is of the moment that it is given in. What workers have answered, for a state that the pod has
-//!   seen from the head of the queue, is repaired up to the present before anything is read off it; between that and the
-//!   parking of the pod no event is taken in.
-//! - What extenders have answered is of the moment that they were asked in. [`Machine::happenings`] counts what has happened;
-//!   if it is another count when they turn all nodes down, the pod is tried again after its backoff, for it is not
-//!   known what helps an extender: upstream registers every event for them.
-//! - A pod whose bind or whose volumes fail comes back as an error, and time alone has it tried again: in 11 s at most as
-//!   configured by default. No event has to be remembered for it.
-//! - A pod that changes at the head of the queue is of another class, and its attempt begins anew.
+//! **No event is lost while a pod is in flight.** kube-scheduler records events during an attempt, because the attempt uses an older
+//! snapshot. Flotilla needs no such record:
+//! - A plugin's result is current when it is used. The machine repairs workers' answers up to the current revision first, and handles no
+//!   event between the decision and the parking of the pod.
+//! - An extender's answer is as old as its call. [`Machine::happenings`] counts events. If the count changed and the extenders reject all
+//!   nodes, the pod is retried after its backoff: kube-scheduler registers every event for extenders.
+//! - A pod whose bind or volumes fail returns as an error and waits only for its backoff: 11 s at most by default.
+//! - A pod that changes at the head of the queue changes its class, and its attempt restarts.
 //!
-//! So what is in flight takes one number for the process and one for the pod, whatever happens and however slowly.
-//!
-//! Knows: what events mean to those who wait, by their plugins' queueing hints. Must not know: what made them happen.
+//! So events in flight take one number per process and one per pod.
 //!
 //! Source: `isPodWorthRequeuing`, `requeueEntityWithQueueingStrategy`, `runPreEnqueuePlugins` and `Update` in
 //! `backend/queue/scheduling_queue.go`.
@@ -41,24 +36,21 @@ use crate::{
     subject::{ProfileIndex, Subject, Uid},
 };
 
-/// When a pod is tried again that is worth it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Strategy {
-    /// When its backoff is over.
     AfterBackoff,
-    /// At once.
     Immediately,
 }
 
 impl Machine {
-    /// How many pods came into which queue, and by which event, since the start.
+    /// The number of pods that entered each queue, by event, since the start.
     #[must_use]
     pub const fn queue_incoming(&self) -> &Incoming {
         self.queue.incoming()
     }
 
-    /// How many pods that wait each plugin has refused or keeps out of the queue, by the `schedulerName` of their profile
-    /// and the plugin's name. A pod that several plugins refused counts for each.
+    /// The number of waiting or gated pods per refusing plugin, by `schedulerName` and plugin. A pod counts for each plugin that refused
+    /// it.
     ///
     /// Source: the metric `unschedulable_pods`.
     #[must_use]
@@ -78,12 +70,12 @@ impl Machine {
         counts
     }
 
-    /// Wakes those whom an event may help, asking each plugin's queueing hint.
+    /// Wakes the pods that an event may help, according to the queueing hints.
     pub(crate) fn wake_for(&mut self, now_ms: TimeMs, event: ClusterEvent<'_>) {
         self.wake_where(now_ms, event, |_| true);
     }
 
-    /// As [`Self::wake_for`], of the pods whose priority `may`.
+    /// As [`Self::wake_for`], for pods with a priority that `may` accepts.
     pub(crate) fn wake_where(&mut self, now_ms: TimeMs, event: ClusterEvent<'_>, may: impl Fn(i32) -> bool) {
         self.happenings += 1;
         if !matches!(event, ClusterEvent::PodAdded(_)) {
@@ -98,7 +90,7 @@ impl Machine {
         self.ask_gates(now_ms, event, label);
     }
 
-    /// The groups of parked pods for which one of the plugins that refused them may think again.
+    /// The parked groups for which the hint of a refusing plugin returns Queue.
     fn worth_waking(&self, event: ClusterEvent<'_>, may: impl Fn(i32) -> bool) -> BTreeMap<GroupId, Strategy> {
         let mut woken = BTreeMap::new();
         for plugin in self.queue.listeners() {
@@ -130,18 +122,17 @@ impl Machine {
         wakers::may_wake(self.registry, profiles, plugin, event)
     }
 
-    /// Whether a plugin thinks that an event may help a subject that it refused; one that is not known may think anything.
+    /// The queueing hint of a plugin for a subject that it refused; an unknown plugin always queues.
     fn hint(&self, plugin: &str, event: ClusterEvent<'_>, (profile, class): (ProfileIndex, ClassId)) -> bool {
         let (Some(class), Some(profile)) = (self.judge.cache().classes.get(class), self.profile(profile)) else {
             return true;
         };
-        // A hint that panics says nothing: the pod is worth trying.
+        // A hint that panics queues the pod.
         self.registry
             .find(plugin)
             .is_none_or(|plugin| contain(|| plugin.wakes(event, class, &profile.args)).unwrap_or(true))
     }
 
-    /// Asks the plugins again that keep pods out of the queue and listen to an event.
     fn ask_gates(&mut self, now_ms: TimeMs, event: ClusterEvent<'_>, label: &'static str) {
         if self.gates.len() == 0 {
             return;
@@ -159,12 +150,11 @@ impl Machine {
         }
     }
 
-    /// Lets a pod try again when its backoff has ended: something happened that may help it.
     pub(crate) fn wake(&mut self, now_ms: TimeMs, uid: &Uid) {
         self.requeue(now_ms, uid, Strategy::AfterBackoff, SCHEDULE_ATTEMPT_FAILURE);
     }
 
-    /// Lays a pod that preempts aside until it has: its wake-up is kept meanwhile.
+    /// Parks a preemptor until its preemption is complete; wake-ups are kept meanwhile.
     ///
     /// Source: PreEnqueue of DefaultPreemption, "waiting for the preemption for this pod to be finished".
     pub(crate) fn wait_for_preemption(&mut self, uid: &Uid) {
@@ -178,7 +168,7 @@ impl Machine {
         }
     }
 
-    /// Puts a pod in activeQ or backoffQ, unless a plugin keeps it out of both.
+    /// Moves a pod to activeQ or backoffQ, unless a plugin gates it.
     pub(crate) fn requeue(&mut self, now_ms: TimeMs, uid: &Uid, strategy: Strategy, label: &'static str) {
         let Some(pod) = self.pods.get(uid) else { return };
         let Stage::Queued(profile) = pod.stage else { return };
@@ -200,7 +190,6 @@ impl Machine {
         self.queue.activate(uid, entity_info, label);
     }
 
-    /// What the queue has to know of a pod.
     pub(crate) fn entity_info(&self, uid: &Uid) -> Option<QueuedEntityInfo> {
         let pod = self.pods.get(uid)?;
         let Stage::Queued(profile) = pod.stage else { return None };
@@ -210,7 +199,6 @@ impl Machine {
         Some(QueuedEntityInfo { subject, place, until_ms, refusals: pod.refusals })
     }
 
-    /// When a pod's backoff expires; 0: it has none.
     fn backoff_expiry(&self, pod: &Pod) -> TimeMs {
         if let Some(kept_ms) = pod.kept_ms.filter(|_| self.queue.pace().max_ms != 0) {
             return kept_ms;
@@ -222,7 +210,7 @@ impl Machine {
         self.queue.pace().expiry(pod.queued.0, count, 1)
     }
 
-    /// Parks a pod that no node would take until one of the plugins that refused it may think again.
+    /// Parks an infeasible pod until an event helps one of the plugins that refused it.
     pub(crate) fn park(&mut self, now_ms: TimeMs, uid: &Uid, rejectors: Rejectors) {
         let Some(pod) = self.pods.get_mut(uid) else { return };
         pod.queued = self.queue.stamp(now_ms);
@@ -231,7 +219,7 @@ impl Machine {
         self.queue.park(uid, entity_info, rejectors, is_alone, SCHEDULE_ATTEMPT_FAILURE);
     }
 
-    /// Has a pod that came back with an error tried again when its backoff has ended.
+    /// Queues a pod after an error: it is retried after its backoff.
     pub(crate) fn park_with_error(&mut self, now_ms: TimeMs, uid: &Uid) {
         if planted("loses-errors") {
             return;
@@ -243,16 +231,15 @@ impl Machine {
         }
     }
 
-    /// A pod that has no node is of another class than before.
+    /// A pod without a node changed its class.
     ///
-    /// Source: `PriorityQueue.Update`: one that is parked is tried again only if what has changed means something to the
-    /// plugins that refused it.
+    /// Source: `PriorityQueue.Update`: a parked pod is requeued only if the change helps a plugin that refused it.
     pub(crate) fn updated(&mut self, now_ms: TimeMs, uid: &Uid, old: &PodInfo) {
         if !self.queue.contains(uid) {
             return self.admit(now_ms, uid);
         }
         let Some(pod) = self.pods.get_mut(uid) else { return };
-        // All that is under way for it is about another class.
+        // Requests in flight are about the old class.
         pod.attempt_from = None;
         let new = Arc::clone(&pod.info);
         let Some(entity_info) = self.entity_info(uid) else { return };
@@ -268,8 +255,7 @@ impl Machine {
         }
     }
 
-    /// Pods that nothing has happened for in too long a time are tried again, and their gates asked: the last net under
-    /// hints that miss something.
+    /// Requeues pods without events for too long, and runs PreEnqueue of gated ones: a safety net for incomplete hints.
     pub(crate) fn flush(&mut self, now_ms: TimeMs) {
         let longest_ms = self.configuration.as_ref().map_or(TimeMs::MAX, |known| known.pod_max_in_unschedulable_ms);
         self.status.flushed += self.queue.flush(longest_ms, now_ms) as u64;
@@ -281,7 +267,7 @@ impl Machine {
         }
     }
 
-    /// The first PreEnqueue plugin that keeps a pod out, and its words. The one that did last is asked first.
+    /// The first PreEnqueue plugin that gates a pod, and its message. The last gating plugin runs first.
     pub(crate) fn gate(&self, profile: ProfileIndex, uid: &Uid) -> Option<(&'static str, String)> {
         let (profile, pod) = (self.profile(profile)?, self.pods.get(uid)?);
         let is_in_force = |name: &str| profile.plugins.pre_enqueue.iter().any(|known| known == name);
@@ -292,14 +278,14 @@ impl Machine {
             word.or_else(|| admission::gate(self.registry, profile, &pod.info))
                 .or_else(|| self.judge.cache().objects.gate(profile, &pod.info))
         });
-        // The first plugin stands for the one that panicked: the pod is asked about again with each of its events.
+        // The first plugin replaces the one that panicked: the pod is checked again at each of its events.
         asked.unwrap_or_else(|panic| {
             let plugin = profile.plugins.pre_enqueue.iter().find_map(|name| self.registry.find(name))?;
             Some((plugin.name(), format!("PreEnqueue panicked: {panic}; this is a bug of Flotilla or of a plugin")))
         })
     }
 
-    /// Keeps a pod out of the queue: by the word of a plugin, or for want of one that is built.
+    /// Gates a pod: a plugin gates it, or it is not tried (`None`).
     pub(crate) fn hold_back(&mut self, now_ms: TimeMs, uid: &Uid, profile: ProfileIndex, plugin: Option<&'static str>) {
         self.leave_queue(uid, Stage::Gated(profile));
         if let Some(pod) = self.pods.get(uid) {

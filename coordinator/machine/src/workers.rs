@@ -1,6 +1,4 @@
-//! What workers are told, and what is made of what they say.
-//!
-//! Knows: the order in which a worker must hear things, and when it has lost our trust. Must not know: connections.
+//! Workers: commands, answers, deadlines and the assignment of nodes.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -21,18 +19,17 @@ use crate::{
     roster::{ACKNOWLEDGEMENTS, MAX_UNASKED},
 };
 
-/// How much longer a worker may take for its whole shard than for an answer, for each node and each class. A node with its
-/// labels and images takes some 10 KB on the wire, a class 2 KB; at 100 Mbit/s, shared with others, that is 1 ms. So a shard
-/// of 25,000 nodes and as many classes has 52 s. Nothing waits for it meanwhile.
+/// Additional time for the acknowledgement of a shard, per node and per class. A node with labels and images takes some 10 KB on the wire,
+/// a class 2 KB. On a shared link of 100 Mbit/s that is 1 ms. A shard of 25,000 nodes and as many classes has 52 s. Nothing waits for it.
 const ALLOWANCE_MS: u64 = 1;
 
-/// And for each so many bytes of the modules that its profiles name, 1 ms: compiling takes some 1.5 s a MiB on a busy core.
+/// One more millisecond per this many bytes of the profiles' modules: compiling takes some 1.5 s per MiB on a busy core.
 const MODULE_BYTES_PER_MS: u64 = 512;
 
 impl Machine {
     pub(crate) fn worker_joined(&mut self, now_ms: TimeMs, worker: WorkerId, name: Arc<str>) {
         if self.leading.is_none() || self.configuration.is_none() {
-            let reason = "this coordinator does not lead".to_owned();
+            let reason = "this coordinator is not the leader".to_owned();
             self.actions.push(Action::DropWorker { worker, reason, pause_ms: 0 });
             return;
         }
@@ -40,10 +37,10 @@ impl Machine {
             self.actions.push(Action::DropWorker { worker, reason, pause_ms });
             return;
         }
-        // A worker that came back before its old connection was missed takes its own place.
+        // A worker that reconnects before its old connection is lost replaces it.
         let stale = self.roster.workers.iter().find(|(_, known)| known.name == name).map(|(id, _)| *id);
         if let Some(stale) = stale {
-            self.drop_worker(stale, "it has connected anew".to_owned(), 0);
+            self.drop_worker(stale, "it has reconnected".to_owned(), 0);
         }
         self.roster.join(worker, name, now_ms);
         self.settled = false;
@@ -70,8 +67,7 @@ impl Machine {
         }
     }
 
-    /// Gives a worker up for what it did: it is told nothing more, and its nodes go to the others at once. One that offends
-    /// again and again is kept away.
+    /// Drops a worker for an offence, and reassigns its nodes at once. Repeated offences lead to quarantine.
     pub(crate) fn give_up(&mut self, worker: WorkerId, reason: String) {
         let Some(known) = self.roster.workers.get(&worker) else { return };
         let now_ms = self.tally.now_ms;
@@ -89,15 +85,11 @@ impl Machine {
         }
     }
 
-    /// Why a worker is kept away, and for how much longer.
     fn kept_away(&self, now_ms: TimeMs, mark: &Mark) -> Option<(String, u64)> {
         let offender = self.quarantine.of(now_ms, mark)?;
         let left_ms = offender.until_ms.saturating_sub(now_ms);
         let Offender { times, reason, .. } = offender;
-        Some((
-            format!("it was given up {times} times, and stays away for {left_ms} ms; the last time {reason}"),
-            left_ms,
-        ))
+        Some((format!("dropped {times} times, in quarantine for {left_ms} ms more; last reason: {reason}"), left_ms))
     }
 
     /// Drops all workers; the next leader sends them everything again.
@@ -110,8 +102,7 @@ impl Machine {
 
     pub(crate) fn heard(&mut self, worker: WorkerId, word: FromWorker) {
         if self.repeats_itself(worker) {
-            return self
-                .give_up(worker, format!("it has sent more than {MAX_UNASKED} messages that were not asked for"));
+            return self.give_up(worker, format!("it has sent more than {MAX_UNASKED} unexpected messages"));
         }
         if let Reply::Hello { nonce, .. } = word.reply {
             return self.introduced(worker, nonce);
@@ -122,7 +113,7 @@ impl Machine {
         let Some(known) = self.roster.workers.get_mut(&worker) else { return };
         known.said = word.revision;
         match word.reply {
-            // A Hello was handled above, and the machine asks for no explanations.
+            // Hello is handled above, and the machine requests no explanations.
             Reply::Hello { .. } | Reply::Explained { .. } => {}
             Reply::Applied { generation, .. } => self.acknowledged(worker, generation),
             Reply::Evaluated { request, evaluation } => {
@@ -157,14 +148,13 @@ impl Machine {
         }
     }
 
-    /// Counts a message of a worker. `true`: too many of its messages were not asked for.
     fn repeats_itself(&mut self, worker: WorkerId) -> bool {
         let Some(known) = self.roster.workers.get_mut(&worker) else { return false };
         self.status.answers_unasked += u64::from(!known.was_due());
         known.repeats_itself() && !planted("listens-without-end")
     }
 
-    /// Tells every worker the configuration; until one has acknowledged it nothing is asked of it.
+    /// Sends the configuration to every worker. A worker gets no requests until it acknowledges.
     pub(crate) fn configure_workers(&mut self, now_ms: TimeMs) {
         self.settled = false;
         let workers: Vec<WorkerId> = self.roster.workers.keys().copied().collect();
@@ -174,18 +164,16 @@ impl Machine {
                 worker.acknowledgements = ACKNOWLEDGEMENTS;
             }
             self.send_configuration(id);
-            // Ranks hang on the configured seed, so the shard is laid anew with it.
+            // Ranks depend on the configured seed, so the shard is sent again.
             self.send_shard(id);
         }
     }
 
-    /// Whether evaluations can be asked for: there is a worker that knows what it has to, and answers in time.
     pub(crate) fn can_ask(&self) -> bool {
         self.roster.ready().next().is_some()
     }
 
-    /// Whether there is no worker to ask, so that the coordinator evaluates by itself. A new leader waits a while for the
-    /// first; no other one is waited for.
+    /// Whether no worker is ready, so that the coordinator evaluates all nodes. Only a new leader waits for workers, for the grace period.
     pub(crate) fn is_alone(&mut self, now_ms: TimeMs) -> bool {
         if self.can_ask() {
             return false;
@@ -200,8 +188,8 @@ impl Machine {
         alone
     }
 
-    /// Waits no longer for workers that owe an answer for a while: their nodes are judged here until they have answered. What
-    /// cannot be put together with the answers of the others is asked again without them.
+    /// Stops waiting for overdue workers: the coordinator evaluates their nodes. Requests with answers that cannot be merged are repeated
+    /// without these workers.
     pub(crate) fn hedge(&mut self, now_ms: TimeMs) {
         if planted("waits-for-late-workers") {
             return;
@@ -227,7 +215,7 @@ impl Machine {
         }
     }
 
-    /// Gives up workers that owe an answer for too long.
+    /// Drops workers with answers or acknowledgements past the deadline.
     pub(crate) fn enforce_deadlines(&mut self, now_ms: TimeMs) {
         if planted("waits-for-late-workers") {
             return;
@@ -239,7 +227,7 @@ impl Machine {
         for (id, worker) in &self.roster.workers {
             let allowed_ms = deadline + worker.allowance_ms;
             if worker.late.is_some_and(|(_, since)| now_ms >= since + deadline) {
-                silent.push((*id, format!("it has owed an answer for {deadline} ms")));
+                silent.push((*id, format!("it has not answered for {deadline} ms")));
             } else if worker.owes_since.is_some_and(|since| now_ms >= since + allowed_ms) {
                 silent.push((*id, format!("it has not acknowledged its shard for {allowed_ms} ms")));
             }
@@ -249,7 +237,7 @@ impl Machine {
         }
     }
 
-    /// When the next worker is late with an answer, or has owed something for too long.
+    /// The next time at which a worker is overdue or past its deadline.
     pub(crate) fn next_deadline(&self) -> Option<TimeMs> {
         let configuration = self.configuration.as_ref()?;
         let asked = self.judge.states().asks().map(|ask| ask.asked_ms);
@@ -263,7 +251,7 @@ impl Machine {
         hedge.chain(owed).min()
     }
 
-    /// A worker has said which process it is.
+    /// Handles the Hello of a worker: drops it if its process is quarantined.
     fn introduced(&mut self, worker: WorkerId, process: u64) {
         if let Some(known) = self.roster.workers.get_mut(&worker) {
             known.process = Some(process);
@@ -273,7 +261,7 @@ impl Machine {
         }
     }
 
-    /// Gives a node to the worker whose it is now.
+    /// Assigns a node to its worker by hash.
     pub(crate) fn assign_node(&mut self, name: &Arc<str>) {
         let owner = self.roster.owner(name).filter(|_| self.judge.cache().can_be_held(name));
         let is_known = self.judge.cache_mut().set_holder(name, owner, self.next_request).is_some();
@@ -282,8 +270,8 @@ impl Machine {
         }
     }
 
-    /// A node has changed, or a pod came or left whose class fits into no message: a node that cannot be sent is held by no worker,
-    /// and is evaluated here.
+    /// A node changed, or a pod of a class that is too large for a message came or left. The coordinator evaluates nodes that cannot be
+    /// sent; no worker holds them.
     pub(crate) fn reassign_node(&mut self, name: &Arc<str>) {
         let Some(known) = self.judge.cache().nodes.get(name) else { return };
         let can_be_held = self.judge.cache().can_be_held(name);
@@ -301,7 +289,6 @@ impl Machine {
         }
     }
 
-    /// Takes a node that is gone from the worker that holds it.
     pub(crate) fn withdraw_node(&mut self, node: &Node) {
         if let Some(worker) = node.worker {
             self.tell(worker, Change::RemoveNode { id: node.id });
@@ -309,11 +296,10 @@ impl Machine {
         }
     }
 
-    /// Tells the worker that holds a node how it looks now.
     pub(crate) fn tell_holder(&mut self, name: &Arc<str>, info: &Arc<NodeInfo>) {
         let was_held = self.judge.cache().nodes.get(name).is_some_and(|node| node.worker.is_some());
         self.reassign_node(name);
-        // A worker that holds it only now has received all of it.
+        // A worker that holds it only now has received the whole node.
         let Some(Node { id, worker: Some(worker), .. }) = self.judge.cache().nodes.get(name).filter(|_| was_held)
         else {
             return;
@@ -322,14 +308,13 @@ impl Machine {
         self.tell(worker, Change::UpsertNode { id, node: Arc::clone(info) });
     }
 
-    /// Tells a worker of a change, with the next flush.
     pub(crate) fn tell(&mut self, worker: WorkerId, change: Change) {
         if let Some(worker) = self.roster.workers.get_mut(&worker) {
             worker.outbox.push(change);
         }
     }
 
-    /// Makes sure that a worker knows a class before it hears its number.
+    /// Sends a class to a worker before changes that name it.
     pub(crate) fn tell_class(&mut self, worker: WorkerId, id: ClassId) {
         let Some(known) = self.roster.workers.get_mut(&worker) else { return };
         if known.classes.insert(id)
@@ -344,7 +329,7 @@ impl Machine {
         }
     }
 
-    /// Tells all who know a class that its number will not be used again.
+    /// Notifies the workers that know a class that its number is retired.
     pub(crate) fn forget_class(&mut self, id: ClassId) {
         let knowing: Vec<WorkerId> = self
             .roster
@@ -353,7 +338,7 @@ impl Machine {
             .filter_map(|(worker, known)| known.classes.swap_remove(&id).then_some(*worker))
             .collect();
         for worker in knowing {
-            // Changes that still name the class have to be heard first.
+            // Changes that name the class have to arrive first.
             self.flush_outbox(worker);
             self.command(worker, Command::ForgetClass { id });
         }
@@ -373,7 +358,6 @@ impl Machine {
         }
     }
 
-    /// Says something to a worker right away.
     pub(crate) fn command(&mut self, worker: WorkerId, command: Command) {
         let Some(epoch) = self.leading else { return };
         let revision = self.judge.cache().revision();
@@ -422,7 +406,7 @@ impl Machine {
         bytes as u64 / MODULE_BYTES_PER_MS
     }
 
-    /// Gives a worker its whole shard: the nodes that it holds already, and those that others give up to it.
+    /// Sends a worker its whole shard: nodes it already holds, and nodes that others give up.
     fn send_shard(&mut self, id: WorkerId) {
         let names: Vec<Arc<str>> = self.judge.cache().nodes.keys().cloned().collect();
         let mut shard = Vec::new();

@@ -1,12 +1,12 @@
-//! How an error is written in the log.
+//! Formats errors for the log.
 
-/// An error with its causes. The text of many an error is only where it came from, as in `transport error`.
+/// An error with its causes. The text of many errors names only their origin, such as `transport error`.
 #[must_use]
 pub fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     for cause in std::iter::successors(error.source(), |cause| cause.source()) {
         let cause = cause.to_string();
-        // Some put their cause into their own text.
+        // Some errors already include their cause.
         if !text.contains(&cause) {
             text.push_str(": ");
             text.push_str(&cause);

@@ -1,6 +1,6 @@
-//! A conversation with one worker that is not part of a schedule: words go out, words come back, one after the other.
+//! A conversation with one worker outside of scheduling: commands and replies in turn.
 //!
-//! Its futures are boxed, so that the gRPC client is compiled here and not again in whatever speaks with a worker.
+//! The futures are boxed, so that the gRPC client is compiled once, in this crate.
 
 use std::time::Duration;
 
@@ -19,10 +19,9 @@ use tonic::{
     transport::{Channel, Endpoint},
 };
 
-/// How many words may wait for the transport.
 const WORDS: usize = 16;
 
-/// A connection to a worker, over which conversations are begun. Cheap to clone.
+/// A connection to a worker. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Connection(Channel);
 
@@ -31,7 +30,6 @@ pub struct Connection(Channel);
 pub struct Conversation {
     words: mpsc::Sender<pb::ToWorker>,
     answers: Streaming<pb::FromWorker>,
-    /// How long the worker may take for one answer.
     limit: Duration,
 }
 
@@ -39,23 +37,23 @@ impl Connection {
     /// Connects to the worker at `address`, `host:port`, in plaintext.
     ///
     /// # Errors
-    /// Where no server listens there.
+    /// If no server listens at the address.
     pub fn open(address: &str) -> BoxFuture<'static, anyhow::Result<Self>> {
         let endpoint = Endpoint::from_shared(format!("http://{address}"));
         let address = address.to_owned();
         async move {
             let connected = endpoint?.tcp_nodelay(true).connect().await;
-            connected.map(Self).with_context(|| format!("no way to the worker at {address}"))
+            connected.map(Self).with_context(|| format!("cannot connect to the worker at {address}"))
         }
         .boxed()
     }
 }
 
 impl Conversation {
-    /// Opens a stream. The leader that was attached before is sent away.
+    /// Opens a stream. The worker ends the stream of the previous leader.
     ///
     /// # Errors
-    /// Where the worker does not take it.
+    /// If the worker rejects the stream.
     pub fn begin(connection: &Connection, limit: Duration) -> BoxFuture<'static, anyhow::Result<Self>> {
         let mut client = WorkerClient::new(connection.0.clone())
             .max_decoding_message_size(MAX_MESSAGE_BYTES)
@@ -71,7 +69,7 @@ impl Conversation {
     /// Sends a command.
     ///
     /// # Errors
-    /// Where the worker has ended the stream.
+    /// If the worker has ended the stream.
     pub fn say(&self, epoch: Epoch, revision: Revision, command: Command) -> BoxFuture<'_, anyhow::Result<()>> {
         let word = ToWorker { epoch, revision, command }.encode();
         async move { self.words.send(word).await.context("a worker has ended its stream; run with -v to see why") }
@@ -81,13 +79,14 @@ impl Conversation {
     /// The next reply.
     ///
     /// # Errors
-    /// Where the worker has ended the stream, sends an invalid message, or takes too long.
+    /// If the worker has ended the stream, sends an invalid message, or exceeds the limit.
     pub fn hear(&mut self) -> BoxFuture<'_, anyhow::Result<Reply>> {
         async move {
             let message = timeout(self.limit, self.answers.message()).await;
-            let message = message.with_context(|| format!("a worker said nothing for {} s", self.limit.as_secs()))?;
+            let message =
+                message.with_context(|| format!("a worker did not answer within {} s", self.limit.as_secs()))?;
             let message = message.context("a worker has ended its stream")?.context("a worker has ended its stream")?;
-            let FromWorker { reply, .. } = FromWorker::decode(message).context("a worker's message is not valid")?;
+            let FromWorker { reply, .. } = FromWorker::decode(message).context("a worker sent an invalid message")?;
             Ok(reply)
         }
         .boxed()

@@ -1,27 +1,25 @@
-//! Counters that tasks move while others look at them.
-//!
-//! Must not know: what is counted.
+//! Counters that tasks increment while others read them.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A counter. Nothing is decided by it, so no order among counters is promised.
+/// A counter with relaxed ordering: no decision depends on it.
 #[derive(Debug, Default)]
 pub struct Count(AtomicU64);
 
 impl Count {
-    /// Counts so many more.
+    /// Adds `more`.
     pub fn add(&self, more: u64) {
         self.0.fetch_add(more, Ordering::Relaxed);
     }
 
-    /// The count as of now.
+    /// The current count.
     #[must_use]
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
 }
 
-/// Declares counters, and the struct that says what they hold at one moment, with what is measured at that moment.
+/// Declares counters, and the struct with their values and gauges at one moment.
 #[macro_export]
 macro_rules! tally {
     (

@@ -1,11 +1,7 @@
 //! The thread that owns the machine.
 //!
-//! Knows: how events get to the machine in one order, what time it is to it, and how its actions get out. Must not
-//! know: what any event means or how any action is performed.
-//!
-//! The machine has a thread of its own and never runs inside the async runtime: a decision over thousands of nodes
-//! takes milliseconds, and nothing that a decision waits for may wait for a decision. Only where time is held and all runs on one
-//! thread is it a task ([`spawn_task`]).
+//! The machine runs outside the async runtime, because a decision over thousands of nodes takes milliseconds and would block other tasks.
+//! Only a simulation, which runs on one thread with a paused clock, runs it as a task ([`spawn_task`]).
 
 use std::{
     future::Future as _,
@@ -43,45 +39,39 @@ pub use recording::{Tap, spawn_recording};
 pub use task::spawn_task;
 pub use wakes::before_rest;
 
-/// Events between two looks at the clock of the machine's wake-up: at 10 us each, a wake-up is at most 3 ms late.
+/// Events between two checks of the machine's wake-up: at 10 us each, a wake-up is at most 3 ms late.
 const BATCH: usize = 256;
-/// Questions that wait for the machine. Each takes it about a millisecond where there are 150,000 pods, and one is
-/// answered between two batches of events, so that those who ask wait for each other and the events hardly for them.
+/// Questions that wait for the machine. Each takes about a millisecond with 150,000 pods. The thread answers one between two batches of
+/// events, so that questions hardly delay events.
 const QUESTIONS: usize = 32;
-/// How old the published status may be. It is read by people, by scrapers, and by tests that wait for pods to be
-/// placed.
 const STATUS_PERIOD: Duration = Duration::from_millis(5);
-/// An event that takes the machine longer is a while in which nobody could answer it: what it asked for was asked when it ended.
-/// A deadline is seconds.
+/// The thread receives no answers while it applies an event that takes longer than this. Deadlines of requests therefore start at the end
+/// of that event. A deadline is seconds.
 const LONG_MS: TimeMs = 10;
-/// The least rest before a wake-up.
 const SHORTEST_REST: Duration = Duration::from_millis(1);
 
-/// The machine has stopped: it was told to, or it panicked. Nothing will be decided in this process any more.
+/// The machine has stopped, on request or by a panic. This process makes no further decisions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the scheduling thread has stopped; end the process, so that another one takes over")]
 pub struct Stopped;
 
-/// How the rest of the process speaks with the machine. Cheap to clone.
+/// Access to the machine's thread. Cheap to clone.
 #[derive(Clone)]
 pub struct Handle {
     inbox: Senders,
     questions: mpsc::Sender<Question>,
     status: watch::Receiver<Status>,
     shared: Arc<Shared>,
-    /// Wakes what runs the machine.
     waker: Waker,
 }
 
-/// A question; it sends its answer itself.
 type Question = Box<dyn FnOnce(&Machine, TimeMs) + Send>;
 
-/// What both sides of a [`Handle`] see.
 struct Shared {
     started: Instant,
     stop: AtomicBool,
     stopped: CancellationToken,
-    /// Since when the thread has been at the event in hand, in milliseconds since `started`, plus one; 0: it is idle.
+    /// Start of the current event in milliseconds since `started`, plus one; 0: idle.
     busy_since: AtomicU64,
     applied: AtomicU64,
     held_back: AtomicU64,
@@ -98,8 +88,8 @@ impl Shared {
 }
 
 impl Handle {
-    /// Tells the machine that something happened; waits while 65,536 events wait before it. Answers to what the machine asked
-    /// for, and [`Event::Following`], overtake what the watches tell.
+    /// Sends an event to the machine; waits while 65,536 events are queued. Answers to the machine's requests and [`Event::Following`]
+    /// overtake watch events.
     ///
     /// # Errors
     /// [`Stopped`]: the machine has stopped.
@@ -107,7 +97,7 @@ impl Handle {
         self.send(event, None).await
     }
 
-    /// As [`tell`](Self::tell); returns once the machine has applied the event and what it led to has been performed.
+    /// As [`tell`](Self::tell); returns after the machine has applied the event and the performer has its actions.
     ///
     /// # Errors
     /// [`Stopped`]: the machine has stopped.
@@ -129,9 +119,9 @@ impl Handle {
         }
     }
 
-    /// As [`tell`](Self::tell), from a thread that may block. After the machine has stopped the event is dropped.
+    /// As [`tell`](Self::tell), from a thread that may block. Drops the event if the machine has stopped.
     ///
-    /// Not for the closure that performs the actions: it would wait for the thread that it runs on.
+    /// Do not call it from the performer: it would wait for its own thread.
     pub fn tell_blocking(&self, event: Event) {
         let mut telling = pin!(self.tell(event));
         let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
@@ -141,7 +131,7 @@ impl Handle {
         }
     }
 
-    /// How the machine stands, or stood a few milliseconds ago.
+    /// The status of the machine, at most a few milliseconds old.
     #[must_use]
     pub fn status(&self) -> Status {
         *self.status.borrow()
@@ -153,8 +143,8 @@ impl Handle {
         self.status.clone()
     }
 
-    /// What a question finds in the machine after all events before; it is put at the time given with it, on the machine's
-    /// thread, and should take it a millisecond or less. Waits while 32 others ask.
+    /// Runs `question` on the machine's thread after all earlier events, with the current time. It should take a millisecond or less. Waits
+    /// while 32 others are queued.
     ///
     /// # Errors
     /// [`Stopped`]: the machine has stopped.
@@ -164,41 +154,39 @@ impl Handle {
     ) -> Result<T, Stopped> {
         let (answer, told) = oneshot::channel();
         let question = Box::new(|machine: &Machine, now_ms| {
-            // The one who asked may have gone.
             let _ = answer.send(question(machine, now_ms));
         });
         self.questions.send(question).await.map_err(|_| Stopped)?;
         told.await.map_err(|_| Stopped)
     }
 
-    /// Stops the machine after the batch in hand. Events that wait are dropped.
+    /// Stops the machine after the current batch. Drops queued events.
     pub fn stop(&self) {
         self.shared.stop.store(true, Ordering::Release);
         self.waker.wake_by_ref();
     }
 
-    /// Returns once the machine has stopped, for whatever reason.
+    /// Returns once the machine has stopped, for any reason.
     pub async fn stopped(&self) {
         self.shared.stopped.cancelled().await;
     }
 
-    /// Milliseconds since the machine was started, as it is told with each event.
+    /// Milliseconds since the start of the machine, by the clock of its events.
     #[must_use]
     pub fn now_ms(&self) -> TimeMs {
         self.shared.now_ms()
     }
 
-    /// When the machine was started, by the clock of [`now_ms`](Self::now_ms).
+    /// Start of the machine, the zero of [`now_ms`](Self::now_ms).
     #[must_use]
     pub fn started(&self) -> Instant {
         self.shared.started
     }
 
-    /// Whether the machine gets on: an error means that it has stopped, or has been
-    /// at one event for longer than `limit`.
+    /// Whether the machine makes progress: an error if it has stopped or one event takes longer than `limit`.
     ///
     /// # Errors
-    /// What is wrong, for a health endpoint or the election.
+    /// The reason, for a health endpoint or the leader election.
     pub fn progress(&self, limit: Duration) -> Result<(), String> {
         if self.shared.stopped.is_cancelled() {
             return Err(Stopped.to_string());
@@ -206,44 +194,43 @@ impl Handle {
         let busy_since = self.shared.busy_since.load(Ordering::Relaxed);
         let busy = Duration::from_millis((self.shared.now_ms() + 1).saturating_sub(busy_since));
         if busy_since > 0 && busy > limit {
-            return Err(format!("the scheduling thread has been at the same event for {busy:?}"));
+            return Err(format!("the scheduling thread has spent {busy:?} on one event"));
         }
         Ok(())
     }
 
-    /// How many events the machine has been told.
+    /// Number of events the machine has received.
     #[must_use]
     pub fn applied(&self) -> u64 {
         self.shared.applied.load(Ordering::Relaxed)
     }
 
-    /// How often an event had to wait because 65,536 others did, or 8,192 answers.
+    /// Number of events that waited because 65,536 events, or 8,192 answers, were queued.
     #[must_use]
     pub fn held_back(&self) -> u64 {
         self.shared.held_back.load(Ordering::Relaxed)
     }
 
-    /// How many events wait now.
+    /// Number of queued events.
     #[must_use]
     pub fn waiting(&self) -> usize {
         NEWS - self.inbox.news.capacity()
     }
 
-    /// How many answers wait now.
+    /// Number of queued answers.
     #[must_use]
     pub fn answers_waiting(&self) -> usize {
         ANSWERS - self.inbox.answers.capacity()
     }
 }
 
-/// Starts the thread that owns `machine`. `performer` is handed every action in order, on that thread, and must not
-/// block; it is dropped with the thread.
+/// Starts the thread that owns `machine`. `performer` receives every action in order, on that thread, and must not block.
 ///
-/// The thread ends after [`Handle::stop`], when the last [`Handle`] is gone, or by a panic in the machine or in
-/// `performer`, which the join handle then yields; in each case every [`Handle`] reports [`Stopped`].
+/// The thread ends after [`Handle::stop`], when the last [`Handle`] is dropped, or by a panic in the machine or in `performer`, which the
+/// join handle returns. In each case every [`Handle`] reports [`Stopped`].
 ///
 /// # Panics
-/// When the operating system has no thread to give.
+/// If the operating system cannot create a thread.
 pub fn spawn(machine: Machine, performer: impl Performer) -> (Handle, JoinHandle<()>) {
     spawn_course(machine, performer)
 }
@@ -256,12 +243,11 @@ fn spawn_course(course: impl Course, performer: impl Performer) -> (Handle, Join
     (handle, joined)
 }
 
-/// The clock of the machine: tokio's, so that a runtime can hold it.
+/// tokio's clock, so that a runtime can pause it.
 fn now() -> Instant {
     tokio::time::Instant::now().into_std()
 }
 
-/// A [`Handle`] that does not know yet how the machine is woken.
 struct Near {
     inbox: Senders,
     questions: mpsc::Sender<Question>,
@@ -276,7 +262,6 @@ impl Near {
     }
 }
 
-/// Both ends of a machine that does not run yet.
 fn open<C: Course, P: Performer>(course: C, performer: P) -> (Owner<C, P>, Near) {
     let (inbox, received) = inbox::open();
     let (questions, asked) = mpsc::channel(QUESTIONS);
@@ -296,34 +281,28 @@ fn open<C: Course, P: Performer>(course: C, performer: P) -> (Owner<C, P>, Near)
     (owner, Near { inbox, questions, status, shared })
 }
 
-/// The thread's own. Dropped in this order: the inbox closes before the end of the machine is announced, so
-/// that no event is accepted after that.
+/// State of the thread. The inbox drops first, so that no event is accepted after the end of the machine is announced.
 struct Owner<C, P> {
     course: C,
     performer: P,
     inbox: Inbox,
     asked: mpsc::Receiver<Question>,
     publish: watch::Sender<Status>,
-    /// When the status was published last.
     published: Instant,
-    /// Something was applied since.
     stale: bool,
-    /// Events in hand; kept for its room.
     batch: Vec<Told>,
     ending: Ending,
 }
 
-/// What is to be done after a turn.
 enum Turn {
     /// The machine has stopped.
     End,
-    /// There may be more to do.
+    /// More work may be queued.
     Again,
-    /// Nothing until an event arrives, or this long.
+    /// Rest until an event arrives, or for this long.
     Rest(Option<Duration>),
 }
 
-/// Tells of the end of the thread, also when it panics.
 struct Ending(Arc<Shared>);
 
 impl Drop for Ending {
@@ -346,7 +325,7 @@ impl<C: Course, P: Performer> Owner<C, P> {
         }
     }
 
-    /// Applies what waits, up to one batch. Who calls is woken by the next event and the next question.
+    /// Applies queued events, up to one batch. Registers the caller to be woken by the next event and the next question.
     fn turn(&mut self, context: &mut Context<'_>) -> Turn {
         if self.shared().stop.load(Ordering::Acquire) {
             return Turn::End;
@@ -368,7 +347,7 @@ impl<C: Course, P: Performer> Owner<C, P> {
         if self.answer(context) || polled.is_ready() { Turn::Again } else { Turn::Rest(self.rest()) }
     }
 
-    /// Applies the answers that wait, so many at most that what the watches tell has its turn, too.
+    /// Applies queued answers. Their number is bounded, so that watch events make progress too.
     fn hear(&mut self) {
         for _ in 0..BATCH {
             let Some(told) = self.inbox.answer() else { return };
@@ -380,12 +359,10 @@ impl<C: Course, P: Performer> Owner<C, P> {
         let heard_ms = self.inbox.heard(Some(&told), self.shared().now_ms());
         self.apply(told.event, heard_ms);
         if let Some(applied) = told.applied {
-            // The one who waits may have gone.
             let _ = applied.send(());
         }
     }
 
-    /// Answers one question. `false`: there is none, and the thread is woken by the next.
     fn answer(&mut self, context: &mut Context<'_>) -> bool {
         let Poll::Ready(Some(question)) = self.asked.poll_recv(context) else { return false };
         question(self.course.machine(), self.shared().now_ms());
@@ -433,10 +410,9 @@ impl<C: Course, P: Performer> Owner<C, P> {
         }
     }
 
-    /// How long there is nothing to do unless an event arrives; `None`: for ever.
     fn rest(&self) -> Option<Duration> {
         let now = now();
-        // A wake-up that a tick did not move is due again, but not so soon that nothing else gets to run.
+        // A wake-up that a tick did not move is due again, but other work runs first.
         let wake_up = self.course.next_wakeup().map(|at| {
             let left = Duration::from_millis(at).saturating_sub(now - self.shared().started);
             left.max(SHORTEST_REST)
@@ -447,7 +423,6 @@ impl<C: Course, P: Performer> Owner<C, P> {
     }
 }
 
-/// Wakes a thread that has parked itself.
 struct Unpark(std::thread::Thread);
 
 impl Wake for Unpark {

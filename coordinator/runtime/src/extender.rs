@@ -1,7 +1,4 @@
-//! Calls to HTTP extenders: what they are asked about pods, nodes and victims, and what they answer.
-//!
-//! Knows: the order of questions, their form, and TLS. Must not know: where the objects come from that extenders are told
-//! of, what the answers come to (`flotilla_framework::extender`), or when one is to be asked.
+//! Calls to HTTP extenders: filter, prioritize, preempt and bind.
 
 mod caller;
 mod course;

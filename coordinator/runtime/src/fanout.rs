@@ -1,10 +1,6 @@
-//! The connections to the workers: one stream each, kept up for as long as the worker is wanted.
+//! The connections to the workers: one stream per worker address.
 //!
-//! Knows: which addresses are wanted, which stream carries which [`WorkerId`], and the bounds of what waits for a
-//! socket. Must not know: what the words mean, which worker holds which nodes, or where the addresses come from.
-//!
-//! The machine's state is the authority: a word for a stream that has ended is dropped, because the machine is about to
-//! hear of that end and will say what follows from it.
+//! The machine's state is the authority. A message for a stream that has ended is dropped: the machine is about to receive the end.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -35,26 +31,25 @@ mod roll;
 mod stream;
 mod wire;
 
-/// Words that wait for one worker's socket. The largest burst comes when a worker joins: one word for each class of the
-/// pods on its nodes, at worst one for each pod, and a million pods is what a cluster may have. A word is about 150 B
-/// and what it points to belongs to the machine's cache: 150 MB for a lone worker while it joins such a cluster, next
-/// to nothing otherwise. A worker that stops reading is found out by its deadline long before this bound.
+/// Messages queued for one worker's socket. The largest burst occurs when a worker joins: one message for each class of the pods on its
+/// nodes, at worst one for each of a million pods. A message is about 150 B and points into the machine's cache: 150 MB for a single worker
+/// at worst, almost nothing otherwise. A worker that stops reading misses its deadline long before.
 const WORDS: usize = 1 << 20;
 
-/// What a plugin took for some nodes of a shard.
+/// Duration of a plugin for some nodes of a shard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PluginLap {
     /// The plugin.
     pub plugin: &'static str,
-    /// What it did with them: Filter or Score.
+    /// Filter or Score.
     pub point: Point,
-    /// How many nodes there were; not 0.
+    /// Number of nodes; not 0.
     pub nodes: u32,
-    /// How long it took for all of them.
+    /// Duration for all of them.
     pub took: Duration,
 }
 
-/// Is told of each timed evaluation: the profile, and what its plugins took.
+/// Receives each timed evaluation: the profile and the durations of its plugins.
 pub type Observer = Arc<dyn Fn(&str, &[PluginLap]) + Send + Sync>;
 
 /// All connections to workers. Cheap to clone.
@@ -63,12 +58,10 @@ pub struct Fanout {
     inner: Arc<Inner>,
 }
 
-/// What the tasks of the connections share.
 struct Inner {
     handle: driver::Handle,
     runtime: tokio::runtime::Handle,
     transport: Transport,
-    /// How streams come about that are on no connection.
     attach: Option<Arc<dyn Attach>>,
     registry: Registry,
     spans: Spans,
@@ -76,66 +69,62 @@ struct Inner {
     next_worker: AtomicU64,
     /// Each address that has a task, and whether it is still wanted.
     addresses: Mutex<BTreeMap<Arc<str>, watch::Sender<bool>>>,
-    /// Each stream that has said hello.
     streams: Mutex<HashMap<WorkerId, Outgoing>>,
-    /// Why an address has no stream.
     troubles: Mutex<BTreeMap<Arc<str>, String>>,
     counters: Counters,
 }
 
-/// The near end of one stream.
 struct Outgoing {
     address: Arc<str>,
     words: mpsc::Sender<ToWorker>,
     questions: Arc<questions::Questions>,
-    /// The worker's version.
     version: Arc<str>,
     close: CancellationToken,
-    /// For how long the address is left alone once the stream was given up, in milliseconds.
+    /// Delay before the next connection after the stream was dropped, in milliseconds.
     pause_ms: Arc<AtomicU64>,
-    /// Until when the worker's certificate is valid, seconds since 1970; `None` where it has none to show.
+    /// Expiry of the worker's certificate, seconds since 1970; `None` without one.
     not_after_s: Option<i64>,
 }
 
 tally! {
-    /// What has gone over the connections since the start.
+    /// Traffic over the connections since the start.
     Traffic of Counters {
-        /// Messages handed to the transport.
+        /// Messages passed to the transport.
         messages_sent,
         /// Their bytes, without framing.
         bytes_sent,
-        /// Messages that came.
+        /// Messages received.
         messages_received,
         /// Their bytes, without framing.
         bytes_received,
-        /// Streams that were set up, up to and including the worker's hello.
+        /// Streams opened, up to and including the worker's hello.
         attached,
-        /// Attempts to set one up that failed.
+        /// Failed attempts to open a stream.
         attach_failures,
         /// Streams that ended, from either side.
         lost,
-        /// Streams that were ended because too many words waited for the socket.
+        /// Streams ended because too many messages waited for the socket.
         overflows,
-        /// Streams that were ended because a message made no sense.
+        /// Streams ended because of an invalid message.
         undecodable,
-        /// Words for streams that had ended already.
+        /// Messages dropped because their stream had already ended.
         words_dropped,
     }
     measured {}
 }
 
 impl Fanout {
-    /// No connections yet. What the workers say, and that they come and go, is told to `handle`. Plugins that `registry`
-    /// does not have are passed over in what they say.
+    /// Creates a fanout without connections. `handle` receives the workers' messages and their joins and losses. Durations of plugins that
+    /// `registry` does not have are ignored.
     ///
     /// # Panics
-    /// Outside of a tokio runtime: that is where the connections live.
+    /// Outside of a tokio runtime.
     #[must_use]
     pub fn new(handle: driver::Handle, transport: Transport, registry: Registry) -> Self {
         Self::observed(handle, transport, registry, Spans::default(), Arc::new(|_, _| {}))
     }
 
-    /// As [`Self::new`], with spans of what workers are asked that is traced, and with what single plugins took for it.
+    /// As [`Self::new`], with spans of traced requests to workers and durations of single plugins.
     ///
     /// # Panics
     /// Outside of a tokio runtime.
@@ -150,7 +139,7 @@ impl Fanout {
         Self::start(Inner::new(handle, transport, None, registry, spans, observer))
     }
 
-    /// As [`Self::new`], but no stream is on a connection: `attach` gives each.
+    /// As [`Self::new`], but `attach` opens each stream instead of a connection.
     ///
     /// # Panics
     /// Outside of a tokio runtime.
@@ -171,7 +160,7 @@ impl Fanout {
         Self { inner: Arc::new(inner) }
     }
 
-    /// Keeps one stream to the worker at `address` (`host:port`) from now on, however often it breaks.
+    /// Keeps one stream to the worker at `address` (`host:port`) and reconnects whenever it breaks.
     pub fn connect(&self, address: &str) {
         let mut addresses = lock(&self.inner.addresses);
         if let Some(wanted) = addresses.get(address) {
@@ -191,8 +180,7 @@ impl Fanout {
         }
     }
 
-    /// Connects to exactly these workers: [connects](Self::connect) to the new ones, [closes](Self::disconnect) the
-    /// streams to all others.
+    /// [Connects](Self::connect) to new workers and [closes](Self::disconnect) the streams to all others.
     #[expect(clippy::needless_pass_by_value, reason = "the set is the caller's word, not its storage")]
     pub fn set(&self, addresses: BTreeSet<String>) {
         let known: Vec<_> = lock(&self.inner.addresses).keys().cloned().collect();
@@ -200,8 +188,8 @@ impl Fanout {
         addresses.iter().for_each(|address| self.connect(address));
     }
 
-    /// Closes a stream, which is answered by [`Event::WorkerLost`](flotilla_machine::event::Event::WorkerLost). Its address
-    /// stays wanted, and is connected to again after `pause_ms` at the earliest. Never blocks.
+    /// Closes a stream; [`Event::WorkerLost`](flotilla_machine::event::Event::WorkerLost) follows. Its address stays wanted and is
+    /// reconnected after `pause_ms` at the earliest. Never blocks.
     pub fn drop_worker(&self, worker: WorkerId, reason: &str, pause_ms: u64) {
         if let Some(outgoing) = lock(&self.inner.streams).remove(&worker) {
             warn!(worker = %outgoing.address, stream = worker.0, reason, pause_ms, "closing the stream to a worker");
@@ -210,7 +198,7 @@ impl Fanout {
         }
     }
 
-    /// Says a word over a stream, after those that were said before. Never blocks.
+    /// Sends a message over a stream, after earlier ones. Never blocks.
     pub fn send(&self, worker: WorkerId, word: ToWorker) {
         let mut streams = lock(&self.inner.streams);
         let Some(outgoing) = streams.get(&worker) else { return self.inner.counters.words_dropped.add(1) };
@@ -221,38 +209,38 @@ impl Fanout {
                 self.inner.counters.overflows.add(1);
                 if let Some(outgoing) = streams.remove(&worker) {
                     let address = &outgoing.address;
-                    warn!(worker = %address, stream = worker.0, "closing the stream to a worker: {WORDS} words wait for it");
+                    warn!(worker = %address, stream = worker.0, "closing the stream to a worker: {WORDS} messages are queued for it");
                     outgoing.close.cancel();
                 }
             }
         }
     }
 
-    /// How the words travel.
+    /// The transport of the streams.
     #[must_use]
     pub fn transport(&self) -> &Transport {
         &self.inner.transport
     }
 
-    /// When the first of the certificates ends that attached workers have shown, seconds since 1970.
+    /// The earliest expiry of the attached workers' certificates, seconds since 1970.
     #[must_use]
     pub fn workers_not_after_s(&self) -> Option<i64> {
         lock(&self.inner.streams).values().filter_map(|outgoing| outgoing.not_after_s).min()
     }
 
-    /// What became of the spans of this process; `None` where they go nowhere.
+    /// Counts of this process's spans; `None` if they are not exported.
     #[must_use]
     pub fn spans(&self) -> Option<flotilla_spans::Counts> {
         self.inner.spans.counts()
     }
 
-    /// The plugins that workers are to have.
+    /// The plugins that workers must have.
     #[must_use]
     pub fn registry(&self) -> Registry {
         self.inner.registry
     }
 
-    /// What has gone over the connections so far.
+    /// The traffic so far.
     #[must_use]
     pub fn traffic(&self) -> Traffic {
         self.inner.counters.read()
@@ -284,7 +272,6 @@ impl Inner {
         }
     }
 
-    /// Whether the task of `address` may end; then the address is forgotten.
     fn forget_unless_wanted(&self, address: &str, wanted: &watch::Receiver<bool>) -> bool {
         let mut addresses = lock(&self.addresses);
         let forgotten = !*wanted.borrow();
@@ -296,7 +283,7 @@ impl Inner {
     }
 }
 
-/// A panic elsewhere leaves these maps whole: each change is one call.
+/// A panic elsewhere leaves these maps consistent: each change is one call.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

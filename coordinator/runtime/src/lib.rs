@@ -1,9 +1,9 @@
-//! What runs the machine: its thread ([`driver`]), the streams to workers ([`fanout`], and [`conversation`] where no machine
-//! takes part), the calls to HTTP extenders ([`extender`]).
+//! Runs the machine: its thread ([`driver`]), the streams to workers ([`fanout`], and [`conversation`] without a machine), the calls to
+//! HTTP extenders ([`extender`]).
 //!
-//! A coordinator has this and the API server; `flotilla simulate` and `flotilla explain` have this and files.
+//! Users: the coordinator adds the API server; `flotilla simulate` and `flotilla explain` add files.
 //!
-//! Knows: threads, clocks, sockets. Must not know: the API server, flags, metrics, or what the machine decides.
+//! Contains: threads, clocks, sockets. Does not depend on: the API server, flags, metrics, or the machine's decisions.
 
 mod chain;
 pub mod conversation;

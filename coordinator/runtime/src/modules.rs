@@ -1,6 +1,4 @@
-//! The modules that a configuration names, found where it says that they are.
-//!
-//! Knows: files and HTTPS. Must not know: what a module is, or who reads the configuration.
+//! Reads the WebAssembly modules that a configuration names, from files and over HTTPS.
 
 use std::{
     collections::BTreeMap,
@@ -23,15 +21,13 @@ use http_body_util::{BodyExt as _, Empty, Limited};
 use hyper_rustls::HttpsConnectorBuilder;
 use hyper_util::{client::legacy::Client, rt::TokioExecutor};
 
-/// How long an HTTPS server may take for a whole module.
 const FETCH_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// What a file of a module looks like from outside: its path, its size in bytes and when it was written; `None` where it is
-/// not there.
+/// The path of a module's file, its size in bytes and its modification time; `None` if it does not exist.
 pub type Looks = (PathBuf, Option<(u64, SystemTime)>);
 
-/// Finds the modules that a configuration names, so that `registry` has their plugins when it is read; what is wrong with
-/// one is remembered for then. Takes seconds for modules that are new. Nothing happens in a process that runs no modules.
+/// Loads the modules that a configuration names, so that `registry` has their plugins when it is read. Errors are kept until then. New
+/// modules take seconds. Does nothing in a process that runs no modules.
 pub fn find(registry: Registry, named: &[NamedModule]) {
     let Some(modules) = registry.modules() else { return };
     let mut digests: BTreeMap<&str, Digest> = BTreeMap::new();
@@ -46,8 +42,7 @@ pub fn find(registry: Registry, named: &[NamedModule]) {
     }
 }
 
-/// How the files of modules look, so that a change of one is noticed. Those at `https://` have their digest in the
-/// configuration.
+/// The state of the modules' files, to detect changes. Modules at `https://` have their digest in the configuration.
 #[must_use]
 pub fn looks(named: &[NamedModule]) -> Vec<Looks> {
     let path = |named: &NamedModule| named.source.url.strip_prefix("file://").map(PathBuf::from);
@@ -77,13 +72,13 @@ fn obtain(modules: &'static dyn Modules, Source { url, sha256 }: &Source) -> any
 
 fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    // One more than is accepted, so that more is noticed.
+    // One byte above the limit, to detect larger files.
     let file = File::open(path).and_then(|file| file.take(MAX_BYTES as u64 + 1).read_to_end(&mut bytes));
     file.with_context(|| format!("cannot read {}; check the path and its mode", path.display()))?;
     Ok(bytes)
 }
 
-/// On a thread with a runtime of its own, since the configuration is read where there is none, and where there is one.
+/// On a separate thread with its own runtime, because callers may or may not be inside a runtime.
 fn fetch(url: &str) -> anyhow::Result<Vec<u8>> {
     let url = url.to_owned();
     let fetch = move || {

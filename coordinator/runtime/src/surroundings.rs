@@ -1,10 +1,7 @@
-//! Chance and the time of day, as they come from outside.
+//! Randomness and the time of day, which a simulation replaces.
 //!
-//! Knows: where both come from, and that a simulation may set them for its thread. Must not know: what is drawn, or what for.
-//!
-//! A process draws from the operating system and reads the clock on the wall. A simulation runs everything on one thread with a
-//! runtime whose time is held; after [`hold`] everything on that thread is drawn from a seed, and the time of day goes with the
-//! runtime's clock. So the same seed gives the same course.
+//! A simulation runs everything on one thread of a runtime with a paused clock. After [`hold`], that thread's random numbers derive from a
+//! seed, and its time of day follows the runtime's clock. The same seed gives the same run.
 
 use std::{
     cell::RefCell,
@@ -14,7 +11,6 @@ use std::{
 
 use rand::{Rng as _, RngCore as _, SeedableRng as _, rngs::StdRng};
 
-/// What a simulation has set.
 struct Held {
     chance: StdRng,
     began: Instant,
@@ -25,19 +21,17 @@ thread_local! {
     static HELD: RefCell<Option<Held>> = const { RefCell::new(None) };
 }
 
-/// From now on, what this thread draws comes from `seed`, and its time of day is `since_1970` now and goes with the clock of the
-/// runtime.
+/// From now on, this thread's random numbers derive from `seed`. Its time of day is `since_1970` now and follows the runtime's clock.
 pub fn hold(seed: u64, since_1970: Duration) {
     let held = Held { chance: StdRng::seed_from_u64(seed), began: now(), wall: SystemTime::UNIX_EPOCH + since_1970 };
     HELD.set(Some(held));
 }
 
-/// The clock of the runtime, or the monotonic one of the operating system.
 fn now() -> Instant {
     tokio::time::Instant::now().into_std()
 }
 
-/// A number between these.
+/// A random number in the range.
 #[must_use]
 pub fn between(range: RangeInclusive<f64>) -> f64 {
     HELD.with_borrow_mut(|held| match held {
@@ -46,7 +40,7 @@ pub fn between(range: RangeInclusive<f64>) -> f64 {
     })
 }
 
-/// Any number.
+/// A random number.
 #[must_use]
 pub fn number() -> u64 {
     HELD.with_borrow_mut(|held| match held {

@@ -1,6 +1,4 @@
-//! The certificate authority that signs client certificates: of a file, or the one that the API server tells of.
-//!
-//! Knows: where it is and that it changes. Must not know: TLS, or what a certificate is good for.
+//! The certificate authority that signs client certificates, from a file or from the cluster.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -10,19 +8,16 @@ use kube::Api;
 use tokio::sync::watch;
 use tracing::{info, warn};
 
-/// Where the API server tells what its own `--client-ca-file` is. The Role `extension-apiserver-authentication-reader`
-/// lets one read it.
+/// The ConfigMap with the API server's `--client-ca-file`. The Role `extension-apiserver-authentication-reader` grants access.
 const NAMESPACE: &str = "kube-system";
 const NAME: &str = "extension-apiserver-authentication";
 const KEY: &str = "client-ca-file";
-/// Between two looks. Authorities change once in years, and both old and new are there for a while.
+/// Between two reads. Authorities change once in years, and the old and the new one overlap.
 const PERIOD: Duration = Duration::from_secs(60);
-/// Between two looks before the first that succeeded.
 const FIRST_PERIOD: Duration = Duration::from_secs(2);
-/// For one look.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Where the authority is.
+/// The location of the authority.
 #[derive(Clone)]
 pub enum Authority {
     /// In a file, in PEM.
@@ -32,7 +27,7 @@ pub enum Authority {
 }
 
 impl Authority {
-    /// Tells of the authority in PEM, and again whenever it has changed, until the receiver is dropped.
+    /// Sends the authority in PEM, and again after each change, until the receiver is dropped.
     pub async fn follow(self, told: watch::Sender<Option<String>>) {
         let mut complained = false;
         while !told.is_closed() {
@@ -63,7 +58,6 @@ impl Authority {
         }
     }
 
-    /// `None`: the API server takes no client certificates.
     async fn read(&self) -> anyhow::Result<Option<String>> {
         match self {
             Self::File(path) => {

@@ -1,7 +1,4 @@
-//! Answers that count for a while.
-//!
-//! Knows: when an answer is too old, how many are kept, and who waits for one that is being asked for. Must not know: what was
-//! asked.
+//! A bounded cache of answers with expiry. Concurrent queries for one key share one request.
 
 use std::{
     collections::BTreeMap,
@@ -15,10 +12,9 @@ use futures::{
 };
 use tokio::time::Instant;
 
-/// A question under way, for all who ask it.
 type Flight<V, E> = Shared<BoxFuture<'static, Result<(V, Duration), E>>>;
 
-/// A bounded number of answers, each with its own end. Questions that are asked at the same time are asked once.
+/// A bounded number of answers, each with its own expiry. Concurrent queries for one key share one request.
 pub(super) struct Cache<K, V, E> {
     most: usize,
     state: Mutex<State<K, V, E>>,
@@ -26,7 +22,6 @@ pub(super) struct Cache<K, V, E> {
 
 struct State<K, V, E> {
     answers: BTreeMap<K, (Instant, V)>,
-    /// As many as requests are served at once, at most.
     flights: BTreeMap<K, Flight<V, E>>,
 }
 
@@ -36,15 +31,14 @@ where
     V: Clone + Send + Sync + 'static,
     E: Clone + Send + Sync + 'static,
 {
-    /// Keeps at most so many answers.
     pub(super) fn new(most: usize) -> Self {
         Self { most, state: Mutex::new(State { answers: BTreeMap::new(), flights: BTreeMap::new() }) }
     }
 
-    /// The answer while it counts, or else that of `ask`, which says for how long it does.
+    /// The cached answer, or else that of `ask`, which also returns its lifetime.
     ///
     /// # Errors
-    /// That of `ask`, which is not kept.
+    /// That of `ask`, which is not cached.
     pub(super) async fn get_or_ask<F>(&self, key: K, ask: impl FnOnce() -> F) -> Result<V, E>
     where
         F: Future<Output = Result<(V, Duration), E>> + Send + 'static,
@@ -52,7 +46,7 @@ where
         let flight = {
             let mut state = self.state();
             let now = Instant::now();
-            // What has ended is not kept until there is no room: it may be a secret.
+            // Drop expired answers at once, not only when the cache is full: they may be secrets.
             state.answers.retain(|_, (end, _)| now < *end);
             if let Some((_, answer)) = state.answers.get(&key) {
                 return Ok(answer.clone());
@@ -61,7 +55,6 @@ where
         };
         let told = flight.clone().await;
         let mut state = self.state();
-        // The first of those who waited keeps the answer, unless another question of the kind is under way by now.
         if state.flights.get(&key).is_some_and(|known| known.ptr_eq(&flight)) {
             state.flights.remove(&key);
             if let Ok((answer, lifetime)) = &told {
@@ -71,7 +64,7 @@ where
         told.map(|(answer, _)| answer)
     }
 
-    /// Keeps an answer for `lifetime`. Where there is no room, the one that ends first goes.
+    /// Caches an answer for `lifetime`. If the cache is full, the answer that expires first is dropped.
     fn keep(&self, state: &mut State<K, V, E>, key: K, answer: V, lifetime: Duration) {
         let now = Instant::now();
         if state.answers.len() >= self.most

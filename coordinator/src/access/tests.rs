@@ -1,4 +1,4 @@
-//! Reviews by an API server that knows two tokens and one right, and counts what it is asked.
+//! Reviews by a test API server that knows two tokens and one right, and counts requests.
 
 use std::sync::{
     Arc,
@@ -11,7 +11,6 @@ use serde_json::{Value, json};
 use super::*;
 use crate::client::{self, Connection};
 
-/// How often tokens and rights were reviewed.
 #[derive(Clone, Default)]
 pub(crate) struct Reviews {
     pub(crate) tokens: Arc<AtomicUsize>,
@@ -55,7 +54,6 @@ async fn review_access(State(reviews): State<Reviews>, Json(review): Json<Value>
     (StatusCode::CREATED, Json(json!({"metadata": {}, "spec": spec, "status": {"allowed": allowed}})))
 }
 
-/// Such an API server, and a client of it.
 pub(crate) async fn reviewed() -> (Access, Reviews) {
     let reviews = Reviews::default();
     let router = Router::new()
@@ -141,7 +139,7 @@ async fn masters_may_do_everything_without_a_review() {
 async fn an_api_server_that_cannot_be_asked_is_no_answer_and_the_missing_right_is_named() {
     let access = access("http://127.0.0.1:1").await;
     let error = access.who("reader-token", None).await.expect_err("no server is there").to_string();
-    assert!(error.starts_with("the API server cannot be asked to review a token: "), "{error}");
+    assert!(error.starts_with("the API server cannot review a token: "), "{error}");
 
     let forbid = || async {
         let status = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",

@@ -1,12 +1,10 @@
-//! The flags about who may read the endpoints, named as kube-scheduler names them.
-//!
-//! Knows: flags, their texts and their grammar. Must not know: how access is reviewed.
+//! The flags for access to the endpoints, named as in kube-scheduler.
 
 use std::{path::PathBuf, time::Duration};
 
 use super::{duration::parse_duration, parse_bool};
 
-/// Who may read the endpoints.
+/// Access to the endpoints.
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Access to the endpoints")]
 pub struct AccessFlags {
@@ -16,8 +14,8 @@ pub struct AccessFlags {
     #[arg(action = clap::ArgAction::Set)]
     pub insecure_open_endpoints: bool,
 
-    /// The kubeconfig for the API server that reviews bearer tokens and names the authority of client certificates.
-    /// Without it, the one for all other requests
+    /// The kubeconfig for the API server that reviews bearer tokens and publishes the authority of client certificates. Without it, the one
+    /// for all other requests
     #[arg(long, value_name = "FILE")]
     pub authentication_kubeconfig: Option<PathBuf>,
 
@@ -27,7 +25,7 @@ pub struct AccessFlags {
     #[arg(action = clap::ArgAction::Set)]
     pub authentication_skip_lookup: bool,
 
-    /// How long the API server's answer about a token is cached
+    /// Cache lifetime of token reviews
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = parse_duration)]
     pub authentication_token_webhook_cache_ttl: Duration,
 
@@ -43,11 +41,11 @@ pub struct AccessFlags {
     #[arg(long, value_name = "PATHS", value_delimiter = ',', default_value = "/healthz,/readyz,/livez")]
     pub authorization_always_allow_paths: Vec<String>,
 
-    /// How long an answer that a user is authorized is cached
+    /// Cache lifetime of the answer that a user is authorized
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = parse_duration)]
     pub authorization_webhook_cache_authorized_ttl: Duration,
 
-    /// How long an answer that a user is not authorized is cached
+    /// Cache lifetime of the answer that a user is not authorized
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = parse_duration)]
     pub authorization_webhook_cache_unauthorized_ttl: Duration,
 }

@@ -1,16 +1,12 @@
-//! The flags that kube-scheduler calls deprecated: fields of the configuration, for those who have no file.
-//!
-//! Knows: the flags, and which field each one is. Must not know: whether there is a file; the code that reads it
-//! decides whether these count.
+//! kube-scheduler's deprecated flags: fields of the configuration, for use without a file.
 
 use flotilla_configuration::Configuration;
 
 use super::parse_bool;
 
-/// Deprecated flags: `None` where not given.
+/// Deprecated flags: `None` if not given.
 ///
-/// Source: `DeprecatedOptions` in `cmd/kube-scheduler/app/options/deprecated.go`. With a configuration file, none of
-/// them counts.
+/// Source: `DeprecatedOptions` in `cmd/kube-scheduler/app/options/deprecated.go`. A configuration file overrides all of them.
 #[derive(Clone, Debug, Default, clap::Args)]
 #[command(next_help_heading = "Deprecated, ignored with --config")]
 pub struct Deprecated {
@@ -38,7 +34,7 @@ pub struct Deprecated {
 }
 
 impl Deprecated {
-    /// Sets the fields of the flags that were given.
+    /// Sets the fields of the given flags.
     pub fn apply(&self, configuration: &mut Configuration) {
         fn set<T: Clone>(to: &mut T, given: Option<&T>) {
             if let Some(given) = given {
@@ -53,7 +49,7 @@ impl Deprecated {
         set(&mut configuration.client_connection.burst, kube_api_burst.as_ref());
     }
 
-    /// The flags that were given, each with the field to set in a file instead.
+    /// The given flags, each with the field to set in a file instead.
     #[must_use]
     pub fn given(&self) -> Vec<(&'static str, &'static str)> {
         let Self { profiling, contention_profiling, kube_api_content_type, kube_api_qps, kube_api_burst } = self;

@@ -1,28 +1,24 @@
-//! Durations of flags.
-//!
-//! Knows: that none of them may be below zero. Must not know: how a duration is written (that is
-//! [`flotilla_framework::profile::duration`]), or which flag it is for.
+//! Durations of flags, which must not be negative.
 
 use std::time::Duration;
 
 use flotilla_framework::profile::duration::{self, DurationError};
 
-/// Why a text is no duration of a flag.
+/// The error of an invalid duration.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FlagError {
-    /// It is no duration at all.
+    /// Not a duration.
     #[error(transparent)]
     Duration(#[from] DurationError),
-    /// Below zero.
+    /// Negative.
     #[error("{0:?} is below zero, which no duration here can be")]
     Negative(String),
 }
 
-/// Parses a duration as Go's `time.ParseDuration`, exactly: `15s`, `1m30s`, `1.5h`, `500ms`, `0`. What is finer than a
-/// nanosecond is cut off.
+/// Parses a duration exactly as Go's `time.ParseDuration`: `15s`, `1m30s`, `1.5h`, `500ms`, `0`. Truncates to nanoseconds.
 ///
 /// # Errors
-/// [`FlagError`], also for durations below zero, which Go takes.
+/// [`FlagError`], also for negative durations, which Go takes.
 pub fn parse_duration(text: &str) -> Result<Duration, FlagError> {
     let nanoseconds = duration::parse(text)?;
     u64::try_from(nanoseconds).map(Duration::from_nanos).map_err(|_| FlagError::Negative(text.to_owned()))

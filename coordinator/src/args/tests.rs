@@ -1,6 +1,4 @@
-//! Command lines, and what is read from them.
-//!
-//! Knows: what a person types. Must not know: what a flag does.
+//! Parsing of command lines.
 
 use flotilla_configuration::LeaderElection;
 
@@ -42,7 +40,7 @@ fn only_election_flags_that_were_given_override_the_file() {
         ..LeaderElection::default()
     };
     let mut election = file.clone();
-    // The default, but said: it counts.
+    // An explicit default overrides the file.
     let args = read("--leader-elect-lease-duration=15s --leader-elect --leader-elect-resource-lock leases");
     args.expect("sound").leader_election.given().apply(&mut election);
     assert_eq!(election, LeaderElection { leader_elect: true, lease_duration_ms: 15_000, ..file });

@@ -1,21 +1,19 @@
-//! The flags about how coordinator and workers speak with each other.
-//!
-//! Knows: flags, their texts and their grammar. Must not know: certificates.
+//! The flags for the transport between coordinator and workers.
 
 use std::path::PathBuf;
 
 use super::parse_bool;
 
-/// How coordinator and workers speak with each other.
+/// Transport between coordinator and workers.
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Workers")]
 pub struct TransportFlags {
-    /// The folder with tls.crt, tls.key and ca.crt of this coordinator, as a mounted Secret has them, read again whenever
-    /// they change. Without it, the coordinator that leads keeps an authority of its own and issues certificates
+    /// The folder with tls.crt, tls.key and ca.crt of this coordinator, in the layout of a mounted Secret, reloaded when they change.
+    /// Without it, the leading coordinator keeps its own authority and issues certificates
     #[arg(long, value_name = "FOLDER")]
     pub worker_tls_dir: Option<PathBuf>,
 
-    /// The Secret with the authority of its own, in --worker-namespace; for coordinators only
+    /// The Secret with the coordinator's own authority, in --worker-namespace; only coordinators may read it
     #[arg(long, value_name = "NAME", default_value = "flotilla-worker-ca", conflicts_with = "worker_tls_dir")]
     pub worker_ca_secret: String,
 

@@ -1,4 +1,4 @@
-//! Knows: what a bind may meet at the API server, played by a scripted one. Must not know: a real API server.
+//! Binds against a scripted API server.
 
 use std::sync::Mutex;
 
@@ -17,13 +17,12 @@ use super::*;
 use crate::lease;
 use flotilla_runtime::{driver::testing::listener, extender::testing as extender};
 
-/// What a scripted API server does with one request.
 #[derive(Clone)]
 enum Act {
     Answer(u16, Value),
     /// 429 with this Retry-After to so many requests of the method, and 201 to the others.
     TurnAway(&'static str, usize),
-    /// 429 with this Retry-After to requests about this pod for ever, and 201 to others.
+    /// 429 with this Retry-After to all requests about this pod, and 201 to others.
     TurnAwayOf(&'static str, &'static str),
     /// This code to a request with a body or an answer in protobuf, and 201 to others.
     OnlyJson(u16),
@@ -34,7 +33,7 @@ enum Act {
 
 use Act::{Answer as Say, Break, Hang, OnlyJson, TurnAway, TurnAwayOf};
 
-/// An API server that answers POST and GET each by their own script, the last line of which goes on for ever.
+/// An API server with one script for POST and one for GET; the last line of a script repeats.
 #[derive(Clone)]
 struct Server {
     post: Act,
@@ -92,7 +91,6 @@ impl Server {
     }
 }
 
-/// The API server writes this answer of priority and fairness as plain text.
 fn turned_away(after: &str) -> Response<Body> {
     let body = Body::from(b"Too many requests, please try again later.".to_vec());
     Response::builder().status(429).header("retry-after", after).body(body).expect("a response")
@@ -134,7 +132,6 @@ fn binding() -> Binding {
     }
 }
 
-/// A binding of another pod.
 fn binding_of(name: &str) -> Binding {
     Binding { uid: Arc::from(name), name: Arc::from(name), ..binding() }
 }
@@ -149,7 +146,7 @@ fn stage(server: &Server) -> Stage {
     let valid_until = lease::now() + Duration::from_secs(10);
     let (leading, lead) = watch::channel(Leadership::Leading { epoch: 1, valid_until });
     let (handle, heard) = listener();
-    // Nobody writes these events, so that they can be counted.
+    // No task writes these events, so that they can be counted.
     let (follows, nobody) = watch::channel(Leadership::UNKNOWN);
     tokio::spawn(async move { follows.closed().await });
     let reporter = Reporter::new(&server.client(), &server.client(), "host", &nobody);
@@ -160,7 +157,6 @@ fn stage(server: &Server) -> Stage {
 }
 
 impl Stage {
-    /// The one event that the bind is answered by.
     async fn outcome(self) -> Event {
         self.outcome_of(binding()).await
     }
@@ -257,18 +253,18 @@ async fn a_binding_that_is_turned_away_is_sent_once() {
 
 #[tokio::test(start_paused = true)]
 async fn a_binding_that_is_turned_away_for_a_while_is_sent_again_after_it_and_has_not_failed() {
-    // The Retry-After, how often it is said, the outcome, the bindings sent and the seconds that it takes.
+    // The Retry-After, how often it is sent, the outcome, the requests sent and the seconds it takes.
     let error = |message: &str| failed(BindFailure::Error(message.to_owned()));
     let overload = "Too many requests, please try again later.";
     let table = [
         ("3", 1, bound(), 2, 3),
         ("3", 2, bound(), 3, 6),
         ("0", 2, bound(), 3, 0),
-        // No more than any API server asks for.
+        // No API server asks for more.
         ("1000000", 1, bound(), 2, 64),
-        // Not a number, so that it is a refusal like any other.
+        // Not a number, so that it is an ordinary refusal.
         ("soon", 1, error(overload), 1, 0),
-        // One object may be turned away for ever, such as by an admission webhook.
+        // One object may be rejected forever, such as by an admission webhook.
         ("1", 1_000, error(overload), 64, 63),
     ];
     for (after, times, outcome, sent, seconds) in table {
@@ -285,7 +281,7 @@ async fn a_binding_that_is_turned_away_for_a_while_is_sent_again_after_it_and_ha
     }
 }
 
-/// Its node is not kept for it any more, and a restore of etcd may bring it back before it is sent.
+/// Its node is no longer reserved for it, and a restore of etcd may bring it back before the request is sent.
 #[tokio::test(start_paused = true)]
 async fn a_binding_that_waits_out_a_429_is_not_sent_once_its_pod_was_shown_going_or_gone() {
     let web = PodInfo { uid: Arc::from("u1"), ..testing::pod("web-1").build() };
@@ -304,7 +300,7 @@ async fn a_binding_that_waits_out_a_429_is_not_sent_once_its_pod_was_shown_going
         stage.binder.bind(binding());
         sleep(Duration::from_secs(1)).await;
         reporter.witness(&shown, Some("8"));
-        // The cluster goes back to before that.
+        // The cluster is restored to an earlier state.
         reporter.witness(&applied(web.clone()), Some("7"));
         assert_eq!(stage.heard.recv().await, Some(outcome), "{shown:?}");
         assert_eq!((server.asked(&Method::POST), server.asked(&Method::GET)), (sent, 2 - sent), "{shown:?}");
@@ -322,13 +318,13 @@ async fn a_server_that_takes_no_protobuf_is_told_bindings_in_json_from_then_on()
             assert_eq!((server.asked(&Method::POST), server.asked(&Method::GET)), (sent, 0), "{code}");
         }
     }
-    // What JSON is refused for is the answer.
+    // The reason for which JSON is refused is the outcome.
     let (event, server) = outcome(refusal(415, "no such format"), &[Hang]).await;
     assert_eq!(event, failed(BindFailure::Error("no such format".to_owned())));
     assert_eq!(server.asked(&Method::POST), 2);
 }
 
-/// The pods of one tenant, such as by an admission webhook; there are more of them than binds at once.
+/// The pods of one tenant, such as by an admission webhook; more pods than concurrent requests.
 #[tokio::test(start_paused = true)]
 async fn bindings_that_are_turned_away_for_ever_delay_others_by_the_time_that_the_gate_is_closed_for_each_hundred() {
     for (tenants, longest) in [(1, Duration::ZERO), (AT_ONCE + 50, Duration::from_secs(4))] {
@@ -359,7 +355,6 @@ async fn bindings_that_are_turned_away_for_ever_delay_others_by_the_time_that_th
     }
 }
 
-/// As an overloaded API server does.
 #[tokio::test(start_paused = true)]
 async fn bindings_of_several_pods_in_a_row_that_are_turned_away_pause_them_all_for_a_bounded_time() {
     let server = Server::new(TurnAway("60", 8), &[Hang]);
@@ -410,7 +405,7 @@ async fn an_answer_that_is_lost_is_looked_up_until_the_api_server_tells() {
     assert_eq!((server.asked(&Method::POST), server.asked(&Method::GET)), (1, 4));
 }
 
-/// An expired token, an authorizer that is away, a proxy: none of these answers is about the pod.
+/// An expired token, an authorizer outage, a proxy: none of these answers is about the pod.
 #[tokio::test(start_paused = true)]
 async fn a_look_up_that_is_refused_says_nothing_of_the_pod_and_is_repeated() {
     for (code, message) in [(401, "Unauthorized"), (403, "pods \"web-1\" is forbidden"), (404, "404 page not found")] {
@@ -453,7 +448,7 @@ async fn without_the_lead_nothing_is_sent() {
 
 #[tokio::test(start_paused = true)]
 async fn binds_that_wait_for_their_turn_are_not_sent_once_the_lead_is_to_end_and_those_on_the_wire_are_waited_for() {
-    // The first hundred hang until their deadline, and turn out to be bound.
+    // The first hundred reach their deadline and turn out to be bound.
     let server = Server::new(Hang, &[pod("u1", Some("n1"), false)]);
     let mut stage = stage(&server);
     for _ in 0..AT_ONCE + 50 {
@@ -521,7 +516,6 @@ fn a_binding_names_the_uid_and_the_node() {
     assert_eq!((&body["apiVersion"], &body["kind"]), (&json!("v1"), &json!("Binding")));
 }
 
-/// What became of a bind by an extender that says this, and the server that we would bind at.
 async fn outcome_by_extender(say: &'static str, ignorable: bool, gets: &[Act]) -> (Event, Server) {
     let played = match say {
         "" => extender::play(|_, _| (StatusCode::OK, "{}".to_owned())).await,

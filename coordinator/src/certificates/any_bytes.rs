@@ -1,9 +1,7 @@
-//! Any bytes in the two Secrets are authorities and certificates, or an error that says what to do.
+//! Any bytes in the two Secrets give authorities and certificates, or an error with advice.
 //!
-//! The decoders are `k8s_openapi` for the Secret, [`Authorities::read`], [`read_pem`] and [`due`]. The texts in PEM are read by
-//! `flotilla_transport`, which has tests of its own.
-//!
-//! Knows: Secrets as they are written, and what reading one may take. Must not know: how they are kept.
+//! The decoders are `k8s_openapi` for the Secret, [`Authorities::read`], [`read_pem`] and [`due`]. The PEM texts are read by
+//! `flotilla_transport`, which has its own tests.
 
 use flotilla_mutate::{Bound, Decoder, Form};
 use flotilla_transport::Role;
@@ -11,13 +9,13 @@ use k8s_openapi::{ByteString, api::core::v1::Secret};
 
 use super::contents::{Authorities, due, read_pem, write_pem};
 
-/// A Secret in JSON is text in base64 in a map; its texts are there decoded, as text, and as what they mean.
+/// A Secret in JSON is base64 text in a map; it is held decoded, as text, and parsed.
 const BOUND: Bound = Bound { times: 16, plus: 64 << 10 };
 const DAY_S: i64 = 86_400;
 
 fn authorities() -> Authorities {
     let (first, _) = Authorities::default().at(0).expect("an authority");
-    // Two are trusted while one follows the other.
+    // Two authorities are trusted during a rotation.
     let both = first.at(flotilla_transport::AUTHORITY_LIFE_S - DAY_S).expect("another one").0;
     assert_eq!(both.count(), 2);
     both

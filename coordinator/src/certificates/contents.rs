@@ -1,6 +1,4 @@
-//! What is in the two Secrets, and what is to be in them at a given time.
-//!
-//! Knows: the keys of the Secrets. Must not know: the API server, or the time of day.
+//! The contents of the two Secrets, current and due.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +13,7 @@ const PREVIOUS_KEY: &str = "previous.key";
 
 type Data = BTreeMap<String, ByteString>;
 
-/// The authorities that are trusted, the newest first: one, or two while one follows the other.
+/// The trusted authorities, the newest first: one, or two during a rotation.
 #[derive(Debug, Default)]
 pub(super) struct Authorities {
     trusted: Vec<Authority>,
@@ -23,7 +21,6 @@ pub(super) struct Authorities {
 }
 
 impl Authorities {
-    /// Those of a Secret.
     pub(super) fn read(data: &Data) -> Result<Self, IssueError> {
         let pair = |certificate: &str, key: &str| match (data.get(certificate), data.get(key)) {
             (Some(certificate), Some(key)) => Authority::from_pem(&certificate.0, &key.0).map(Some),
@@ -36,11 +33,11 @@ impl Authorities {
         Ok(Self { trusted: std::iter::once(newest).chain(previous).collect(), signer: 0 })
     }
 
-    /// What becomes of them at that time, and whether they are others then.
+    /// The authorities at that time, and whether they have changed.
     pub(super) fn at(self, now_s: i64) -> Result<(Self, bool), IssueError> {
         let Self { mut trusted, .. } = self;
         let found = trusted.len();
-        // One that was made while this clock, or another coordinator's, was ahead. What it signs is not valid yet either.
+        // Drops an authority that was created while a clock was ahead. The certificates that it signs are not valid yet either.
         trusted.retain(|authority| !is_of_the_future(now_s, authority.validity()));
         let validities: Vec<Validity> = trusted.iter().map(Authority::validity).collect();
         let plan = authorities(now_s, &validities);
@@ -52,7 +49,6 @@ impl Authorities {
         Ok((Self { trusted, signer: plan.signer }, is_changed))
     }
 
-    /// As the Secret holds them.
     pub(super) fn write(&self) -> Data {
         let names = [(CERTIFICATE, KEY), (PREVIOUS_CERTIFICATE, PREVIOUS_KEY)];
         let pairs = self.trusted.iter().zip(names).flat_map(|(authority, (certificate, key))| {
@@ -65,7 +61,6 @@ impl Authorities {
             .collect()
     }
 
-    /// The certificates of all of them, in PEM.
     pub(super) fn bundle(&self) -> String {
         self.trusted.iter().map(Authority::certificate).collect()
     }
@@ -78,7 +73,6 @@ impl Authorities {
         self.trusted.len()
     }
 
-    /// A certificate of the one that signs, with all of them to trust.
     pub(super) fn issue(&self, role: Role, now_s: i64) -> Result<Pem, IssueError> {
         let signer = self.trusted.get(self.signer);
         let signer = signer.ok_or_else(|| IssueError::Authority("there is none".to_owned()))?;
@@ -86,18 +80,16 @@ impl Authorities {
     }
 }
 
-/// What is due for the workers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Due {
-    /// Nothing: what is there is valid for so long, and will be renewed in time.
+    /// None: the certificate is valid and will be renewed in time.
     Nothing(Validity),
-    /// Other authorities are to be trusted; the certificate will do.
+    /// The set of trusted authorities has changed; the certificate is still good.
     Bundle,
     /// A new certificate.
     Certificate,
 }
 
-/// What is due for workers that have this certificate, while these authorities are to be trusted.
 pub(super) fn due(now_s: i64, there: Option<&Pem>, bundle: &str) -> Due {
     let Some(there) = there else { return Due::Certificate };
     let trusting = Pem { authorities: bundle.as_bytes().to_owned(), ..there.clone() };
@@ -107,19 +99,17 @@ pub(super) fn due(now_s: i64, there: Option<&Pem>, bundle: &str) -> Due {
         }
         Ok(identity) if *there == trusting => Due::Nothing(identity.validity()),
         Ok(_) => Due::Bundle,
-        // Workers cannot use what is there.
+        // Workers cannot use it.
         Err(_) => Due::Certificate,
     }
 }
 
-/// The three texts of a Secret, if it has them all.
 pub(super) fn read_pem(data: &Data) -> Option<Pem> {
     let [certificate, key, authorities] =
         [CERTIFICATE, KEY, BUNDLE].map(|name| data.get(name).map(|text| text.0.clone()));
     Some(Pem { certificate: certificate?, key: key?, authorities: authorities? })
 }
 
-/// The three texts as a Secret holds them.
 pub(super) fn write_pem(pem: Pem) -> Data {
     let texts = [(CERTIFICATE, pem.certificate), (KEY, pem.key), (BUNDLE, pem.authorities)];
     texts.into_iter().map(|(name, text)| (name.to_owned(), ByteString(text))).collect()
@@ -132,7 +122,7 @@ mod tests {
     use super::*;
 
     const DAY_S: i64 = 24 * 3600;
-    /// When it begins. Certificates know no time before 1970.
+    /// Start of the test. Certificates cannot express times before 1970.
     const START_S: i64 = 1_000_000_000;
 
     #[test]
@@ -167,7 +157,6 @@ mod tests {
         authorities
     }
 
-    /// Through the Secret, as the next look finds them.
     fn next(authorities: &Authorities, now_s: i64) -> (Authorities, bool) {
         Authorities::read(&authorities.write()).expect("readable").at(now_s).expect("no failure")
     }

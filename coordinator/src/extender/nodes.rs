@@ -1,10 +1,7 @@
-//! Whole nodes, for extenders that do not know them.
+//! Whole nodes, for extenders that do not cache them.
 //!
-//! Knows: a watch of its own, which begins when the first of them is asked for. Must not know: what a node means.
-//!
-//! What the machine keeps of a node is not what an extender is to be told, and a list of all nodes for each decision
-//! would be too much for any API server. So there is a second watch of nodes, in clusters that have such an extender. See
-//! docs/adr/0006.
+//! The machine keeps too little of a node for an extender, and a list of all nodes for each decision would overload any API server.
+//! Clusters with such an extender therefore have a second watch of nodes, which starts with its first request. See docs/adr/0006.
 
 use std::{
     collections::HashMap,
@@ -29,55 +26,52 @@ use tracing::{info, warn};
 
 /// For the first list of nodes.
 const FIRST_PATIENCE: Duration = Duration::from_secs(15);
-/// For a node that the machine knows and this watch does not yet, or not any more.
+/// For a node that the machine has and this watch does not have yet, or no longer has.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 type Texts = HashMap<String, Arc<RawValue>>;
 
-/// All nodes as text: some 15 KB each as an API server writes them, 75 MB for 5,000. Cheap to clone.
+/// All nodes as text: some 15 KB each, 75 MB for 5,000. Cheap to clone.
 #[derive(Clone)]
 pub(super) struct Nodes {
     client: kube::Client,
     known: Arc<OnceLock<Known>>,
 }
 
-/// What the watch has told.
 #[derive(Clone)]
 struct Known {
     texts: Arc<Mutex<Texts>>,
-    /// Counts what was told, from the end of the first list on.
+    /// Counts events, from the end of the first list on.
     told: watch::Receiver<u64>,
 }
 
 impl Nodes {
-    /// Nothing is watched yet.
     pub(super) fn new(client: kube::Client) -> Self {
         Self { client, known: Arc::default() }
     }
 
-    /// The nodes of these names. One that is gone is left out; so is one that is not known yet after a second, unless
-    /// that would leave none.
+    /// The nodes of these names. Deleted nodes are left out, and so are nodes still unknown after a second, unless none would be left.
     pub(super) async fn get(&self, names: &[Arc<str>]) -> Result<Vec<Arc<RawValue>>, String> {
         let known = self.known.get_or_init(|| start(self.client.clone()));
         let mut told = known.told.clone();
         match timeout(FIRST_PATIENCE, told.wait_for(|told| *told > 0)).await {
             Ok(Ok(_)) => {}
             Ok(Err(_)) | Err(_) => {
-                return Err("the nodes that extenders are to be told of are not listed yet; is the API server well, \
-                            and may this process list and watch nodes?"
-                    .to_owned());
+                return Err(
+                    "the nodes for extenders are not listed yet; check the right to list and watch nodes".to_owned()
+                );
             }
         }
         let all_known = told.wait_for(|_| {
             let texts = known.texts();
             names.iter().all(|name| texts.contains_key(&**name))
         });
-        // Late or not, what is known by then is what there is.
+        // After the timeout, the known nodes are used.
         let _ = timeout(PATIENCE, all_known).await;
         let texts = known.texts();
         let found: Vec<_> = names.iter().filter_map(|name| texts.get(&**name).cloned()).collect();
         if found.is_empty() && !names.is_empty() {
-            return Err("none of the nodes that extenders are to be told of is known yet, or any more".to_owned());
+            return Err("none of the nodes for the extender is in the node cache".to_owned());
         }
         Ok(found)
     }
@@ -89,12 +83,11 @@ impl Known {
     }
 }
 
-/// Watches until the process ends.
 fn start(client: kube::Client) -> Known {
     let (tell, told) = watch::channel(0_u64);
     let known = Known { texts: Arc::default(), told };
     let kept = known.clone();
-    info!("an extender does not know the nodes: watching whole nodes for it");
+    info!("an extender has no node cache: watching whole nodes for it");
     tokio::spawn(async move {
         let api: Api<DynamicObject> = Api::all_with(client, &ApiResource::erase::<Node>(&()));
         let mut events = Box::pin(watcher::watcher(api, watcher::Config::default()).default_backoff());
@@ -115,8 +108,7 @@ fn start(client: kube::Client) -> Known {
     known
 }
 
-/// Takes over what the watch tells. False where it is part of a list that is not through: what was known before stands
-/// until then.
+/// Applies a watch event. False for events of an incomplete list: the previous nodes stay in use until it is complete.
 fn take(event: Event<DynamicObject>, listed: &mut Texts, texts: &mut Texts) -> bool {
     let is_whole = !matches!(event, Event::Init | Event::InitApply(_));
     match event {
@@ -133,7 +125,7 @@ fn put(texts: &mut Texts, node: &DynamicObject) {
     let text = serde_json::to_value(node).map_err(|error| error.to_string()).and_then(node_text);
     match text {
         Ok(text) => drop(texts.insert(node.name_any(), text)),
-        Err(reason) => warn!(node = node.name_any(), reason, "left out of what extenders are told"),
+        Err(reason) => warn!(node = node.name_any(), reason, "node not sent to extenders"),
     }
 }
 

@@ -1,7 +1,7 @@
-//! The pods that extenders are told of, read from the API server.
+//! Pods for extenders, read from the API server.
 //!
-//! A pod is read when extenders are asked about it: the machine keeps of a pod what plugins read, and to keep all of every
-//! pod that waits would cost more than one request for each decision.
+//! A pod is read when extenders are called for it. The machine keeps only the fields that plugins read; keeping every pending pod whole
+//! would cost more than one request for each decision.
 
 use std::{sync::Arc, time::Duration};
 
@@ -13,18 +13,15 @@ use kube::core::{Request, params::GetParams};
 use serde_json::{Value, value::RawValue};
 use tokio::time::timeout;
 
-/// For the API server to give a pod.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The pod of a name, if it still is that of a UID.
 pub(super) async fn pod(
     client: &kube::Client,
     namespace: &str,
     name: &str,
     uid: &str,
 ) -> Result<Arc<RawValue>, Failure> {
-    let failed =
-        |reason: String| Failure::Error(format!("cannot read the pod that extenders are asked about: {reason}"));
+    let failed = |reason: String| Failure::Error(format!("cannot read the pod for extenders: {reason}"));
     let request = Request::new(format!("/api/v1/namespaces/{namespace}/pods")).get(name, &GetParams::default());
     let request = request.map_err(|error| failed(error.to_string()))?;
     let read = timeout(PATIENCE, client.request::<Value>(request)).await;

@@ -1,7 +1,4 @@
-//! Extenders are asked which pods make room for another one.
-//!
-//! Knows: that they are asked one after the other, each about what the one before left. Must not know: why these pods, or
-//! what becomes of the answer.
+//! Calls extenders about the victims of a preemption: in sequence, each with the previous one's result.
 //!
 //! Source: `callExtenders` of upstream's preemption.
 
@@ -16,13 +13,12 @@ use tracing::info;
 
 use super::objects;
 
-/// Victims that are read at once, for extenders that are told whole pods.
 const AT_ONCE: usize = 16;
 
-/// What extenders leave of a proposal.
+/// The candidates that extenders leave of a proposal.
 ///
 /// # Errors
-/// A pod that is gone or cannot be read, or the reason of an extender that cannot be ignored.
+/// A pod that no longer exists or cannot be read, or the error of an extender that is not ignorable.
 pub(super) async fn ask(
     callers: &Callers,
     client: &kube::Client,
@@ -40,7 +36,7 @@ pub(super) async fn ask(
         }
         let answer = propose(callers, extender, &pod, &proposal, &known).await;
         if let Some(reason) = proposal.take(extender, answer)? {
-            info!(extender = extender.url_prefix, reason, "passing over an extender that failed and can be ignored");
+            info!(extender = extender.url_prefix, reason, "skipping a failed extender that is ignorable");
         }
     }
     Ok(proposal)
@@ -53,7 +49,6 @@ async fn read(client: &kube::Client, pod: &PodName) -> Result<Arc<RawValue>, Str
     })
 }
 
-/// Reads the victims that are not known yet. One that cannot be read is left out, as if it was gone.
 async fn read_missing(
     client: &kube::Client,
     proposal: &Proposal,

@@ -1,10 +1,8 @@
-//! The clock that a lead is counted by: it never goes back, and it goes on while the machine is suspended.
+//! The clock of leads: monotonic, and it advances while the machine is suspended.
 //!
-//! Knows: what of the time the monotonic clock has missed. Must not know: what is counted by it.
-//!
-//! Linux' CLOCK_MONOTONIC, which timers and `Instant` go by, stands still while a machine is suspended or its hypervisor has paused
-//! it. A leader that wakes up would go on for up to the rest of its lead although another has taken over. CLOCK_BOOTTIME goes on; how
-//! much it is ahead is added to the monotonic clock, so that tests can still hold time.
+//! Linux' CLOCK_MONOTONIC, the clock of timers and `Instant`, stops while a machine is suspended or paused by its hypervisor. After a
+//! resume, a leader would continue for up to the rest of its lead although another has taken over. CLOCK_BOOTTIME advances. Its lead over
+//! CLOCK_MONOTONIC is added to the monotonic clock, so that tests can still pause time.
 
 use std::{
     sync::{
@@ -16,15 +14,14 @@ use std::{
 
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
-/// How much CLOCK_BOOTTIME was ahead when the process began, in nanoseconds. Of three readings the largest: each is too small by what
-/// passes between its two halves.
+/// Offset of CLOCK_BOOTTIME at the start, in nanoseconds: the largest of three, as each is too small by the time of its reading.
 static AHEAD_AT_START: LazyLock<i64> =
     LazyLock::new(|| [ahead_ns(), ahead_ns(), ahead_ns()].into_iter().fold(i64::MIN, i64::max));
-/// What was found last, in milliseconds: a reading that is too small does not take time back.
+/// The last result in milliseconds: a reading that is too small does not set the clock back.
 static SUSPENDED_MS: AtomicU64 = AtomicU64::new(0);
 
-/// The clock that [`Leadership::Leading`](super::Leadership::Leading) counts on: tokio's, so that tests can hold it, and what
-/// that has missed while the machine was suspended. Timers do not go by it: wait for what is left, not until a moment.
+/// The clock of [`Leadership::Leading`](super::Leadership::Leading): tokio's, so that tests can pause it, plus the time that the machine
+/// was suspended. Timers do not follow it: sleep for a duration, not until a moment.
 pub fn now() -> Instant {
     tokio::time::Instant::now().into_std() + suspended()
 }
@@ -35,7 +32,7 @@ fn suspended() -> Duration {
     Duration::from_millis(SUSPENDED_MS.fetch_max(found_ms, Ordering::Relaxed).max(found_ms))
 }
 
-/// How much CLOCK_BOOTTIME is ahead, in nanoseconds. What passes between the two halves makes it smaller, never larger.
+/// Offset of CLOCK_BOOTTIME in nanoseconds. The time between the two readings makes it smaller, never larger.
 fn ahead_ns() -> i64 {
     let boot = clock_gettime(ClockId::Boottime);
     nanoseconds(boot).saturating_sub(nanoseconds(clock_gettime(ClockId::Monotonic)))
@@ -45,7 +42,7 @@ const fn nanoseconds(time: Timespec) -> i64 {
     time.tv_sec.saturating_mul(1_000_000_000).saturating_add(time.tv_nsec)
 }
 
-/// What was missed since the first of two readings, in whole milliseconds: less is the time that a reading takes.
+/// Suspended time since the first of two readings, in whole milliseconds: smaller differences come from the readings.
 fn missed_ms(first_ns: i64, now_ns: i64) -> u64 {
     u64::try_from(now_ns.saturating_sub(first_ns) / 1_000_000).unwrap_or(0)
 }

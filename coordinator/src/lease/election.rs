@@ -1,14 +1,13 @@
-//! The course of one leader election: client-go's algorithm as a state machine over observed Lease records.
+//! client-go's leader election as a state machine over observed Lease records.
 //!
-//! Knows when to read, create, renew or take over the record, and when to stop leading. Must not know clocks, the
-//! network or Kubernetes objects: time comes in with every call, and every I/O is a [`Step`] for somebody else.
+//! Time is an argument of every call, and every I/O is a [`Step`] for the caller.
 //!
-//! Two rules carry the safety:
+//! Two rules ensure safety:
 //!
-//! * A record held by another is expired once its duration has passed on *our* clock since *we* last saw it change.
-//!   The times inside a record come from other machines' clocks; they are told apart and written back, never compared.
-//! * Our own lead counts from the moment the last acknowledged write was *sent*: the API server may have stamped it at
-//!   any time from then on, so a standby can only have started its wait later than that.
+//! * A record of another holder has expired once its duration has passed on *this* process's clock since *it* last observed a change. The
+//!   times inside a record come from other machines' clocks; they are compared for equality and written back, never ordered.
+//! * This process's lead counts from the moment the last acknowledged write was *sent*: the API server may have stamped it at any time
+//!   after that, so that a standby can only have started its wait later.
 
 use flotilla_planted::planted;
 
@@ -16,51 +15,48 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 
-/// How far polls of the candidates are spread: each waits `retry_period * (1 + JITTER_FACTOR * [0, 1))`.
-/// The value of client-go, `tools/leaderelection`.
+/// Spread of the candidates' polls, as in client-go: each waits `retry_period * (1 + JITTER_FACTOR * [0, 1))`.
 pub const JITTER_FACTOR: f64 = 1.2;
 
 /// The three durations of an election, as checked by [`LeaseConfig::validate`](super::LeaseConfig::validate).
 #[derive(Clone, Copy, Debug)]
 pub struct Timings {
-    /// How long the record is honoured after its last change was observed. Whole seconds.
+    /// How long the record is valid after its last observed change. Whole seconds.
     pub lease_duration: Duration,
-    /// How long after sending its last acknowledged write the holder leads.
+    /// How long the holder leads after it sent its last acknowledged write.
     pub renew_deadline: Duration,
     /// Between two attempts.
     pub retry_period: Duration,
 }
 
-/// What an election reads of a Lease: `spec` of `coordination.k8s.io/v1`.
+/// The fields of a Lease that an election reads: `spec` of `coordination.k8s.io/v1`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Record {
     /// `holderIdentity`; empty once released.
     pub holder: String,
-    /// `leaseDurationSeconds`. Zero when absent or out of range, which is read as our own lease duration.
+    /// `leaseDurationSeconds`. Zero if absent or out of range: the own lease duration applies.
     pub duration_s: u32,
-    /// `leaseTransitions`. Zero when absent.
+    /// `leaseTransitions`. Zero if absent.
     pub transitions: i32,
     /// `acquireTime`, of the holder's clock: compared for equality only.
     pub acquired: Option<Timestamp>,
     /// `renewTime`, of the holder's clock: compared for equality only.
     pub renewed: Option<Timestamp>,
-    /// Of a record that its holder released: the `resourceVersion` up to which all that it wrote of pods is committed, as read
-    /// by [`committed_in`].
+    /// The `resourceVersion` of a released record up to which its holder's writes to pods are committed; see [`committed_in`].
     pub committed: Option<u64>,
 }
 
-/// What the annotation [`COMMITTED`](super::COMMITTED) of a record that is released by its holder says: that what it wrote of pods
-/// is committed up to `version`.
+/// The annotation [`COMMITTED`](super::COMMITTED) of a released record: the holder's writes to pods are committed up to `version`.
 ///
-/// It names the release that it belongs to, by the record's `transitions` and the microsecond of its `renewed`: a candidate
-/// that takes the record over and knows nothing of annotations leaves this one behind.
+/// It names its release, by the record's `transitions` and the microsecond of its `renewed`: a candidate that takes the record over and
+/// does not support the annotation leaves it behind.
 #[must_use]
 pub fn committed_text(transitions: i32, renewed: Timestamp, version: u64) -> String {
     format!("{transitions}/{}/{version}", renewed.as_microsecond())
 }
 
-/// The version in an annotation that [`committed_text`] wrote for this release of this record. `None` for a record that somebody
-/// holds, and for anything else, which is no reason to fail: then the successor finds out by itself.
+/// The version in an annotation that [`committed_text`] wrote for this release of this record. `None` for a held record and for any other
+/// text, which is not an error: the successor then determines the version itself.
 #[must_use]
 pub fn committed_in(text: &str, record: &Record) -> Option<u64> {
     let version = text.rsplit_once('/')?.1.parse().ok().filter(|version| *version > 0)?;
@@ -68,7 +64,7 @@ pub fn committed_in(text: &str, record: &Record) -> Option<u64> {
     (record.holder.is_empty() && text == expected).then_some(version)
 }
 
-/// What to write into the record; the holder is us, the duration is ours and `renewTime` is now.
+/// The values to write into the record; holder and duration are this process's and `renewTime` is now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Claim {
     /// `leaseTransitions` to write.
@@ -77,22 +73,22 @@ pub struct Claim {
     pub acquired: Option<Timestamp>,
 }
 
-/// What to do next.
+/// The next step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Nothing before this moment, unless an observation comes first.
+    /// Wait until this moment, or until an observation.
     Wait(Instant),
     /// Read the record, then call [`Election::observe`], or [`Election::failed`].
     Get,
     /// Create the record, then call [`Election::written`], [`Election::refused`] or [`Election::failed`].
     Create(Claim),
-    /// Replace the record last observed, provided it is still that one; then as for `Create`.
+    /// Replace the record last observed, if it is unchanged; then as for `Create`.
     Update(Claim),
-    /// The lead is gone, for good: a process leads at most once.
+    /// The lead is lost for good: a process leads at most once.
     Lost(Loss),
 }
 
-/// Why a lead ended.
+/// The reason why a lead ended.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Loss {
     /// No write was acknowledged in time.
@@ -101,28 +97,26 @@ pub enum Loss {
     /// The record names another holder.
     #[error("the lease is now held by {0:?}")]
     Taken(String),
-    /// The record names no holder, though we did not release it.
-    #[error("somebody cleared the holder of the lease")]
+    /// The record names no holder, though this process did not release it.
+    #[error("another client cleared the holder of the lease")]
     Cleared,
 }
 
-/// What we last knew of the record.
 #[derive(Clone, Debug)]
 enum Seen {
     /// Nothing yet.
     Unknown,
-    /// There is no such object.
+    /// The object does not exist.
     Absent,
-    /// The record, and when we first saw it like this.
+    /// The record, and when this state was first observed.
     Present { record: Record, since: Instant },
 }
 
-/// Our lead.
 #[derive(Clone, Copy, Debug)]
 struct Held {
     transitions: i32,
     valid_until: Instant,
-    /// What the holder before said when it released the record that we took.
+    /// The previous holder's committed version in its released record.
     after: Option<u64>,
 }
 
@@ -133,23 +127,19 @@ pub struct Election {
     timings: Timings,
     seen: Seen,
     held: Option<Held>,
-    /// `leaseTransitions` as last seen: survives a deleted record, so that epochs never go back.
+    /// `leaseTransitions` as last observed: survives a deleted record, so that epochs never decrease.
     transitions: Option<i32>,
-    /// Nothing is tried before this moment.
     try_at: Instant,
-    /// When the running attempt began.
     began: Instant,
     /// The record was read in this attempt: a candidate may write, a leader does not read again.
     fresh: bool,
-    /// A write was refused since the record was last seen, so a leader has to read it first.
+    /// A write was rejected since the record was last observed, so that a leader has to read it first.
     stale: bool,
-    /// State of the generator that spreads the polls.
     spread: u64,
 }
 
 impl Election {
-    /// A candidate called `identity` that has seen nothing yet and may start at `now`. `seed` spreads its polls and
-    /// should differ between candidates.
+    /// A candidate `identity` without observations that may start at `now`. `seed` spreads its polls and should differ between candidates.
     pub fn new(identity: String, timings: Timings, seed: u64, now: Instant) -> Self {
         Self {
             identity,
@@ -165,18 +155,17 @@ impl Election {
         }
     }
 
-    /// Until when we lead, if we do, and the transitions that number this lead.
+    /// The end of this process's lead, if it leads, and the transitions that number it.
     pub fn lead(&self) -> Option<(Instant, i32)> {
         self.held.map(|held| (held.valid_until, held.transitions))
     }
 
-    /// What the leader before us said when it released the record, if it did: the version up to which all that it wrote of pods is
-    /// committed.
+    /// The committed version in the previous leader's released record, if it has one.
     pub fn after(&self) -> Option<u64> {
         self.held.and_then(|held| held.after)
     }
 
-    /// Who holds the record, as last observed. `None` while unknown, absent or released.
+    /// The holder, as last observed. `None` if unknown, absent or released.
     pub fn holder(&self) -> Option<&str> {
         match &self.seen {
             Seen::Present { record, .. } if !record.holder.is_empty() => Some(&record.holder),
@@ -184,7 +173,7 @@ impl Election {
         }
     }
 
-    /// What to do at `now`. To be asked again after every answer.
+    /// The next step at `now`. Call it again after every answer.
     pub fn next(&mut self, now: Instant) -> Step {
         match self.held {
             Some(held) => self.next_as_leader(now, held),
@@ -226,8 +215,8 @@ impl Election {
             self.began = now;
             return Step::Get;
         }
-        // Also a record that already names us is a new lead: it was written by an earlier process of this name, or by
-        // a write of ours whose answer was lost, and in either case nobody may act under its number any more.
+        // A record that already names this process is a new lead too: an earlier process of this name wrote it, or the answer to a write
+        // was lost. No process may act under its number any more.
         let more = i32::from(!planted("repeats-the-epoch"));
         let transitions = self.transitions.map_or(0, |last| last.saturating_add(more));
         let claim = Claim { transitions, acquired: None };
@@ -237,7 +226,7 @@ impl Election {
         }
     }
 
-    /// The record (`None`: there is no such object) was seen at `now`, by a read in answer to [`Step::Get`].
+    /// The record (`None`: it does not exist) was read at `now`, after [`Step::Get`].
     pub fn observe(&mut self, now: Instant, record: Option<Record>) {
         self.note(now, record);
         if self.held.is_some() || self.open_at(now) <= now {
@@ -248,21 +237,21 @@ impl Election {
         }
     }
 
-    /// The record was seen at `now` by a watch, unasked for. Ignored while leading: there the next renewal tells.
+    /// A watch observed the record at `now`. Ignored while leading: the next renewal shows the state.
     pub fn notice(&mut self, now: Instant, record: Option<Record>) {
         if self.held.is_some() {
             return;
         }
         self.note(now, record);
-        // A watch may run behind: whatever it invites to is checked by a read first.
+        // A watch may be behind: a read confirms it before a write.
         self.fresh = false;
         self.try_at = self.try_at.min(self.open_at(now));
     }
 
-    /// A write sent at `sent` was acknowledged at `now`; `record` is what the server stored.
+    /// A write sent at `sent` was acknowledged at `now`; `record` is the stored object.
     pub fn written(&mut self, sent: Instant, now: Instant, record: Record) {
         let sent = if planted("counts-its-lead-from-the-answer") { now } else { sent };
-        // The write that took the record was conditional on the version that was read, so that it followed on that one.
+        // The acquiring write was conditional on the observed version, so that it directly follows it.
         let after = match (&self.held, &self.seen) {
             (Some(held), _) => held.after,
             (None, Seen::Present { record, .. }) => record.committed,
@@ -275,11 +264,10 @@ impl Election {
         self.try_at = sent + self.timings.retry_period;
     }
 
-    /// A write was refused at `now` because the record is not as we knew it (409, or 404): what it is has to be read.
+    /// A write was rejected at `now` because the record has changed (409, or 404): it has to be read.
     pub fn refused(&mut self, now: Instant) {
         self.stale = true;
-        // One read and one more write per attempt, so that a fight over the record does not become a storm. A
-        // candidate has already read: it lost a race, and the winner deserves its turn.
+        // One read and one more write per attempt, so that conflicts do not become a storm. A candidate has read already and lost a race.
         let again = self.held.is_some() && !self.fresh;
         self.fresh = false;
         if again {
@@ -289,14 +277,14 @@ impl Election {
         }
     }
 
-    /// A request failed at `now` without telling anything about the record; a write may still have been stored.
+    /// A request failed at `now` without information on the record; a write may still have been stored.
     pub fn failed(&mut self, now: Instant) {
         self.fresh = false;
         self.rest(now);
     }
 
-    /// Ends an attempt: a leader tries again one period after the attempt began, a candidate after a jittered period,
-    /// or when the record as known opens, whichever comes first.
+    /// Ends an attempt. A leader tries again one period after the attempt began, a candidate after a jittered period or when the known
+    /// record expires, whichever is earlier.
     fn rest(&mut self, now: Instant) {
         let period = self.timings.retry_period;
         if self.held.is_some() {
@@ -310,7 +298,7 @@ impl Election {
         }
     }
 
-    /// When a candidate may write over what it knows, not before `now`; at once if it knows nothing.
+    /// When a candidate may replace the known record, not before `now`; at once if none is known.
     fn open_at(&self, now: Instant) -> Instant {
         match &self.seen {
             Seen::Present { record, since } if !record.holder.is_empty() && record.holder != self.identity => {

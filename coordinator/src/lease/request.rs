@@ -1,10 +1,7 @@
-//! Requests of an election: how long one may take, and why one brought nothing.
-//!
-//! Must not know: what is asked for, or what follows.
+//! Requests of an election, their limits and failures.
 
 use std::time::Duration;
 
-/// Why a request brought nothing.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Failure {
     #[error("no answer within {0:?}")]
@@ -25,7 +22,7 @@ impl From<kube::Error> for Failure {
 }
 
 impl Failure {
-    /// The record is not as we knew it. A 404 to a creation is another thing: there the namespace is missing.
+    /// The record has changed. A 404 to a creation is different: the namespace is missing.
     pub(super) fn is_refusal(&self, create: bool) -> bool {
         match self {
             Self::Api(kube::Error::Api(status)) => status.code == 409 || (status.code == 404 && !create),
@@ -34,12 +31,10 @@ impl Failure {
     }
 }
 
-/// The answer to a request that may take so long.
 pub(super) async fn timed<T>(limit: Duration, request: impl Future<Output = kube::Result<T>>) -> Result<T, Failure> {
     timed_out(limit, async { request.await.map_err(Failure::from) }).await
 }
 
-/// As [`timed`], of several requests together.
 pub(super) async fn timed_out<T>(
     limit: Duration,
     work: impl Future<Output = Result<T, Failure>>,

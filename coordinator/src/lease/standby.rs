@@ -1,7 +1,6 @@
-//! What goes on beside an election: a candidate's watch on the Lease, and the events about it.
+//! A candidate's watch on the Lease, and leader election events.
 //!
-//! Knows the watch and the events API. Must not know whose turn it is: it passes on what it sees, and everything that
-//! is decided on it is read again first. Both are best effort, since the election also polls.
+//! Both are best effort, because the election also polls, and reads the record again before it decides.
 
 use std::time::Duration;
 
@@ -13,21 +12,20 @@ use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 use tokio::sync::mpsc;
 use tracing::debug;
 
-/// How long the server keeps one watch open.
+/// Server-side limit of one watch, seconds.
 const WATCH_S: u32 = 60;
-/// How much longer we do: then the connection leads nowhere.
+/// Additional client-side limit: after it the connection is lost.
 const GRACE: Duration = Duration::from_secs(5);
-/// States of one Lease on the way to its reader. A renewal comes every two seconds and is read at once.
+/// States of one Lease in the channel. A renewal comes every two seconds and is read at once.
 const BACKLOG: usize = 4;
 
-/// A watch on one Lease; ends when dropped.
 pub(super) struct Standby {
     seen: mpsc::Receiver<Option<Lease>>,
     task: tokio::task::JoinHandle<()>,
 }
 
 impl Standby {
-    /// Watches the Lease `name`, reopening the watch after `pause` whenever it ends.
+    /// Watches the Lease `name`, and reopens the watch after `pause` whenever it ends.
     pub(super) fn start(api: Api<Lease>, name: &str, pause: Duration) -> Self {
         let params = WatchParams::default().fields(&format!("metadata.name={name}")).timeout(WATCH_S);
         let (sender, seen) = mpsc::channel(BACKLOG);
@@ -50,7 +48,7 @@ impl Drop for Standby {
     }
 }
 
-/// The next state of the Lease (`None`: it was deleted). Never, without a watch.
+/// The next state of the Lease (`None`: deleted). Without a watch it never returns.
 pub(super) async fn next(standby: &mut Option<Standby>) -> Option<Lease> {
     if let Some(standby) = standby
         && let Some(seen) = standby.seen.recv().await
@@ -60,7 +58,7 @@ pub(super) async fn next(standby: &mut Option<Standby>) -> Option<Lease> {
     std::future::pending().await
 }
 
-/// Passes on one watch from its beginning, which tells the present state, to its end.
+/// Forwards one watch, from its initial state to its end.
 async fn watch(api: &Api<Lease>, params: &WatchParams, seen: &mpsc::Sender<Option<Lease>>) -> kube::Result<()> {
     let mut events = std::pin::pin!(api.watch(params, "").await?);
     while let Some(event) = events.try_next().await? {
@@ -101,10 +99,10 @@ pub(super) fn event(
     })
 }
 
-/// The UID of a Lease: what an event about it needs in order to be shown with it.
+/// The UID of a Lease, which `kubectl describe` needs to show an event with it.
 ///
 /// # Errors
-/// The API server does not answer, or there is no such Lease.
+/// The API server does not answer, or the Lease does not exist.
 pub async fn uid(client: &kube::Client, namespace: &str, name: &str) -> kube::Result<String> {
     let lease = Api::<Lease>::namespaced(client.clone(), namespace).get(name).await?;
     Ok(lease.metadata.uid.unwrap_or_default())

@@ -1,4 +1,4 @@
-//! Elections against a fake API server that stores one Lease, in virtual time: tokio's clock jumps over every wait.
+//! Elections against a fake API server that stores one Lease, in virtual time.
 
 use std::convert::Infallible;
 use std::sync::{Mutex, MutexGuard};
@@ -15,15 +15,14 @@ use super::*;
 
 type Answer = Response<UnsyncBoxBody<Bytes, Infallible>>;
 
-/// How the server treats a request for the Lease.
 #[derive(Clone, Copy, PartialEq)]
 enum Mood {
     Well,
-    /// Takes the request and never answers.
+    /// Accepts the request and never answers.
     Silent,
     /// 503, as during a restart.
     Unavailable,
-    /// Stores what it is sent, and the answer is lost.
+    /// Stores the request, and the answer is lost.
     StoresSilently,
 }
 
@@ -33,7 +32,6 @@ struct Store {
     lease: Option<Value>,
     /// Method and path of every request, with the version that a write was conditional on.
     log: Vec<(Method, String, Option<String>)>,
-    /// Notes of the events.
     events: Vec<String>,
     watches: Vec<mpsc::UnboundedSender<Value>>,
 }
@@ -114,7 +112,6 @@ impl Store {
         self.lease.as_ref().map_or(Value::Null, |lease| lease["spec"][field].clone())
     }
 
-    /// Optimistic concurrency as of the real one.
     fn apply(&mut self, method: &Method, mut sent: Value) -> Answer {
         let known = self.lease.as_ref().map(|lease| lease["metadata"]["resourceVersion"].clone());
         match (method, known) {
@@ -145,7 +142,6 @@ fn failure(code: u16, reason: &str) -> Answer {
     reply(code, &json!({"kind": "Status", "status": "Failure", "code": code, "reason": reason, "message": reason}))
 }
 
-/// A process standing for election.
 struct Process {
     leading: watch::Receiver<Leadership>,
     shutdown: CancellationToken,
@@ -186,7 +182,7 @@ fn start_candidate(server: &Server, identity: &str, progress: Option<Probe>, can
 }
 
 impl Process {
-    /// Waits until this process leads; the epoch and the end of the lead.
+    /// Waits until this process leads; returns the epoch and the end of the lead.
     async fn leads(&mut self) -> (u64, Instant) {
         let state = self.leading.wait_for(|state| matches!(state, Leadership::Leading { .. })).await;
         match &*state.expect("the election runs") {
@@ -302,7 +298,7 @@ async fn a_standby_takes_over_one_lease_duration_after_the_last_renewal_of_a_dea
     first.end.abort();
     let (epoch, _) = second.leads().await;
     assert_eq!((epoch, server.holder().as_str()), (1, "host_2"));
-    // The last renewal was sent 8 s in, and seen at once by the watch; tokio's timer ticks in milliseconds.
+    // The last renewal was sent 8 s in, and the watch observed it at once; tokio's timer ticks in milliseconds.
     let late = now() - t0 - Duration::from_secs(8 + 15);
     assert!(late < Duration::from_millis(20), "{late:?} later than it could");
 }
@@ -318,7 +314,6 @@ async fn a_leader_that_cannot_renew_ends_at_its_deadline() {
         server.store().mood = mood;
         let end = process.end.await.expect("no panic");
         assert!(matches!(end, Err(LeaseError::Lost { loss: Loss::Deadline, .. })), "{end:?}");
-        // tokio's timer ticks in milliseconds.
         let late = now() - valid_until;
         assert!(late < Duration::from_millis(2), "ended {late:?} late");
         assert!(matches!(*process.leading.borrow(), Leadership::Following { .. }));

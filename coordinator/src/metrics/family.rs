@@ -1,10 +1,7 @@
-//! Families of numbers that other code keeps, as the exporter's crate has them.
-//!
-//! Knows: the shapes of that crate. Must not know: any number.
+//! Helpers to build metric families.
 
 use prometheus::proto::{Counter, Gauge, LabelPair, Metric, MetricFamily, MetricType};
 
-/// A label and its value.
 pub(super) type Label<'a> = (&'a str, &'a str);
 
 fn family(name: &str, help: &str, kind: MetricType, metrics: Vec<Metric>) -> MetricFamily {
@@ -26,7 +23,6 @@ fn pairs(labels: &[Label<'_>]) -> Vec<LabelPair> {
     labels.iter().map(pair).collect()
 }
 
-/// One sample of a gauge.
 pub(super) fn level(labels: &[Label<'_>], value: f64) -> Metric {
     let mut gauge = Gauge::default();
     gauge.set_value(value);
@@ -35,7 +31,6 @@ pub(super) fn level(labels: &[Label<'_>], value: f64) -> Metric {
     metric
 }
 
-/// One sample of a counter.
 pub(super) fn count(labels: &[Label<'_>], value: f64) -> Metric {
     let mut counter = Counter::default();
     counter.set_value(value);
@@ -44,37 +39,30 @@ pub(super) fn count(labels: &[Label<'_>], value: f64) -> Metric {
     metric
 }
 
-/// A gauge.
 pub(super) fn gauge(name: &str, help: &str, metrics: Vec<Metric>) -> MetricFamily {
     family(name, help, MetricType::GAUGE, metrics)
 }
 
-/// A counter; its name ends in `_total`.
 pub(super) fn counter(name: &str, help: &str, metrics: Vec<Metric>) -> MetricFamily {
     family(name, help, MetricType::COUNTER, metrics)
 }
 
-/// A gauge of one number.
 pub(super) fn single_gauge(name: &str, help: &str, value: u64) -> MetricFamily {
     gauge(name, help, vec![level(&[], float(value))])
 }
 
-/// A counter of one number.
 pub(super) fn single(name: &str, help: &str, value: u64) -> MetricFamily {
     counter(name, help, vec![count(&[], float(value))])
 }
 
-/// A gauge whose samples differ in one label.
 pub(super) fn gauges(name: &str, help: &str, label: &str, values: &[(&str, u64)]) -> MetricFamily {
     gauge(name, help, values.iter().map(|&(of, value)| level(&[(label, of)], float(value))).collect())
 }
 
-/// A counter whose samples differ in one label.
 pub(super) fn counters(name: &str, help: &str, label: &str, values: &[(&str, u64)]) -> MetricFamily {
     counter(name, help, values.iter().map(|&(of, value)| count(&[(label, of)], float(value))).collect())
 }
 
-/// As samples have it: exact up to 2^53.
 #[expect(clippy::cast_precision_loss, reason = "a sample is a float")]
 pub(super) const fn float(value: u64) -> f64 {
     value as f64

@@ -1,14 +1,10 @@
-//! What the machine counts: kube-scheduler's names where it has any for it, `flotilla_*` for the rest.
-//!
-//! Knows: names, help texts and which number each shows, where a family has samples by label; `Status` has those of single numbers. Must
-//! not know: what moves a number.
+//! Metrics of the machine: kube-scheduler's names where one exists, `flotilla_*` for the rest.
 
 use flotilla_machine::{census::Census, status::Status};
 use prometheus::proto::MetricFamily;
 
 use super::family::{count, counter, counters, float, gauge, gauges, level, single, single_gauge};
 
-/// kube-scheduler's.
 pub(super) fn upstream(status: &Status, census: &Census) -> Vec<MetricFamily> {
     let queues = [
         ("active", status.pods_active),
@@ -17,7 +13,7 @@ pub(super) fn upstream(status: &Status, census: &Census) -> Vec<MetricFamily> {
         ("gated", status.pods_gated),
     ];
     let cached = [("nodes", status.nodes), ("pods", census.pods), ("assumed_pods", census.assumed_pods)];
-    // As upstream, which shows a stage from its first error on.
+    // As upstream, which shows a stage after its first error.
     let stages: Vec<_> =
         census.pre_bind_failures.get("VolumeBinding").map(|errors| ("bind", *errors)).into_iter().collect();
     vec![
@@ -74,7 +70,7 @@ fn incoming_entities(census: &Census) -> MetricFamily {
     let help = "[ALPHA] Number of scheduling entities added to scheduling queues by event, queue type, and entity type. \
                 Entity types are either 'pod' (for individual pods that are not members of any podgroup) or \
                 'podgroup'.";
-    // Upstream leaves out what goes back to the queue that it was in before the attempt: pods that fail again.
+    // Upstream omits pods that return to the queue of their last attempt, which are pods that fail again.
     let moved = census.incoming.iter().filter(|(_, event, _)| *event != "ScheduleAttemptFailure");
     let sample = |(queue, event, pods)| count(&[("event", event), ("queue", queue), ("type", "pod")], float(pods));
     counter("scheduler_queue_incoming_entities_total", help, moved.map(sample).collect())
@@ -101,7 +97,6 @@ fn judged(census: &Census) -> MetricFamily {
     counter("scheduler_plugin_evaluation_total", help, samples.collect())
 }
 
-/// The single numbers, and our own families.
 pub(super) fn own(status: &Status) -> impl Iterator<Item = MetricFamily> {
     let gauges = status.gauges().into_iter().map(|(name, help, value)| single_gauge(name, help, value));
     let counters = status.counters().into_iter().map(|(name, help, value)| single(name, help, value));
@@ -111,6 +106,6 @@ pub(super) fn own(status: &Status) -> impl Iterator<Item = MetricFamily> {
 fn kinds_ahead(status: &Status) -> MetricFamily {
     let asked = status.ahead_asked.saturating_sub(status.ahead_first);
     let results = [("first", status.ahead_first), ("asked", asked), ("unasked", status.ahead_unasked)];
-    let help = "Kinds of pods in backoffQ that come before a pod that has found a node, by result";
+    let help = "Kinds of pods in backoffQ that precede a pod with a feasible node, by result";
     counters("flotilla_kinds_ahead_total", help, "result", &results)
 }

@@ -1,11 +1,7 @@
-//! kube-scheduler's metrics that are observed one by one, as things happen.
+//! kube-scheduler's metrics that are observed one by one.
 //!
-//! Knows: their names, help texts, labels and buckets, and which of our moments each stands for. Must not know: what leads
-//! to such a moment.
-//!
-//! Source: `pkg/scheduler/metrics/metrics.go` and `pkg/scheduler/framework/plugins/volumebinding/metrics`. The help texts begin
-//! with the stability that upstream declares, as component-base writes it. Families with labels have no sample before
-//! something was observed, and are not shown, as upstream's are not.
+//! Source: `pkg/scheduler/metrics/metrics.go` and `pkg/scheduler/framework/plugins/volumebinding/metrics`. The help texts begin with
+//! upstream's stability level, as component-base writes it. As upstream, families with labels are omitted until the first observation.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -23,21 +19,21 @@ use prometheus::{
     exponential_buckets,
 };
 
-/// How long scheduling took, as histograms have it.
+/// Scheduling latency as histograms.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Latency {
-    /// Attempts, whatever came of them.
+    /// All attempts.
     pub attempts: Buckets,
-    /// Pods, from the queue to their nodes over all attempts.
+    /// Pods, from the queue to the bind over all attempts.
     pub pods: Buckets,
 }
 
-/// Counts by upper bounds, over all label values of a histogram.
+/// Cumulative counts by upper bound, over all label values of a histogram.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Buckets {
     /// In microseconds, rising.
     pub bounds_us: Vec<u64>,
-    /// How many took no longer than each bound; the last, which has no bound, is how many there were.
+    /// Observations up to each bound; the last, without a bound, is the total.
     pub counts: Vec<u64>,
 }
 
@@ -60,14 +56,12 @@ impl Buckets {
     }
 }
 
-/// The event histograms that the machine's thread has used, so that it looks none up by its label.
+/// The event histograms that the machine's thread has used, to avoid look-ups by label.
 #[derive(Debug, Default)]
 pub struct Known(BTreeMap<&'static str, Histogram>);
 
-/// A name and its help text.
 type Name = (&'static str, &'static str);
 
-/// What the same buckets are said with. The arguments are all constants of this file.
 struct Making(Registry);
 
 impl Making {
@@ -94,7 +88,6 @@ impl Making {
     }
 }
 
-/// `buckets`: the first bound, the factor to the next, and how many.
 fn options((name, help): Name, (first, factor, count): (f64, f64, usize)) -> HistogramOpts {
     let bounds = exponential_buckets(first, factor, count).expect("the buckets of this file grow");
     HistogramOpts::new(name, help).buckets(bounds)
@@ -104,13 +97,12 @@ const ATTEMPT: (f64, f64, usize) = (0.001, 2.0, 15);
 const POINT: (f64, f64, usize) = (0.0001, 2.0, 12);
 const PLUGIN: (f64, f64, usize) = (0.000_01, 1.5, 20);
 
-/// Drivers are few, as what a cluster has installed.
+/// Drivers are few: those that are installed in the cluster.
 const DEVICE_LABELS: [&str; 3] = ["profile", "driver", "status"];
 
-/// Declares and registers what is observed: the field, how it is made (labels, buckets), its name and its help text.
 macro_rules! observed {
     ($($field:ident: $kind:ident = $make:ident($($argument:expr),*), $name:literal, $help:literal;)*) => {
-        /// What happened to pods, as it is observed one by one. Cheap to clone.
+        /// Metrics of pods, observed one by one. Cheap to clone.
         ///
         /// Profiles, results and labels of events are few, so that the families are bounded.
         #[derive(Debug, Clone)]
@@ -167,7 +159,7 @@ observed! {
     group_attempt_duration: HistogramVec = histograms(ATTEMPT, &["result", "profile"]),
         "scheduler_podgroup_scheduling_attempt_duration_seconds",
         "[ALPHA] Pod group scheduling attempt latency in seconds";
-    // Without labels, as upstream's; those of pod groups alone are not shown before there was one.
+    // Without labels, as upstream's; the pod group families appear after their first observation.
     group_algorithm_duration: HistogramVec = histograms(ATTEMPT, &[]),
         "scheduler_podgroup_scheduling_algorithm_duration_seconds",
         "[ALPHA] Pod group scheduling algorithm latency in seconds";
@@ -181,18 +173,17 @@ observed! {
         "scheduler_dra_bindingconditions_wait_duration_seconds",
         "[ALPHA] Time in seconds spent waiting for BindingConditions to be satisfied during PreBind.";
     bind: Histogram = histogram((0.001, 2.0, 14)), "flotilla_bind_duration_seconds",
-        "From the decision to bind a pod until the API server has answered, the wait for a turn included";
+        "Time from the decision to bind a pod until the API server's answer, including the wait for a slot";
     evaluations: Histogram = histogram((0.001, 2.0, 14)), "flotilla_evaluation_duration_seconds",
-        "From asking the workers about a class until the last of them has answered, to the millisecond";
+        "Time from the evaluation request for a class until the last worker's answer, to the millisecond";
 }
 
 impl Scheduled {
-    /// What has been observed so far.
     pub(super) fn registry(&self) -> &Registry {
         &self.registry
     }
 
-    /// A pod is bound. `bind_took`: from the wish to bind it to the answer; `attempt_took`: all of the attempt.
+    /// Observes a bound pod. `bind_took`: the binding; `attempt_took`: the whole attempt.
     pub fn observe(&self, binding: &Binding, bind_took: Duration, attempt_took: Duration) {
         let profile = &*binding.scheduler_name;
         self.attempt("scheduled", profile, attempt_took);
@@ -214,17 +205,17 @@ impl Scheduled {
             self.after_flush.inc();
         }
         let whole = Duration::from_millis(binding.waited_ms) + bind_took;
-        // kube-scheduler's label: what was tried more often than is worth a series of its own is `15+`.
+        // kube-scheduler's label: 15 and more attempts share one series, `15+`.
         let attempts = if binding.attempt >= 15 { "15+" } else { &binding.attempt.to_string() };
         self.sli.with_label_values(&[attempts]).observe(whole.as_secs_f64());
     }
 
-    /// A pod could not be bound, after so long.
+    /// Observes a failed bind of this duration.
     pub fn not_bound(&self, binding: &Binding, bind_took: Duration) {
         self.point("Bind", "Error", &binding.scheduler_name, bind_took);
     }
 
-    /// A pod was tried and not placed, after an attempt that took so long.
+    /// Observes an attempt that did not place its pod.
     pub fn refuse(&self, report: &Report, attempt_took: Duration) {
         let result = match report.reason {
             Reason::Unschedulable => "unschedulable",
@@ -233,7 +224,7 @@ impl Scheduled {
         self.attempt(result, &report.scheduler_name, attempt_took);
     }
 
-    /// An event was taken in, and pods were decided on after it. Called on the machine's thread for every event.
+    /// Observes an applied event and the decisions after it. Called on the machine's thread for every event.
     pub fn event(&self, lap: &Lap<'_>, known: &mut Known) {
         if let Some(label) = lap.label {
             let histogram = known.0.entry(label).or_insert_with(|| self.event_duration.with_label_values(&[label]));
@@ -248,17 +239,16 @@ impl Scheduled {
         lap.ended.groups.iter().for_each(|attempt| self.tried_group(attempt, lap.deciding));
     }
 
-    /// What takes these times from the streams to workers.
+    /// The observer of plugin durations from the streams to workers.
     #[must_use]
     pub fn observer(&self) -> Observer {
         let own = self.clone();
         Arc::new(move |profile, laps| own.judged(profile, laps))
     }
 
-    /// A worker has evaluated a class over its shard, for pods of this profile, and that was timed.
+    /// Observes a timed evaluation of a class over a worker's shard, for pods of this profile.
     ///
-    /// Upstream observes what a plugin takes for one node; a plugin goes through many at once here, so that its mean is
-    /// observed.
+    /// Upstream observes a plugin's duration for one node. Here a plugin evaluates many nodes at once, so that the mean is observed.
     fn judged(&self, profile: &str, laps: &[PluginLap]) {
         for point in [Point::Filter, Point::Score] {
             let own = laps.iter().filter(|lap| lap.point == point);
@@ -272,8 +262,7 @@ impl Scheduled {
         }
     }
 
-    /// A pod has waited for its devices to get ready, or could not wait any longer. As upstream, the wait is observed for each
-    /// device of its claims, and those that had to get ready are counted.
+    /// Observes the end of a pod's wait for its devices, once for each device of its claims as upstream.
     pub fn waited_for_devices(&self, wait: &DeviceWait) {
         let Some(DeviceWaitEnd { status, took_ms, devices }) = &wait.end else { return };
         let took = Duration::from_millis(*took_ms).as_secs_f64();
@@ -286,7 +275,6 @@ impl Scheduled {
         }
     }
 
-    /// An attempt at a pod group has ended; one decision took so long.
     fn tried_group(&self, attempt: &GroupAttempt, deciding: Duration) {
         let took = (Duration::from_millis(attempt.waited_ms) + deciding * attempt.members).as_secs_f64();
         let labels = [attempt.result, &*attempt.profile];
@@ -298,7 +286,7 @@ impl Scheduled {
         }
     }
 
-    /// One preemption was carried out, or could not be: so many pods were made to go, and that took so long.
+    /// Observes a preemption: its number of victims, success and duration.
     pub fn preempted(&self, preemptor: PreemptorKind, victims: u32, succeeded: bool, took: Duration) {
         let result = if succeeded { "success" } else { "error" };
         match preemptor {
@@ -311,7 +299,7 @@ impl Scheduled {
         self.preemption_duration.with_label_values(&[result]).observe(took.as_secs_f64());
     }
 
-    /// How long attempts have taken since the start, and pods from the queue to their nodes.
+    /// Latency of attempts, and of pods from the queue to the bind, since the start.
     #[must_use]
     pub fn latency(&self) -> Latency {
         Latency { attempts: Buckets::of(&self.attempt_duration), pods: Buckets::of(&self.sli) }

@@ -1,6 +1,4 @@
-//! What the parts of the shell count: streams, binds, writes, watches.
-//!
-//! Knows: names, help texts and where each number comes from. Must not know: what moves a number.
+//! Metrics of the process's parts: streams, binds, writes, watches.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -12,7 +10,6 @@ use super::{
 };
 use crate::{lease::Leadership, record, run::Parts, serve::places, watch};
 
-/// All of them.
 pub(super) fn families(sources: &Sources) -> Vec<MetricFamily> {
     let mut page = election(sources);
     page.extend(machine_thread(sources));
@@ -32,14 +29,13 @@ pub(super) fn families(sources: &Sources) -> Vec<MetricFamily> {
     page
 }
 
-/// Only where the process records.
 fn recording() -> Vec<MetricFamily> {
     let Some(counts) = record::counts() else { return Vec::new() };
     let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
     let failed = "Recordings that ended because a file could not be written";
     vec![
         single("flotilla_recorded_bytes_total", "Bytes written to recordings", of(&counts.bytes)),
-        single("flotilla_recording_turns_dropped_total", "Events that are missing in recordings", of(&counts.dropped)),
+        single("flotilla_recording_turns_dropped_total", "Events missing from recordings", of(&counts.dropped)),
         single("flotilla_recordings_failed_total", failed, of(&counts.failed)),
     ]
 }
@@ -56,10 +52,10 @@ fn election(sources: &Sources) -> Vec<MetricFamily> {
 fn machine_thread(sources: &Sources) -> [MetricFamily; 4] {
     let handle = &sources.parts.handle;
     [
-        single("flotilla_events_total", "Events that the machine was told", handle.applied()),
-        single("flotilla_events_held_back_total", "Events that found no room in the channel", handle.held_back()),
-        single_gauge("flotilla_events_waiting", "Events that wait for the machine", handle.waiting() as u64),
-        single_gauge("flotilla_answers_waiting", "Answers that wait for the machine", handle.answers_waiting() as u64),
+        single("flotilla_events_total", "Events received by the machine", handle.applied()),
+        single("flotilla_events_held_back_total", "Events that waited because the queue was full", handle.held_back()),
+        single_gauge("flotilla_events_waiting", "Events queued for the machine", handle.waiting() as u64),
+        single_gauge("flotilla_answers_waiting", "Answers queued for the machine", handle.answers_waiting() as u64),
     ]
 }
 
@@ -74,14 +70,14 @@ fn workers(sources: &Sources) -> [MetricFamily; 4] {
         ("overflowed", traffic.overflows),
         ("nonsense", traffic.undecodable),
     ];
-    let bytes_help = "Their bytes, without framing";
+    let bytes_help = "Bytes of messages to and from workers, without framing";
     [
         counters("flotilla_worker_messages_total", "Messages to and from workers", "direction", &messages),
         counters("flotilla_worker_message_bytes_total", bytes_help, "direction", &bytes),
-        counters("flotilla_worker_streams_total", "What became of streams to workers", "event", &streams),
+        counters("flotilla_worker_streams_total", "Streams to workers by event", "event", &streams),
         single(
             "flotilla_worker_words_dropped_total",
-            "Words for streams that had ended already",
+            "Messages dropped because their stream had ended",
             traffic.words_dropped,
         ),
     ]
@@ -92,9 +88,9 @@ fn binds(sources: &Sources) -> [MetricFamily; 5] {
     let outcomes =
         [("bound", tally.bound), ("gone", tally.gone), ("elsewhere", tally.elsewhere), ("error", tally.errors)];
     let written = [("written", volumes.written), ("failed", volumes.failed)];
-    let help = "Volumes and claims, also of devices, written for pods by what became of it";
+    let help = "Writes of volumes and claims, including ResourceClaims, by result";
     [
-        counters("flotilla_binds_total", "Binds by what became of them", "outcome", &outcomes),
+        counters("flotilla_binds_total", "Binds by result", "outcome", &outcomes),
         single("flotilla_bindings_sent_total", "Bindings sent to the API server", tally.sent),
         single("flotilla_bindings_unsent_total", "Binds not sent because the lead was lost", tally.unsent),
         single("flotilla_bindings_looked_up_total", "Binds whose outcome had to be looked up", tally.looked_up),
@@ -102,7 +98,7 @@ fn binds(sources: &Sources) -> [MetricFamily; 5] {
     ]
 }
 
-/// What was never counted is on no page, as kube-scheduler has it.
+/// As in kube-scheduler, counts without an observation are omitted.
 ///
 /// Source: `resourceclaim/metrics` of dynamic-resource-allocation.
 fn claims(sources: &Sources) -> Vec<MetricFamily> {
@@ -114,13 +110,13 @@ fn claims(sources: &Sources) -> Vec<MetricFamily> {
     let made: Vec<_> =
         made.map(|(status, value)| count(&[&[("status", status)], &owner[..]].concat(), float(value))).collect();
     let creates = counter("dynamic_resource_allocation_resourceclaim_creates_total", help, made);
-    let looked_up = "Writes of ResourceClaims that met a conflict or whose answer was lost, so that the claim was read";
+    let looked_up = "Writes of ResourceClaims with a conflict or a lost answer, after which the claim was read";
     let looked_up = single("flotilla_claim_writes_looked_up_total", looked_up, tally.repeated);
     let is_counted = |family: &MetricFamily| !family.get_metric().is_empty();
     [creates, looked_up].into_iter().filter(is_counted).collect()
 }
 
-/// What was never counted is on no page. A worker that says of a module that it failed is not believed: it fails here as well.
+/// Counts without an observation are omitted. Failures on workers are not counted: they are repeated, and fail, in the coordinator.
 fn modules(sources: &Sources) -> Vec<MetricFamily> {
     let Some(modules) = sources.parts.fanout.registry().modules() else { return Vec::new() };
     let failed = modules.failures().into_iter();
@@ -129,11 +125,11 @@ fn modules(sources: &Sources) -> Vec<MetricFamily> {
     if failed.is_empty() {
         return Vec::new();
     }
-    let help = "Calls of plugins in WebAssembly that have failed, by plugin and by how";
+    let help = "Failed calls of WebAssembly plugins by plugin and reason";
     vec![counter("flotilla_plugin_failures_total", help, failed)]
 }
 
-/// kube-scheduler's goroutines are tasks of the async runtime here, and evaluations of workers.
+/// kube-scheduler's goroutines correspond to tasks of the async runtime here, and to evaluations of workers.
 fn extenders(sources: &Sources) -> [MetricFamily; 3] {
     let tally = sources.parts.callers.tally();
     let running = [
@@ -142,10 +138,10 @@ fn extenders(sources: &Sources) -> [MetricFamily; 3] {
         ("prioritizing_extender", tally.prioritizing),
     ];
     let help = "[BETA] Number of running goroutines split by the work they do such as binding.";
-    let failed = "Those of them that failed";
+    let failed = "Failed calls to extenders";
     [
         gauges("scheduler_goroutines", help, "operation", &running),
-        counters("flotilla_extender_calls_total", "Calls to extenders that have ended", "verb", &tally.calls),
+        counters("flotilla_extender_calls_total", "Completed calls to extenders", "verb", &tally.calls),
         counters("flotilla_extender_call_failures_total", failed, "verb", &tally.failures),
     ]
 }
@@ -165,17 +161,17 @@ fn writes(sources: &Sources) -> [MetricFamily; 5] {
     ];
     let waiting = [("event", events.waiting), ("condition", conditions.waiting), ("pod_group", groups.waiting)];
     let [events, conditions, groups] = [
-        ("flotilla_event_writes_total", "Events by what became of them", events),
-        ("flotilla_condition_writes_total", "PodScheduled conditions by what became of them", conditions),
-        ("flotilla_pod_group_condition_writes_total", "Conditions of pod groups by what became of them", groups),
+        ("flotilla_event_writes_total", "Events by result", events),
+        ("flotilla_condition_writes_total", "PodScheduled conditions by result", conditions),
+        ("flotilla_pod_group_condition_writes_total", "Conditions of pod groups by result", groups),
     ]
     .map(|(name, help, tally)| {
         let (skipped, dropped) = (("skipped", tally.skipped), ("dropped", tally.dropped));
         let outcomes = [("written", tally.written), ("refused", tally.refused), skipped, dropped];
         counters(name, help, "outcome", &outcomes)
     });
-    let help = "Events and conditions that wait to be written";
-    let away = "Writes that the API server turned away with 429 and a Retry-After, which are sent again after it";
+    let help = "Queued events and conditions";
+    let away = "Writes rejected with 429 and a Retry-After, and sent again";
     [
         events,
         conditions,
@@ -187,8 +183,8 @@ fn writes(sources: &Sources) -> [MetricFamily; 5] {
 
 fn reloads(sources: &Sources) -> [MetricFamily; 2] {
     let reloads = &sources.parts.reloads;
-    let help = "Changes of the configuration file by what became of them";
-    let refused = "0 while the configuration file holds what was refused, so that an older one is in force";
+    let help = "Changes of the configuration file by result";
+    let refused = "0 if the current configuration file was rejected and an older one is active";
     [
         counters("flotilla_configuration_reloads_total", help, "outcome", &reloads.outcomes()),
         single_gauge("flotilla_configuration_last_reload_successful", refused, u64::from(reloads.successful())),
@@ -199,28 +195,27 @@ fn watches(sources: &Sources) -> [MetricFamily; 7] {
     let of = |number: fn(&watch::Tally) -> u64| -> Vec<(&str, u64)> {
         sources.watches.tallies().map(|(resource, tally)| (resource, number(&tally))).collect()
     };
-    let age = "How long ago the API server told anything of the resource, by an object or a bookmark";
+    let age = "Time since the API server's last object or bookmark of the resource";
     let counted = |name: &str, help: &str, number| counters(name, help, "resource", &of(number));
     [
-        gauges("flotilla_watched_objects", "Objects that the watch knows", "resource", &of(|tally| tally.objects)),
+        gauges("flotilla_watched_objects", "Objects in the cache", "resource", &of(|tally| tally.objects)),
         gauges("flotilla_watch_age_seconds", age, "resource", &of(|tally| tally.age.as_secs())),
-        counted("flotilla_lists_total", "Lists that came to their end", |tally| tally.lists),
-        counted("flotilla_watches_total", "Watches that were opened", |tally| tally.watches),
-        counted("flotilla_watch_failures_total", "Lists and watches that failed", |tally| tally.failures),
-        counted("flotilla_unusable_objects_total", "Objects that made no sense", |tally| tally.unusable),
-        counted("flotilla_stale_watch_events_total", "Lists and changes older than what was told", |tally| tally.stale),
+        counted("flotilla_lists_total", "Completed lists", |tally| tally.lists),
+        counted("flotilla_watches_total", "Opened watches", |tally| tally.watches),
+        counted("flotilla_watch_failures_total", "Failed lists and watches", |tally| tally.failures),
+        counted("flotilla_unusable_objects_total", "Invalid objects", |tally| tally.unusable),
+        counted("flotilla_stale_watch_events_total", "Lists and events older than the cache", |tally| tally.stale),
     ]
 }
 
-/// Of the ports that the process serves.
 fn connections(sources: &Sources) -> [MetricFamily; 3] {
     let of = |number: fn(&places::Tally) -> u64| -> Vec<(&str, u64)> {
         sources.places.iter().map(|(port, places)| (*port, number(&places.tally()))).collect()
     };
-    let refused = "Connections closed at once because their address had its places";
-    let evicted = "Connections closed for a newer one because all places were taken";
+    let refused = "Connections refused because their address has reached its limit";
+    let evicted = "Connections closed for a newer one at the limit of connections";
     [
-        gauges("flotilla_endpoint_connections", "Connections that are open", "port", &of(|tally| tally.open)),
+        gauges("flotilla_endpoint_connections", "Open connections", "port", &of(|tally| tally.open)),
         counters("flotilla_endpoint_connections_refused_total", refused, "port", &of(|tally| tally.refused)),
         counters("flotilla_endpoint_connections_evicted_total", evicted, "port", &of(|tally| tally.evicted)),
     ]

@@ -1,6 +1,4 @@
-//! What there is to count of preemption.
-//!
-//! Knows: names, help and where each number comes from. Must not know: how a page is written.
+//! Metrics of preemption.
 
 use flotilla_machine::status::Status;
 use prometheus::proto::MetricFamily;
@@ -8,7 +6,6 @@ use prometheus::proto::MetricFamily;
 use super::family::{counters, single};
 use crate::preempt::Evictor;
 
-/// All families of it but for single numbers of the machine.
 pub(super) fn families(status: &Status, evictor: &Evictor) -> [MetricFamily; 4] {
     let outcomes = [
         ("begun", status.preemptions),
@@ -24,11 +21,11 @@ pub(super) fn families(status: &Status, evictor: &Evictor) -> [MetricFamily; 4] 
     ];
     let tally = evictor.tally();
     let evictions = [("deleted", tally.deleted), ("gone", tally.gone), ("failed", tally.failed)];
-    let dry_runs = "Dry runs of preemption, by who made them";
+    let dry_runs = "Dry runs of preemption by event";
     [
-        counters("flotilla_preemptions_total", "Preemptions by what became of them", "event", &outcomes),
+        counters("flotilla_preemptions_total", "Preemptions by event", "event", &outcomes),
         counters("flotilla_preemption_dry_runs_total", dry_runs, "event", &runs),
-        counters("flotilla_evictions_total", "Victims by what became of them", "outcome", &evictions),
-        single("flotilla_evictions_repeated_total", "Requests about victims that were sent again", tally.repeated),
+        counters("flotilla_evictions_total", "Victims by result", "outcome", &evictions),
+        single("flotilla_evictions_repeated_total", "Retried requests about victims", tally.repeated),
     ]
 }

@@ -1,29 +1,24 @@
-//! What every component of Kubernetes tells of itself: its process, its version, its feature gates.
-//!
-//! Knows: component-base's names, and what stands for Go's own numbers here. Must not know: anything about scheduling.
+//! Metrics of every Kubernetes component: process, version, feature gates.
 
 use flotilla_configuration::features::{self, FeatureGates, Stage};
 use prometheus::{core::Collector as _, process_collector::ProcessCollector, proto::MetricFamily};
 
 use super::family::{gauge, level};
 
-/// The release of Kubernetes whose kube-scheduler this answers as. `kubernetes_build_info` names it, because
-/// kube-prometheus' KubeVersionMismatch compares the components of a cluster by it.
+/// The emulated Kubernetes release, which kube-prometheus' KubeVersionMismatch compares with the cluster's components.
 const RELEASE: (&str, &str, &str) = ("1", "37", "v1.37.1");
 
-/// What the kernel says.
 pub(super) fn process() -> Vec<MetricFamily> {
     ProcessCollector::for_self().collect()
 }
 
-/// The tasks of the async runtime that this is called in, under the name that dashboards show goroutines by.
+/// The tasks of the current async runtime, under the name of goroutines in dashboards.
 pub(super) fn tasks() -> MetricFamily {
     let alive = tokio::runtime::Handle::try_current().map_or(0, |runtime| runtime.metrics().num_alive_tasks());
     let help = "Number of goroutines that currently exist: here, of tasks of the async runtime.";
     gauge("go_goroutines", help, vec![level(&[], super::family::float(alive as u64))])
 }
 
-/// Which gates are on.
 pub(super) fn gates(gates: &FeatureGates) -> MetricFamily {
     let help = "[BETA] This metric records the data about the stage and enablement of a k8s feature.";
     let samples = features::gates().iter().map(|gate| {
@@ -38,7 +33,6 @@ pub(super) fn gates(gates: &FeatureGates) -> MetricFamily {
     gauge("kubernetes_feature_enabled", help, samples.collect())
 }
 
-/// Both versions: of Kubernetes, and our own.
 pub(super) fn builds() -> [MetricFamily; 2] {
     let own = env!("CARGO_PKG_VERSION");
     let (major, minor, release) = RELEASE;

@@ -1,13 +1,9 @@
-//! What each pod asks for and is limited to, as `/metrics/resources` shows it.
+//! Requests and limits of each pod for `/metrics/resources`.
 //!
-//! Knows: the names, labels and units of kube-scheduler's resource metrics. Must not know: how requests and limits add up,
-//! or who holds the pods.
+//! Every pod has a few samples of some 200 B: 120 MB for 150,000 pods with two requests and two limits each. The page is written a thousand
+//! pods at a time, so that only the text holds all.
 //!
-//! Every pod has a few samples of some 200 B, so that the page is as large as the cluster: 120 MB for 150,000 pods with two
-//! requests and two limits each. It is written a thousand pods at a time, so that nothing but the text ever holds all.
-//!
-//! Source: `pkg/scheduler/metrics/resources/resources.go`. Amounts are those that scheduling counts by, which rounds CPU up to
-//! thousandths and all else to whole units.
+//! Source: `pkg/scheduler/metrics/resources/resources.go`. As in scheduling, CPU is rounded up to thousandths, all else to whole units.
 
 use std::sync::Arc;
 
@@ -19,7 +15,6 @@ use prometheus::{
 
 use super::family::{gauge, level};
 
-/// Pods whose samples are held at a time.
 const CHUNK: usize = 1_000;
 
 const REQUEST: (&str, &str) = (
@@ -36,7 +31,7 @@ const LIMIT: (&str, &str) = (
 /// The page.
 ///
 /// # Errors
-/// What the exporter says, which is nothing for these names.
+/// Errors of the exporter, which do not occur for these names.
 pub(super) fn page(pods: &[Arc<PodInfo>]) -> Result<String, prometheus::Error> {
     let mut text = String::new();
     write(&mut text, LIMIT, pods, |pod| pod.limits.as_deref())?;
@@ -59,7 +54,7 @@ fn write(
             continue;
         }
         let written = TextEncoder::new().encode_to_string(&[family])?;
-        // The two lines that say what follows stand once.
+        // The two lines of help and type appear once.
         let skipped = if is_first { 0 } else { 2 };
         is_first = false;
         text.extend(written.split_inclusive('\n').skip(skipped));
@@ -95,7 +90,6 @@ fn samples(pod: &PodInfo, resources: &Resources) -> Vec<Metric> {
         .collect()
 }
 
-/// The unit of a resource that is neither CPU, memory nor ephemeral storage.
 fn unit(name: &str) -> &'static str {
     match name {
         "storage" => "bytes",

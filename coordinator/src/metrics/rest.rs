@@ -1,9 +1,6 @@
-//! Requests to the API server, counted and timed as client-go does.
+//! Counts and durations of requests to the API server, as in client-go.
 //!
-//! Knows: the names, labels and buckets of client-go's metrics. Must not know: what is asked for.
-//!
-//! There is one of these for the process, as there is of client-go's: clients are made before anything is served, and each
-//! of them has its requests counted here.
+//! One registry serves the whole process, as client-go's does, because clients exist before the endpoints.
 //!
 //! Source: component-base `metrics/prometheus/restclient/metrics.go`.
 
@@ -12,12 +9,10 @@ use std::{sync::LazyLock, time::Duration};
 use http::{Method, StatusCode};
 use prometheus::{HistogramOpts, HistogramVec, IntCounterVec, Opts, Registry};
 
-/// All requests of the process.
 static REQUESTS: LazyLock<Requests> = LazyLock::new(Requests::new);
 
 const BUCKETS: [f64; 12] = [0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0];
 
-/// Counts requests.
 struct Requests {
     registry: Registry,
     results: IntCounterVec,
@@ -50,20 +45,18 @@ impl Requests {
     }
 }
 
-/// What was counted so far.
 pub(super) fn registry() -> &'static Registry {
     &REQUESTS.registry
 }
 
-/// The head of an answer is there, or there will be none: `code` is absent then.
+/// Counts an answered or failed request; `code` is absent after a failure.
 pub(crate) fn answered(method: &Method, host: &str, code: Option<StatusCode>, took: Duration) {
-    // client-go's word for a request without an answer.
+    // client-go's label for a request without an answer.
     let code = code.as_ref().map_or("<error>", StatusCode::as_str);
     REQUESTS.results.with_label_values(&[code, method.as_str(), host]).inc();
     REQUESTS.durations.with_label_values(&[method.as_str(), host]).observe(took.as_secs_f64());
 }
 
-/// A request waited for its turn under `clientConnection.qps`.
 pub(crate) fn waited(method: &Method, host: &str, took: Duration) {
     REQUESTS.waits.with_label_values(&[method.as_str(), host]).observe(took.as_secs_f64());
 }

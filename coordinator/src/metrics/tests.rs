@@ -1,4 +1,4 @@
-//! Knows: what a page says for numbers that are given. Must not know: where numbers come from.
+//! The pages for given values.
 
 use std::{sync::Arc, time::Duration};
 

@@ -1,7 +1,4 @@
-//! The gate in front of one kind of requests, which an overloaded API server closes.
-//!
-//! Knows: which objects were turned away in a row, and until when nothing is sent. Must not know: requests, answers, or how long one
-//! object waits.
+//! The gate in front of one kind of requests, which closes when the API server is overloaded.
 
 use std::{
     sync::{Mutex, MutexGuard, PoisonError},
@@ -12,16 +9,14 @@ use flotilla_planted::planted;
 use tokio::time::Instant;
 use tracing::info;
 
-/// How many different objects are turned away in a row before the gate closes. An overloaded API server turns away all requests,
-/// and each performer has at least 8 at once, so that one round closes the gate. An admission webhook turns away single objects,
-/// between which other objects are written.
+/// Different objects rejected in a row before the gate closes. An overloaded API server rejects all requests, and each performer has at
+/// least 8 in flight, so that one round closes the gate. An admission webhook rejects single objects, with others accepted in between.
 pub(super) const IN_A_ROW: usize = 8;
-/// How long one closing of the gate lasts at most. The API server asks for 1 s at first. A performer sends at most 100 requests
-/// at once: 100 / 2 s = 50 requests a second reach a server that stays overloaded. An object that an overload does not concern
-/// waits 2 s for each 100 that are ahead of it.
+/// Longest time for which the gate closes. The API server asks for 1 s at first. A performer sends at most 100 requests at once: 100 / 2 s
+/// = 50 requests a second reach a server that stays overloaded. A request that the server would accept waits 2 s for each 100 ahead of it.
 pub(super) const LONGEST_CLOSED: Duration = Duration::from_secs(2);
 
-/// Closes when several objects in a row are turned away: the API server is overloaded. One object is no sign of that.
+/// Closes when several objects in a row are rejected, a sign of an overloaded API server. One object is no such sign.
 #[derive(Debug, Default)]
 pub(super) struct Gate {
     state: Mutex<State>,
@@ -29,19 +24,16 @@ pub(super) struct Gate {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Nothing is sent before this moment.
     opens_at: Option<Instant>,
-    /// The objects that were turned away since a request was answered otherwise. At most [`IN_A_ROW`].
+    /// The objects rejected since the last other answer. At most [`IN_A_ROW`].
     row: Vec<u64>,
 }
 
 impl Gate {
-    /// When requests may be sent; `None`: now.
     pub(super) fn opens_at(&self) -> Option<Instant> {
         self.state().opens_at.filter(|at| *at > Instant::now())
     }
 
-    /// The API server has turned an object away for so long.
     pub(super) fn turned_away(&self, object: u64, pause: Duration) {
         let mut state = self.state();
         if planted("pauses-all-for-one") {
@@ -67,7 +59,6 @@ impl Gate {
         state.opens_at = state.opens_at.max(Some(now + pause));
     }
 
-    /// The API server has answered a request otherwise.
     pub(super) fn answered(&self) {
         self.state().row.clear();
     }

@@ -1,4 +1,4 @@
-//! What an answer of the API server says.
+//! Classification of the API server's answers.
 
 use super::*;
 

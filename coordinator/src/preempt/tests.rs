@@ -1,4 +1,4 @@
-//! Knows: what victims may meet at the API server, played by a scripted one. Must not know: a real API server.
+//! Evictions against a scripted API server.
 
 use std::sync::Mutex;
 
@@ -12,7 +12,7 @@ use flotilla_runtime::driver::testing::listener;
 use http::{Method, Response, StatusCode};
 use kube::client::Body;
 
-/// An API server that answers the requests about a pod by that pod's script, the last line of which goes on for ever.
+/// An API server with one script per pod; the last line of a script repeats.
 #[derive(Clone, Default)]
 struct Server {
     scripts: Vec<(&'static str, Vec<(u16, &'static str)>)>,
@@ -71,7 +71,6 @@ fn leading() -> Leadership {
     Leadership::Leading { epoch: 1, valid_until: lease::now() + Duration::from_secs(60) }
 }
 
-/// What a preemption is answered with.
 async fn answer(server: &Server, lead: Leadership, preemption: Preemption) -> (Option<String>, Tally) {
     let (handle, mut told) = listener();
     let (_lead, leading) = watch::channel(lead);
@@ -138,6 +137,6 @@ async fn the_last_victim_is_spared_where_another_one_cannot_be_deleted() {
 async fn a_process_that_does_not_lead_deletes_nothing() {
     let server = Server::default();
     let (failure, _) = answer(&server, Leadership::UNKNOWN, preemption(&["a", "b"])).await;
-    assert_eq!(failure.as_deref(), Some("this process does not lead any more"));
+    assert_eq!(failure.as_deref(), Some("this process is no longer the leader"));
     assert_eq!(server.asked(), []);
 }

@@ -8,10 +8,8 @@ use flotilla_recording::{End, Part, Replayer, Told};
 
 use super::*;
 
-/// The least that a flag allows.
 const BYTES: u64 = 16 << 20;
 
-/// A machine whose inputs are recorded.
 struct Recorded {
     machine: Machine,
     recorder: Recorder,
@@ -41,7 +39,7 @@ fn files(folder: &Path) -> Vec<(PathBuf, u64)> {
     recordings(folder).expect("the folder can be read").into()
 }
 
-/// How many turns are told again without a difference.
+/// Replays files; returns the number of turns without a difference.
 fn replay(paths: &[PathBuf]) -> u64 {
     let mut replayer = Replayer::new(Registry::built_in());
     for path in paths {
@@ -86,7 +84,7 @@ fn recordings_never_take_more_than_they_may_and_the_newest_stay() {
     for index in 0..15_000_u64 {
         let pod = pod(&format!("pod-{}", index % 100)).label("padding", &label).label("turn", &index.to_string());
         told.tell(Event::PodApplied(Arc::new(pod.build())));
-        // The thread that writes has to follow.
+        // The writer thread has to keep up.
         while index.is_multiple_of(1_000) && !is_idle(&told.recorder) {
             std::thread::sleep(std::time::Duration::from_millis(1));
         }

@@ -1,10 +1,7 @@
-//! The configuration: what the file says, and what the flags make of it.
+//! The effective configuration of file and flags.
 //!
-//! Knows: which flag counts beside which field, and in which order. Must not know: what anything is set for, or when
-//! the file is read again.
-//!
-//! Source: `Options.ApplyTo` in `cmd/kube-scheduler/app/options/options.go`. Without a file the deprecated flags count,
-//! with one they do not; those of leader election always do.
+//! Source: `Options.ApplyTo` in `cmd/kube-scheduler/app/options/options.go`. A file disables deprecated flags, not those of leader
+//! election.
 
 use std::{
     fs::File,
@@ -23,13 +20,13 @@ use serde_json::{Value, json};
 
 use crate::{args::Args, client::Connection, lease::LeaseConfig};
 
-/// The most that is read of a file: the reader refuses a file larger than 1 MiB, and says so.
+/// Limit of a read: the parser rejects files larger than 1 MiB with an error.
 const MOST_BYTES: u64 = 2 * 1024 * 1024;
 
 /// The text of a configuration file.
 ///
 /// # Errors
-/// A file that is not there, may not be read, or is not UTF-8.
+/// A file that does not exist, cannot be read, or is not UTF-8.
 pub(super) fn read(path: &Path) -> anyhow::Result<String> {
     let shown = path.display();
     let mut bytes = Vec::new();
@@ -38,10 +35,10 @@ pub(super) fn read(path: &Path) -> anyhow::Result<String> {
     String::from_utf8(bytes).with_context(|| format!("--config {shown} is not UTF-8; is it the right file?"))
 }
 
-/// What the text of the file, if there is one, comes to with the flags. The warnings are in it.
+/// The configuration from the text of the file, if there is one, and the flags, with its warnings.
 ///
 /// # Errors
-/// Everything that is wrong in the text, files of extenders that cannot be used, or an election that cannot work.
+/// All errors in the text, unusable files of extenders, or invalid election settings.
 pub(super) fn effective(args: &Args, text: Option<&str>, registry: Registry) -> anyhow::Result<Configuration> {
     let flags = args.leader_election.given();
     modules::find(registry, &text.map(named_modules).unwrap_or_default());
@@ -69,9 +66,8 @@ pub(super) fn effective(args: &Args, text: Option<&str>, registry: Registry) -> 
     Ok(configuration)
 }
 
-/// kube-scheduler ignores `--kubeconfig` beside a file altogether, and then takes the service account of the pod. The
-/// file has the last word here too, but only where it has one: a flag that names a cluster is not passed over in
-/// silence for another cluster.
+/// With a file, kube-scheduler ignores `--kubeconfig` and uses the service account of the pod. Here too the file takes precedence, but only
+/// if it names a kubeconfig: silently ignoring the flag could select another cluster.
 fn kubeconfig(args: &Args, configuration: &mut Configuration) {
     let Some(flag) = args.kubeconfig.as_ref().map(|path| path.display().to_string()) else { return };
     let written = &mut configuration.client_connection.kubeconfig;
@@ -83,14 +79,12 @@ fn kubeconfig(args: &Args, configuration: &mut Configuration) {
     }
 }
 
-/// What `/configz` shows of it, before any worker has acknowledged it.
 pub(super) fn shown(written: &Configuration, generation: u64) -> Value {
     let mut shown = written.to_v1();
     shown["flotilla"] = json!({ "generation": generation, "acknowledgedBy": 0 });
     shown
 }
 
-/// The election, with `identity` standing for it.
 pub(super) fn lease(election: &LeaderElection, identity: &str) -> LeaseConfig {
     LeaseConfig {
         name: election.resource_name.clone(),
@@ -102,8 +96,8 @@ pub(super) fn lease(election: &LeaderElection, identity: &str) -> LeaseConfig {
     }
 }
 
-/// kube-scheduler's default pace of 50 requests a second is no pace for binding pods: what was not asked for is not
-/// applied, and the API server's own priority and fairness decides.
+/// kube-scheduler's default limit of 50 requests a second is too low for binding pods: without an explicit setting no limit is applied, and
+/// the API server's priority and fairness decides.
 pub(super) fn connection(args: &Args, written: &ClientConnection) -> Connection {
     let defaults = ClientConnection::default();
     let paced = (written.qps, written.burst) != (defaults.qps, defaults.burst);
@@ -116,7 +110,6 @@ pub(super) fn connection(args: &Args, written: &ClientConnection) -> Connection 
     }
 }
 
-/// What of it the machine works by.
 pub(super) fn machine(args: &Args, generation: u64, written: &Configuration) -> MachineConfiguration {
     let milliseconds = |seconds: i64| u64::try_from(seconds).unwrap_or(0).saturating_mul(1_000);
     let unschedulable = args.pod_max_in_unschedulable_pods_duration.as_millis();

@@ -1,6 +1,4 @@
-//! The HTTPS endpoints of the running process, and who may read them.
-//!
-//! Knows: which part each check, number and answer comes from. Must not know: how anything is served or reviewed.
+//! The HTTPS endpoints of the process, and access to them.
 
 use std::sync::Arc;
 
@@ -23,26 +21,19 @@ use crate::{
     },
 };
 
-/// What the endpoints show beside the parts of the process.
 pub(super) struct Shown {
-    /// The process, as it stands for election.
     pub(super) identity: Arc<str>,
-    /// The Lease that it stands for.
     pub(super) lease: Option<Arc<str>>,
-    /// Its feature gates.
     pub(super) gates: FeatureGates,
 }
 
-/// How to find out who may read the endpoints.
 pub(super) struct Review<'a> {
-    /// What the flags say.
     pub(super) flags: &'a AccessFlags,
-    /// How the process reaches the API server otherwise.
     pub(super) connection: &'a Connection,
 }
 
 impl Review<'_> {
-    /// A client of its own, so that no burst of other requests delays an answer.
+    /// A separate client, so that no burst of other requests delays an answer.
     async fn client(&self, kubeconfig: Option<&std::path::Path>) -> anyhow::Result<kube::Client> {
         let own = Connection { purpose: Some("access"), qps: None, burst: None, ..self.connection.clone() };
         let connection = match kubeconfig {
@@ -52,7 +43,6 @@ impl Review<'_> {
         client::connect(&connection).await
     }
 
-    /// Who may read what, and where the authority of client certificates is told.
     async fn guard(&self) -> anyhow::Result<(Guard, Option<Authority>)> {
         let flags = self.flags;
         if flags.insecure_open_endpoints {
@@ -79,7 +69,6 @@ impl Review<'_> {
 }
 
 impl Coordinator {
-    /// What tells whether the process is well.
     fn checks(&self) -> HealthChecks {
         let Parts { handle, leading, .. } = &self.parts;
         let watchdog = lease::watchdog(leading.clone(), WATCHDOG_TOLERANCE);
@@ -88,7 +77,7 @@ impl Coordinator {
         let machine = Check::new("scheduling-thread", move || thread.progress(MACHINE_PATIENCE + WATCHDOG_TOLERANCE));
         let watches = self.watches.clone();
         let synced = Check::new("sched-handler-sync", move || {
-            let missing = || format!("the first lists are not through: {}", watches.unlisted().join(", "));
+            let missing = || format!("the initial lists are not complete: {}", watches.unlisted().join(", "));
             watches.synced().then_some(()).ok_or_else(missing)
         });
         let shutdown = self.shutdown.clone();
@@ -103,7 +92,6 @@ impl Coordinator {
         }
     }
 
-    /// Starts the port for the kubelet, where there is to be one.
     async fn serve_health(&self, config: &ServeConfig) -> anyhow::Result<Option<Places>> {
         let Some(listen) = &config.health_listen else { return Ok(None) };
         let server = HealthServer::bind(listen, self.checks()).await?;
@@ -112,7 +100,6 @@ impl Coordinator {
         Ok(Some(places))
     }
 
-    /// Starts the HTTPS endpoints, and the port for the kubelet.
     pub(super) async fn serve(&self, config: &ServeConfig, shown: Shown, review: Review<'_>) -> anyhow::Result<()> {
         let health = self.serve_health(config).await?;
         let Some(address) = config.address() else { return Ok(()) };

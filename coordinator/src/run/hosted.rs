@@ -1,9 +1,7 @@
-//! A coordinator whose surroundings are given to it: clients, workers and signals.
+//! A coordinator with injected clients, workers and signals.
 //!
-//! Everything is as in a process, from the watches to the election, but there are no flags, endpoints, certificates and spans,
-//! and the machine is a task. So several coordinators can live on one thread, whose time is held.
-//!
-//! Must not know: what its surroundings really are.
+//! It runs as in a process, from the watches to the election, but without flags, endpoints, certificates and spans, and its machine is a
+//! task. Several coordinators can therefore run on one thread with a paused clock.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -24,7 +22,7 @@ use tokio_util::sync::CancellationToken;
 use super::{Beginning, Outside, Own, Reach, signals::Terminations};
 use crate::{discovery::Discovery, lease::LeaseConfig};
 
-/// A coordinator and its surroundings.
+/// A coordinator and its dependencies.
 pub struct Hosted {
     /// The API server, for all but events and the election.
     pub client: kube::Client,
@@ -32,26 +30,26 @@ pub struct Hosted {
     pub events: kube::Client,
     /// The API server, for the election.
     pub election: kube::Client,
-    /// How streams to workers come about.
+    /// Opens streams to workers.
     pub workers: Arc<dyn Attach>,
-    /// Where workers are, `host:port` each.
+    /// Addresses of workers, `host:port` each.
     pub addresses: BTreeSet<String>,
-    /// The Lease that it stands for, and under which name.
+    /// The Lease and identity of its election.
     pub lease: LeaseConfig,
     /// The plugins.
     pub registry: Registry,
-    /// What the machine works by.
+    /// The machine's configuration.
     pub configuration: Configuration,
     /// Names of signals that end it.
     pub signals: mpsc::Receiver<&'static str>,
 }
 
 impl Hosted {
-    /// Runs it to its end; `started` is given its machine when it begins. Where its lead is lost this returns at once, with all
-    /// that is under way: what hosts it must see to it that nothing more of it gets out.
+    /// Runs the coordinator until it ends; calls `started` with its machine at the start. Returns at once when the lead is lost, with work
+    /// in flight: the caller must drop all further output.
     ///
     /// # Errors
-    /// Why it ended, unless it was told to.
+    /// The reason of the end, unless a signal ended it.
     pub async fn run(self, started: impl FnOnce(Handle)) -> anyhow::Result<()> {
         let Self { client, events, election, workers, addresses, lease, registry, configuration, signals } = self;
         let outside = Outside {
@@ -79,7 +77,7 @@ impl Hosted {
         let handle = coordinator.parts.handle.clone();
         started(handle.clone());
         let election = coordinator.stand(&tokio::runtime::Handle::current(), lease, election, lead);
-        // Whatever ends this ends all of it, as the end of a process does.
+        // Any end stops all tasks, as the end of a process does.
         let _end = End {
             tokens: [coordinator.stop.clone(), coordinator.shutdown.clone(), coordinator.drained.clone()],
             election: election.abort_handle(),
@@ -90,7 +88,6 @@ impl Hosted {
     }
 }
 
-/// Ends what a process has begun.
 struct End {
     tokens: [CancellationToken; 3],
     election: AbortHandle,

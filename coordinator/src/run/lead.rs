@@ -1,7 +1,4 @@
-//! Carries out the course of the lead.
-//!
-//! Knows: which part tells each input of [`Takeover`] and which carries out each of its actions. Must not know: in which order they
-//! come; that is the takeover's.
+//! Carries out the actions of [`Takeover`].
 
 use std::{
     collections::BTreeSet,
@@ -26,21 +23,18 @@ use crate::{
     takeover::{Action, Input, Takeover},
 };
 
-/// How often the age of the view is looked at.
 const LOOK: Duration = Duration::from_secs(1);
-/// How long the last events of a leader may take once the Lease is released. Events are best effort.
+/// Limit for the last events of a leader after the release of the Lease. Events are best effort.
 const LAST_EVENTS: Duration = Duration::from_secs(1);
-/// Between two looks whether the watch has told of all binds: a look takes 5 ms at most, where there are 150,000 pods.
+/// Between two checks whether the watch has returned all binds: a check takes 5 ms at most, with 150,000 pods.
 const SETTLE_LOOK: Duration = Duration::from_millis(5);
-/// Answers to actions on their way: each action has one at most, and few are under way.
+/// Answers to actions in the channel: each action has at most one, and few are in flight.
 const ANSWERS: usize = 8;
 
-/// The course of this process's lead, as its probes see it.
 #[derive(Clone)]
 pub(super) struct Course(Arc<Mutex<Takeover>>);
 
 impl Course {
-    /// The course, and what is to be done first.
     pub(super) fn new(elected: bool, lazily: bool) -> (Self, Vec<Action>) {
         let (takeover, first) = Takeover::new(elected, lazily);
         (Self(Arc::new(Mutex::new(takeover))), first)
@@ -63,16 +57,13 @@ impl Course {
     }
 }
 
-/// How long it is until a moment of the clock of leads.
 fn left(until: Instant) -> Duration {
     until.saturating_duration_since(lease::now())
 }
 
-/// Whom the answers to actions are told.
 type Answers = mpsc::Sender<Input>;
 
 impl Coordinator {
-    /// Leads when it is time to, and ends when it is time to.
     pub(super) async fn until_the_end(
         self,
         first: Vec<Action>,
@@ -90,10 +81,10 @@ impl Coordinator {
                         return tokio::select! {
                             biased;
                             ended = released => ended,
-                            signal = signals.next() => Err(anyhow!("a second {signal}: ending without releasing the lease")),
+                            signal = signals.next() => Err(anyhow!("second {signal}: exiting without releasing the lease")),
                         };
                     }
-                    // The Lease is left as it is: a standby waits until it ends.
+                    // The Lease is not released: a standby waits until it expires.
                     Action::Abandon(reason) => return Err(anyhow!(reason)),
                     action => self.perform(action, &answers),
                 }
@@ -104,7 +95,7 @@ impl Coordinator {
                 ended = &mut election => return end_of(ended, self.lost),
                 () = self.parts.handle.stopped() => return Err(Stopped.into()),
                 signal = signals.next() => {
-                    info!(signal, "ending");
+                    info!(signal, "shutting down");
                     Input::Terminate
                 }
                 Some(input) = inputs.recv() => input,
@@ -115,17 +106,17 @@ impl Coordinator {
         }
     }
 
-    /// What happens without being asked for: the lists are through, the election is won, the view ages, a watch ends.
+    /// Inputs that follow no action: initial lists complete, election won, caches aging, a watch ended.
     fn told(&self) -> mpsc::Receiver<Input> {
         let (tell, told) = mpsc::channel(ANSWERS);
         let (mut synced, ended, mut leading) = (self.watches.clone(), self.watches.clone(), self.parts.leading.clone());
         let handover = Arc::clone(&self.handover);
         let elected = async move {
-            // The sender is dropped only when the process ends, of which others hear first.
+            // The sender is dropped only when the process ends, which other tasks report first.
             let led = leading.wait_for(|state| matches!(state, Leadership::Leading { .. })).await;
             let Ok(epoch) = led.map(|state| epoch(&state)) else { return std::future::pending().await };
             let after = handover.before.get().copied();
-            info!(epoch, after, "leading");
+            info!(epoch, after, "scheduling as leader");
             Input::Elected { epoch, after }
         };
         let synced = async move {
@@ -144,14 +135,13 @@ impl Coordinator {
         for input in inputs {
             let tell = tell.clone();
             tokio::spawn(self.stop.clone().run_until_cancelled_owned(async move {
-                // Nobody is left to hear of it when the process is ending.
+                // An error means that the process is ending.
                 let _ = tell.send(input.await).await;
             }));
         }
         told
     }
 
-    /// Begins an action; its answer is told when it is there.
     fn perform(&self, action: Action, answers: &Answers) {
         match action {
             Action::Watch => self.begin.cancel(),
@@ -165,7 +155,7 @@ impl Coordinator {
                     };
                     caught_up.map_or_else(
                         |reason| {
-                            warn!(reason, "cannot tell whether the view has caught up with the cluster; trying again");
+                            warn!(reason, "cannot determine whether the caches are synced; retrying");
                             Input::Behind(reason)
                         },
                         |()| Input::CaughtUp,
@@ -175,7 +165,7 @@ impl Coordinator {
             Action::Lead { epoch } => {
                 let coordinator = self.clone();
                 self.answer(answers, async move {
-                    // Workers that are found before the machine knows that it leads would be dropped.
+                    // The machine would drop workers that join before it leads.
                     let _ = coordinator.parts.handle.tell_applied(Event::Leading { epoch }).await;
                     coordinator.begin_to_lead();
                     Input::Led
@@ -203,7 +193,7 @@ impl Coordinator {
             Action::Settle => {
                 let coordinator = self.clone();
                 self.answer(answers, async move {
-                    // What is waited for here would hide that nothing was waited for above.
+                    // Waiting here would hide the missing wait above.
                     if planted("releases-too-early") {
                         return Input::Settled(Some(coordinator.watches.newest_pod()));
                     }
@@ -221,21 +211,19 @@ impl Coordinator {
         });
     }
 
-    /// What only a leader does: it issues certificates and connects to workers.
     fn begin_to_lead(&self) {
         if let Some(issuer) = self.issuer.clone() {
             tokio::spawn(self.shutdown.clone().run_until_cancelled_owned(issuer.run()));
         }
         let found = discovery::run(self.discovery.clone(), self.parts.client.clone(), self.parts.fanout.clone());
-        // A worker that is found when the process ends is left alone.
         tokio::spawn(self.shutdown.clone().run_until_cancelled_owned(found));
     }
 
-    /// Up to which version all that this process wrote of pods is committed, once its own watch has told of all its binds.
-    /// `None`: of some write it is not known.
+    /// The version up to which this process's writes to pods are committed, once its own watch has returned all its binds; `None` if
+    /// unknown.
     ///
-    /// An answer to a binding names no version, but the watch does. What it told last of a pod is at least as new as all binds
-    /// of this process, and all that others wrote before it led; and the next leader is told of the same.
+    /// An answer to a bind has no version, but the watch does. Its last event of a pod is at least as new as all binds of this process, and
+    /// all earlier writes of others. The next leader receives the same events.
     async fn settled(&self) -> Option<u64> {
         while self.parts.handle.ask(|machine, _| machine.census().assumed_pods).await.ok()? > 0 {
             sleep(SETTLE_LOOK).await;
@@ -244,7 +232,7 @@ impl Coordinator {
         Some(self.watches.newest_pod().max(answered)).filter(|version| *version > 0)
     }
 
-    /// Gives up the lead, if there is one, and ends. Events alone are written after the Lease is released.
+    /// Releases the lead, if there is one, and ends. Only events are written after the release of the Lease.
     async fn release(
         &self,
         election: &mut Election,
@@ -253,7 +241,6 @@ impl Coordinator {
     ) -> anyhow::Result<()> {
         self.shutdown.cancel();
         if let Some(version) = committed {
-            // Set once, as a process leads once.
             let _ = self.handover.ours.set(version);
         }
         let leads = self.parts.leading.borrow().epoch_at(lease::now()).is_some();
@@ -270,7 +257,7 @@ impl Coordinator {
         self.stop.cancel();
         self.parts.handle.stop();
         self.parts.handle.stopped().await;
-        info!("ended");
+        info!("stopped");
         reason.map_or(ended, |reason| Err(anyhow!(reason)))
     }
 

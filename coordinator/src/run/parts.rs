@@ -1,6 +1,4 @@
-//! The parts of the running process, and which of them performs which of the machine's actions.
-//!
-//! Knows: what each part needs of the others. Must not know: how any of them works, or when the process leads and ends.
+//! The parts of the process that perform the machine's actions.
 
 use std::sync::{Arc, OnceLock};
 
@@ -27,7 +25,7 @@ use crate::{
     writer::Writer,
 };
 
-/// The parts that more than one task of the process works with. Cheap to clone.
+/// The shared parts of the process. Cheap to clone.
 #[derive(Clone)]
 pub struct Parts {
     /// The API server.
@@ -38,25 +36,24 @@ pub struct Parts {
     pub handle: Handle,
     /// The streams to the workers.
     pub fanout: Fanout,
-    /// The binds.
+    /// Binds.
     pub binder: Binder,
     /// Calls to extenders.
     pub callers: Callers,
-    /// The writes before binds.
+    /// Writes before binds.
     pub writer: Writer,
-    /// The deletions of victims.
+    /// Evictions.
     pub evictor: Evictor,
     /// Conditions and events.
     pub reporter: Reporter,
-    /// What is observed one by one.
+    /// Metrics that are observed one by one.
     pub scheduled: Scheduled,
-    /// The configuration in force, as `/configz` shows it.
+    /// The active configuration for `/configz`.
     pub configz: watch::Sender<Value>,
-    /// What became of changes of the configuration file.
+    /// Results of configuration reloads.
     pub reloads: Arc<Reloads>,
 }
 
-/// How workers are reached.
 pub(super) enum Reach {
     /// Over connections.
     Network(Transport),
@@ -64,11 +61,10 @@ pub(super) enum Reach {
     Local(Arc<dyn Attach>),
 }
 
-/// What runs the machine.
 pub(super) type Drive = Box<dyn FnOnce(Machine, Stage) -> Handle + Send>;
 
 impl Parts {
-    /// Starts the machine and what performs its actions. The configuration is `shown` until it changes.
+    /// Starts the machine and the performers of its actions. `/configz` shows the configuration `shown` until it changes.
     pub(super) fn start(
         client: kube::Client,
         leading: watch::Receiver<Leadership>,
@@ -114,13 +110,11 @@ impl Parts {
             reloads: Arc::default(),
         };
         let extenders = Extenders::new(parts.client.clone(), parts.handle.clone(), parts.callers.clone());
-        // Set once, here.
         let _ = performers.set(Performers { parts: parts.clone(), extenders, recorder, events: teller });
         parts
     }
 }
 
-/// What the machine's actions are performed by.
 struct Performers {
     parts: Parts,
     extenders: Extenders,
@@ -129,7 +123,6 @@ struct Performers {
 }
 
 impl Performers {
-    /// Performs an action. Called on the machine's thread, so that it must not block.
     fn perform(&self, action: Action, moment: Moment) {
         let parts = &self.parts;
         match action {
@@ -141,12 +134,12 @@ impl Performers {
             Action::PreBind(pre_bind) => parts.writer.pre_bind(pre_bind),
             Action::Unreserve(unreserve) => parts.writer.unreserve(unreserve),
             Action::Preempt(preemption) => parts.evictor.preempt(preemption),
-            // Only a nomination changes.
+            // Only the nomination changes.
             Action::Report(report) if !report.write_event => parts.reporter.report(report),
             Action::Report(report) => {
                 let trace_id = report.trace.map(|context| display(context.trace_id()));
                 let pod = format_args!("{}/{}", report.namespace, report.name);
-                debug!(%pod, reason = report.message, trace_id, "not placed");
+                debug!(%pod, reason = report.message, trace_id, "pod not scheduled");
                 if let Some(began_ms) = report.began_ms {
                     parts.scheduled.refuse(&report, moment.since(began_ms));
                 }
@@ -157,7 +150,7 @@ impl Performers {
                 parts.reporter.groups().write(report);
             }
             Action::Acknowledged { generation, workers } => {
-                info!(generation, workers, "the workers work by the configuration");
+                info!(generation, workers, "all workers acknowledged the configuration");
                 parts.configz.send_modify(|shown| {
                     shown["flotilla"]["generation"] = json!(generation);
                     shown["flotilla"]["acknowledgedBy"] = json!(workers);
@@ -172,7 +165,7 @@ impl Performers {
     }
 }
 
-/// The machine's thread as the performers see it. Nothing is told before they are there, so that no action is lost.
+/// The performer on the machine's thread. It receives no action before the parts are set, so that no action is lost.
 pub(super) struct Stage {
     performers: Arc<OnceLock<Performers>>,
     known: Known,

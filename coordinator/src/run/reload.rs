@@ -1,11 +1,7 @@
-//! A configuration file that changes while the process runs.
+//! Reloads the configuration file while the process runs.
 //!
-//! Knows: when a change counts, what of it can take effect at once, and who has to hear of it. Must not know: what makes
-//! a configuration right (`configuration`), or how workers take a new one up (the machine has them acknowledge it before
-//! it names it).
-//!
-//! The file is looked at every second rather than watched: a ConfigMap's file is a link to a link that the kubelet
-//! swaps, some file systems send no notifications, and reading a few kilobytes a second costs nothing.
+//! Workers acknowledge a new configuration before the machine uses it. The file is read every second, which is cheap, rather than watched.
+//! A ConfigMap's file is a link to a link that the kubelet swaps, and some file systems send no notifications.
 
 use std::{
     path::PathBuf,
@@ -35,22 +31,18 @@ use crate::{
     watch::Watches,
 };
 
-/// Between two looks at the file. The kubelet takes up to a minute to bring a changed ConfigMap.
+/// Between two reads of the file. The kubelet takes up to a minute to update a ConfigMap.
 const LOOK: Duration = Duration::from_secs(1);
-/// For the API server to tell the UID of the Lease.
 const UID_PATIENCE: Duration = Duration::from_secs(5);
 
-/// For the first lists of what only the new profiles read.
+/// For the initial lists of kinds that only the new profiles read.
 const LIST_PATIENCE: Duration = Duration::from_secs(30);
 
-/// What the file held when it was looked at, or why there is nothing.
 type Seen = Result<Held, String>;
 
-/// What the file held.
 #[derive(Debug, Clone, PartialEq)]
 struct Held {
     text: String,
-    /// How the files of the modules look that it names.
     modules: Vec<Looks>,
 }
 
@@ -61,42 +53,41 @@ impl Held {
     }
 }
 
-/// What became of changes to the file.
+/// Results of reloads.
 #[derive(Debug, Default)]
 pub struct Reloads {
     applied: AtomicU64,
     unchanged: AtomicU64,
     refused: AtomicU64,
-    /// Whether the file, as it is now, is refused.
     stale: AtomicBool,
 }
 
 impl Reloads {
-    /// How many changes there were, by what became of them.
+    /// Number of changes by result.
     #[must_use]
     pub fn outcomes(&self) -> [(&'static str, u64); 3] {
         let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         [("applied", get(&self.applied)), ("unchanged", get(&self.unchanged)), ("refused", get(&self.refused))]
     }
 
-    /// Whether the file as it is now is what is in force.
+    /// Whether the current file is active.
     #[must_use]
     pub fn successful(&self) -> bool {
         !self.stale.load(Ordering::Relaxed)
     }
 }
 
-/// Tells changes from what is being written just now.
+/// Distinguishes complete changes from files that are being written.
 #[derive(Debug)]
 struct Settling {
-    /// What was acted upon last.
+    /// The content applied last.
     known: Seen,
-    /// What was seen last, if that is something else.
+    /// The content read last, if different.
     candidate: Option<Seen>,
 }
 
 impl Settling {
-    /// Whether `seen` is new and has been seen twice in a row: an editor may be in the middle of writing the file.
+    /// Whether `seen` is new and was read twice in a row: an editor may still be writing the file.
     fn has_changed(&mut self, seen: &Seen) -> bool {
         if *seen == self.known {
             self.candidate = None;
@@ -112,16 +103,14 @@ impl Settling {
     }
 }
 
-/// What a changed file means.
 #[derive(Debug, PartialEq)]
 struct Plan {
-    /// The configuration to work by; `None` where only a comment, or the order of keys, or what follows has changed.
+    /// The configuration to apply; `None` if only comments, the order of keys, or the fields of `later` have changed.
     apply: Option<Configuration>,
-    /// The fields that differ and that a process reads only when it starts.
+    /// The changed fields that take effect at the next start.
     later: Vec<&'static str>,
 }
 
-/// What is to be done for `wanted` where `current` is in force.
 fn plan(current: &Configuration, wanted: Configuration) -> Plan {
     let differences = [
         ("clientConnection", wanted.client_connection != current.client_connection),
@@ -139,12 +128,10 @@ fn plan(current: &Configuration, wanted: Configuration) -> Plan {
     Plan { apply: (!same).then_some(wanted), later }
 }
 
-/// Follows the file.
 pub(super) struct Reloader {
     pub(super) args: Args,
     pub(super) path: PathBuf,
     pub(super) registry: Registry,
-    /// What is in force, and the text that it comes from.
     pub(super) configuration: Configuration,
     pub(super) text: String,
     pub(super) generation: u64,
@@ -153,7 +140,6 @@ pub(super) struct Reloader {
 }
 
 impl Reloader {
-    /// Follows the file until the machine has stopped.
     pub(super) async fn run(mut self) -> Stopped {
         let mut settling = Settling { known: Ok(Held::new(self.text.clone())), candidate: None };
         let mut looks = interval(LOOK);
@@ -208,13 +194,13 @@ impl Reloader {
             },
             None => {
                 self.settle(&self.parts.reloads.unchanged);
-                info!(generation = self.generation, "the configuration file has changed, but not in effect");
+                info!(generation = self.generation, "the configuration file has changed without effect");
                 Ok(())
             }
         }
     }
 
-    /// What a text comes to. Modules are compiled meanwhile, which takes seconds.
+    /// Parses the text. Modules are compiled meanwhile, which takes seconds.
     async fn effective(&self, text: String) -> Result<Configuration, String> {
         let (args, registry) = (self.args.clone(), self.registry);
         let read = move || configuration::effective(&args, Some(&text), registry).map_err(explain);
@@ -228,7 +214,7 @@ impl Reloader {
         let generation = self.generation;
         let machine = configuration::machine(&self.args, generation, &wanted);
         let profiles: Vec<_> = machine.profiles.iter().map(|profile| &*profile.scheduler_name).collect();
-        info!(generation, ?profiles, "a new configuration");
+        info!(generation, ?profiles, "new configuration");
         let note = format!("generation {generation} with the profiles {}", profiles.join(", "));
         self.parts.configz.send_replace(configuration::shown(&wanted, generation));
         self.configuration = wanted;
@@ -242,12 +228,11 @@ impl Reloader {
         let generation = self.generation;
         self.parts.reloads.refused.fetch_add(1, Ordering::Relaxed);
         self.parts.reloads.stale.store(true, Ordering::Relaxed);
-        error!("the changed configuration is refused, the one in force stays, generation {generation}:\n{reason}");
+        error!("the changed configuration is invalid; generation {generation} stays active:\n{reason}");
         self.parts.configz.send_modify(|shown| shown["flotilla"]["refused"] = json!(reason));
-        self.tell(Outcome::Refused, &format!("generation {generation} stays in force: {reason}")).await;
+        self.tell(Outcome::Refused, &format!("generation {generation} stays active: {reason}")).await;
     }
 
-    /// The file is what is in force.
     fn settle(&self, counter: &AtomicU64) {
         counter.fetch_add(1, Ordering::Relaxed);
         self.parts.reloads.stale.store(false, Ordering::Relaxed);
@@ -258,7 +243,7 @@ impl Reloader {
         });
     }
 
-    /// Writes an event on the Lease: the one object that every election has. The leader does, for all of them.
+    /// The leader writes an event on the Lease, the one object that every election has.
     async fn tell(&self, outcome: Outcome, note: &str) {
         if !self.configuration.leader_election.leader_elect
             || self.parts.leading.borrow().epoch_at(lease::now()).is_none()
@@ -267,14 +252,14 @@ impl Reloader {
         }
         let election = &self.configuration.leader_election;
         let (namespace, name) = (&election.resource_namespace, &election.resource_name);
-        // An event that does not know the Lease's UID is better than a file that is not read meanwhile.
+        // Prefer an event without the Lease's UID to a delayed reload.
         let uid = timeout(UID_PATIENCE, lease::uid(&self.parts.client, namespace, name)).await;
         let uid = uid.ok().and_then(Result::ok).unwrap_or_default();
         self.parts.reporter.events().configuration(Regarding::lease(namespace, name, &uid), outcome, note);
     }
 }
 
-/// A person at a terminal is shown the line in question; in a log, that is worth its lines as well.
+/// Shows the line of the error, at a terminal and in the log.
 fn explain(error: anyhow::Error) -> String {
     match error.downcast_ref::<ConfigErrors>() {
         Some(errors) => errors.to_string(),

@@ -1,6 +1,4 @@
-//! Everything that is settled before anything starts.
-//!
-//! Knows: what each part needs to begin. Must not know: what anything is set for.
+//! The settings of the process before its start.
 
 use std::{
     path::{Path, PathBuf},
@@ -16,30 +14,23 @@ use serde_json::Value;
 use super::configuration;
 use crate::{args::Args, client::Connection, lease::LeaseConfig, serve::ServeConfig};
 
-/// The first configuration of a process.
 pub(super) const FIRST_GENERATION: u64 = 1;
 
-/// Everything that is settled before anything starts.
 pub(super) struct Settings {
-    /// The API server.
     pub(super) connection: Connection,
-    /// Leader election; `None` where there is none.
+    /// Leader election; `None` if disabled.
     pub(super) election: Option<LeaseConfig>,
-    /// What the machine works by.
     pub(super) machine: MachineConfiguration,
-    /// The configuration in force.
     pub(super) configuration: Configuration,
-    /// The text of the file that it comes from.
     pub(super) text: Option<String>,
-    /// The HTTPS endpoints.
     pub(super) serve: ServeConfig,
 }
 
 impl Settings {
-    /// Reads the file that the flags name, and lets the flags override it. `identity` is who stands for election.
+    /// Reads the configuration file, and applies the flags. `identity` is the candidate of the election.
     ///
     /// # Errors
-    /// A file that cannot be read, everything that is wrong in it, or an election that cannot work.
+    /// A file that cannot be read, all errors in it, or invalid election settings.
     pub(super) fn load(args: &Args, identity: &str, registry: Registry) -> anyhow::Result<Self> {
         let text = args.config.as_deref().map(configuration::read).transpose()?;
         let configuration = configuration::effective(args, text.as_deref(), registry)?;
@@ -60,23 +51,21 @@ impl Settings {
         })
     }
 
-    /// The configuration in force, as it would be written.
     pub(super) fn configz(&self) -> Value {
         self.configuration.to_v1()
     }
 
-    /// Writes the configuration in force as YAML, in the order that people read it in.
+    /// Writes the active configuration as YAML, in the order of the documentation.
     ///
     /// # Errors
     /// A file that cannot be written.
     pub(super) fn write_to(&self, path: &PathBuf) -> anyhow::Result<()> {
         let text = serde_yaml::to_string(&self.configz()).context("cannot write the configuration as YAML")?;
         std::fs::write(path, text)
-            .with_context(|| format!("cannot write --write-config-to {}; is its folder there?", path.display()))
+            .with_context(|| format!("cannot write --write-config-to {}; check that its folder exists", path.display()))
     }
 }
 
-/// How `--write-config-to` ends.
 pub(super) fn written(outcome: anyhow::Result<()>, path: &Path) -> ExitCode {
     match outcome {
         Ok(()) => {

@@ -1,17 +1,14 @@
 //! The signals that end the process.
-//!
-//! Knows: which they are. Must not know: how the process ends.
 
 use tokio::{
     signal::unix::{Signal, SignalKind, signal},
     sync::mpsc,
 };
 
-/// The signals that end the process.
 pub(super) enum Terminations {
-    /// Those of the operating system.
+    /// Signals of the operating system.
     System { terminate: Signal, interrupt: Signal },
-    /// Those of whatever hosts it; the names of signals.
+    /// Names of signals from the host.
     Told(mpsc::Receiver<&'static str>),
 }
 
@@ -28,7 +25,6 @@ impl Terminations {
             },
             Self::Told(told) => match told.recv().await {
                 Some(signal) => signal,
-                // Nobody is left to tell anything.
                 None => std::future::pending().await,
             },
         }

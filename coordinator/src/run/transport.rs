@@ -1,6 +1,4 @@
-//! Whose certificates the connections to workers are made with.
-//!
-//! Knows: what the flags choose between. Must not know: how a certificate is made or shown.
+//! The certificates of connections to workers.
 
 use flotilla_transport::{Folder, Mutual, Role, Transport};
 use tokio_util::sync::CancellationToken;
@@ -11,8 +9,7 @@ use crate::{
     certificates::{Issuer, Secrets},
 };
 
-/// The transport to workers, and what issues certificates while this process leads, if anything. Files are followed
-/// from now on, until `stop`.
+/// The transport to workers, and the issuer of certificates, unless they come from files. Files are reloaded until `stop`.
 pub(super) fn transport(args: &Args, client: &kube::Client, stop: &CancellationToken) -> (Transport, Option<Issuer>) {
     let flags = &args.transport;
     if flags.insecure_worker_transport {

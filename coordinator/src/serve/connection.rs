@@ -1,6 +1,4 @@
-//! One connection of a client, from its first byte to its end.
-//!
-//! Knows: HTTP, and how long a client may take for what. Must not know: what is served, over TLS or not, or who may connect.
+//! One client connection: HTTP and its timeouts.
 
 use std::time::Duration;
 
@@ -19,27 +17,23 @@ use tracing::debug;
 
 use super::places::Place;
 
-/// From the first byte of the connection to the end of the first request's head, with the TLS handshake where there is one.
-/// A kubelet waits a second for the whole answer by default. hyper has no limit of its own here: it waits for as long as it
-/// takes to tell HTTP/2 from HTTP/1.1.
+/// From the first byte of the connection to the end of the first request's head, including the TLS handshake. A kubelet waits a second for
+/// the whole answer by default. hyper has no such limit while it distinguishes HTTP/2 from HTTP/1.1.
 pub(super) const FIRST_REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
-/// For what is under way when a connection or the server is to end. As long as kube-scheduler takes.
+/// For requests in flight when a connection or the server has to end. As in kube-scheduler.
 pub(super) const GRACE: Duration = Duration::from_secs(5);
-/// For the head of a request, and as long for the wait between two on one connection.
+/// For the head of a request, and as long between two requests of one connection.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
-/// A silent HTTP/2 client is asked for a sign of life after this long, and given as long to answer.
+/// A silent HTTP/2 client is pinged after this long, and has as long to answer.
 const PING_AFTER: Duration = Duration::from_secs(30);
-/// Requests at once on an HTTP/2 connection.
 const STREAMS: u32 = 4;
-/// The head of a request.
 const HEAD_BYTES: usize = 16 * 1024;
-/// What is buffered of the answers on one HTTP/2 stream.
+/// Answer bytes buffered per HTTP/2 stream.
 const SEND_BYTES: usize = 64 * 1024;
-/// HTTP/2 streams reset because of the client's errors before the connection is: against RUSTSEC-2024-0003.
+/// HTTP/2 streams reset because of client errors before the connection is reset: against RUSTSEC-2024-0003.
 const ERROR_RESETS: usize = 64;
 
-/// Serves `pages` on one connection until its end, which is due after `age` or at `stop`. What goes wrong on it is the client's
-/// affair. The head of its first request is due at `first_request_by`.
+/// Serves `pages` until `age` or `stop`; logs errors of the connection. The head of its first request is due at `first_request_by`.
 pub(super) async fn serve(
     stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
     place: &Place,
@@ -65,7 +59,7 @@ pub(super) async fn serve(
         () = sleep_until(first_request_by) => Some("because no request came in time"),
     };
     if let Some(why) = ended {
-        return debug!(why, "closing a connection that has asked for nothing");
+        return debug!(why, "closing a connection without a request");
     }
     place.has_asked();
     tokio::select! {

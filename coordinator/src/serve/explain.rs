@@ -1,6 +1,4 @@
-//! `/explain/v1/namespaces/{namespace}/pods/{name}`: where a pod stands in the queue, and who decides on it.
-//!
-//! Knows: the fields of the answer, and where each comes from. Must not know: how a pod got there, or who may ask.
+//! `/explain/v1/namespaces/{namespace}/pods/{name}`: a pod's position in the queue and its last decision.
 
 use std::sync::Arc;
 
@@ -27,26 +25,25 @@ use super::guard::{Caller, Guard};
 use super::headers::{NOSNIFF, TEXT};
 use crate::lease::{self, Leadership};
 
-/// What is said instead of a decision to who may not know the nodes.
-const WITHHELD: &str = "a decision tells of all nodes; it needs the right to list nodes";
+/// Replaces the decision for users without the right to list nodes.
+const WITHHELD: &str = "a decision shows all nodes, and you cannot list nodes; grant list on nodes";
 
-/// The route.
 pub(super) const ROUTE: &str = "/explain/v1/namespaces/{namespace}/pods/{name}";
 
-/// The path that tells of one pod.
+/// The path for one pod.
 #[must_use]
 pub fn path(namespace: &str, name: &str) -> String {
     format!("/explain/v1/namespaces/{namespace}/pods/{name}")
 }
 
-/// Where the answers come from.
+/// The sources of answers.
 #[derive(Clone)]
 pub struct Explain {
     /// The machine.
     pub handle: Handle,
-    /// Whether this process leads, or who does.
+    /// Whether this process leads, or the leader.
     pub leading: watch::Receiver<Leadership>,
-    /// This process, as it stands for election.
+    /// This process's identity in the election.
     pub identity: Arc<str>,
 }
 
@@ -54,24 +51,24 @@ pub struct Explain {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Explained {
-    /// Of the pod that was asked about.
+    /// Namespace of the requested pod.
     pub namespace: String,
-    /// Of the pod that was asked about.
+    /// Name of the requested pod.
     pub name: String,
-    /// What is known of the pod; none where the coordinator knows no such pod.
+    /// The pod; `None` if the coordinator has no such pod.
     #[serde(flatten)]
     pub pod: Option<ExplainedPod>,
-    /// The last decision that gave the pod a node; none where this process made none, or has not kept it.
+    /// The last decision that placed the pod; `None` if this process made none, or has not kept it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decision: Option<ExplainedDecision>,
-    /// Why a decision that is kept is not told.
+    /// The reason for which a kept decision is not returned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decision_withheld: Option<String>,
-    /// Who answers.
+    /// The answering coordinator.
     pub coordinator: ExplainedCoordinator,
 }
 
-/// What is known of a pod.
+/// A pod.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ExplainedPod {
@@ -81,118 +78,118 @@ pub struct ExplainedPod {
     pub scheduler_name: String,
     /// Its `spec.priority`.
     pub priority: i32,
-    /// Where it stands.
+    /// Its state.
     #[serde(flatten)]
     pub state: QueueState,
-    /// How often this process has tried it.
+    /// Attempts of this process.
     pub attempts: u32,
-    /// How long ago this process could first have tried it.
+    /// Milliseconds since this process could first have tried it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub queued_for_ms: Option<u64>,
-    /// `Unschedulable` or `SchedulerError`: the reason of what was last said about it.
+    /// `Unschedulable` or `SchedulerError`: the reason of the last report about it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_reason: Option<String>,
-    /// What was last said about it.
+    /// The message of the last report about it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_message: Option<String>,
 }
 
-/// Where a pod stands.
+/// The state of a pod.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "state", rename_all_fields = "camelCase")]
 pub enum QueueState {
     /// In activeQ.
     Active {
-        /// How many pods are tried before it.
+        /// Number of pods ahead of it.
         ahead: usize,
-        /// How long it has been there.
+        /// Milliseconds in activeQ.
         for_ms: u64,
     },
     /// In backoffQ.
     BackingOff {
-        /// How much longer.
+        /// Milliseconds left.
         left_ms: u64,
     },
-    /// No node would take it. It waits for one of the events, or for its time.
+    /// No feasible node. It waits for one of the events, or for the flush.
     Unschedulable {
-        /// How long it has been there.
+        /// Milliseconds in this state.
         for_ms: u64,
-        /// Who refused it.
+        /// The plugins that rejected it.
         rejected_by: Vec<ExplainedRejection>,
-        /// After how long it is tried again without an event.
+        /// Milliseconds until it is tried again without an event.
         flush_in_ms: u64,
     },
-    /// Kept out of the queue.
+    /// Gated.
     Gated {
-        /// The PreEnqueue plugin that does; none where the pod needs a plugin that is not built.
+        /// The PreEnqueue plugin that gates it; `None` if the pod needs a plugin that is not built in.
         #[serde(skip_serializing_if = "Option::is_none")]
         plugin: Option<String>,
-        /// Its words.
+        /// The plugin's message.
         message: String,
     },
-    /// A node is chosen, and its volumes are being bound before it is.
+    /// The pod has a node, and its volumes are being bound.
     Preparing {
         /// The node.
         node: String,
-        /// How much longer it waits for its claims; none while they are being written.
+        /// Milliseconds left to wait for its claims; `None` while they are being written.
         #[serde(skip_serializing_if = "Option::is_none")]
         left_ms: Option<u64>,
     },
-    /// A node is chosen, and the watch has not shown the pod on it.
+    /// The pod is being bound, and the watch has not confirmed it.
     Binding {
         /// The node.
         node: String,
-        /// The API server has said yes.
+        /// The API server has accepted the bind.
         answered: bool,
     },
-    /// On a node.
+    /// Bound.
     Bound {
         /// The node.
         node: String,
     },
-    /// Not to be scheduled by this coordinator.
+    /// This coordinator does not schedule it.
     NotOurs {
         /// `OtherScheduler`, `Deleting`, `Finished` or `Elsewhere`.
         why: String,
     },
 }
 
-/// A plugin that refused a pod.
+/// A plugin that rejected a pod.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ExplainedRejection {
     /// Its name.
     pub plugin: String,
-    /// What may change its mind, in kube-scheduler's words, such as `NodeAdd`.
+    /// The events that may make the pod schedulable, in kube-scheduler's notation, such as `NodeAdd`.
     pub waits_for: Vec<String>,
 }
 
-/// The coordinator that answers.
+/// The answering coordinator.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ExplainedCoordinator {
-    /// As it stands for election.
+    /// Its identity in the election.
     pub identity: String,
-    /// Whether it leads. One that does not sees the pods and decides on none.
+    /// Whether it leads. A standby has the pods and schedules none.
     pub leading: bool,
-    /// Which other process leads, where that is known.
+    /// The leader, if known and another process.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub leader: Option<String>,
-    /// Whether it has seen the whole cluster.
+    /// Whether its caches are synced.
     pub synced: bool,
-    /// The configuration that it works by.
+    /// The active configuration.
     pub generation: u64,
-    /// How many nodes it knows.
+    /// Number of nodes.
     pub nodes: u64,
-    /// How many workers are connected.
+    /// Number of connected workers.
     pub workers: u64,
-    /// How many of them work by the configuration.
+    /// Number of workers that have acknowledged the configuration.
     pub workers_ready: u64,
-    /// How many pods are where.
+    /// Number of pods by state.
     pub queue: ExplainedQueue,
 }
 
-/// How many pods are where.
+/// Number of pods by state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ExplainedQueue {
@@ -200,15 +197,14 @@ pub struct ExplainedQueue {
     pub active: u64,
     /// In backoffQ.
     pub backing_off: u64,
-    /// Where no node would take them.
+    /// Unschedulable.
     pub unschedulable: u64,
-    /// Kept out of the queue.
+    /// Gated.
     pub gated: u64,
-    /// On their way to a node.
+    /// Being bound.
     pub binding: u64,
 }
 
-/// Answers about one pod.
 pub(super) async fn serve(
     State((explain, guard)): State<(Explain, Guard)>,
     Extension(caller): Extension<Caller>,
@@ -218,7 +214,7 @@ pub(super) async fn serve(
         return refusal;
     }
     let asked = PodName { namespace: namespace.as_str().into(), name: name.as_str().into() };
-    // A decision tells of all nodes.
+    // A decision shows all nodes.
     let sees_nodes = match guard.may_list_nodes(&caller).await {
         Ok(sees_nodes) => sees_nodes,
         Err(refusal) => return refusal,

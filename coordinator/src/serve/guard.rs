@@ -1,7 +1,4 @@
-//! Who may read which path: asked before anything is answered.
-//!
-//! Knows: what a request shows of who sent it, and the answers 401, 403 and 503. Must not know: what is served, or how
-//! a user is authenticated.
+//! Authorization of requests, with the answers 401, 403 and 503.
 
 use std::sync::Arc;
 
@@ -15,41 +12,38 @@ use tracing::debug;
 use super::headers::{NOSNIFF, TEXT};
 use crate::access::{Access, Deed, Unavailable, User};
 
-/// The header of a token that was made for a coordinator only. The API server takes `Authorization` for
-/// itself when it passes a request on to a pod, and leaves this one.
+/// The header of a token for coordinators only. The API server's pod proxy consumes `Authorization` and forwards this one.
 pub const TOKEN_HEADER: &str = "x-flotilla-authorization";
-/// Whom such a token is made for. One for the API server does not count in [`TOKEN_HEADER`], so that no user is led to
-/// send a powerful one through it.
+/// The audience of such a token. [`TOKEN_HEADER`] rejects tokens for the API server, so that users do not send a powerful one through it.
 pub const TOKEN_AUDIENCE: &str = "flotilla-coordinator";
 
-/// Who may read what.
+/// Access to the endpoints.
 #[derive(Clone)]
 pub enum Guard {
     /// Any client that reaches the port may read everything.
     Open,
-    /// The users whom the API server allows.
+    /// The API server authorizes users.
     Delegated {
         /// The API server.
         access: Arc<Access>,
-        /// Paths that are served without authorization; one that ends in `*` is a prefix.
+        /// Paths without authorization; one that ends in `*` is a prefix.
         always_allowed: Arc<[String]>,
     },
 }
 
-/// The sender of a request. Set for every request that got past the guard.
+/// The sender of a request. Set for every request that passed the guard.
 #[derive(Debug, Clone)]
 pub(super) enum Caller {
     /// Any client: the path needs no authorization.
     Unchecked,
-    /// This one.
+    /// This user.
     User(Box<User>),
 }
 
-/// Whom the client's certificate is about. Set for every request.
+/// The user of the client's certificate. Set for every request.
 #[derive(Debug, Clone)]
 pub(super) struct Peer(pub(super) Option<User>);
 
-/// Lets a request through, or answers it.
 pub(super) async fn check(State(guard): State<Guard>, request: Request, next: Next) -> Response {
     let (mut head, body) = request.into_parts();
     match guard.admit(&head).await {
@@ -78,7 +72,7 @@ impl Guard {
         Ok(Caller::User(Box::new(user)))
     }
 
-    /// Authorizes a user to read about a pod, or says what to answer.
+    /// Authorizes a user to read a pod, or returns the answer.
     pub(super) async fn permit_pod(&self, caller: &Caller, namespace: &str, name: &str) -> Result<(), Response> {
         match (self, caller) {
             (Self::Open, _) => Ok(()),
@@ -94,7 +88,6 @@ impl Guard {
         }
     }
 
-    /// Whether a user may know all nodes.
     pub(super) async fn may_list_nodes(&self, caller: &Caller) -> Result<bool, Response> {
         let (access, user) = match (self, caller) {
             (Self::Open, _) => return Ok(true),
@@ -105,13 +98,13 @@ impl Guard {
     }
 }
 
-/// Whether a pattern of `--authorization-always-allow-paths` is for this path; the first slash may be left out.
+/// Whether a pattern of `--authorization-always-allow-paths` matches this path; its first slash is optional.
 fn covers(allowed: &str, path: &str) -> bool {
     let (allowed, path) = (allowed.trim_start_matches('/'), path.trim_start_matches('/'));
     allowed.strip_suffix('*').map_or(allowed == path, |start| path.starts_with(start))
 }
 
-/// The user of the token that a request shows; the anonymous user without one.
+/// The user of the request's token; the anonymous user without one.
 async fn by_token(access: &Access, headers: &HeaderMap) -> Result<User, Response> {
     let own = headers.get(TOKEN_HEADER).map(|value| (value, Some(TOKEN_AUDIENCE)));
     let shown = own.or_else(|| headers.get(header::AUTHORIZATION).map(|value| (value, None)));

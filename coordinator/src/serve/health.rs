@@ -1,10 +1,7 @@
-//! The port for the kubelet: `/healthz`, `/livez` and `/readyz` in plaintext, and nothing else.
+//! The kubelet's port: `/healthz`, `/livez` and `/readyz` in plaintext, and nothing else.
 //!
-//! Knows: sockets and their bounds; `pages` knows what is answered. Must not know: what a check checks.
-//!
-//! The HTTPS port is open to whom the API server lets, so that any pod can connect to it. A probe that shares it with
-//! strangers fails when they take all connections, and the kubelet then restarts a leader that is well. On a port of its own
-//! only the node has to get through, which a network policy always lets.
+//! Any pod can connect to the HTTPS port. If probes shared it, clients that occupy all connections would make them fail, and the kubelet
+//! would restart a healthy leader. On a separate port only the node needs access, which network policies always allow.
 
 use std::{net::SocketAddr, time::Duration};
 
@@ -19,22 +16,20 @@ use super::{
     places::Places,
 };
 
-/// Connections at once: three probes of one kubelet take one each. A connection holds 64 KiB at most here, as the answers are a
-/// few lines: 32 * 64 KiB = 2 MiB.
+/// Maximum number of connections: three probes of one kubelet take one each. Short answers: 32 * 64 KiB = 2 MiB at most.
 const CONNECTIONS: usize = 32;
-/// Of these, of one address.
+/// Per address.
 const PER_ADDRESS: usize = 8;
-/// After this long a connection ends. The kubelet opens one for each probe.
 const CONNECTION_AGE: Duration = Duration::from_secs(30);
 
 /// The checks of each endpoint, as in [`Endpoints`](super::Endpoints).
 #[derive(Clone)]
 pub struct HealthChecks {
-    /// Of `/healthz`.
+    /// `/healthz`.
     pub healthz: Vec<Check>,
-    /// Of `/livez`.
+    /// `/livez`.
     pub livez: Vec<Check>,
-    /// Of `/readyz`.
+    /// `/readyz`.
     pub readyz: Vec<Check>,
 }
 
@@ -50,7 +45,7 @@ impl HealthServer {
     /// Binds `listen`, as `--health-listen` names it: `HOST:PORT`.
     ///
     /// # Errors
-    /// [`ServeError::HealthListen`]: the address is taken, or not ours.
+    /// [`ServeError::HealthListen`]: the address is in use, or not local.
     pub async fn bind(listen: &str, checks: HealthChecks) -> Result<Self, ServeError> {
         let failed = |source| ServeError::HealthListen { address: listen.to_owned(), source };
         let listener = TcpListener::bind(listen).await.map_err(failed)?;
@@ -58,13 +53,13 @@ impl HealthServer {
         Ok(Self { listener, address, pages: pages::health(checks), places: Places::new(CONNECTIONS, PER_ADDRESS) })
     }
 
-    /// Where it listens.
+    /// The bound address.
     #[must_use]
     pub const fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Who holds its connections.
+    /// Its connection slots.
     #[must_use]
     pub fn places(&self) -> Places {
         self.places.clone()

@@ -1,6 +1,4 @@
-//! What the endpoints answer, in the words of the API server's health checks.
-//!
-//! Knows paths, checks and texts. Must not know sockets, TLS or where the values come from.
+//! The pages of the endpoints; health checks have the API server's texts.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -21,13 +19,13 @@ use super::headers::{NOSNIFF, TEXT};
 use super::health::HealthChecks;
 use super::status::{self, StatusSource};
 
-/// As kube-scheduler sends it, which writes no other format unless asked to.
+/// kube-scheduler's default format.
 const METRICS: (HeaderName, &str) = (header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8");
 
-/// Tells whether something works: `Err` says why not. Must not block. Who asks for that check alone is told the reason.
+/// Checks whether something works: `Err` has the reason, which only a request for that single check shows. Must not block.
 pub type Probe = Arc<dyn Fn() -> Result<(), String> + Send + Sync>;
 
-/// Writes the page for each request; `Err` says why it cannot be written.
+/// Writes the page for each request; `Err` has the reason of a failure.
 pub type Page = Arc<dyn Fn() -> BoxFuture<'static, Result<String, String>> + Send + Sync>;
 
 /// One line of a health endpoint.
@@ -35,7 +33,7 @@ pub type Page = Arc<dyn Fn() -> BoxFuture<'static, Result<String, String>> + Sen
 pub struct Check {
     /// As in `/readyz/<name>` and `?exclude=<name>`.
     pub name: &'static str,
-    /// What it checks.
+    /// The check.
     pub probe: Probe,
 }
 
@@ -46,7 +44,7 @@ impl Check {
     }
 }
 
-/// What is served.
+/// The endpoints.
 pub struct Endpoints {
     /// Checks of `/healthz`. kube-scheduler: `leaderElection`.
     pub healthz: Vec<Check>,
@@ -58,23 +56,21 @@ pub struct Endpoints {
     pub metrics: Page,
     /// Served at `/metrics/resources`, likewise.
     pub resources: Page,
-    /// The configuration in force, served at `/configz` as `{"componentconfig": ...}`.
+    /// The active configuration, served at `/configz` as `{"componentconfig": ...}`.
     pub configz: watch::Receiver<Value>,
-    /// What tells where a pod stands.
+    /// Served at `/explain`.
     pub explain: Explain,
-    /// What tells of the coordinator as a whole, at `/status`.
+    /// Served at `/status`.
     pub status: StatusSource,
-    /// Who may read which of these.
+    /// Access to these.
     pub guard: Guard,
 }
 
-/// The checks of one endpoint.
 struct Health {
     endpoint: &'static str,
     checks: Vec<Check>,
 }
 
-/// The routes for `endpoints`.
 pub(super) fn router(endpoints: Endpoints) -> Router {
     let Endpoints { healthz, livez, readyz, metrics, resources, configz, explain, status, guard } = endpoints;
     let mut paths =
@@ -89,7 +85,7 @@ pub(super) fn router(endpoints: Endpoints) -> Router {
         let endpoint = health.endpoint;
         paths.push(format!("/{endpoint}"));
         paths.extend(health.checks.iter().map(|check| format!("/{endpoint}/{}", check.name)));
-        // Each check by its name: a name that is none asks nothing of the API server.
+        // Each check by its name: an unknown name causes no request to the API server.
         for check in &health.checks {
             let page = get(serve_check).with_state(check.clone());
             router = router.route(&format!("/{endpoint}/{}", check.name), page);
@@ -98,7 +94,7 @@ pub(super) fn router(endpoints: Endpoints) -> Router {
     }
     paths.sort_unstable();
     let paths = paths.join("\n");
-    // What is not served is no secret, and asks nothing of the API server.
+    // Unknown paths need no authorization, and cause no request to the API server.
     let router = router.route_layer(axum::middleware::from_fn_with_state(guard, guard::check));
     router.fallback(move |uri: Uri| {
         let body = format!("404: {} is not served here. These are:\n{paths}\n", uri.path());
@@ -106,7 +102,7 @@ pub(super) fn router(endpoints: Endpoints) -> Router {
     })
 }
 
-/// The routes for the kubelet. Why a check failed is told on the HTTPS port, to whom it is allowed.
+/// The routes for the kubelet. Only the HTTPS port shows reasons of failed checks, to authorized users.
 pub(super) fn health(checks: HealthChecks) -> Router {
     let route = |router: Router, health: Health| {
         router.route(&format!("/{}", health.endpoint), get(serve_health).with_state(Arc::new(health)))
@@ -117,7 +113,7 @@ pub(super) fn health(checks: HealthChecks) -> Router {
 fn all(checks: HealthChecks) -> [Health; 3] {
     let HealthChecks { healthz, livez, readyz } = checks;
     [("healthz", healthz), ("livez", livez), ("readyz", readyz)].map(|(endpoint, checks)| {
-        // As upstream: an endpoint without checks still says that the process answers.
+        // As upstream: an endpoint without checks still shows that the process answers.
         let checks = if checks.is_empty() { vec![Check::new("ping", || Ok(()))] } else { checks };
         Health { endpoint, checks }
     })
@@ -161,7 +157,6 @@ async fn serve_health(State(health): State<Arc<Health>>, Query(query): Query<Vec
     ([TEXT, NOSNIFF], body).into_response()
 }
 
-/// One check alone, with its reason.
 async fn serve_check(State(check): State<Check>) -> Response {
     match (check.probe)() {
         Ok(()) => ([TEXT, NOSNIFF], "ok").into_response(),

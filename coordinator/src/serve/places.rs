@@ -1,9 +1,6 @@
-//! Who may hold a connection of an endpoint.
+//! Connection slots of an endpoint.
 //!
-//! Knows: addresses, the order of arrival, and which connection has asked for something. Must not know: sockets or protocols.
-//!
-//! A client that connects and says nothing takes a place like any other. So an address has a few places only, and where none
-//! is left a connection that has asked for nothing makes room, the oldest first.
+//! Each address has a few slots only. Without a free slot, the oldest connection without a request is closed for a new one.
 
 use std::{
     collections::BTreeMap,
@@ -16,7 +13,7 @@ use std::{
 
 use tokio_util::sync::CancellationToken;
 
-/// The places of one endpoint. Cheap to clone.
+/// The slots of one endpoint. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Places {
     shared: Arc<Shared>,
@@ -34,7 +31,6 @@ struct Shared {
 #[derive(Debug, Default)]
 struct Table {
     next: u64,
-    /// In the order of arrival.
     held: BTreeMap<u64, Held>,
 }
 
@@ -45,29 +41,29 @@ struct Held {
     evicted: CancellationToken,
 }
 
-/// What became of connections that found no place.
+/// Counts of connections.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Connections that are open.
+    /// Open connections.
     pub open: u64,
-    /// Connections closed at once, because their address had its places.
+    /// Connections refused, because their address had all its slots.
     pub refused: u64,
-    /// Connections closed for a newer one, because all places were taken.
+    /// Connections closed for a newer one, because all slots were in use.
     pub evicted: u64,
 }
 
 impl Places {
-    /// So many places, of which one address has at most `per_address`.
+    /// Creates `most` slots, at most `per_address` for one address.
     #[must_use]
     pub fn new(most: usize, per_address: usize) -> Self {
         let (table, refused, evicted) = (Mutex::default(), AtomicU64::new(0), AtomicU64::new(0));
         Self { shared: Arc::new(Shared { most, per_address, table, refused, evicted }) }
     }
 
-    /// A place for a client; `None`: its address has its places already.
+    /// A slot for a client; `None`: its address has all its slots.
     #[must_use]
     pub fn take(&self, address: IpAddr) -> Option<Place> {
-        // An IPv4 client of a socket for both families is the same client.
+        // A dual-stack socket maps IPv4 addresses; it is the same client.
         let address = address.to_canonical();
         let mut table = self.shared.table();
         if table.held.values().filter(|held| held.address == address).count() >= self.shared.per_address {
@@ -83,7 +79,7 @@ impl Places {
         Some(Place { shared: Arc::clone(&self.shared), number, evicted })
     }
 
-    /// The connections, and what became of those that found no place.
+    /// Counts of connections.
     #[must_use]
     pub fn tally(&self) -> Tally {
         Tally {
@@ -99,7 +95,6 @@ impl Shared {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ends the oldest connection that has asked for nothing, or else the oldest.
     fn evict(&self, table: &mut Table) {
         let silent = table.held.iter().find(|(_, held)| !held.has_asked).map(|(number, _)| *number);
         let oldest = silent.or_else(|| table.held.first_key_value().map(|(number, _)| *number));
@@ -110,7 +105,7 @@ impl Shared {
     }
 }
 
-/// The place of one connection, given back when dropped.
+/// The slot of one connection, freed on drop.
 #[derive(Debug)]
 pub struct Place {
     shared: Arc<Shared>,
@@ -119,14 +114,14 @@ pub struct Place {
 }
 
 impl Place {
-    /// The client has asked for something.
+    /// Marks that the client has sent a request.
     pub fn has_asked(&self) {
         if let Some(held) = self.shared.table().held.get_mut(&self.number) {
             held.has_asked = true;
         }
     }
 
-    /// Returns when the connection has to end, because another has its place.
+    /// Returns when the connection has to close for another one.
     pub async fn evicted(&self) {
         self.evicted.cancelled().await;
     }

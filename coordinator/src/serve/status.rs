@@ -1,7 +1,4 @@
-//! `/status`: the coordinator, its workers and its queues at one glance.
-//!
-//! Knows: the fields of the answer, where each comes from, and how long the answer may get. Must not know: who may ask, or
-//! how it is worded for people.
+//! `/status`: the coordinator, its workers and its queues.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -31,69 +28,69 @@ use crate::{
 /// The path.
 pub const ROUTE: &str = "/status";
 
-/// How many workers an answer tells of. At some 300 bytes each it has 80 KB at most; more are only counted.
+/// Maximum number of workers in an answer, some 300 bytes each, 80 KB in all; more are only counted.
 const WORKERS: usize = 256;
 
-/// Where the answers come from.
+/// The sources of answers.
 #[derive(Clone)]
 pub struct StatusSource {
     /// The machine.
     pub handle: Handle,
     /// The streams to the workers.
     pub fanout: Fanout,
-    /// The watches; none where nothing is watched.
+    /// The watches; `None` without watches.
     pub watches: Option<Watches>,
-    /// Whether this process leads, or who does.
+    /// Whether this process leads, or the leader.
     pub leading: watch::Receiver<Leadership>,
-    /// This process, as it stands for election.
+    /// This process's identity in the election.
     pub identity: Arc<str>,
-    /// How long scheduling has taken.
+    /// Latency of scheduling.
     pub scheduled: Scheduled,
 }
 
-/// The answer. All times are in milliseconds, and up to now.
+/// The answer. All times are in milliseconds, up to now.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CoordinatorStatus {
     /// The coordinator's version.
     pub version: String,
-    /// As it stands for election.
+    /// Its identity in the election.
     pub identity: String,
-    /// Whether it leads. One that does not knows the cluster and has no workers.
+    /// Whether it leads. A standby has the cluster state and no workers.
     pub leading: bool,
-    /// Who leads; absent where that is not known, or there is no leader.
+    /// The leader; absent if unknown or if there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub leader: Option<String>,
-    /// For how long it has led.
+    /// Duration of the lead.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub leading_for_ms: Option<u64>,
-    /// The epoch of the lead; 0 for one that does not.
+    /// The epoch of the lead; 0 for a standby.
     pub epoch: u64,
-    /// Since it was started.
+    /// Time since the start.
     pub uptime_ms: u64,
-    /// Whether it has seen the whole cluster.
+    /// Whether its caches are synced.
     pub synced: bool,
-    /// What it has not seen all of yet.
+    /// Resources without a complete initial list.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unlisted: Vec<String>,
-    /// How many nodes it knows.
+    /// Number of nodes.
     pub nodes: u64,
-    /// Counts changes of the cluster.
+    /// Number of changes of the cluster.
     pub revision: u64,
-    /// The configuration in force.
+    /// The active configuration.
     pub configuration: ConfigurationStatus,
-    /// The workers that are wanted, by address.
+    /// The wanted workers, by address.
     pub workers: Vec<WorkerStatus>,
-    /// How many more there are than are told of.
+    /// Number of further workers.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub more_workers: usize,
-    /// How many pods are where.
+    /// Number of pods by state.
     pub queue: QueueStatus,
-    /// The classes with the most pods that wait, most first; eight at most.
+    /// The classes with the most pending pods, most first; eight at most.
     pub classes: Vec<ClassStatus>,
-    /// How many pods were decided on.
+    /// Number of decisions.
     pub decisions: DecisionStatus,
-    /// How long that took.
+    /// Latency of decisions.
     #[serde(default)]
     pub latency: LatencyStatus,
     /// The slowest evaluations of the last five minutes, slowest first; eight at most.
@@ -104,13 +101,13 @@ fn is_zero(count: &usize) -> bool {
     *count == 0
 }
 
-/// The configuration in force.
+/// The active configuration.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ConfigurationStatus {
-    /// Counts the configurations that this process has worked by.
+    /// Number of configurations of this process.
     pub generation: u64,
-    /// How many workers have acknowledged it.
+    /// Number of workers that have acknowledged it.
     pub acknowledged_by: u64,
     /// The `schedulerName` of each profile.
     pub profiles: Vec<String>,
@@ -122,36 +119,36 @@ pub struct ConfigurationStatus {
 pub struct WorkerStatus {
     /// Its address.
     pub name: String,
-    /// Whether it is asked: it is connected, and has acknowledged configuration and shard.
+    /// Whether it receives evaluations: it is connected, and has acknowledged configuration and shard.
     pub ready: bool,
-    /// Why it is not.
+    /// The reason if it does not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
     /// Its version.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-    /// How many nodes are in its shard.
+    /// Number of nodes in its shard.
     pub nodes: u32,
-    /// The configuration that it acknowledged last; 0: none.
+    /// The configuration it acknowledged last; 0: none.
     pub generation: u64,
-    /// How many evaluations and dry runs it owes.
+    /// Number of unanswered evaluations and dry runs.
     pub in_flight: usize,
-    /// How long the oldest of what it owes has been under way, the acknowledgement of a configuration included.
+    /// Age of its oldest unanswered request, including the acknowledgement of a configuration.
     pub oldest_ms: u64,
-    /// While it owes something, how many changes of the cluster it has been told since the state of its last word.
+    /// With unanswered requests: changes of the cluster sent to it since the state of its last message.
     pub revisions_behind: u64,
-    /// How long half of its last 256 answers took at most, in microseconds, the wire included.
+    /// Median of its last 256 round trips in microseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub round_trip_p50_us: Option<u64>,
-    /// The same of 99 in 100.
+    /// The 99th percentile likewise.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub round_trip_p99_us: Option<u64>,
-    /// When its certificate ends, in RFC 3339; absent in plaintext.
+    /// Expiry of its certificate, in RFC 3339; absent in plaintext.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub certificate_not_after: Option<String>,
 }
 
-/// How many pods are where.
+/// Number of pods by state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct QueueStatus {
@@ -159,17 +156,17 @@ pub struct QueueStatus {
     pub active: u64,
     /// In backoffQ.
     pub backing_off: u64,
-    /// Where no node would take them.
+    /// Unschedulable.
     pub unschedulable: u64,
-    /// Kept out of the queue.
+    /// Gated.
     pub gated: u64,
-    /// Their volumes are being bound.
+    /// Binding volumes.
     pub preparing: u64,
-    /// On their way to a node.
+    /// Being bound.
     pub binding: u64,
 }
 
-/// Pods that wait and are alike.
+/// Equivalent pending pods.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ClassStatus {
@@ -183,37 +180,37 @@ pub struct ClassStatus {
     pub active: usize,
     /// In backoffQ.
     pub backing_off: usize,
-    /// Where no node would take them.
+    /// Unschedulable.
     pub unschedulable: usize,
-    /// Kept out of the queue.
+    /// Gated.
     pub gated: usize,
 }
 
-/// How many pods were decided on.
+/// Number of decisions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DecisionStatus {
-    /// Since the start, whatever the outcome.
+    /// Since the start, with any outcome.
     pub total: u64,
-    /// Those that got a node.
+    /// Pods placed.
     pub placed: u64,
-    /// Those that no node would take.
+    /// Pods without a feasible node.
     pub unschedulable: u64,
-    /// A second, over the last ten.
+    /// Per second, over the last ten seconds.
     pub per_second: f64,
-    /// A second, since the start.
+    /// Per second, since the start.
     pub per_second_since_start: f64,
-    /// Binds that failed since the start.
+    /// Failed binds since the start.
     pub bind_failures: u64,
 }
 
-/// How long scheduling has taken since the start.
+/// Latency of scheduling since the start.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LatencyStatus {
-    /// Attempts, whatever came of them: `scheduler_scheduling_attempt_duration_seconds`.
+    /// All attempts: `scheduler_scheduling_attempt_duration_seconds`.
     pub attempts: BucketsStatus,
-    /// Pods, from the queue to their nodes over all attempts: `scheduler_pod_scheduling_sli_duration_seconds`.
+    /// Pods, from the queue to the bind over all attempts: `scheduler_pod_scheduling_sli_duration_seconds`.
     pub pods: BucketsStatus,
 }
 
@@ -223,32 +220,31 @@ pub struct LatencyStatus {
 pub struct BucketsStatus {
     /// Upper bounds in microseconds, rising; empty before the first observation.
     pub bounds_us: Vec<u64>,
-    /// How many took no longer than each bound, and at last how many there were.
+    /// Cumulative counts by bound, and finally the total.
     pub counts: Vec<u64>,
 }
 
-/// An evaluation that took long.
+/// A slow evaluation.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct EvaluationStatus {
     /// The namespace of the class.
     pub namespace: String,
-    /// The first pod of the class that waited; absent where none was next.
+    /// The first pending pod of the class; absent if there was none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pod: Option<String>,
-    /// The class, as the logs have it.
+    /// The class, as in the logs.
     pub class: u64,
     /// The profile.
     pub scheduler_name: String,
-    /// From the question to the last answer.
+    /// From the request to the last answer.
     pub took_ms: u64,
-    /// How long ago it ended.
+    /// Time since its end.
     pub ago_ms: u64,
     /// The worker that answered last.
     pub last_worker: String,
 }
 
-/// Answers.
 pub(super) async fn serve(State(source): State<StatusSource>) -> Response {
     match source.handle.ask(Machine::overview).await {
         Ok(overview) => {
@@ -300,7 +296,6 @@ impl StatusSource {
     }
 }
 
-/// What the streams and the machine say of each worker.
 fn workers(roll: Vec<Rolled>, overview: &Overview) -> Vec<WorkerStatus> {
     let generation = overview.status.generation;
     let views: BTreeMap<WorkerId, &WorkerView> = overview.workers.iter().map(|view| (view.worker, view)).collect();
@@ -313,20 +308,20 @@ fn workers(roll: Vec<Rolled>, overview: &Overview) -> Vec<WorkerStatus> {
             (None, _) if let Some(view) = quarantined.get(&*address) => {
                 let QuarantineView { left_ms, times, reason, .. } = view;
                 Some(format!(
-                    "in quarantine for {} s more; it was given up {times} times, the last time because {reason}",
+                    "in quarantine for {} s more; it was dropped {times} times, the last time because {reason}",
                     left_ms.div_ceil(1_000)
                 ))
             }
             (None, _) => {
                 Some(trouble.map_or_else(|| "not connected yet".to_owned(), |why| format!("not connected: {why}")))
             }
-            (Some(_), None) => Some("connected, and about to be given its shard".to_owned()),
+            (Some(_), None) => Some("connected, waiting for its shard".to_owned()),
             (Some(_), Some(WorkerView { owes_ms: Some(owes_ms), .. })) => {
                 Some(format!("has not acknowledged configuration {generation} and its shard for {owes_ms} ms"))
             }
-            (Some(_), Some(view)) => {
-                view.is_late.then(|| format!("has owed an answer for {} ms, and is not asked before", view.oldest_ms))
-            }
+            (Some(_), Some(view)) => view
+                .is_late
+                .then(|| format!("has not answered for {} ms, and receives no requests until then", view.oldest_ms)),
         };
         let trips = stream.as_ref().and_then(|stream| stream.round_trip_us);
         let ends = stream.as_ref().and_then(|stream| stream.not_after_s);
@@ -442,8 +437,8 @@ mod tests {
         for (rolled, expected) in [
             (rolled(Some(stream(1)), Some("before")), None),
             (rolled(Some(stream(2)), None), Some("has not acknowledged configuration 3 and its shard for 700 ms")),
-            (rolled(Some(stream(4)), None), Some("has owed an answer for 3 ms, and is not asked before")),
-            (rolled(Some(stream(9)), None), Some("connected, and about to be given its shard")),
+            (rolled(Some(stream(4)), None), Some("has not answered for 3 ms, and receives no requests until then")),
+            (rolled(Some(stream(9)), None), Some("connected, waiting for its shard")),
             (rolled(None, None), Some("not connected yet")),
             (rolled(None, Some("refused")), Some("not connected: refused")),
         ] {
@@ -460,7 +455,7 @@ mod tests {
             reason: "it lied".to_owned(),
         });
         let told = workers(vec![rolled(None, Some("refused"))], &overview);
-        let expected = "in quarantine for 20 s more; it was given up 3 times, the last time because it lied";
+        let expected = "in quarantine for 20 s more; it was dropped 3 times, the last time because it lied";
         assert_eq!(told[0].why.as_deref(), Some(expected));
     }
 }

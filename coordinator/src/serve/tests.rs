@@ -1,4 +1,4 @@
-//! The server as a client sees it: over TLS, on a free port.
+//! The server over TLS, on a free port.
 
 use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -44,14 +44,12 @@ struct Running {
     end: tokio::task::JoinHandle<()>,
 }
 
-/// As a coordinator that knows no pods.
 fn explain() -> Explain {
     let (handle, _thread) = flotilla_runtime::driver::spawn(Machine::new(0, Registry::built_in()), |_| {});
     let leading = watch::channel(Leadership::Following { holder: Some("other_1".to_owned()) }).1;
     Explain { handle, leading, identity: "this_2".into() }
 }
 
-/// The same, with no worker and nothing watched.
 fn status(explain: &Explain) -> StatusSource {
     let Explain { handle, leading, identity } = explain.clone();
     let fanout = Fanout::new(handle.clone(), Transport::InsecurePlaintext, Registry::built_in());
@@ -93,12 +91,11 @@ async fn start_guarded(config: &ServeConfig, guard: Guard, authority: Option<Str
 }
 
 impl Running {
-    /// A connection by a client that trusts this one certificate and offers `alpn`.
+    /// A connection of a client that trusts only this certificate and offers `alpn`.
     async fn connect(&self, alpn: &[u8]) -> TlsStream<TcpStream> {
         self.connect_as(alpn, None).await.expect("a trusted server")
     }
 
-    /// The same, with a certificate of the client and its key.
     async fn connect_as(
         &self,
         alpn: &[u8],
@@ -122,12 +119,10 @@ impl Running {
         tokio_rustls::TlsConnector::from(Arc::new(config)).connect(name, stream).await
     }
 
-    /// The status line, headers and body for a GET of `path`.
     async fn get(&self, path: &str) -> (u16, String, String) {
         self.get_with(path, "").await
     }
 
-    /// The same, with headers that each end in CRLF.
     async fn get_with(&self, path: &str, headers: &str) -> (u16, String, String) {
         Self::ask(self.connect(b"http/1.1").await, path, headers).await
     }

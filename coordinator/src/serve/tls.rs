@@ -1,6 +1,4 @@
-//! The certificate of the HTTPS endpoints: two files, read again as they change, or one made up at the start.
-//!
-//! Knows PEM and TLS. Must not know what is served.
+//! The certificate of the HTTPS endpoints: two files, reloaded as they change, or a self-signed one.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -19,7 +17,6 @@ use super::{ServeConfig, ServeError};
 const CERT_FLAG: &str = "--tls-cert-file";
 const KEY_FLAG: &str = "--tls-private-key-file";
 
-/// Who this server is to its clients.
 #[derive(Debug)]
 pub(super) struct Identity {
     files: Option<Files>,
@@ -33,7 +30,7 @@ struct Files {
 }
 
 impl Identity {
-    /// Reads both files, or makes a certificate up when neither is named.
+    /// Reads both files, or creates a self-signed certificate if neither is given.
     pub(super) async fn load(config: &ServeConfig) -> Result<Self, ServeError> {
         let files = match (&config.tls_cert_file, &config.tls_private_key_file) {
             (Some(cert), Some(key)) => Some(Files { cert: cert.clone(), key: key.clone() }),
@@ -48,7 +45,7 @@ impl Identity {
         Ok(Self { files, current: RwLock::new(Arc::new(current)) })
     }
 
-    /// Reads the files again. A half-written or broken pair leaves the one in force.
+    /// Reads the files again. A half-written or broken pair keeps the active one.
     pub(super) async fn reload(&self) {
         let Some(files) = &self.files else { return };
         match files.read().await {
@@ -57,11 +54,10 @@ impl Identity {
                 *self.current.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(fresh);
                 info!(file = %files.cert.display(), "certificate reloaded");
             }
-            Err(error) => warn!(%error, "keeping the certificate loaded before"),
+            Err(error) => warn!(%error, "keeping the previous certificate"),
         }
     }
 
-    /// Where the certificate comes from, for people.
     pub(super) fn origin(&self) -> String {
         self.files.as_ref().map_or_else(|| "self-signed".to_owned(), |files| files.cert.display().to_string())
     }
@@ -70,7 +66,6 @@ impl Identity {
         Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The certificate itself, for clients that are to trust just this one.
     #[cfg(test)]
     pub(super) fn leaf(&self) -> CertificateDer<'static> {
         self.current().cert[0].clone()
@@ -119,7 +114,7 @@ fn self_signed(config: &ServeConfig) -> Result<CertifiedKey, ServeError> {
     Ok(CertifiedKey::from_der(vec![made.cert.der().clone()], key, &provider())?)
 }
 
-/// TLS 1.2 and 1.3 as `identity`, for HTTP/2 and HTTP/1.1. A client may show a certificate of `authority`, in PEM.
+/// TLS 1.2 and 1.3 as `identity`, for HTTP/2 and HTTP/1.1. A client may present a certificate of `authority`, in PEM.
 pub(super) fn acceptor(identity: &Arc<Identity>, authority: Option<&str>) -> Result<TlsAcceptor, ServeError> {
     let provider = Arc::new(provider());
     let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
@@ -137,7 +132,6 @@ pub(super) fn acceptor(identity: &Arc<Identity>, authority: Option<&str>) -> Res
     Ok(TlsAcceptor::from(Arc::new(config)))
 }
 
-/// The certificates of an authority.
 fn roots(pem: &str) -> Result<RootCertStore, ServeError> {
     let unusable = |reason: String| ServeError::Authority(reason);
     let mut roots = RootCertStore::empty();

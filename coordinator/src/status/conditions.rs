@@ -1,10 +1,7 @@
-//! The `PodScheduled` condition of pods that are not placed.
+//! The `PodScheduled` condition of pods that were not placed.
 //!
-//! Knows: the patch, which of two reports on a pod is the newer, and what the pod must look like for either to be
-//! written. Must not know: what the message says.
-//!
-//! A patch names the UID and the version of the pod that was shown last, so that it is never written to another pod of
-//! the same name, and never over what happened since: above all not over a binding, however late it arrives.
+//! A patch names the UID and the last observed version of the pod. It therefore never changes another pod of the same name, and never
+//! overwrites a later change, such as a bind.
 
 use std::{
     collections::{HashMap, HashSet, VecDeque, hash_map::Entry},
@@ -41,23 +38,20 @@ use crate::{
     wall,
 };
 
-/// Writes at once. An unschedulable pod is written when its message changes, which is seldom; a burst of 10,000 pods
-/// that fit nowhere is written in a second or two.
+/// Concurrent writes. An unschedulable pod is rarely written again; a burst of 10,000 takes a second or two.
 const AT_ONCE: usize = 32;
-/// For one write.
 const LIMIT: Duration = Duration::from_secs(10);
-/// After a failure: doubles from the first to the last.
+/// After a failure, doubling from the first to the last.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LAST_PAUSE: Duration = Duration::from_secs(5);
-/// Writes at once while binds are under way, but none wait for their turn.
+/// Concurrent writes while binds are in flight, but none is queued.
 const BESIDE_BINDS: usize = 2;
-/// How long a condition gives way at most, so that those of a busy cluster are written too.
+/// How long a condition yields at most, so that busy clusters get conditions too.
 const GIVE_WAY: Duration = Duration::from_secs(1);
 
-/// Writes conditions, in the background. Cheap to clone.
+/// Writes conditions in the background. Cheap to clone.
 ///
-/// At most one report waits for each pod, the newest: the bound is the number of pods, and the machine holds more of
-/// each.
+/// At most one report is queued for each pod, the newest: the bound is the number of pods, and the machine holds more for each.
 #[derive(Clone)]
 pub struct Conditions {
     shared: Arc<Shared>,
@@ -75,8 +69,7 @@ struct Shared {
 }
 
 impl Conditions {
-    /// Conditions that are written through `client` while `leading` says that this process leads, of pods as they are
-    /// `shown`, after the binds that `precedence` counts.
+    /// Creates conditions that are written through `client` while `leading`, for pods in `shown`, after the binds that `precedence` counts.
     ///
     /// # Panics
     /// Outside of a tokio runtime.
@@ -101,7 +94,7 @@ impl Conditions {
         Self { shared, outgoing }
     }
 
-    /// Writes a report's condition, instead of one that waits for the same pod. Never blocks.
+    /// Queues a report's condition, and replaces a queued one of the same pod. Never blocks.
     pub fn write(&self, report: Report) {
         if lock(&self.shared.pending).push(report) {
             self.shared.counters.skipped.add(1);
@@ -109,7 +102,7 @@ impl Conditions {
         self.shared.wake.notify_one();
     }
 
-    /// A pod is being bound: what waits to be said of it is not true any more.
+    /// A pod is being bound: its queued report is outdated.
     pub(super) fn bind(&self, uid: &str) -> UnderWay {
         if lock(&self.shared.pending).withdraw(uid) {
             self.shared.counters.skipped.add(1);
@@ -117,13 +110,13 @@ impl Conditions {
         self.shared.precedence.begin(Kind::Bind)
     }
 
-    /// Up to which version the nominations that were written are committed; `None`: of some it is not known.
+    /// The version up to which written nominations are committed; `None`: the outcome of a write is unknown.
     #[must_use]
     pub fn committed(&self) -> Option<u64> {
         self.shared.answered.version()
     }
 
-    /// What has been written so far.
+    /// Counts of writes so far.
     #[must_use]
     pub fn tally(&self) -> Tally {
         let waiting = lock(&self.shared.pending).len() as u64;
@@ -131,7 +124,7 @@ impl Conditions {
     }
 }
 
-/// The newest report of each pod that waits. Of one pod only one is written at a time, so that the newest comes last.
+/// The newest report of each queued pod. Only one write per pod is in flight, so that the newest comes last.
 #[derive(Default)]
 struct Pending {
     order: VecDeque<Arc<str>>,
@@ -140,7 +133,7 @@ struct Pending {
 }
 
 impl Pending {
-    /// Whether an older report is not written because of this one.
+    /// Whether this report replaces an older one.
     fn push(&mut self, report: Report) -> bool {
         let uid = Arc::clone(&report.uid);
         match self.newest.entry(Arc::clone(&uid)) {
@@ -159,20 +152,19 @@ impl Pending {
         }
     }
 
-    /// Takes back the report that waits for a pod, if there is one. One that also says something of its nomination stays: it
-    /// fails if the pod is bound, and is needed if it is not.
+    /// Removes a pod's queued report. One with a nomination stays: it fails if the pod is bound, and is needed if it is not.
     fn withdraw(&mut self, uid: &str) -> bool {
         if self.newest.get(uid).is_none_or(|report| report.nomination != Nomination::Keep) {
             return false;
         }
-        // Its place in the order stays, and is passed over.
+        // Its place in the order stays, and is skipped.
         self.newest.remove(uid).is_some()
     }
 
     fn pop(&mut self) -> Option<Report> {
         loop {
             let uid = self.order.pop_front()?;
-            // A report that was taken back left its place, and one that came after it has a place of its own.
+            // A removed report leaves its place in the order, and a later report has another one.
             if !self.writing.contains(&uid)
                 && let Some(report) = self.newest.remove(&uid)
             {
@@ -182,7 +174,6 @@ impl Pending {
         }
     }
 
-    /// The report that was popped is written, or given up.
     fn done(&mut self, uid: &Arc<str>) {
         self.writing.remove(uid);
         if self.newest.contains_key(uid) {
@@ -190,7 +181,7 @@ impl Pending {
         }
     }
 
-    /// Whether a newer report than this one waits, which then does its part as well.
+    /// Whether a newer report is queued, which then includes this one.
     fn superseded(&mut self, report: &Report) -> bool {
         let newest = self.newest.get_mut(&report.uid);
         newest.map(|newest| inherit(newest, report)).is_some()
@@ -201,7 +192,7 @@ impl Pending {
     }
 }
 
-/// A newer report does what an older one that is not written was to do, as far as it says nothing of that itself.
+/// Merges an unwritten older report into a newer one, for fields the newer one does not set.
 fn inherit(newer: &mut Report, older: &Report) {
     if newer.nomination == Nomination::Keep {
         newer.nomination = older.nomination.clone();
@@ -224,7 +215,7 @@ impl Writer {
         loop {
             let turn = self.outgoing.turn().await;
             let report = loop {
-                // The guard is gone before the wait begins.
+                // Release the lock before waiting.
                 let popped = lock(&self.shared.pending).pop();
                 match popped {
                     Some(report) => break report,
@@ -240,12 +231,12 @@ impl Writer {
         }
     }
 
-    /// Writes a report's condition, as long as it is news about a pod that has no node and nothing newer is to be said.
+    /// Writes a report's condition while the pod has no node, the condition is new, and no newer report is queued.
     async fn write(&self, report: &Report) {
         let pod = format_args!("{}/{}", report.namespace, report.name).to_string();
         let mut pause = FIRST_PAUSE;
         if planted("wakes-itself") {
-            // Without a rest its simulation would be one of this pod alone.
+            // Without a pause a simulation would spend all its steps on this pod.
             sleep(FIRST_PAUSE / 2).await;
         }
         loop {
@@ -269,12 +260,12 @@ impl Writer {
                 Err(Refusal::Passing(reason)) => reason,
                 Err(Refusal::Late(limit)) => format!("no answer within {limit:?}"),
                 Err(Refusal::Gone(reason)) => {
-                    debug!(pod, reason, "the pod is gone, so its condition is not written");
+                    debug!(pod, reason, "the pod no longer exists; its condition is not written");
                     self.shared.counters.refused.add(1);
                     return;
                 }
                 Err(Refusal::Lasting(reason)) => {
-                    warn!(pod, reason, "the API server refuses the pod's condition; grant patch on pods/status");
+                    warn!(pod, reason, "the API server rejects the pod's condition; grant patch on pods/status");
                     self.shared.counters.refused.add(1);
                     return;
                 }
@@ -283,14 +274,14 @@ impl Writer {
                 self.shared.counters.skipped.add(1);
                 return;
             }
-            debug!(pod, reason = trouble, "cannot write the pod's condition; trying again");
+            debug!(pod, reason = trouble, "cannot write the pod's condition; retrying");
             sleep(pause.mul_f64(surroundings::between(0.5..=1.0))).await;
             pause = (pause * 2).min(LAST_PAUSE);
         }
     }
 
-    /// Returns once no bind is under way, or after a second. Earlier where none waits for its turn and few other conditions
-    /// are on the wire; of these the answer is one until it is dropped.
+    /// Returns once no bind is in flight, or after a second. Returns earlier if no bind is queued and few other conditions are in flight;
+    /// the permit then counts as one of them.
     async fn give_way(&self) -> Option<SemaphorePermit<'_>> {
         let precedence = &self.shared.precedence;
         let beside_binds = async {
@@ -315,12 +306,12 @@ impl Writer {
             match &answer {
                 Ok(answer) => self.shared.answered.note(answer),
                 Err(Refusal::Gone(_) | Refusal::Lasting(_)) => {}
-                // It may have been carried out.
+                // It may have been executed.
                 Err(Refusal::Passing(_) | Refusal::Late(_)) => self.shared.answered.lose(),
             }
         }
         let answer = answer?;
-        // What the pod looks like now comes through the watch as well; an answer that cannot be read is no failure.
+        // The watch shows the pod too; an unreadable answer is not a failure.
         let written = version(&answer).ok().and_then(|version| version.parse().ok());
         if let Some(version) = written {
             let (reason, message) = (Arc::from(report.reason.as_str()), Arc::from(&*report.message));
@@ -330,14 +321,14 @@ impl Writer {
     }
 }
 
-/// Whether a report says something that the pod does not say itself.
+/// Whether a report differs from the pod's condition.
 ///
-/// Source: `UpdatePodCondition`, to which another `observedGeneration` is no news either.
+/// Source: `UpdatePodCondition`, which also ignores another `observedGeneration`.
 fn is_news(report: &Report, shown: &Pod) -> bool {
     report.nomination != Nomination::Keep || !shown.says(report.reason.as_str(), &report.message)
 }
 
-/// Ends the turn of a pod, also when its writing panics.
+/// Frees a pod for its next write, also after a panic.
 struct Done<'a> {
     writer: &'a Writer,
     uid: Arc<str>,
@@ -350,9 +341,9 @@ impl Drop for Done<'_> {
     }
 }
 
-/// The strategic merge patch for a report on a pod that looks as shown, at this time.
+/// The strategic merge patch for a report on the observed pod.
 ///
-/// The UID makes it fail with 409 on a pod of the same name that was made since, the version on a pod that has changed.
+/// It fails with 409 if the UID differs because a new pod has the name, or if the version differs because the pod has changed.
 fn patch(report: &Report, shown: &Pod, now: Timestamp) -> Value {
     let mut condition = json!({
         "type": "PodScheduled",
@@ -384,7 +375,7 @@ fn patch(report: &Report, shown: &Pod, now: Timestamp) -> Value {
     patch
 }
 
-/// A panic elsewhere leaves what is locked here whole: each change is one call.
+/// A panic elsewhere leaves the locked data consistent: each change is one call.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

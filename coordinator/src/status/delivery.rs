@@ -1,7 +1,4 @@
-//! Delivers events through `events.k8s.io/v1`, after what goes first.
-//!
-//! Knows: when an event is written, the object, and how patient its writing is. Must not know: what an event says, or which
-//! events repeat (`series`).
+//! Writes events through `events.k8s.io/v1`, after binds and conditions.
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
@@ -31,57 +28,49 @@ use crate::{
     wall,
 };
 
-/// Writes at once. Fewer than the binds' 100, so that others get their turn at the API server.
+/// Concurrent writes. Fewer than the binds' 100, so that other requests get through.
 pub(super) const AT_ONCE: usize = 32;
-/// Writes at once while conditions or few binds are under way. On an idle API server, which takes one in 4 ms, these are 250
-/// events a second, more than a steady load has.
+/// Concurrent writes while conditions or few binds are in flight. On an idle API server, which takes one in 4 ms, these are 250 events a
+/// second, more than a steady load has.
 const BESIDE_OTHERS: usize = 1;
-/// So many binds under way are few: 200 pods a second whose binds take 13 ms have three. Beside more, no event is written, because it
-/// takes its share of the API server's CPU from the binds. A burst has up to 100, but 9 where the one who creates the pods
-/// takes the API server's CPU: 400 a second that take 22 ms.
+/// Up to this number of binds in flight events are written: 200 pods a second with binds of 13 ms have three. With more binds, no event is
+/// written, because it takes API server CPU from the binds. A burst has up to 100, but 9 where the creation of the pods takes the API
+/// server's CPU: 400 a second that take 22 ms.
 const FEW_BINDS: usize = 3;
-/// How long an event waits for others at most. Where the API server has no CPU left, an event delays binds: it costs a
-/// third of what the creation and the binding of its pod cost together. So the events of a burst wait for its end, which
-/// comes within this time for 10,000 pods on two cores. The room for what waits is half full then, at 500 binds a second.
+/// How long an event is delayed at most. On an API server without free CPU, an event delays binds: it costs a third of the creation and the
+/// bind of its pod together. Events of a burst therefore wait for its end, which takes less than this for 10,000 pods on two cores. The
+/// queue is half full then, at 500 binds a second.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
-/// Between two looks whether there is room.
+/// Between two checks for free slots.
 const LOOK: Duration = Duration::from_millis(50);
-/// For one write.
 const LIMIT: Duration = Duration::from_secs(10);
-/// How often a write is tried when the API server does not take it for reasons of its own, and how long after each
-/// failure. As client-go.
+/// Attempts of a write that fails for reasons of the API server, and the pause after each failure. As client-go.
 const TRIES: u32 = 12;
 const PAUSE: Duration = Duration::from_secs(10);
-/// Between two looks for series that rest or go on.
+/// Between two sweeps of series.
 const SWEEP: Duration = Duration::from_secs(10);
-/// What the API server takes as `reportingInstance`, bytes.
+/// The API server's limit for `reportingInstance`, bytes.
 const INSTANCE_BYTES: usize = 128;
-/// What the API server takes as a name, bytes.
+/// The API server's limit for a name, bytes.
 const NAME_BYTES: usize = 253;
 
-/// What waits to be written.
 struct Waiting {
     write: Write,
-    /// When it came.
     since: Instant,
-    /// Tries that have failed.
     failed: u32,
-    /// A count has none: it is bounded by the series that are remembered.
+    /// A count has none: the number of series bounds it.
     room: Option<Room>,
 }
 
-/// Writes what is in the queue.
 pub(super) struct Delivery<F> {
     sender: Arc<Sender>,
     precedence: Precedence,
-    /// Whether so many events wait that some might be lost soon.
     is_filling: F,
     series: Series,
-    /// In the order of their coming, but for those that have failed, which are at the front.
+    /// In order of arrival, with failed ones at the front.
     queue: VecDeque<Waiting>,
-    /// What is on the wire. Each gives back what is to be tried again.
+    /// Writes in flight. Each returns its event if it has to be retried.
     under_way: JoinSet<Option<Waiting>>,
-    /// What is tried again after a pause.
     resting: FuturesUnordered<BoxFuture<'static, Waiting>>,
 }
 
@@ -104,7 +93,6 @@ impl<F: Fn() -> bool + Send> Delivery<F> {
         }
     }
 
-    /// Runs until nobody can send an event any more.
     pub(super) async fn run(mut self, mut inbox: mpsc::UnboundedReceiver<(Event, Room)>) {
         if !self.sender.outgoing.led().await {
             return;
@@ -144,7 +132,6 @@ impl<F: Fn() -> bool + Send> Delivery<F> {
         }
     }
 
-    /// Begins to write what may be written now.
     fn begin(&mut self) {
         while let Some(first) = self.queue.front()
             && self.under_way.len() < self.at_once(first.since.elapsed())
@@ -155,7 +142,7 @@ impl<F: Fn() -> bool + Send> Delivery<F> {
         }
     }
 
-    /// How many writes may be on the wire, when the first event that waits has waited for so long.
+    /// Allowed writes in flight, if the first queued event has waited this long.
     fn at_once(&self, waited: Duration) -> usize {
         if self.precedence.is_quiet() || waited >= LONGEST_WAIT || (self.is_filling)() {
             AT_ONCE
@@ -185,7 +172,6 @@ struct Sender {
 }
 
 impl Sender {
-    /// Tries to write it. Returns it where it is to be tried again.
     async fn write(&self, mut waiting: Waiting) -> Option<Waiting> {
         let counters = &self.progress.counters;
         let trouble = match self.try_write(&waiting.write).await {
@@ -203,7 +189,7 @@ impl Sender {
                     return None;
                 }
                 Refusal::Lasting => {
-                    debug!(write = ?waiting.write, reason = %failure, "the API server refuses an event");
+                    debug!(write = ?waiting.write, reason = %failure, "the API server rejects an event");
                     counters.refused.add(1);
                     return None;
                 }
@@ -214,7 +200,7 @@ impl Sender {
         if waiting.failed < TRIES {
             return Some(waiting);
         }
-        warn!(reason = %trouble, "the API server did not take an event in {TRIES} tries; it is dropped");
+        warn!(reason = %trouble, "cannot write an event after {TRIES} attempts; dropping it");
         counters.dropped.add(1);
         drop(waiting.room);
         None
@@ -231,7 +217,7 @@ impl Sender {
                 }));
                 let request = Request::new(&*path).patch(&name(event), &PatchParams::default(), &patch);
                 match self.outgoing.send(LIMIT, request.map_err(unbuilt)?).await {
-                    // It is not there yet, or has outlived its time to live: the series goes on in a new object.
+                    // It does not exist yet, or its time to live has ended: the series continues in a new object.
                     Err(Failure::Refused(404, _)) => Some(*count),
                     done => return done.map(drop),
                 }
@@ -265,25 +251,22 @@ impl Sender {
     }
 }
 
-/// No try can mend it.
 fn unbuilt(error: kube::core::request::Error) -> Failure {
     Failure::Refused(400, error.to_string())
 }
 
-/// What it means that the API server does not take an event.
 #[derive(Debug, PartialEq, Eq)]
 enum Refusal {
-    /// It is there: an earlier answer got lost.
+    /// It exists: an earlier answer was lost.
     Written,
-    /// Another try may succeed.
+    /// A retry may succeed.
     Passing,
-    /// No try will succeed.
+    /// A retry cannot succeed.
     Lasting,
 }
 
 impl Refusal {
-    /// As client-go, which also has a series tried again whose event was made by somebody else meanwhile; but what the
-    /// API server says of its own state is tried again here, and no reason to give up.
+    /// As client-go, which also retries series of other clients' events; failures from the API server's own state are retried too.
     const fn of(failure: &Failure, write: &Write) -> Self {
         match (failure, write) {
             (Failure::Refused(409, _), Write::Create(_)) => Self::Written,
@@ -294,8 +277,7 @@ impl Refusal {
     }
 }
 
-/// The event's name: the object's and the time in hex nanoseconds, as client-go makes it. Of a name that leaves no room
-/// for the time only the beginning is there.
+/// The event's name: the object's and the time in hex nanoseconds, as client-go makes it. A long name is cut to leave room for the time.
 fn name(event: &Event) -> String {
     let time = format!("{:x}", event.time.as_nanosecond());
     let room = NAME_BYTES - 1 - time.len();

@@ -1,7 +1,4 @@
 //! Events, with kube-scheduler's texts.
-//!
-//! Knows: what is said of what, what makes two events the same, and how many may wait. Must not know: when and how they are
-//! written (`delivery`), or which of them repeat (`series`).
 
 use std::{
     hash::{Hash, Hasher},
@@ -24,23 +21,21 @@ use super::{
 };
 use crate::{lease::Leadership, outgoing::Outgoing, wall};
 
-/// The memory of all events that wait to be written or to be tried again, in units of [`UNIT_BYTES`]: 24 MiB. Of a bind's
-/// event, with a note of 60 bytes, these are 65,536: those of two minutes of 500 binds a second. client-go holds 1,000
-/// events and drops the rest.
+/// Memory for all queued events and retries, in units of [`UNIT_BYTES`]: 24 MiB. For a bind's event, with a note of 60 bytes, these are
+/// 65,536: those of two minutes of 500 binds a second. client-go holds 1,000 events and drops the rest.
 const ROOM_UNITS: usize = (24 << 20) / UNIT_BYTES;
 const UNIT_BYTES: usize = 64;
-/// An event without its note, bytes: 296 of its own, and what two queues and two Arcs add. Names and UIDs are the machine's.
+/// An event without its note, bytes: its own 296, two queues and two Arcs. Names and UIDs are the machine's.
 const EVENT_BYTES: usize = 320;
-/// What the API server takes as a note, bytes.
+/// The API server's limit for a note, bytes.
 const NOTE_BYTES: usize = 1_024;
-/// What a note that is longer ends with.
+/// The end of a cut note.
 const ELLIPSIS: &str = " ...";
-/// The reason of a victim's event.
 const PREEMPTED: &str = "Preempted";
-/// Who reports what has nothing to do with any one scheduler.
+/// The reporter of events that belong to no profile.
 const OURSELVES: &str = "flotilla-coordinator";
 
-/// What an event is about.
+/// The object of an event.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Regarding {
     kind: &'static str,
@@ -48,8 +43,7 @@ pub struct Regarding {
     namespace: Arc<str>,
     pub(super) name: Arc<str>,
     uid: Arc<str>,
-    /// Its `resourceVersion`; 0: none is told. Part of what makes two events the same, as in client-go: what is said
-    /// of a pod after it has changed is a new event.
+    /// Its `resourceVersion`; 0: not set. Part of an event's identity, as in client-go: an event about a changed pod is a new one.
     version: u64,
 }
 
@@ -60,7 +54,7 @@ impl Regarding {
         Self { kind: "Pod", namespace: namespace.into(), name: name.into(), uid: uid.into(), version: 0 }
     }
 
-    /// The same, as it was at this `resourceVersion`.
+    /// The same at this `resourceVersion`.
     #[must_use]
     pub fn at(self, version: u64) -> Self {
         Self { version, ..self }
@@ -85,7 +79,7 @@ impl Regarding {
         Self { kind: "Lease", namespace: namespace.into(), name: name.into(), uid: uid.into(), version: 0 }
     }
 
-    /// As it stands in an event; `version` is what [`version`](Self::version) says as a text.
+    /// The reference in an event; `version` is [`version`](Self::version) as a text.
     pub(super) fn reference<'a>(&'a self, version: &'a str) -> Reference<'a> {
         Reference {
             api_version: match self.kind {
@@ -102,20 +96,19 @@ impl Regarding {
         }
     }
 
-    /// Its `resourceVersion`; empty: none is told.
     pub(super) fn version(&self) -> String {
         if self.version > 0 { self.version.to_string() } else { String::new() }
     }
 
-    /// Where its events are: those of what has no namespace are in `default`, as client-go has it.
+    /// The namespace of its events: `default` for cluster-scoped objects, as in client-go.
     pub(super) fn events_namespace(&self) -> &str {
         if self.namespace.is_empty() { "default" } else { &self.namespace }
     }
 }
 
-/// An event. Two are the same that differ only in their times and notes.
+/// An event. Events that differ only in times and notes are the same.
 ///
-/// Source: client-go's `eventKey`, of which the reporting instance is always ourselves.
+/// Source: client-go's `eventKey`; the reporting instance is constant here.
 #[derive(Debug, Clone, Eq)]
 pub(super) struct Event {
     pub(super) time: Timestamp,
@@ -125,7 +118,7 @@ pub(super) struct Event {
     pub(super) action: &'static str,
     pub(super) note: Arc<str>,
     pub(super) regarding: Regarding,
-    /// What else has a part in it.
+    /// The second object of the event.
     pub(super) related: Option<Regarding>,
 }
 
@@ -135,7 +128,7 @@ impl Event {
         (controller, *warning, reason, action, regarding, related.as_ref())
     }
 
-    /// Whether it may be seen again. A pod is bound once, and each change of the configuration has a note of its own.
+    /// Whether it may repeat. A pod is bound once, and each change of the configuration has its own note.
     pub(super) fn repeats(&self) -> bool {
         self.warning || self.reason == PREEMPTED
     }
@@ -153,26 +146,26 @@ impl Hash for Event {
     }
 }
 
-/// What became of a changed configuration.
+/// The result of a changed configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// It is in force.
+    /// It is active.
     Reloaded,
-    /// It is wrong, and the one before stays in force.
+    /// It is invalid, and the previous one stays active.
     Refused,
 }
 
-/// Writes events, in the background. Cheap to clone.
+/// Writes events in the background. Cheap to clone.
 #[derive(Clone)]
 pub struct Events {
     queue: mpsc::UnboundedSender<(Event, Room)>,
-    /// What bounds the queue, and what is to be tried again, together.
+    /// Bounds the queue and the retries together.
     room: Arc<Semaphore>,
     progress: Arc<Progress>,
     outgoing: Arc<Outgoing>,
 }
 
-/// The room that an event takes from when it is made until it is written, counted or given up.
+/// The memory of an event, from its creation until it is written, counted or given up.
 pub(super) struct Room {
     _permit: OwnedSemaphorePermit,
     progress: Arc<Progress>,
@@ -184,7 +177,6 @@ impl Drop for Room {
     }
 }
 
-/// What has become of events, and how many wait.
 #[derive(Default)]
 pub(super) struct Progress {
     pub(super) counters: Counters,
@@ -192,8 +184,7 @@ pub(super) struct Progress {
 }
 
 impl Events {
-    /// Events that are written through `client`, in the name of `host`, while `leading` says that this process leads, after
-    /// what `precedence` counts. What comes before the lead waits.
+    /// Creates events in the name of `host`, written while `leading` and after `precedence`. Events before the lead are queued.
     ///
     /// # Panics
     /// Outside of a tokio runtime.
@@ -204,7 +195,6 @@ impl Events {
         leading: watch::Receiver<Leadership>,
         precedence: Precedence,
     ) -> Self {
-        // Bounded by the room.
         let (queue, inbox) = mpsc::unbounded_channel();
         let (progress, room) = (Arc::<Progress>::default(), Arc::new(Semaphore::new(ROOM_UNITS)));
         let outgoing = Arc::new(Outgoing::new(client, leading, delivery::AT_ONCE));
@@ -215,7 +205,7 @@ impl Events {
         Self { queue, room, progress, outgoing }
     }
 
-    /// A pod is bound, which had this `resourceVersion` before.
+    /// A pod is bound; `version` is its previous `resourceVersion`.
     pub fn scheduled(&self, binding: &Binding, version: u64) {
         let Binding { uid, namespace, name, node, scheduler_name, .. } = binding;
         self.push(Event {
@@ -230,7 +220,6 @@ impl Events {
         });
     }
 
-    /// A pod of this `resourceVersion` is not placed.
     pub(super) fn failed(&self, report: &Report, version: u64) {
         let Report { uid, namespace, name, scheduler_name, message, .. } = report;
         self.push(Event {
@@ -262,7 +251,7 @@ impl Events {
         });
     }
 
-    /// A pod makes room for another one. `in_memory`: it was not bound yet, and is tried again.
+    /// A pod is a victim of a preemption. `in_memory`: it was not bound yet, and is tried again.
     ///
     /// Source: `PreemptPod`.
     pub fn preempted(&self, preemption: &Preemption, victim: &Victim, in_memory: bool) {
@@ -282,7 +271,7 @@ impl Events {
         });
     }
 
-    /// An object makes no sense, so that scheduling goes on without it.
+    /// An invalid object, which scheduling ignores.
     pub fn unusable(&self, regarding: Regarding, reason: &str) {
         let (event, consequence) = match regarding.kind {
             "Pod" => ("FailedScheduling", "the pod is not considered"),
@@ -300,7 +289,7 @@ impl Events {
         });
     }
 
-    /// The selector of an object is too large, so that it is not used.
+    /// An object with a selector that is too large to be used.
     pub fn selector_too_large(&self, regarding: Regarding, reason: &str) {
         self.push(Event {
             time: wall::now(),
@@ -314,7 +303,7 @@ impl Events {
         });
     }
 
-    /// What became of a changed configuration, told where all replicas and their operators look: on the Lease.
+    /// The result of a changed configuration, reported on the Lease, where all replicas and their operators see it.
     pub fn configuration(&self, lease: Regarding, outcome: Outcome, note: &str) {
         let (reason, warning) = match outcome {
             Outcome::Reloaded => ("ConfigurationReloaded", false),
@@ -345,12 +334,12 @@ impl Events {
         }
     }
 
-    /// Goes on writing events for so long after this process has given up its lead: they say what is over.
+    /// Continues to write events for this long after the end of the lead: they report past facts.
     pub fn outlive_lead(&self, longest: Duration) {
         self.outgoing.outlive_lead(longest);
     }
 
-    /// What has been written so far.
+    /// Counts of writes so far.
     #[must_use]
     pub fn tally(&self) -> Tally {
         let waiting = self.progress.waiting.load(Ordering::Relaxed);
@@ -358,7 +347,7 @@ impl Events {
     }
 }
 
-/// A note as kube-scheduler shortens it: what is too long loses its tail to an ellipsis.
+/// A note cut as kube-scheduler does: the end of a long one becomes an ellipsis.
 fn truncated(note: &str) -> Arc<str> {
     if note.len() <= NOTE_BYTES {
         return Arc::from(note);
@@ -366,7 +355,6 @@ fn truncated(note: &str) -> Arc<str> {
     format!("{}{ELLIPSIS}", head(note, NOTE_BYTES - ELLIPSIS.len())).into()
 }
 
-/// The longest beginning of `text` that has at most `bytes` bytes.
 pub(super) fn head(text: &str, bytes: usize) -> &str {
     &text[..text.floor_char_boundary(bytes)]
 }

@@ -1,8 +1,5 @@
 //! The `PodGroupInitiallyScheduled` condition of pod groups.
 //!
-//! Knows: the patch, and which of two reports on a group is the newer. Must not know: what the message says, or when a
-//! group is worth telling of; a report says so itself.
-//!
 //! Source: `PatchPodGroupStatus` in `pkg/scheduler/util`.
 
 use std::{
@@ -35,17 +32,16 @@ use crate::{
     wall,
 };
 
-/// Writes at once. A group is written when its condition changes: once or twice in its life.
+/// Concurrent writes. A group is written when its condition changes: once or twice in its life.
 const AT_ONCE: usize = 8;
-/// For one write.
 const LIMIT: Duration = Duration::from_secs(10);
-/// After a failure: doubles from the first to the last.
+/// After a failure, doubling from the first to the last.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LAST_PAUSE: Duration = Duration::from_secs(5);
 
-/// Writes conditions of groups, in the background. Cheap to clone.
+/// Writes conditions of groups in the background. Cheap to clone.
 ///
-/// At most one report waits for each group, the newest: the bound is the number of groups.
+/// At most one report is queued for each group, the newest: the bound is the number of groups.
 #[derive(Clone)]
 pub struct GroupConditions {
     shared: Arc<Shared>,
@@ -59,16 +55,15 @@ struct Shared {
     counters: Counters,
 }
 
-/// What became of a write.
 enum Written {
-    /// There is nothing more to do.
+    /// Finished.
     Done,
-    /// Another try may succeed.
+    /// A retry may succeed.
     Again(GroupReport),
 }
 
 impl GroupConditions {
-    /// Conditions that are written through `client` while `leading` says that this process leads.
+    /// Creates conditions that are written through `client` while `leading`.
     ///
     /// # Panics
     /// Outside of a tokio runtime.
@@ -80,13 +75,13 @@ impl GroupConditions {
         Self { shared, outgoing }
     }
 
-    /// Writes a report's condition, instead of one that waits for the same group. Never blocks.
+    /// Queues a report's condition, and replaces a queued one of the same group. Never blocks.
     pub fn write(&self, report: GroupReport) {
         put(&mut self.shared.newest(), report);
         self.shared.wake.notify_one();
     }
 
-    /// What has been written so far.
+    /// Counts of writes so far.
     #[must_use]
     pub fn tally(&self) -> Tally {
         let waiting = self.shared.newest().len() as u64;
@@ -95,13 +90,13 @@ impl GroupConditions {
 }
 
 impl Shared {
-    /// A panic elsewhere leaves what is locked here whole: each change is one call.
+    /// A panic elsewhere leaves the locked data consistent: each change is one call.
     fn newest(&self) -> MutexGuard<'_, BTreeMap<Arc<str>, GroupReport>> {
         self.newest.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Puts a report in the place of an older one, whose status may not have begun in the API server's eyes.
+/// Replaces an older report. The API server may not have received the older one's status.
 fn put(newest: &mut BTreeMap<Arc<str>, GroupReport>, mut report: GroupReport) {
     if let Some(older) = newest.get(&report.uid) {
         report.begins |= older.begins;
@@ -109,7 +104,7 @@ fn put(newest: &mut BTreeMap<Arc<str>, GroupReport>, mut report: GroupReport) {
     newest.insert(Arc::clone(&report.uid), report);
 }
 
-/// Puts a report back that could not be written, unless a newer one waits.
+/// Puts back a report that could not be written, unless a newer one is queued.
 fn put_back(newest: &mut BTreeMap<Arc<str>, GroupReport>, report: GroupReport) {
     match newest.get_mut(&report.uid) {
         Some(newer) => newer.begins |= report.begins,
@@ -123,11 +118,11 @@ struct Writer {
 }
 
 impl Writer {
-    /// Writes what waits, all of it before what comes meanwhile: so of one group only one is written at a time.
+    /// Writes a whole batch before the next one, so that only one write per group is in flight.
     async fn run(self) {
         let mut pause = FIRST_PAUSE;
         loop {
-            // The guard is gone before the wait begins.
+            // Release the lock before waiting.
             let batch = std::mem::take(&mut *self.shared.newest());
             if batch.is_empty() {
                 self.shared.wake.notified().await;
@@ -165,17 +160,17 @@ impl Writer {
             Err(Refusal::Passing(reason)) => reason,
             Err(Refusal::Late(limit)) => format!("no answer within {limit:?}"),
             Err(Refusal::Gone(reason)) => {
-                debug!(group, reason, "the pod group is gone, so its condition is not written");
+                debug!(group, reason, "the pod group no longer exists; its condition is not written");
                 self.shared.counters.refused.add(1);
                 return Written::Done;
             }
             Err(Refusal::Lasting(reason)) => {
-                warn!(group, reason, "the API server refuses the condition; grant patch on podgroups/status");
+                warn!(group, reason, "the API server rejects the condition; grant patch on podgroups/status");
                 self.shared.counters.refused.add(1);
                 return Written::Done;
             }
         };
-        debug!(group, reason = trouble, "cannot write the pod group's condition; trying again");
+        debug!(group, reason = trouble, "cannot write the pod group's condition; retrying");
         Written::Again(report)
     }
 
@@ -184,13 +179,12 @@ impl Writer {
         let path = format!("/apis/scheduling.k8s.io/v1beta1/namespaces/{}/podgroups", report.namespace);
         let request = Request::new(path).patch_subresource("status", &report.name, &PatchParams::default(), &patch);
         let request = request.map_err(|error| Refusal::Lasting(error.to_string()))?;
-        // What the group looks like now comes through the watch.
+        // The watch shows the changed group.
         self.outgoing.send(LIMIT, request).await.map(drop).map_err(Refusal::from)
     }
 }
 
-/// The strategic merge patch for a report, whose condition begins to have its status at this time, or had it before. The
-/// UID makes it fail on a group of the same name that was made since.
+/// The strategic merge patch for a report. `begins`: the start of a changed status. The UID makes it fail on a new group of the same name.
 fn patch(report: &GroupReport, begins: Option<Timestamp>) -> Value {
     let mut condition = json!({
         "type": CONDITION,

@@ -1,7 +1,6 @@
-//! Events that repeat, as client-go's `events` package counts them: the first is created, the second makes it a series,
-//! and what follows is counted here and written when the series rests or has gone on for long.
+//! Series of repeated events, as client-go's `events` package counts them.
 //!
-//! Knows: which events are the same, and when a count is written. Must not know: how, or any clock.
+//! The first event is created and the second starts a series. Later ones are counted and written when the series rests or lasts long.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -13,36 +12,31 @@ use jiff::Timestamp;
 
 use super::events::Event;
 
-/// Series and single events that are remembered. kube-scheduler's remembers all; 65,536 of 300 B each are 20 MB, what
-/// they refer to being the machine's. Notes are kept once each: pods that nobody takes mostly hear the same.
+/// Cached series and single events. kube-scheduler caches all; 65,536 of 300 B each are 20 MB, and the objects they refer to are the
+/// machine's. Equal notes are shared: unschedulable pods mostly have the same.
 const REMEMBERED: usize = 65_536;
-/// Counts that are written after one look. Where every pod has a series, 1,000 each ten seconds are less than what the
-/// pods themselves cost, and all are through within 11 minutes.
+/// Counts written per sweep. With a series for every pod, 1,000 each ten seconds are little load, and all are written in 11 minutes.
 const WRITTEN_AT_ONCE: usize = 1_000;
-/// A series that rested for as long is written and forgotten; a single event is forgotten. As client-go.
+/// A series that rested this long is written and dropped; a single event is dropped. As client-go.
 const REST: Duration = Duration::from_secs(6 * 60);
-/// A series that goes on is written this often, so that the API server does not forget it. As client-go.
+/// A continuing series is written at this interval, so that the API server does not expire it. As client-go.
 const REFRESH: Duration = Duration::from_secs(30 * 60);
 
-/// What is to be written of an event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Write {
     /// It is new.
     Create(Event),
-    /// It has been seen this often, last at this time.
+    /// It has occurred this often, the last time at this time.
     Count(Event, Count),
 }
 
-/// How often an event was seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Count {
     /// At least 2.
     pub(super) seen: u32,
-    /// The last time.
     pub(super) last: Timestamp,
 }
 
-/// The events of the last minutes.
 #[derive(Debug, Default)]
 pub(super) struct Series {
     remembered: HashMap<Event, Entry>,
@@ -51,14 +45,14 @@ pub(super) struct Series {
 
 #[derive(Debug)]
 struct Entry {
-    /// When the first was seen. The one that was created carries it.
+    /// The time of the first occurrence, which the created event has.
     first: Timestamp,
     count: Option<Count>,
     written: Timestamp,
 }
 
 impl Series {
-    /// An event is seen. Returns what is to be written of it now.
+    /// Records an event. Returns the write that is due now.
     pub(super) fn observe(&mut self, event: Event, now: Timestamp) -> Option<Write> {
         if let Some((known, entry)) = self.remembered.get_key_value(&event) {
             let seen = entry.count.map_or(1, |count| count.seen).saturating_add(1);
@@ -70,7 +64,7 @@ impl Series {
             }
             return second.then_some(Write::Count(event, count));
         }
-        // One more than is remembered is created each time that it is seen.
+        // Events beyond the limit are created each time.
         let event = Event { note: self.shared(event.note), ..event };
         if self.remembered.len() < REMEMBERED {
             self.remembered.insert(event.clone(), Entry { first: event.time, count: None, written: now });
@@ -78,7 +72,6 @@ impl Series {
         Some(Write::Create(event))
     }
 
-    /// The same note, as it is remembered already.
     fn shared(&mut self, note: Arc<str>) -> Arc<str> {
         if let Some(known) = self.notes.get(&note) {
             return Arc::clone(known);
@@ -89,7 +82,7 @@ impl Series {
         note
     }
 
-    /// Forgets what has rested. Returns the counts that are to be written.
+    /// Drops rested series. Returns the counts to write.
     pub(super) fn sweep(&mut self, now: Timestamp) -> Vec<Write> {
         let since = |then: Timestamp| now.duration_since(then).unsigned_abs();
         let mut writes = Vec::new();

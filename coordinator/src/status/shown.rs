@@ -1,6 +1,4 @@
-//! What the watch showed last of the pods that have no node.
-//!
-//! Knows: their versions and their `PodScheduled` conditions. Must not know: what is written of them, or when.
+//! The last observed state of pods without a node.
 
 use std::{
     collections::HashMap,
@@ -12,41 +10,37 @@ use std::{
 
 use flotilla_framework::class::{PodInfo, Scheduled};
 
-/// A pod without a node.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Pod {
-    /// The number of its wait: another one each time that it had a node, or was going or gone, in between. Never 0.
+    /// The number of its pending period: a new one after it had a node, or was deleted, in between. Never 0.
     pub(super) wait: u64,
-    /// Its `resourceVersion`; 0 where that is no number.
+    /// Its `resourceVersion`; 0 if that is not a number.
     pub(super) version: u64,
-    /// Its `PodScheduled` condition.
     pub(super) condition: Option<Scheduled>,
 }
 
 impl Pod {
-    /// Whether its condition says this already.
+    /// Whether its condition has this reason and message already.
     pub(super) fn says(&self, reason: &str, message: &str) -> bool {
         let is =
             |condition: &Scheduled| !condition.status && &*condition.reason == reason && &*condition.message == message;
         self.condition.as_ref().is_some_and(is)
     }
 
-    /// Whether its condition is `False` already, so that the time of its last transition stays.
+    /// Whether its condition is `False` already, so that its transition time stays.
     pub(super) fn is_refused(&self) -> bool {
         self.condition.as_ref().is_some_and(|condition| !condition.status)
     }
 }
 
-/// All pods without a node. Some 150 B each; the UID and the condition are the machine's own. Cheap to clone.
+/// All pods without a node. Some 150 B each; the UID and the condition are the machine's. Cheap to clone.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Shown {
     pods: Arc<Mutex<HashMap<Arc<str>, Pod>>>,
-    /// The number of the newest wait.
     waits: Arc<AtomicU64>,
 }
 
 impl Shown {
-    /// A pod looks like this now.
     pub(super) fn seen(&self, pod: &PodInfo, version: u64) {
         let mut pods = self.pods();
         if pod.node_name.is_some() || pod.finished {
@@ -58,41 +52,39 @@ impl Shown {
         }
     }
 
-    /// A pod that makes no sense any more has this version now.
+    /// The version of a pod that became invalid.
     pub(super) fn changed(&self, uid: &str, version: u64) {
         if let Some(pod) = self.pods().get_mut(uid) {
             pod.version = version;
         }
     }
 
-    /// A pod is gone.
     pub(super) fn gone(&self, uid: &str) {
         self.pods().remove(uid);
     }
 
-    /// What was shown of a pod; `None`: it has a node, or is gone.
+    /// The observed pod; `None`: it has a node, or does not exist.
     pub(super) fn get(&self, uid: &str) -> Option<Pod> {
         self.pods().get(uid).cloned()
     }
 
-    /// The version of a pod; 0 where none is known.
+    /// The version of a pod; 0 if unknown.
     pub(super) fn version(&self, uid: &str) -> u64 {
         self.pods().get(uid).map_or(0, |pod| pod.version)
     }
 
-    /// The number of the wait of a pod; 0: it is not shown.
+    /// The number of a pod's pending period; 0: it has none.
     pub(super) fn wait(&self, uid: &str) -> u64 {
         self.pods().get(uid).map_or(0, |pod| pod.wait)
     }
 
-    /// A condition has been written, which gave the pod this version. The watch may have shown newer ones since.
     pub(super) fn written(&self, uid: &str, version: u64, condition: Scheduled) {
         if let Some(pod) = self.pods().get_mut(uid).filter(|pod| pod.version <= version) {
             (pod.version, pod.condition) = (version, Some(condition));
         }
     }
 
-    /// A panic elsewhere leaves what is locked here whole: each change is one call.
+    /// A panic elsewhere leaves the locked data consistent: each change is one call.
     fn pods(&self) -> MutexGuard<'_, HashMap<Arc<str>, Pod>> {
         self.pods.lock().unwrap_or_else(PoisonError::into_inner)
     }

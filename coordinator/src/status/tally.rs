@@ -3,21 +3,21 @@
 use flotilla_runtime::tally;
 
 tally! {
-    /// What has been written so far.
+    /// Counts of writes so far.
     Tally of pub(super) Counters {
-        /// Writes that the API server took.
+        /// Successful writes.
         written,
-        /// Writes that were not worth another try: the object is gone, or the API server refuses them.
+        /// Writes not worth a retry: the object no longer exists, or the API server rejects them.
         refused,
-        /// What was not written because too much waited, or because this process does not lead any more.
+        /// Writes dropped because the queue was full, or because this process no longer leads.
         dropped,
-        /// What needed no write: newer words came before, the pod says so itself or has a node, or the event only counts.
+        /// Writes that were not needed: a newer report exists, the pod already has the condition or a node, or the event only counts.
         skipped,
     }
     measured {
-        /// What waits to be written.
+        /// Queued writes.
         waiting: u64,
-        /// Requests that the API server turned away for a while.
+        /// Requests rejected with 429.
         turned_away: u64,
     }
 }

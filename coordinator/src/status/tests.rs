@@ -1,5 +1,4 @@
-//! Knows: what the writing of conditions and events may meet at the API server, played by a scripted one. Must not know:
-//! a real API server.
+//! Conditions and events against a scripted API server.
 
 use std::{
     sync::{Arc, Mutex},
@@ -21,17 +20,15 @@ use serde_json::{Value, json};
 use super::*;
 use crate::lease;
 
-/// What the server was asked: the method, the path, and the body.
+/// A request: the method, the path, and the body.
 type Asked = (Method, String, Value);
-/// What it says to one request, which is this one of its kind, counted from 0.
+/// The answer to a request, with its number among its kind, from 0.
 type Say = Arc<dyn Fn(&Asked, usize) -> (u16, Value) + Send + Sync>;
 
-/// An API server that notes what it was asked.
 #[derive(Clone)]
 struct Server {
     say: Say,
     asked: Arc<Mutex<Vec<Asked>>>,
-    /// How long each answer takes.
     takes: Duration,
     /// Retry-After of each 429.
     retry_after: Option<&'static str>,
@@ -73,13 +70,12 @@ impl Server {
         kube::Client::new(service, "default")
     }
 
-    /// Requests whose path ends so.
+    /// Requests to paths with this end.
     fn asked(&self, end: &str) -> Vec<Asked> {
         let asked = self.asked.lock().expect("unpoisoned").clone();
         asked.into_iter().filter(|(_, path, _)| path.ends_with(end)).collect()
     }
 
-    /// A reporter of a process that leads.
     fn reporter(&self) -> Reporter {
         let valid_until = lease::now() + Duration::from_secs(3_600);
         let (lead, leading) = watch::channel(Leadership::Leading { epoch: 1, valid_until });
@@ -92,7 +88,7 @@ fn failure(code: u16, message: &str) -> (u16, Value) {
     (code, json!({ "kind": "Status", "status": "Failure", "code": code, "message": message, "reason": "x" }))
 }
 
-/// A server that takes everything, and gives each object that it patches the version 100 and more.
+/// A server that accepts everything, and gives each patched object the version 100 and more.
 fn kind() -> Server {
     Server::new(|(_, _, body), before| {
         let mut said = body.clone();
@@ -148,7 +144,7 @@ fn binding(pod: &PodInfo) -> Binding {
     }
 }
 
-/// Time passes, so that everything under way comes to its end, tries included.
+/// Enough time for everything in flight to end, retries included.
 async fn later() {
     tokio::time::sleep(Duration::from_secs(300)).await;
 }
@@ -168,7 +164,7 @@ async fn a_pod_that_is_refused_again_and_again_costs_one_condition_and_two_event
     let (method, path, body) = &patches[0];
     assert_eq!((method, &**path), (&Method::PATCH, "/api/v1/namespaces/default/pods/web/status"));
     assert_eq!(body["metadata"], json!({ "uid": "uid-web", "resourceVersion": "7" }));
-    // As kube-scheduler's: the first of the pod as it was, the second of the pod with its condition, the third counts.
+    // As kube-scheduler's: the first about the unchanged pod, the second about the pod with its condition, the third counts.
     let events = server.asked("/events");
     let versions: Vec<_> = events.iter().map(|(_, _, body)| body["regarding"]["resourceVersion"].clone()).collect();
     assert_eq!(versions, [json!("7"), json!("100")]);
@@ -210,7 +206,7 @@ async fn an_event_is_written_with_what_client_go_writes() {
 
 #[tokio::test(start_paused = true)]
 async fn a_server_that_takes_no_protobuf_is_told_events_in_json_from_then_on() {
-    // A time is a text in JSON alone.
+    // A time is a text in JSON only.
     let is_json = |body: &Value| body["eventTime"].as_str().is_some_and(|time| time.contains('T'));
     let server = Server::new(move |(_, _, body), _| match is_json(body) {
         true => (201, body.clone()),
@@ -302,13 +298,13 @@ async fn conditions_give_way_while_binds_wait_for_their_turn_but_not_for_ever() 
 #[tokio::test(start_paused = true)]
 async fn events_are_tried_again_as_client_go_does_and_given_up_after_twelve_times() {
     let create = |code: u16, message: &'static str| Server::new(move |_, _| failure(code, message));
-    // What is said, how often it is asked, and what is counted: written, refused, dropped.
+    // The answer, the number of requests, and the counts: written, refused, dropped.
     let table = [
         (create(503, "not now"), 12, (0, 0, 1)),
         (create(429, "not so fast"), 12, (0, 0, 1)),
         (create(422, "what is that"), 1, (0, 1, 0)),
         (create(404, "no such namespace"), 1, (0, 1, 0)),
-        // The answer to the first try got lost.
+        // The answer to the first attempt was lost.
         (create(409, "it is there"), 1, (1, 0, 0)),
     ];
     for (server, tries, counted) in table {
@@ -348,7 +344,7 @@ async fn events_that_are_more_than_can_wait_are_dropped_and_counted() {
     let (follows, leading) = watch::channel(Leadership::UNKNOWN);
     tokio::spawn(async move { follows.closed().await });
     let server = kind();
-    // The note, in bytes, and how many events with such a note may wait.
+    // The note's size in bytes, and the number of events with such a note that fit.
     for (note, room) in [(60, 65_536), (1_024, 18_724)] {
         let reporter = Reporter::new(&server.client(), &server.client(), "host", &leading);
         let pod = waiting("web");
@@ -360,14 +356,13 @@ async fn events_that_are_more_than_can_wait_are_dropped_and_counted() {
     }
 }
 
-/// A bind of each of so many pods is under way.
 fn binds(reporter: &Reporter, many: usize) -> Vec<BindUnderWay> {
     (0..many).map(|index| reporter.binding(&binding(&waiting(&format!("bound-{index}"))))).collect()
 }
 
 #[tokio::test(start_paused = true)]
 async fn events_are_written_one_by_one_while_binds_are_under_way_and_at_once_when_there_are_none() {
-    // Binds under way, how long one write takes, and how many of 100 events are asked for so long after: all in milliseconds.
+    // Binds in flight, duration of a write, and the number of 100 events sent after some time: all in milliseconds.
     type Looks = &'static [(u64, usize)];
     let table: [(usize, u64, Looks); 5] = [
         (0, 1_000, &[(1, 32), (1_001, 64), (3_001, 100)]),
@@ -375,7 +370,7 @@ async fn events_are_written_one_by_one_while_binds_are_under_way_and_at_once_whe
         (3, 4, &[(1, 1), (41, 11), (500, 100)]),
         // After a minute they are written regardless.
         (3, 1_000, &[(59_001, 60), (60_900, 92), (61_900, 100)]),
-        // Beside a burst none is written before.
+        // During a burst none is written before.
         (4, 1_000, &[(59_001, 0), (60_900, 32), (61_900, 64)]),
     ];
     for (many, takes_ms, table) in table {
@@ -451,7 +446,7 @@ async fn conditions_are_few_beside_binds_and_go_before_events() {
 
 #[tokio::test(start_paused = true)]
 async fn writes_that_are_turned_away_in_a_row_pause_those_of_their_kind_and_no_others() {
-    // How many events are turned away for 20 s, and how many have been sent after 3 s.
+    // Events rejected for 20 s, and events sent after 3 s.
     for (turned_away, sent) in [(1, 16), (8, 8)] {
         let turn_away = move |(_, path, _): &Asked, before: usize| path.ends_with("/events") && before < turned_away;
         let server = Server::new(move |asked, before| match turn_away(asked, before) {

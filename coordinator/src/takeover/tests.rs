@@ -1,4 +1,4 @@
-//! The course of a lead as tables: what happens at which second, and what is to be done then.
+//! The lead as tables: inputs by second, and the expected actions.
 
 use super::*;
 
@@ -6,7 +6,7 @@ fn elected() -> Input {
     Input::Elected { epoch: 7, after: None }
 }
 
-/// Elected after a leader that wrote no pod after this version.
+/// Elected; the previous leader's last write to a pod has this version.
 fn elected_after(version: u64) -> Input {
     Input::Elected { epoch: 7, after: Some(version) }
 }
@@ -30,7 +30,7 @@ fn view(seconds: u64) -> Input {
     Input::View(Duration::from_secs(seconds))
 }
 
-/// Plays a script of inputs, each at its second, and compares what is to be done.
+/// Applies a script of inputs, each at its second, and compares the actions.
 fn play(name: &str, (mut takeover, first): (Takeover, Vec<Action>), begin: Action, script: &[(f64, Input, &[Action])]) {
     assert_eq!(first, [begin], "{name}");
     let start = Instant::now();
@@ -44,7 +44,6 @@ fn standby() -> (Takeover, Vec<Action>) {
     Takeover::new(true, false)
 }
 
-/// Up to the moment in which the machine leads.
 const TAKEN_UP: [(f64, Input, &[Action]); 4] = [
     (1.0, Input::Synced, &[Action::Stand]),
     (20.0, Input::Elected { epoch: 7, after: None }, &[CATCH_UP]),
@@ -117,7 +116,7 @@ fn the_lease_is_given_back_only_once_the_machine_follows_and_nothing_is_under_wa
             (99.0, Input::Tick, &[]),
         ],
     );
-    let late = "not everything under way was done within 15s; the lease is left to expire";
+    let late = "work in flight did not end within 15s; the lease is left to expire";
     after_takeover(
         "writes that do not end",
         &[
@@ -131,7 +130,7 @@ fn the_lease_is_given_back_only_once_the_machine_follows_and_nothing_is_under_wa
         "a machine that hangs",
         &[(30.0, Input::Terminate, &[Action::Follow]), (45.0, Input::Tick, &[Action::Abandon(late.to_owned())])],
     );
-    let twice = "asked a second time: ending without waiting for what is under way".to_owned();
+    let twice = "second termination signal: exiting without waiting for work in flight".to_owned();
     after_takeover(
         "a second signal",
         &[(30.0, Input::Terminate, &[Action::Follow]), (31.0, Input::Terminate, &[Action::Abandon(twice)])],
@@ -170,7 +169,7 @@ fn who_does_not_decide_yet_gives_the_lease_back_at_once() {
 
 #[test]
 fn a_leader_that_cannot_schedule_gives_the_lease_back() {
-    let why = "the first lists are not through after 300s as leader".to_owned();
+    let why = "the initial lists are not complete after 300s as leader".to_owned();
     let missing = [
         (1.0, elected(), &[Action::Watch][..]),
         (300.9, Input::Tick, &[]),
@@ -191,7 +190,7 @@ fn a_leader_that_cannot_schedule_gives_the_lease_back() {
     );
     play("a standby whose watch ended", standby(), Action::Watch, &[(1.0, ended(), &[release(why.as_deref())])]);
 
-    let old = "the view of pods or nodes is 181 s old, more than 180 s: nothing is bound by it".to_owned();
+    let old = "the pod or node cache is 181 s old, more than 180 s: binding has stopped".to_owned();
     after_takeover(
         "a view that is not told anything",
         &[
@@ -260,7 +259,7 @@ fn a_leader_that_does_not_see_its_own_binds_in_time_says_nothing_of_them() {
     let late =
         [(30.69, Input::Tick, &[][..]), (30.71, Input::Tick, &[release(None)]), (30.8, Input::Settled(Some(812)), &[])];
     after_takeover("late", &[&ending[..], &late].concat());
-    let twice = "asked a second time: ending without waiting for what is under way".to_owned();
+    let twice = "second termination signal: exiting without waiting for work in flight".to_owned();
     let impatient = [(30.5, Input::Terminate, &[Action::Abandon(twice)][..])];
     after_takeover("a second signal", &[&ending[..], &impatient].concat());
     let script = [

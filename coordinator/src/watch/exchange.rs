@@ -1,6 +1,4 @@
-//! Requests of lists and watches, and their answers in either encoding.
-//!
-//! Knows: which encodings are asked for, and what an answer begins with. Must not know: what is listed or watched.
+//! Requests of lists and watches, and their answers in protobuf or JSON.
 
 use bytes::Bytes;
 use flotilla_encoding::{Encoding, Frames, Page, Status};
@@ -14,23 +12,23 @@ use tracing::debug;
 
 use super::trouble::Trouble;
 
-/// What is held of a page at once. A page of 1,000 pods of 5 KB has 5 MB; etcd takes objects of 1.5 MiB, of which JSON makes up to
-/// twice as much, so that the smallest page, of 16, fits. 15 kinds are listed at once: 15 * 48 MiB = 720 MiB at worst, of 2 GiB.
+/// Limit of a page. A page of 1,000 pods of 5 KB has 5 MB. etcd stores objects up to 1.5 MiB, and JSON takes up to twice as much, so that
+/// the smallest page, of 16, fits. 15 kinds are listed at once: 15 * 48 MiB = 720 MiB at worst, of 2 GiB.
 const PAGE_BYTES: usize = 48 << 20;
-/// The metadata of a list's objects, or the objects from a server that has no such lists.
+/// The metadata of a list's objects, or whole objects from a server without such lists.
 const METADATA: &str = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1, \
                         application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1, application/json";
-/// What is read of the body of a refusal. A Status has a few hundred bytes.
+/// Limit of a refusal's body. A Status has a few hundred bytes.
 const REFUSAL_BYTES: usize = 1 << 20;
 
-/// An answer whose head says that the request is granted.
+/// A successful answer after its head.
 pub(super) struct Answer {
     encoding: Encoding,
     body: Body,
 }
 
-/// Sends a request and waits for the head of its answer. Where no protobuf of the kind is to be had, it is asked for in JSON;
-/// the API server itself needs no second request for that, as JSON is the second choice of the first one.
+/// Sends a request and waits for the head of its answer. If a server rejects protobuf for the kind, requests JSON; the API server needs no
+/// second request, as JSON is the second choice of the first one.
 pub(super) async fn ask(client: &kube::Client, request: Request<Vec<u8>>) -> Result<Answer, Trouble> {
     ask_for(Encoding::ACCEPT, client, request).await
 }
@@ -38,7 +36,7 @@ pub(super) async fn ask(client: &kube::Client, request: Request<Vec<u8>>) -> Res
 async fn ask_for(accepted: &'static str, client: &kube::Client, request: Request<Vec<u8>>) -> Result<Answer, Trouble> {
     match ask_in(accepted, client, request.clone()).await {
         Err(Trouble::Api(status)) if matches!(status.code, 406 | 415) => {
-            debug!(reason = %status, path = request.uri().path(), "no protobuf of this kind; asking for JSON");
+            debug!(reason = %status, path = request.uri().path(), "no protobuf for this kind; requesting JSON");
             ask_in(Encoding::JSON, client, request).await
         }
         answered => answered,
@@ -58,18 +56,15 @@ async fn ask_in(accepted: &'static str, client: &kube::Client, request: Request<
     Err(Status::decode(encoding, head.status.as_u16(), body.to_bytes()).into())
 }
 
-/// A page of a list.
 pub(super) async fn page(client: &kube::Client, request: Request<Vec<u8>>) -> Result<Page, Trouble> {
     ask(client, request).await?.page().await
 }
 
-/// A page of a list of which only the metadata of its objects is asked for.
 pub(super) async fn metadata(client: &kube::Client, request: Request<Vec<u8>>) -> Result<Page, Trouble> {
     ask_for(METADATA, client, request).await?.page().await
 }
 
 impl Answer {
-    /// Its body as a page of a list.
     async fn page(self) -> Result<Page, Trouble> {
         let Self { encoding, body } = self;
         let body = match Limited::new(body, PAGE_BYTES).collect().await {
@@ -80,35 +75,31 @@ impl Answer {
         Ok(Page::decode(encoding, body)?)
     }
 
-    /// Its body as frames of a watch.
     pub(super) fn stream(self) -> Stream {
         Stream { frames: Frames::new(self.encoding), body: self.body }
     }
 }
 
-/// The frames of a watch.
 pub(super) struct Stream {
     frames: Frames,
     body: Body,
 }
 
 impl Stream {
-    /// How the frames are encoded.
     pub(super) fn encoding(&self) -> Encoding {
         self.frames.encoding()
     }
 
-    /// The next frame that has been received to its end.
     pub(super) fn received(&mut self) -> Result<Option<Bytes>, Trouble> {
         Ok(self.frames.cut()?)
     }
 
-    /// Waits for more to be received; false: the answer has come to its end. Nothing is lost where waiting is given up.
+    /// Waits for more data; false: the answer has ended. Cancellation loses nothing.
     pub(super) async fn receive(&mut self) -> Result<bool, Trouble> {
         loop {
             match self.body.frame().await {
                 Some(frame) => {
-                    // Trailers tell nothing.
+                    // Ignore trailers.
                     if let Ok(data) = frame?.into_data() {
                         self.frames.receive(&data);
                         return Ok(true);

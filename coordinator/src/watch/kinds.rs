@@ -1,7 +1,4 @@
-//! The kinds of objects that are watched, but for those that plugins keep (`stored`).
-//!
-//! Knows: where each kind is, and which event tells the machine of one. Must not know: how a list or a watch is spoken
-//! (`source`), or what is read from an object (`flotilla_framework::ingest`).
+//! The watched kinds, except those that plugins store (`stored`).
 
 use std::{marker::PhantomData, sync::Arc};
 
@@ -19,10 +16,9 @@ use tracing::warn;
 use super::{known::Gone, source::Kind};
 use crate::status::Regarding;
 
-/// What kube-scheduler watches of pods: one that has ended uses nothing.
+/// kube-scheduler's selector of pods: completed ones use no resources.
 const LIVE_PODS: &str = "status.phase!=Succeeded,status.phase!=Failed";
 
-/// Pods that have not ended.
 pub(super) struct Pods;
 
 impl Kind for Pods {
@@ -35,7 +31,7 @@ impl Kind for Pods {
         let pod = ingest::pod(&object.into())?;
         if let (Some(excess), Some(node)) = (&pod.excess, &pod.node_name) {
             let pod = pod.key();
-            warn!(pod, %node, %excess, "the pod is too large: its affinity and its spread constraints do not count");
+            warn!(pod, %node, %excess, "the pod is too large: its affinity and spread constraints are ignored");
         }
         Ok(Event::PodApplied(Arc::new(pod)))
     }
@@ -58,7 +54,6 @@ impl Kind for Pods {
     }
 }
 
-/// All nodes.
 pub(super) struct Nodes;
 
 impl Kind for Nodes {
@@ -79,7 +74,7 @@ impl Kind for Nodes {
     }
 }
 
-/// All pod groups; watched where the gate GenericWorkload is on.
+/// All pod groups; watched with the feature gate GenericWorkload.
 pub(super) struct PodGroups;
 
 impl Kind for PodGroups {
@@ -95,13 +90,11 @@ impl Kind for PodGroups {
     }
 
     fn deleted(gone: Gone) -> Event {
-        // Every key has a namespace: without one nothing was applied.
         let (namespace, name) = gone.key.split_once('/').unwrap_or_default();
         Event::PodGroupDeleted { namespace: Arc::from(namespace), name: Arc::from(name) }
     }
 }
 
-/// All namespaces, for their labels.
 pub(super) struct Namespaces;
 
 impl Kind for Namespaces {
@@ -118,7 +111,7 @@ impl Kind for Namespaces {
     }
 }
 
-/// All PodDisruptionBudgets: victims of preemption are chosen so that they hold, if that can be.
+/// All PodDisruptionBudgets: preemption respects them if possible.
 pub(super) struct Budgets;
 
 impl Kind for Budgets {
@@ -146,19 +139,16 @@ impl Kind for Budgets {
     }
 }
 
-/// A kind whose objects select pods.
+/// A kind with a pod selector.
 pub(super) trait Selects: Send + Sync + 'static {
     const PATH: &'static str;
-    /// The kind's name, for events.
     const NAME: &'static str;
     const KIND: SelectingKind;
-    /// The selector as the API has it.
     type Selector: Send;
 
-    /// The selector as scheduling has it.
     fn selector(selector: Option<&Self::Selector>) -> LabelSelector;
 
-    /// What is too large about it.
+    /// The part that is too large.
     fn excess(selector: Option<&Self::Selector>) -> Option<String>;
 }
 
@@ -180,7 +170,6 @@ where
     }
 
     fn deleted(gone: Gone) -> Event {
-        // Every key has a namespace: without one nothing was applied.
         let (namespace, name) = gone.key.split_once('/').unwrap_or_default();
         Event::SelectorDeleted {
             object: Selecting { kind: S::KIND, namespace: Arc::from(namespace), name: Arc::from(name) },
@@ -201,7 +190,7 @@ fn present<'a>(text: &'a str, field: &'static str) -> Result<&'a str, IngestErro
     if text.is_empty() { Err(IngestError::Missing(field)) } else { Ok(text) }
 }
 
-/// The name for events, the path, what the machine calls it, the selector as the API has it, and what reads that.
+/// The name for events, the path, the machine's name, the API's selector, and its reader.
 macro_rules! selecting {
     ($($name:ident $path:literal, $kind:expr, $selector:ty, $read:path, $excess:path;)*) => {$(
         pub(super) struct $name;

@@ -1,12 +1,10 @@
-//! Which objects the machine has been told of, so that it can be told which of them are gone.
-//!
-//! Knows: names, UIDs and rounds of listing. Must not know: what the objects are, or where lists come from.
+//! The objects that were sent to the machine, to find deleted ones.
 
 use flotilla_planted::planted;
 
 use std::{collections::HashMap, sync::Arc};
 
-/// The objects of one kind that the machine knows, by `namespace/name`, or `name` where there are no namespaces.
+/// The machine's objects of one kind, by `namespace/name`, or `name` of a cluster-scoped kind.
 ///
 /// About 120 B an object besides the UID of a pod or node, which is the machine's: 18 MB for 150,000 pods.
 #[derive(Debug, Default)]
@@ -18,55 +16,50 @@ pub(super) struct Known {
 #[derive(Debug)]
 struct Entry {
     uid: Arc<str>,
-    /// The list that it was in last, or that was last when a watch told of it.
+    /// The last list that had it, or the current one when a watch sent it.
     round: u32,
     told: Told,
 }
 
-/// What was told of an object that a history never takes back.
+/// The facts about an object that history never reverts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Told {
-    /// Its version; 0: none that is a number.
+    /// Its version; 0: not a number.
     pub(super) version: u64,
     /// It is a pod on a node.
     pub(super) is_placed: bool,
 }
 
-/// An object that is not there any more.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Gone {
-    /// As in [`Known`].
     pub(super) key: Box<str>,
-    /// Its UID.
     pub(super) uid: Arc<str>,
 }
 
 impl Known {
-    /// A list begins, or begins anew because the one before did not come to its end.
+    /// A list begins, or begins again after an incomplete one.
     pub(super) fn begin(&mut self) {
         self.round = self.round.wrapping_add(1);
     }
 
-    /// Whether an object cannot be as it is told now if what was told before is still true: it is older, or not placed any more.
-    /// For what is not older than all that was told before.
+    /// Whether the object's new state, of a version above all earlier ones, is older than its known one or no longer bound.
     pub(super) fn is_undone(&self, key: &str, uid: &str, now: Told) -> bool {
         self.objects.get(key).filter(|entry| *entry.uid == *uid).is_some_and(|Entry { told, .. }| {
             (now.version > 0 && now.version < told.version) || (told.is_placed && !now.is_placed)
         })
     }
 
-    /// Whether the view holds an object in this version.
+    /// Whether the cache has an object in this version.
     pub(super) fn is_current(&self, key: &str, uid: &str, version: u64) -> bool {
         self.objects.get(key).is_some_and(|entry| *entry.uid == *uid && version > 0 && entry.told.version == version)
     }
 
-    /// What was told before is not to be relied on any more.
+    /// Marks earlier state as unreliable.
     pub(super) fn doubt(&mut self) {
         self.objects.values_mut().for_each(|entry| entry.told = Told::default());
     }
 
-    /// An object is there; the machine will be told. Returns the one of the same name that was there before, if it was
-    /// another: it has been deleted without a word.
+    /// Records an object for the machine. Returns a different object of the same name that was there before: its deletion was missed.
     pub(super) fn applied(&mut self, key: &str, uid: Arc<str>, told: Told) -> Option<Gone> {
         let round = self.round;
         match self.objects.get_mut(key) {
@@ -88,8 +81,7 @@ impl Known {
         }
     }
 
-    /// An object is there, and the machine will not be told because it makes no sense. What the machine may know of it
-    /// stands. Returns the one of the same name that was there before, if it was another.
+    /// Records an invalid object; the machine keeps its earlier state. Returns a different object of the same name that was there.
     pub(super) fn kept(&mut self, key: &str, uid: &str) -> Option<Gone> {
         match self.objects.get_mut(key) {
             Some(entry) if *entry.uid == *uid => {
@@ -101,19 +93,18 @@ impl Known {
         }
     }
 
-    /// An object is there and is too large to be scheduled with. Returns the one of its name that the machine knows, which is to be
-    /// deleted there: what was known of it is not true any more.
+    /// Records an object that is too large to schedule with. Returns the machine's outdated object of its name, to be deleted there.
     pub(super) fn dropped(&mut self, key: &str) -> Option<Gone> {
         self.objects.remove_entry(key).map(|(key, entry)| Gone { key, uid: entry.uid })
     }
 
-    /// An object is gone. Returns it if the machine knows it, and not another of its name.
+    /// Records a deletion. Returns the object if the machine has it, and not another of its name.
     pub(super) fn deleted(&mut self, key: &str, uid: &str) -> Option<Gone> {
         self.objects.get(key).filter(|entry| *entry.uid == *uid)?;
         self.objects.remove_entry(key).map(|(key, entry)| Gone { key, uid: entry.uid })
     }
 
-    /// The list has come to its end: returns what was not in it, in the order of names.
+    /// Completes a list: returns the objects that were not in it, by name.
     pub(super) fn finish(&mut self) -> Vec<Gone> {
         let round = self.round;
         if planted("keeps-what-a-list-lacks") {
@@ -125,7 +116,6 @@ impl Known {
         gone
     }
 
-    /// How many objects the machine knows.
     pub(super) fn len(&self) -> usize {
         self.objects.len()
     }

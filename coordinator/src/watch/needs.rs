@@ -1,14 +1,10 @@
-//! Which kinds of objects are watched at all: those that a plugin of some profile reads.
+//! The kinds to watch: those that a plugin of some profile reads. Pods and nodes always are.
 //!
-//! Knows: where a profile may name a plugin. Must not know: any plugin, how a kind is watched, or what is made of it.
-//!
-//! Source: kube-scheduler's plugins ask for the listers that they need when they are made, and only what was asked for
-//! is listed and watched. Pods and nodes always are.
+//! Source: kube-scheduler lists and watches only the kinds that its plugins request listers for.
 
 use flotilla_framework::{extension::Kind, profile::Profile, registry::Registry};
 
-/// Whether a plugin of one of the profiles reads a kind, named by its plural. One that is not among those that plugins
-/// name is always watched.
+/// Whether a plugin of one of the profiles reads a kind, by its plural. A kind that no plugin declares is always watched.
 pub(super) fn is_needed(registry: Registry, what: &str, profiles: &[Profile]) -> bool {
     let Some(kind) = Kind::of(what) else { return true };
     profiles.iter().any(|profile| {
@@ -26,14 +22,13 @@ mod tests {
 
     use super::*;
 
-    /// The stock profile, which allocates devices and preempts.
+    /// The default profile, which allocates devices and preempts.
     fn profile() -> Profile {
         let mut profile = testing::profile();
         profile.plugins.post_filter = ["DynamicResources", "DefaultPreemption"].map(str::to_owned).to_vec();
         profile
     }
 
-    /// The stock profile without these plugins.
     fn without(names: &[&str]) -> Profile {
         let mut profile = profile();
         let plugins = &mut profile.plugins;
@@ -53,7 +48,7 @@ mod tests {
         profile
     }
 
-    /// What DynamicResources reads.
+    /// The kinds that DynamicResources reads.
     const DEVICES: [&str; 4] = ["resourceclaims", "deviceclasses", "resourceslices", "devicetaintrules"];
 
     fn is_needed(what: &str, profiles: &[Profile]) -> bool {

@@ -1,9 +1,6 @@
-//! What many objects have in common is kept once: classes of pods, names of nodes, images, labels.
+//! Shares equal parts of objects: classes of pods, names of nodes, images, labels.
 //!
-//! Knows: which parts of pods and nodes are the same in many of them. Must not know: where they come from or go to.
-//!
-//! Of the pods of one workload only name and UID differ, and fifty images of a node are on its neighbours too. Sharing
-//! them before anything is told also bounds what waits to be told.
+//! Pods of one workload differ only in name and UID, and nodes share images. Sharing before the queue also bounds its memory.
 
 use std::{collections::HashSet, hash::Hash, sync::Arc};
 
@@ -16,7 +13,6 @@ use flotilla_machine::event::Event;
 /// Values that are kept before the first sweep.
 const FEW: usize = 1_024;
 
-/// What the objects of one watch have in common.
 #[derive(Debug, Default)]
 pub(super) struct Sharing {
     texts: Pool<str>,
@@ -24,7 +20,6 @@ pub(super) struct Sharing {
 }
 
 impl Sharing {
-    /// Has an object that the machine is to be told of share what it can.
     pub(super) fn share(&mut self, event: &mut Event) {
         match event {
             Event::PodApplied(pod) => Arc::get_mut(pod).into_iter().for_each(|pod| self.pod(pod)),
@@ -48,11 +43,11 @@ impl Sharing {
     }
 }
 
-/// Values that are each kept once for as long as somebody else has them.
+/// Values that are shared while others reference them.
 #[derive(Debug)]
 struct Pool<T: ?Sized> {
     values: HashSet<Arc<T>>,
-    /// How many there may be before those are looked for that nobody else has any more.
+    /// Size at which unreferenced values are removed.
     bound: usize,
 }
 
@@ -63,7 +58,6 @@ impl<T: ?Sized> Default for Pool<T> {
 }
 
 impl<T: ?Sized + Eq + Hash> Pool<T> {
-    /// Puts the value that is kept in the place of an equal one.
     fn share(&mut self, value: &mut Arc<T>) {
         if let Some(kept) = self.values.get(value) {
             *value = Arc::clone(kept);

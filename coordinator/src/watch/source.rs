@@ -1,7 +1,4 @@
-//! One list and watch, for ever.
-//!
-//! Knows: resource versions, bookmarks, deadlines, 410 and backoff. Must not know: what kind of objects it is, how they are
-//! encoded, or how a list is asked for (`list`).
+//! One list and watch loop.
 
 use std::{collections::HashSet, convert::Infallible, marker::PhantomData, sync::Arc, time::Duration};
 
@@ -35,71 +32,61 @@ pub use shared::Tally;
 
 /// Objects in a page: 1,000 pods of 5 KB are 5 MB held at once, and 150,000 pods are 150 requests.
 const PAGE: u32 = 1_000;
-/// The smallest page. Sixteen of the largest objects that etcd takes fit into what is read of a page.
+/// The smallest page. Sixteen of the largest objects in etcd fit into the limit of a page.
 const SMALLEST_PAGE: u32 = 16;
-/// The client gives up on the head of an answer after 65 s by itself; the body of a page has as long again.
+/// The client's limit for the head of an answer is 65 s; the body of a page has as long again.
 const PAGE_TIMEOUT: Duration = Duration::from_secs(130);
-/// The API server ends a watch after this long, seconds. A watch whose peer has vanished is noticed at the latest by
-/// then: 60 s + [`MARGIN`], against the five minutes of client-go's without pings.
+/// The API server ends a watch after this many seconds: a lost peer is noticed after 60 s + [`MARGIN`], in client-go after five minutes.
 const WATCH_S: u32 = 60;
-/// A watch that ends this soon, seconds, is told the version that the API server has got to two seconds before.
+/// A watch that ends after this many seconds receives the API server's version two seconds before.
 const HURRIED_WATCH_S: u32 = 3;
-/// How much later than announced the end of a watch may come.
+/// Tolerance for the announced end of a watch.
 const MARGIN: Duration = Duration::from_secs(5);
-/// How often a list that is older than what was seen is asked for anew before it is believed. An API server that lags
-/// behind has caught up within these two minutes; one whose etcd was restored from a backup never will.
+/// How often a list that is older than the cache is repeated before it is accepted. An API server that lags behind catches up within these
+/// two minutes; one whose etcd was restored from a backup never does.
 const SET_BACK: u32 = 10;
 
-/// A kind of objects.
 pub(super) trait Kind: Send + Sync + 'static {
-    /// The path of the collection.
     const PATH: &'static str;
     /// The plural, for messages: the end of the path.
     const WHAT: &'static str = plural(Self::PATH);
-    /// The field selector.
     const FIELDS: Option<&'static str> = None;
-    /// What to do where the API server has no such kind; `None`: every API server has it. What there is none of is listed.
+    /// Advice if the API server does not serve the kind; `None`: every API server serves it. An unserved kind counts as empty.
     const UNSERVED: Option<&'static str> = None;
-    /// Whether binding stops when the view of these objects has not been confirmed for long.
+    /// Whether binding stops when the cache of this kind has not been confirmed for long.
     const BOUNDS_VIEW: bool = false;
-    /// What is decoded of an object.
     type Object: Object;
 
-    /// What the machine is told of an object that is there.
     fn applied(object: Self::Object) -> Result<Event, IngestError>;
 
-    /// What the machine is told of an object that is gone.
     fn deleted(gone: Gone) -> Event;
 
-    /// What the machine is told before a list that is older than what it was told before; `None`: nothing that it cannot tell from
-    /// the list.
+    /// The machine's event before a list that is older than the cache; `None`: the list itself is enough.
     fn went_back() -> Option<Event> {
         None
     }
 
-    /// What the machine is told before all of them are listed anew, as they are at a moment after that.
+    /// The machine's event before a relist. The state of the list is later than this event.
     fn listed_anew() -> Option<Event> {
         None
     }
 
-    /// What the machine is told once a list of this version is through.
+    /// The machine's event after a complete list of this version.
     fn listed(_version: &str) -> Option<Event> {
         None
     }
 
-    /// What is too large about an object, of which the machine is told in part, and the consequence of that.
+    /// The part of an object that is too large to be sent, and the consequence.
     fn excess(_object: &Self::Object) -> Option<String> {
         None
     }
 
-    /// What an event about an object that makes no sense refers to, by its key as in [`Known`] and its UID; `None`: only the
-    /// log and a metric tell of it.
+    /// The reference of events about an invalid object, by its key as in [`Known`] and its UID; `None`: only log and metric report it.
     fn regarding(_key: &str, _uid: &str) -> Option<Regarding> {
         None
     }
 }
 
-/// What comes after the last slash of a path.
 const fn plural(path: &'static str) -> &'static str {
     let mut start = path.len();
     while start > 0 && path.as_bytes()[start - 1] != b'/' {
@@ -108,7 +95,6 @@ const fn plural(path: &'static str) -> &'static str {
     path.split_at(start).1
 }
 
-/// One list and watch.
 pub(super) struct Source<K: Kind> {
     client: kube::Client,
     handle: Handle,
@@ -116,23 +102,20 @@ pub(super) struct Source<K: Kind> {
     shared: Arc<Shared>,
     known: Known,
     sharing: Sharing,
-    /// The objects whose selectors are too large; at most as many as there are.
+    /// The objects with selectors that are too large; at most as many as there are.
     excessive: HashSet<Box<str>>,
-    /// The version to go on from; empty: a list is due.
+    /// The version to continue from; empty: a list is due.
     version: String,
-    /// The same as a number, the highest that was told; 0: none. `shared` is told it once for all that was received at once.
+    /// The highest version sent, as a number; 0: none. `shared` gets it once for all events that were received together.
     reached: u64,
-    /// How the next list is asked for.
     listing: Listing,
-    /// How many objects the next page may have.
     page: u32,
-    /// How many lists in a row were older than what was told before.
+    /// Consecutive lists that were older than the cache.
     set_back: u32,
-    /// When to try again after a failure.
     backoff: Duration,
-    /// The wait after a failure was cut short, because it is to be found out soon how far the API server has got.
+    /// The backoff was cut short, to determine the API server's version soon.
     hurried: bool,
-    /// The view was compared with the cluster since the last watch.
+    /// The cache was compared with the cluster since the last watch.
     is_looked_at: bool,
     kind: PhantomData<K>,
 }
@@ -174,20 +157,20 @@ impl<K: Kind> Source<K> {
                 Ok(()) => {}
                 Err(Trouble::Stopped(stopped)) => return Err(stopped),
                 Err(Trouble::Expired(reason)) => {
-                    info!(what = K::WHAT, version = self.version, reason, "the watch is too far behind; listing anew");
+                    info!(what = K::WHAT, version = self.version, reason, "the watch is too old; relisting");
                     self.version.clear();
                     self.failed(LAST_BACKOFF).await;
                 }
                 Err(Trouble::Undone(object)) => {
                     warn!(
                         what = K::WHAT,
-                        object, "the cluster has gone back in time, as after a restored backup; listing anew"
+                        object, "the cluster was reverted to an earlier state, as by a restored etcd backup; relisting"
                     );
                     self.go_back().await?;
                     self.version.clear();
                 }
                 Err(Trouble::Nonsense(reason)) => {
-                    warn!(what = K::WHAT, version = self.version, reason, "listing anew");
+                    warn!(what = K::WHAT, version = self.version, reason, "relisting");
                     self.version.clear();
                     self.failed(LAST_BACKOFF).await;
                 }
@@ -205,7 +188,7 @@ impl<K: Kind> Source<K> {
         }
     }
 
-    /// What was told before is not true any more.
+    /// Earlier state is no longer valid.
     async fn go_back(&mut self) -> Result<(), Stopped> {
         self.known.doubt();
         match K::went_back().filter(|_| !planted("ignores-restores")) {
@@ -220,40 +203,37 @@ impl<K: Kind> Source<K> {
         tokio::select! {
             biased;
             () = tokio::time::sleep(self.backoff.mul_f64(surroundings::between(0.5..=1.0))) => {}
-            // A new leader waits for what this tells. It asks every few hundred milliseconds at most.
+            // A new leader waits for the result. It asks every few hundred milliseconds at most.
             () = self.shared.hurry.notified() => self.hurried = true,
         }
         self.backoff = (self.backoff * 2).min(last_backoff);
     }
 
-    /// Whether something newer than this version has been told. Versions of the API server's own resources are numbers;
-    /// one that is not is of use only to the server.
+    /// Whether a newer version than this has been sent. Versions of the API server's own resources are numbers; others are opaque.
     fn is_past(&self, version: Option<&str>) -> bool {
         let is_past = |version: u64| version < self.reached;
         version.and_then(|version| version.parse().ok()).is_some_and(is_past)
     }
 
-    /// Whether what a watch tells is older than what was told before, so that it is left out. Replays of a broken
-    /// connection are, and an API server that lags behind.
+    /// Whether a watch event is older than the cache, as from a replay or an API server that lags behind, and has to be ignored.
     fn is_stale(&self, metadata: &Metadata) -> bool {
         let is_stale = self.is_past(metadata.version());
         if is_stale {
-            debug!(
-                what = K::WHAT,
-                object = metadata.key(),
-                version = metadata.version(),
-                "left out, because it is old"
-            );
+            debug!(what = K::WHAT, object = metadata.key(), version = metadata.version(), "ignoring an old object");
             self.shared.counters.stale.add(1);
         }
         is_stale
     }
 
-    /// Follows what changes from the version reached, until the API server ends the watch as agreed. A watch that is
-    /// asked to hurry is opened anew, for a moment only: shortly before its end the API server tells how far it has got.
+    /// Follows changes from the reached version, until the API server ends the watch as agreed. A hurried watch is reopened for a moment
+    /// only: shortly before its end the API server sends its version.
     async fn watch(&mut self) -> Result<(), Trouble> {
         if std::mem::take(&mut self.hurried) || self.watch_once(WATCH_S).await? == Ended::Hurried {
-            debug!(what = K::WHAT, version = self.version, "watching anew, to learn how far the API server has got");
+            debug!(
+                what = K::WHAT,
+                version = self.version,
+                "reopening the watch to get the API server's current version"
+            );
             self.watch_once(HURRIED_WATCH_S).await?;
         }
         Ok(())
@@ -270,7 +250,7 @@ impl<K: Kind> Source<K> {
         let patience = Duration::from_secs(u64::from(seconds) + silent) + MARGIN;
         let shared = Arc::clone(&self.shared);
         loop {
-            // Only the reading is ever given up half way: what was read is always told to its end.
+            // Only the read can be cancelled: received events are always sent completely.
             let received = tokio::select! {
                 biased;
                 received = timeout(patience, stream.receive()) => received,
@@ -281,7 +261,7 @@ impl<K: Kind> Source<K> {
                 return Ok(Ended::Agreed);
             }
             let taken = self.take_all(&mut stream).await;
-            // What was told before something went wrong was told.
+            // Events before a failure were sent.
             self.reach();
             if taken? {
                 self.shared.is_told();
@@ -290,7 +270,7 @@ impl<K: Kind> Source<K> {
         }
     }
 
-    /// Everything that has been received of a watch. False: that is nothing yet.
+    /// Sends all received events of a watch. False: none.
     async fn take_all(&mut self, stream: &mut exchange::Stream) -> Result<bool, Trouble> {
         let mut any = false;
         while let Some(frame) = stream.received()? {
@@ -319,7 +299,6 @@ impl<K: Kind> Source<K> {
         Ok(())
     }
 
-    /// What it means that the API server ends a watch with this.
     fn refused(status: Status) -> Trouble {
         match status.code {
             410 => Trouble::Expired(status.message),
@@ -327,7 +306,6 @@ impl<K: Kind> Source<K> {
         }
     }
 
-    /// An object is there.
     async fn apply(&mut self, read: Read<K::Object>) -> Result<(), Trouble> {
         let metadata = read.metadata();
         self.shared.is_new(metadata.version());
@@ -365,18 +343,17 @@ impl<K: Kind> Source<K> {
         Ok(self.handle.tell(event).await?)
     }
 
-    /// A pod stands on its node and makes no sense in part.
     fn note_unreadable(&self, object: &str, event: &Event) {
         if let Event::PodApplied(pod) = event
             && let Some(reason) = &pod.unreadable
         {
             let node = pod.node_name.as_deref();
-            warn!(object, node, %reason, "its node is charged for all of the resource; correct or delete the pod");
+            warn!(object, node, %reason, "the whole resource of its node counts as used; correct or delete the pod");
             self.shared.counters.unusable.add(1);
         }
     }
 
-    /// An object is there whose selector is too large. The log says so once, the event each time that the object changes.
+    /// Reports an object with a selector that is too large. The log has it once, events repeat with each change of the object.
     fn note_excess(&mut self, key: &str, uid: &str, excess: Option<String>) {
         let Some(reason) = excess else {
             self.excessive.remove(key);
@@ -391,10 +368,9 @@ impl<K: Kind> Source<K> {
         }
     }
 
-    /// An object is there and makes no sense, or is too large. One object is never a reason to stop: it is left out, or left as it
-    /// was where its new state cannot be read.
+    /// Ignores an invalid or too large object, or keeps its previous state. A single object never stops the watch.
     async fn refuse(&mut self, key: &str, uid: &str, reason: &str, is_too_large: bool) -> Result<(), Trouble> {
-        let why = if is_too_large { "it is too large" } else { "it makes no sense" };
+        let why = if is_too_large { "it is too large" } else { "it is invalid" };
         warn!(what = K::WHAT, object = key, uid, reason, why, "ignoring an object; correct or delete it");
         self.shared.counters.unusable.add(1);
         if let Some(regarding) = K::regarding(key, uid) {
@@ -428,22 +404,21 @@ impl<K: Kind> Source<K> {
         }
     }
 
-    /// All up to the version to go on from has been told.
+    /// All events up to the version to continue from have been sent.
     fn reach(&mut self) {
         self.reached = self.version.parse().unwrap_or(self.reached);
         let reached = self.reached;
         self.shared.reached.send_if_modified(|told| std::mem::replace(told, reached) != reached);
     }
 
-    /// A watch has told something. A list alone does not count: where every watch fails after it, lists would follow
-    /// each other without a pause.
+    /// Resets the backoff after a watch event. A list alone does not count: with failing watches, lists would follow without a pause.
     fn settle(&mut self) {
         self.backoff = FIRST_BACKOFF;
         self.shared.count_objects(self.known.len());
     }
 }
 
-/// What is too large about an object, and its event; or why there is none, and whether that is because it is too large.
+/// The part of an object that is too large, and its event; or the reason without an event, and whether it is the size.
 type Converted = (Option<String>, Result<Event, (String, bool)>);
 
 /// Converts an object to an event. A panic for one object must not end the watch of all others.
@@ -454,7 +429,6 @@ fn event_of<K: Kind>(object: K::Object) -> Converted {
     }
 }
 
-/// How a watch ended that nothing went wrong with.
 #[derive(Debug, PartialEq, Eq)]
 enum Ended {
     Agreed,

@@ -1,7 +1,4 @@
-//! The kinds that plugins keep objects of: those of storage, and those of devices.
-//!
-//! Knows: where each kind is, which of its fields are decoded, and that older API servers lack some. Must not know: how a list or a
-//! watch is spoken (`source`), or what is read from an object (`flotilla_framework::ingest`).
+//! The kinds that plugins store: volumes and devices.
 
 use std::{marker::PhantomData, sync::Arc};
 
@@ -17,7 +14,7 @@ use k8s_openapi::api::{core::v1 as core, resource::v1 as resource, storage::v1 a
 
 use super::{known::Gone, source::Kind};
 
-/// What the machine calls a kind.
+/// The machine's name of a kind.
 #[derive(Clone, Copy)]
 pub(super) enum Family {
     Storage(StorageKind),
@@ -26,14 +23,12 @@ pub(super) enum Family {
 
 use Family::{Device, Storage};
 
-/// A kind that a plugin keeps objects of.
+/// A kind that a plugin stores.
 pub(super) trait Stores: Send + Sync + 'static {
     const PATH: &'static str;
     const FAMILY: Family;
-    /// What is decoded of an object.
     type Object: Object;
 
-    /// What scheduling reads of it.
     fn read(object: Self::Object) -> Result<objects::Object, IngestError>;
 }
 
@@ -44,9 +39,9 @@ impl<S: Stores> Kind for AllOf<S> {
     const PATH: &'static str = S::PATH;
     const UNSERVED: Option<&'static str> = match S::FAMILY {
         Storage(_) => None,
-        Device(DeviceKind::TaintRule) => {
-            Some("DeviceTaintRules are read of resource.k8s.io/v1, where Kubernetes has them since 1.37")
-        }
+        Device(DeviceKind::TaintRule) => Some(
+            "DeviceTaintRules need an API server that serves them in resource.k8s.io/v1, as Kubernetes does since 1.37",
+        ),
         Device(_) => Some(
             "pods with ResourceClaims need an API server that serves resource.k8s.io/v1, as Kubernetes does since 1.34",
         ),
@@ -70,7 +65,7 @@ impl<S: Stores> Kind for AllOf<S> {
         Self::listed_anew().map(|_| Event::ObjectsWentBack)
     }
 
-    /// Of the kinds that a coordinator writes.
+    /// For kinds that a coordinator writes.
     fn listed_anew() -> Option<Event> {
         match S::FAMILY {
             Storage(kind @ (StorageKind::Claim | StorageKind::Volume)) => Some(Event::StorageListedAnew(kind)),
@@ -84,7 +79,7 @@ impl<S: Stores> Kind for AllOf<S> {
     }
 }
 
-/// The path, what the machine calls the kind, what is decoded of an object, what reads that, and what the machine calls the result.
+/// The path, the machine's name of the kind, the decoded part, its reader, and the machine's name of the result.
 macro_rules! stored {
     ($($name:ident $path:literal, $family:expr, $object:ty, $read:path => $read_object:path;)*) => {$(
         pub(super) struct $name;

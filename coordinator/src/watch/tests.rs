@@ -1,4 +1,4 @@
-//! Knows: what a watch may meet at the API server, played by a scripted one. Must not know: a real API server.
+//! Lists and watches against a scripted API server.
 
 use std::{
     collections::VecDeque,
@@ -40,34 +40,31 @@ mod panics;
 mod protobuf;
 mod quiet;
 
-/// What a watch that has nothing to tell sends.
+/// The body of an idle watch.
 type Silence = Result<hyper::body::Frame<bytes::Bytes>, std::io::Error>;
 
-/// What profiles need that have the built-in plugins.
 fn needs(profiles: &[Profile]) -> Needs<'_> {
     Needs { registry: Registry::built_in(), profiles, with_groups: false }
 }
 
-/// A start that nobody waits for.
 fn begun() -> CancellationToken {
     let begin = CancellationToken::new();
     begin.cancel();
     begin
 }
 
-/// What is asked for, and the code, content type and body of the answer.
+/// The request, and the code, content type and body of the answer.
 type Answers = VecDeque<(String, u16, &'static str, bytes::Bytes)>;
 
 const JSON: &str = "application/json";
 
-/// An API server with one script of answers for lists and one for watches of pods, and others for each other kind, such
-/// as `list services`. After the last line it is silent; of other kinds than pods it has nothing then. It lists by a watch
-/// only what a script for `begin` says.
+/// An API server with one script of answers for lists and one for watches of pods, and others for each other kind, such as `list services`.
+/// After the last line it does not answer; kinds without a script are empty. It lists by a watch only if there is a script for `begin`.
 #[derive(Clone, Default)]
 struct Server {
     script: Arc<Mutex<Answers>>,
     asked: Arc<Mutex<Vec<String>>>,
-    /// It refuses with 406 what may be answered in protobuf.
+    /// Rejects requests that accept protobuf with 406.
     only_json: bool,
     refused: Arc<AtomicUsize>,
 }
@@ -103,7 +100,6 @@ impl Server {
         script.remove(index).map(|(_, code, media, body)| (code, media, body))
     }
 
-    /// What is scripted for a request, or what there is of nothing.
     fn answer(&self, what: &str, query: &str, accepted: &str) -> Option<(u16, &'static str, bytes::Bytes)> {
         let doing = match query.contains("watch=true") {
             false if accepted.contains("PartialObjectMetadataList") => "metadata",
@@ -165,19 +161,18 @@ impl Server {
         kube::Client::new(service, "default")
     }
 
-    /// A reporter that writes nothing, so that what it is to write can be counted.
+    /// A reporter that does not write, so that its queue can be counted.
     fn reporter(&self) -> Reporter {
         let (follows, leading) = watch::channel(Leadership::UNKNOWN);
         tokio::spawn(async move { follows.closed().await });
         Reporter::new(&self.client(), &self.client(), "host", &leading)
     }
 
-    /// Watches pods, and gives what the machine is told.
+    /// Watches pods, and returns the machine's events.
     fn heard(&self) -> (mpsc::UnboundedReceiver<Event>, Arc<source::Shared>, Reporter) {
         self.heard_of::<Pods>()
     }
 
-    /// Watches a kind, and gives what the machine is told.
     fn heard_of<K: Kind>(&self) -> (mpsc::UnboundedReceiver<Event>, Arc<source::Shared>, Reporter) {
         let (handle, heard) = listener();
         let reporter = self.reporter();
@@ -203,7 +198,7 @@ async fn told(heard: &mut mpsc::UnboundedReceiver<Event>, count: usize) -> Vec<S
     let mut told = Vec::new();
     while told.len() < count {
         told.push(match heard.recv().await.expect("more to come") {
-            // Precedes each list but the first.
+            // Precedes each relist.
             Event::PodsListedAnew => continue,
             Event::PodApplied(pod) => format!("+{}", pod.uid),
             Event::PodDeleted { uid } => format!("-{uid}"),
@@ -246,7 +241,7 @@ async fn a_watch_that_is_too_far_behind_is_followed_by_a_list_and_what_vanished_
     for gone in [true, false] {
         let server = Server::default();
         server.lists("10", &[pod("a", "u1", "5"), pod("b", "u2", "6"), pod("c", "u3", "7")]);
-        // The API server says it in the watch, or before it.
+        // The API server sends it in the watch, or before.
         if gone {
             server.watches(&[line("ERROR", &expired)]);
         } else {
@@ -293,7 +288,7 @@ async fn failures_are_tried_again_and_a_list_is_put_together_from_its_pages() {
         .watches(&[line("ADDED", &pod("c", "u3", "11"))]);
     let (mut heard, shared, _) = server.heard();
     assert_eq!(told(&mut heard, 3).await, ["+u1", "+u2", "+u3"]);
-    // The silence after the script counts too, as a watch that went dead.
+    // The missing answer after the script counts too, as a watch that was lost.
     assert!(shared.tally().failures >= 2);
     let asked = server.asked.lock().expect("unpoisoned").clone();
     assert!(asked[3].contains("continue=more"), "{asked:?}");
@@ -352,7 +347,7 @@ async fn what_a_watch_tells_again_is_not_told_and_not_watched_from() {
     let bookmark = json!({ "metadata": { "resourceVersion": "11" } });
     server.lists("10", &[pod("a", "u1", "5")]).watches(&[
         line("MODIFIED", &pod("a", "u1", "13")),
-        // A replay: what is gone in it has long been made anew.
+        // A replay: its deleted objects have long been recreated.
         line("ADDED", &pod("b", "u2", "11")),
         line("DELETED", &pod("a", "u1", "12")),
         line("BOOKMARK", &bookmark),
@@ -371,7 +366,7 @@ async fn a_list_of_an_api_server_that_lags_behind_is_asked_for_anew() {
     let expired = json!({ "kind": "Status", "code": 410, "reason": "Expired", "message": "too old resource version" });
     let server = Server::default();
     server.lists("20", &[pod("a", "u1", "5"), pod("b", "u2", "19")]).answers("watch", 410, &expired);
-    // Another API server, which has not seen the second pod yet.
+    // Another API server, which lags behind the second pod.
     server.lists("15", &[pod("a", "u1", "5")]).lists("15", &[pod("a", "u1", "5")]);
     server.lists("21", &[pod("b", "u2", "19")]);
     let (mut heard, shared, _) = server.heard();
@@ -393,7 +388,7 @@ async fn a_cluster_that_was_restored_from_a_backup_is_believed_in_the_end() {
     assert_eq!(shared.tally().stale, 10);
 }
 
-/// etcd's documentation raises the versions of a backup above all that were ever told, so that no list looks old.
+/// etcd's documentation raises the versions of a restored backup above all earlier ones, so that no list looks old.
 #[tokio::test(start_paused = true)]
 async fn a_cluster_that_was_restored_with_higher_versions_is_told_by_its_objects() {
     let expired = json!({ "kind": "Status", "code": 410, "reason": "Expired", "message": "required revision has been compacted" });
@@ -414,7 +409,7 @@ async fn a_cluster_that_was_restored_with_higher_versions_is_told_by_its_objects
         server.lists("1008", &restored).lists("1008", &restored).watches(&[line("ADDED", &pod("c", "u3", "1009"))]);
         let (mut heard, _, _) = server.heard();
         let expected: Vec<&str> = expected.into_iter().filter(|event| !event.is_empty()).collect();
-        // What is as it was needs no second list; the watch of the script is asked for after the first.
+        // Unchanged objects need no second list; the scripted watch comes after the first.
         assert_eq!(told(&mut heard, expected.len()).await, expected, "{case}");
     }
 }
@@ -440,7 +435,7 @@ async fn a_watch_from_the_future_of_an_api_server_is_tried_again_until_it_has_ca
     server.watches(&[line("DELETED", &pod("a", "u1", "11"))]);
     let (mut heard, shared, _) = server.heard();
     assert_eq!(told(&mut heard, 2).await, ["+u1", "-u1"]);
-    // The silence after the script counts too, as a watch that went dead.
+    // The missing answer after the script counts too, as a watch that was lost.
     assert!(shared.tally().failures >= 2);
     assert_eq!(shared.tally().lists, 1, "no list for that");
 }
@@ -492,7 +487,7 @@ async fn a_leader_has_caught_up_once_the_watch_is_told_a_version_that_is_new_eno
     assert!(server.asked.lock().expect("unpoisoned").iter().any(|query| query.contains("timeoutSeconds=3")));
 }
 
-/// No bookmark comes. The cluster has got to 50, and to 40 with its pods.
+/// No bookmark comes. The cluster has reached 50, and its pods 40.
 #[tokio::test(start_paused = true)]
 async fn a_leader_has_caught_up_once_the_watch_has_told_of_the_newest_pod() {
     let server = Server::default();
@@ -513,7 +508,7 @@ async fn a_leader_has_caught_up_once_the_watch_has_told_of_the_newest_pod() {
     assert!(asked.iter().any(|query| query.contains("limit=1000") && query.contains("fieldSelector")), "{asked:?}");
 }
 
-/// What a leader that ends tells is the version of a pod, never that of a list or a bookmark, which another watch may not be told.
+/// A leader hands over the version of a pod, never that of a list or a bookmark, which another watch may not receive.
 #[tokio::test(start_paused = true)]
 async fn what_a_leader_tells_the_next_is_a_version_that_every_watch_of_pods_is_told() {
     let server = Server::default();
@@ -533,7 +528,7 @@ async fn what_a_leader_tells_the_next_is_a_version_that_every_watch_of_pods_is_t
     assert_eq!(watches.newest_pod(), 60);
     let begun = tokio::time::Instant::now();
     let reason = watches.reach(91).await.expect_err("nobody tells of it");
-    assert_eq!(reason, "the watch of pods has not told of version 91 within 1s");
+    assert_eq!(reason, "the pod cache has not reached version 91 within 1s");
     assert_eq!(begun.elapsed(), HANDOVER);
 }
 
@@ -546,14 +541,14 @@ async fn a_leader_that_cannot_tell_whether_its_view_has_caught_up_is_told_so() {
         Watches::start(server.client(), handle, reporter, needs(&[profile()]), begun(), CancellationToken::new());
     let begun = tokio::time::Instant::now();
     let reason = watches.catch_up().await.expect_err("the API server is silent");
-    assert!(reason.contains("has not caught up with the cluster within 5s"), "{reason}");
+    assert!(reason.contains("not synced after 5s"), "{reason}");
     assert_eq!(begun.elapsed(), BARRIER);
     server.answers("list", 429, json!({ "kind": "Status", "code": 429, "message": "Too many requests" }));
     let reason = watches.catch_up().await.expect_err("the list is refused");
     assert!(reason.contains("Too many requests"), "{reason}");
 }
 
-/// A leader asks at once, although the watch has failed so often that it would rest for 15 s.
+/// A leader's request is immediate, although after its failures the watch would rest for 15 s.
 #[tokio::test(start_paused = true)]
 async fn a_watch_that_rests_after_failures_is_tried_at_once_when_a_leader_waits_for_it() {
     let server = Server::default();
@@ -619,10 +614,10 @@ async fn the_age_of_the_view_is_the_time_since_the_api_server_told_anything_of_p
     watches.wait_synced().await;
     let age_of = |wanted: &str| watches.tallies().find(|(what, _)| *what == wanted).map(|(_, tally)| tally.age);
     tokio::time::sleep(Duration::from_secs(90)).await;
-    // Watches were opened anew meanwhile, which tells nothing.
+    // Watches were reopened meanwhile, which confirms nothing.
     assert!(server.asked.lock().expect("unpoisoned").len() > 2);
     assert_eq!(watches.age().as_secs(), 90);
-    // A list of the pods to compare them with is not answered.
+    // A list of the pods for the comparison is not answered.
     server.watches(&[line("BOOKMARK", &bookmark)]);
     while age_of("pods").is_some_and(|age| age > Duration::from_secs(1)) {
         tokio::time::sleep(Duration::from_secs(1)).await;
@@ -642,11 +637,11 @@ async fn pages_that_are_too_large_to_be_held_are_asked_for_in_smaller_ones() {
     assert_eq!(told(&mut heard, 1).await, ["+u1"]);
     let asked = server.asked.lock().expect("unpoisoned").clone();
     let limits = asked.iter().filter_map(|query| query.split("limit=").nth(1)?.split('&').next());
-    // Lists of metadata follow, where the clock has gone on.
+    // Metadata lists follow, after the clock has advanced.
     assert_eq!(limits.take(3).collect::<Vec<_>>(), ["1000", "250", "62"]);
 }
 
-/// An object of the namespace `shop` with what the API server sends besides, which nobody reads.
+/// An object of the namespace `shop` with further fields of the API server, which are not read.
 fn selecting(name: &str, uid: &str, version: &str, selector: &Value) -> Value {
     let metadata = json!({
         "namespace": "shop", "name": name, "uid": uid, "resourceVersion": version, "labels": { "a": "b" },
@@ -683,7 +678,7 @@ async fn namespaces_are_told_with_their_labels_and_when_they_are_gone() {
     assert_eq!(shared.tally().unusable, 0);
 }
 
-/// What the machine is told of an object of a kind that is listed with each of these selectors in turn, and is gone then.
+/// The machine's events for an object that is listed with each of these selectors in turn, and then deleted.
 async fn told_of<K: Kind>(selectors: &[Value]) -> Vec<Event> {
     let server = Server::default();
     for selector in selectors {
@@ -725,7 +720,7 @@ async fn services_and_controllers_are_told_with_what_they_select() {
     }
 }
 
-/// What the machine is told of an object of storage that is listed, and is gone then.
+/// The machine's events for a storage object that is listed, and then deleted.
 async fn told_of_storage<K: Kind>(mut object: Value) -> [Event; 2] {
     let server = Server::default();
     object["metadata"]["managedFields"] = json!([{ "manager": "x", "fieldsV1": { "f:metadata": {} } }]);
@@ -860,7 +855,7 @@ async fn nobody_is_judged_before_every_first_list_is_through() {
         tokio::time::sleep(Duration::from_secs(60)).await;
         assert!(!watches.synced() && heard.try_recv().is_err(), "{missing}");
         assert_eq!(watches.unlisted(), [missing]);
-        // Watches that are silent for a minute fail too, so that only lists tell the kinds apart.
+        // Idle watches fail after a minute too, so that only lists distinguish the kinds.
         let failed = watches.tallies().filter(|(_, tally)| tally.lists == 0 && tally.failures > 1);
         assert_eq!(failed.map(|(what, _)| what).collect::<Vec<_>>(), [missing]);
         server.script.lock().expect("unpoisoned").clear();
@@ -916,7 +911,7 @@ async fn every_kind_that_a_plugin_may_read_can_be_watched_and_the_others_always_
     assert_eq!(whats.into_iter().collect::<Vec<_>>(), encoded, "each is compared in both encodings");
 }
 
-/// Whether a rule of a manifest lets its subject list and watch a resource, which is named by its path.
+/// Whether a rule of a manifest allows its subject to list and watch a resource, by its path.
 fn grants(manifest: &str, path: &str) -> bool {
     let (group, plural) = match path.trim_start_matches("/api").split('/').collect::<Vec<_>>()[..] {
         ["s", group, _, plural] => (group, plural),

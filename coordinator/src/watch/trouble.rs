@@ -1,19 +1,16 @@
-//! What ends a list or a watch before its time, and how long the API server is left alone then.
-//!
-//! Knows: what each failure means. Must not know: what was listed or watched.
+//! Failures of lists and watches, and the backoff after each.
 
 use std::time::Duration;
 
 use flotilla_encoding::{DecodeError, Status};
 use flotilla_runtime::{chain, driver::Stopped};
 
-/// Between attempts: doubles from the first to the last. An API server that answers with refusals is left alone for
-/// longer than one that does not answer: that one is to be found again soon after it is back.
+/// Backoff, doubling from the first to the last. After a refusal it grows longer than after a missing answer: an API server that was down
+/// has to be found soon after its return.
 pub(super) const FIRST_BACKOFF: Duration = Duration::from_millis(200);
 pub(super) const LAST_BACKOFF: Duration = Duration::from_secs(15);
 const LAST_BACKOFF_ABSENT: Duration = Duration::from_secs(2);
 
-/// Why a list or watch came to an end before its time.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Trouble {
     #[error(transparent)]
@@ -34,20 +31,19 @@ pub(super) enum Trouble {
     Refused(Status),
     #[error("the connection broke: {0}")]
     Broken(String),
-    #[error("the API server lists what was there at version {0}, which is older than what it told before")]
+    #[error("the API server's list is at version {0}, older than its earlier events")]
     Past(String),
-    #[error("{0} is as it was before what the API server told before")]
+    #[error("{0} is older than the API server's earlier events")]
     Undone(String),
     #[error("no answer within {0:?}")]
     Late(Duration),
-    #[error("a page of the list has more than {0} bytes; asking for smaller pages")]
+    #[error("a page of the list has more than {0} bytes; requesting smaller pages")]
     TooLarge(usize),
-    #[error("what the API server sent makes no sense: {0}")]
+    #[error("invalid message from the API server: {0}")]
     Nonsense(String),
 }
 
 impl Trouble {
-    /// The longest pause after it.
     pub(super) fn last_backoff(&self) -> Duration {
         match self {
             Self::Absent(_) | Self::Broken(_) | Self::Late(_) => LAST_BACKOFF_ABSENT,
@@ -67,7 +63,6 @@ impl From<Status> for Trouble {
     }
 }
 
-/// A request that is not answered, or an answer that is not there to its end.
 impl From<kube::Error> for Trouble {
     fn from(error: kube::Error) -> Self {
         Self::Absent(chain(&error))

@@ -1,14 +1,10 @@
-//! Writes to ResourceClaims, and what becomes of each.
+//! Writes to ResourceClaims, and their outcomes.
 //!
-//! Devices are nobody's but by what claims say, and no API server refuses two claims with one device. So a write whose outcome is
-//! not known is looked up, as a bind is, and is answered only once it is known: until then the machine takes the devices for
-//! taken. A conflict is no failure where the write still makes sense to the claim as it is now: it is sent again on that version,
-//! as upstream does.
+//! Only claims record the use of devices, and an API server accepts two claims with one device. A write without a known outcome is
+//! therefore looked up, as a bind is, and answered only then: until then the machine considers the devices allocated. After a conflict the
+//! write is sent again for the new version, if it still applies to the changed claim, as upstream does.
 //!
-//! Knows: the order of requests for one claim, and when one is repeated. Must not know: which devices, or why.
-//!
-//! Source: `DynamicResources.bindClaim`, `deleteClaim`, `unreserveExtendedResourceClaim` and
-//! `patchPodExtendedResourceClaimStatus`.
+//! Source: `DynamicResources.bindClaim`, `deleteClaim`, `unreserveExtendedResourceClaim` and `patchPodExtendedResourceClaimStatus`.
 
 mod fresh;
 mod json;
@@ -29,29 +25,28 @@ use self::{fresh::Judged, request::Target};
 use super::{Inner, LONGEST};
 use crate::outgoing::{self, Failure, Refusal, is_absence};
 
-/// How often a write is sent in all that meets conflicts, and how long it waits in between.
+/// Attempts of a write that meets conflicts, and the pause in between.
 ///
 /// Source: `retry.DefaultRetry`.
 const TRIES: u32 = 5;
 const PAUSE: Duration = Duration::from_millis(10);
-/// How long a request may go on after its connection has closed, before what is read can be believed.
+/// How long a request may be executed after its connection has closed; a read is reliable only after that.
 const AFTERLIFE: Duration = Duration::from_secs(1);
-/// Between two looks: doubles from the first to the last.
+/// Backoff between two reads, doubling from the first to the last.
 const FIRST_LOOK: Duration = Duration::from_millis(100);
 const LAST_LOOK: Duration = Duration::from_secs(2);
 
-/// The pod for which claims are written.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Pod<'a> {
     pub(super) uid: &'a str,
     pub(super) name: &'a str,
 }
 
-/// The claims that the writes before were to, as their answers have them.
+/// The claims of earlier writes, from their answers.
 #[derive(Debug, Default)]
 pub(super) struct Progress(BTreeMap<ObjectKey, Held>);
 
-/// What a write to a claim is conditional on. What is empty is no condition.
+/// The conditions of a write to a claim. Empty fields are no condition.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Held {
     uid: Arc<str>,
@@ -66,10 +61,10 @@ impl Progress {
 }
 
 impl Inner {
-    /// Carries out a write to a claim and gives the version that the claim has then; empty where it is gone, as it should be.
+    /// Performs a write to a claim and returns its new version; empty if the claim was deleted, as intended.
     ///
     /// # Errors
-    /// What is wrong, in upstream's words where it has any.
+    /// The reason, in upstream's text if it has any.
     pub(super) async fn write_claim(
         &self,
         pod: Pod<'_>,
@@ -94,14 +89,13 @@ impl Inner {
         }
         let held = done?;
         let version = Arc::clone(&held.version);
-        // A claim that is gone is no condition: what comes next is for the one that was meant.
+        // A deleted claim is no condition: the next write is for the intended claim.
         if !held.version.is_empty() {
             progress.0.insert(write.object.clone(), held);
         }
         Ok(version)
     }
 
-    /// Sends a write until it is known what became of it.
     async fn settle(&self, doing: &Doing<'_>, mut held: Held) -> Result<Held, String> {
         let (mut patch, mut attempt) = (doing.patch.clone(), 0);
         loop {
@@ -131,8 +125,7 @@ impl Inner {
         }
     }
 
-    /// Sends a write. A patch of finalizers that would write the specification anew is refused; then the claim is sent back as it
-    /// was received, but for its finalizers.
+    /// Sends a write. If a patch of finalizers would rewrite the specification, it is rejected; then the claim is replaced.
     async fn send_patch(
         &self,
         doing: &Doing<'_>,
@@ -157,8 +150,7 @@ impl Inner {
         Ok(self.send(request::replace(doing.target, body)?).await)
     }
 
-    /// A write may have been carried out, or may still be. Gives the claim once it is another than it was, or is as it should be;
-    /// `None`: nothing has come of the write.
+    /// Returns the claim once it has changed, or is in the intended state; `None`: an uncertain write was not executed.
     async fn look_after(
         &self,
         doing: &Doing<'_>,
@@ -181,7 +173,6 @@ impl Inner {
         Ok(None)
     }
 
-    /// The claim as it is committed, however long it takes while this process leads; `None`: there is none.
     async fn look(&self, doing: &Doing<'_>) -> Result<Option<DeviceClaim>, String> {
         let mut pause = FIRST_LOOK;
         loop {
@@ -194,13 +185,12 @@ impl Inner {
                 // A refusal does not give the state of the claim.
                 Err(failure @ (Failure::Refused(..) | Failure::Broken(_) | Failure::Late(_))) => failure,
             };
-            debug!(claim = %doing.target, reason = %failure, "cannot look up what became of a claim; trying again");
+            debug!(claim = %doing.target, reason = %failure, "cannot look up the outcome of a claim write; retrying");
             sleep(pause).await;
             pause = (pause * 2).min(LAST_LOOK);
         }
     }
 
-    /// Says on the pod which claim its extended resources come from; twice is as well as once.
     async fn tell_pod(&self, request: http::Request<Vec<u8>>) -> Result<(), Failure> {
         let mut attempt = 1;
         loop {
@@ -220,20 +210,18 @@ impl Inner {
     }
 }
 
-/// What it means that a request failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Meaning {
-    /// There is no such claim any more.
+    /// The claim no longer exists.
     Gone,
-    /// It was not carried out, and never will be.
+    /// It was not executed, and never will be.
     Refused,
-    /// The claim is another than was thought, or is there already.
+    /// The claim has changed, or exists already.
     Conflict,
-    /// It may have been carried out.
+    /// It may have been executed.
     Unknown,
 }
 
-/// Whether the claim is not there yet.
 const fn is_create(patch: &ClaimPatch) -> bool {
     matches!(patch, ClaimPatch::Create(_))
 }
@@ -257,7 +245,6 @@ impl Meaning {
     }
 }
 
-/// One write, and for whom.
 #[derive(Debug, Clone, Copy)]
 struct Doing<'a> {
     pod: Pod<'a>,
@@ -267,12 +254,12 @@ struct Doing<'a> {
 }
 
 impl Doing<'_> {
-    /// Whether it takes something away, which is well where there is nothing.
+    /// Whether it removes something, so that a missing object is fine.
     const fn removes(&self) -> bool {
         matches!(self.patch, ClaimPatch::RemoveReservation(_) | ClaimPatch::Deallocate | ClaimPatch::Delete)
     }
 
-    /// The claim as an answer has it; what is deleted has no version.
+    /// The claim of an answer; a deleted one has no version.
     fn answered(&self, answer: &[u8], held: Held) -> Result<Held, String> {
         if matches!(self.patch, ClaimPatch::Delete) {
             return Ok(Held::default());

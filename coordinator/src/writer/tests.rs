@@ -1,4 +1,4 @@
-//! Knows: what a write may meet at the API server, played by a scripted one. Must not know: a real API server.
+//! Writes of PreBind against a scripted API server.
 
 use std::{collections::VecDeque, sync::Mutex};
 
@@ -18,7 +18,6 @@ use super::*;
 use crate::lease;
 use flotilla_runtime::driver::testing::listener;
 
-/// What a scripted API server does with one request.
 enum Act {
     Version(&'static str),
     Refuse(u16, &'static str),
@@ -29,7 +28,6 @@ enum Act {
 
 use Act::{Break, Hang, Panic, Refuse, Version};
 
-/// Method, path and body of each request.
 type Asked = Arc<Mutex<Vec<(String, String, Value)>>>;
 
 fn client(script: Vec<Act>) -> (kube::Client, Asked) {
@@ -88,7 +86,7 @@ fn pre_bind() -> PreBind {
     }
 }
 
-/// The one event that a PreBind is answered by, and what was asked of the API server.
+/// The event that answers a PreBind, and the requests to the API server.
 async fn outcome_with(lead: Duration, script: Vec<Act>) -> (Event, Asked) {
     let (client, asked) = client(script);
     let (_leading, follows) = watch::channel(Leadership::Leading { epoch: 1, valid_until: lease::now() + lead });
@@ -173,7 +171,7 @@ async fn a_node_that_cannot_be_announced_keeps_nothing_from_being_written() {
 #[tokio::test(start_paused = true)]
 async fn without_the_lead_nothing_is_sent_and_no_write_outlasts_it() {
     let (event, asked) = outcome_with(Duration::ZERO, Vec::new()).await;
-    assert_eq!(event, written(&[], Some("this process does not lead any more")));
+    assert_eq!(event, written(&[], Some("this process is no longer the leader")));
     assert!(asked.lock().expect("unpoisoned").is_empty());
     let (event, _) = outcome_with(Duration::from_secs(2), vec![Version("10"), Hang]).await;
     assert_eq!(event, written(&[], Some("the API server did not answer within 2s")));

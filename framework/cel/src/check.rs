@@ -1,5 +1,4 @@
-//! The type check: upstream refuses what cannot fit before anything is evaluated. What it finds also says which function a
-//! call means.
+//! Type check. Upstream rejects ill-typed expressions before evaluation. The check also selects the overloads of each call.
 
 mod unify;
 mod validate;
@@ -14,10 +13,9 @@ use crate::{
     types::Type,
 };
 
-/// The type of the variable `device`.
 pub(crate) const DEVICE: &str = "kubernetes.DRADevice";
 
-/// The types that have a name in expressions.
+/// Types that expressions can name.
 const NAMED: [(&str, &str); 15] = [
     ("bool", "bool"),
     ("bytes", "bytes"),
@@ -36,27 +34,23 @@ const NAMED: [(&str, &str); 15] = [
     ("net.CIDR", "net.CIDR"),
 ];
 
-/// What the check found.
 #[derive(Debug)]
 pub(crate) struct Checked {
-    /// The type of the whole expression.
     pub(crate) result: Type,
-    /// What names and calls mean, by node.
     pub(crate) references: BTreeMap<Id, Reference>,
 }
 
-/// What a name or a call means.
 #[derive(Clone, Debug)]
 pub(crate) enum Reference {
-    /// A variable. With `is_global`, one of the environment that a local one hides.
+    /// `is_global`: a variable of the environment, even if a local variable hides it.
     Variable { name: String, is_global: bool },
     /// A type.
     Type(Arc<str>),
-    /// A function, which for a qualified name is not the call's own, and the overloads that fit.
+    /// For a qualified name, `function` differs from the name in the call.
     Call { function: String, is_qualified: bool, overloads: Vec<&'static str> },
 }
 
-/// Checks a tree. What is found is of use only where no errors were reported.
+/// Type-checks a tree. The result is valid only if no errors were reported.
 pub(crate) fn check(tree: &Expr, source: &Source, errors: &mut Errors) -> Checked {
     let mut checker = Checker {
         source,
@@ -82,7 +76,7 @@ struct Checker<'text> {
     unifier: Unifier,
     types: BTreeMap<Id, Type>,
     references: BTreeMap<Id, Reference>,
-    /// The variables of the macros around, the innermost last.
+    /// Variables of the enclosing macros, innermost last.
     scopes: Vec<(String, Type)>,
 }
 
@@ -127,7 +121,7 @@ impl Checker<'_> {
         self.scopes.iter().rev().find(|(known, _)| known == name).map(|(_, of)| of.clone())
     }
 
-    /// What a name of the environment means.
+    /// Type of a name of the environment. For the name of a type, also that name.
     fn global(name: &str) -> Option<(Type, Option<Arc<str>>)> {
         match name {
             "device" => Some((Type::Struct(DEVICE.into()), None)),
@@ -258,7 +252,6 @@ impl Checker<'_> {
         self.types.get(&node.id).cloned().unwrap_or(Type::Error)
     }
 
-    /// Finds the overloads of a function that fit the arguments.
     fn overload(
         &mut self,
         node: &Expr,
@@ -325,7 +318,7 @@ impl Checker<'_> {
         of.with(&mut |parameter| self.instantiate(parameter, fresh))
     }
 
-    /// The type of an optional element or entry, without the optional.
+    /// Type of an optional element or entry without the optional wrapper.
     fn inside(&mut self, node: &Expr, of: Type, optional: bool) -> Type {
         if !optional {
             return of;
@@ -340,7 +333,7 @@ impl Checker<'_> {
         of
     }
 
-    /// What both types are; that elements of a literal are of one type is checked later.
+    /// Common type of both, or `dyn`. Validation checks the element types of literals later.
     fn join(&mut self, before: Option<Type>, of: Type) -> Type {
         let Some(before) = before else { return of };
         if self.unifier.fit(&before, &of) { most_general(&before, &of) } else { Type::Dyn }
@@ -438,7 +431,6 @@ impl Checker<'_> {
     }
 }
 
-/// The name that selections of fields on a name make up.
 fn qualified(node: &Expr) -> Option<String> {
     match &node.kind {
         Kind::Ident(name) => Some(name.clone()),

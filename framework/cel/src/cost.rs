@@ -1,48 +1,40 @@
-//! What an evaluation costs, in upstream's units.
+//! Cost of an evaluation in upstream's units.
 
 use crate::{
     syntax::Id,
     value::{Failure, Outcome, Value},
 };
 
-/// What making a list, a map and a message costs.
 pub(crate) const LIST: u64 = 10;
 pub(crate) const MAP: u64 = 30;
 pub(crate) const MESSAGE: u64 = 40;
-/// What a character costs, of a string and of a regular expression.
+/// Cost per character of a string or a regular expression.
 const STRING: f64 = 0.1;
 const REGEX: f64 = 0.25;
 
-/// Counts cost. The values that calls are made with are kept as upstream keeps them: by node, on a stack. It holds no more than
-/// two entries for each unit of cost, of 40 bytes each: 80 MB at upstream's limit of a million.
+/// Counts cost. Like upstream, it keeps the arguments of calls on a stack, by node. The stack has at most two entries per unit of cost, 40
+/// bytes each: 80 MB at upstream's limit of a million.
 pub(crate) struct Meter {
     cost: u64,
     limit: u64,
     stack: Vec<(Id, Option<Value>)>,
-    /// Where on the stack each node is, by its number.
     places: Vec<Vec<usize>>,
 }
 
 impl Meter {
-    /// Counts up to a limit.
     pub(crate) fn new(limit: u64) -> Self {
         Self { cost: 0, limit, stack: Vec::new(), places: Vec::new() }
     }
 
-    /// What was counted.
     pub(crate) fn cost(&self) -> u64 {
         self.cost
     }
 
-    /// Counts a step.
     pub(crate) fn add(&mut self, cost: u64) {
         self.cost = self.cost.saturating_add(cost);
     }
 
-    /// Notes the outcome of a node.
-    ///
-    /// # Errors
-    /// The limit is passed.
+    /// Records the outcome of a node. Returns an error if the limit is exceeded.
     pub(crate) fn push(&mut self, id: Id, outcome: &Outcome) -> Result<(), Failure> {
         let number = id as usize;
         if self.places.len() <= number {
@@ -56,7 +48,7 @@ impl Meter {
         Ok(())
     }
 
-    /// Forgets nodes, with all that came after them.
+    /// Drops the entries of these nodes and all later entries.
     pub(crate) fn drop(&mut self, ids: &[Id]) {
         for id in ids {
             if let Some(at) = self.place(*id) {
@@ -65,12 +57,11 @@ impl Meter {
         }
     }
 
-    /// Where the newest entry of a node is.
     fn place(&self, id: Id) -> Option<usize> {
         self.places.get(id as usize).and_then(|places| places.last()).copied()
     }
 
-    /// Takes an entry off with all above it, and gives its value.
+    /// Pops all entries down to `at`, and returns the value of that one.
     fn cut(&mut self, at: usize) -> Option<Value> {
         let mut value = None;
         while self.stack.len() > at {
@@ -91,16 +82,15 @@ impl Meter {
         Some(taken)
     }
 
-    /// Counts the making of a list, a map or a message.
     pub(crate) fn construct(&mut self, ids: &[Id], cost: u64) {
         self.take(ids);
         self.add(cost);
     }
 
-    /// Counts a call, if all its arguments were evaluated.
+    /// Counts a call if all its arguments were evaluated.
     ///
     /// # Errors
-    /// Upstream ends the evaluation here: for some overloads it takes the cost of an error for that of a list.
+    /// Upstream panics here: for some overloads it treats an error value as a list.
     pub(crate) fn call(
         &mut self,
         function: &str,
@@ -145,7 +135,7 @@ fn size(value: Option<&Value>) -> u64 {
     }
 }
 
-/// The default's size also looks into optionals.
+/// The default size function also looks into optionals.
 fn size_inside(value: Option<&Value>) -> u64 {
     match value {
         Some(Value::Optional(Some(inner))) => size_inside(Some(inner)),
@@ -169,7 +159,7 @@ fn of_call(function: &str, overload: &str, arguments: &[Option<Value>], result: 
         .unwrap_or_else(|| of_standard(overload, arguments))
 }
 
-/// The libraries of lists and sets, which count by overload.
+/// Cost in the list and set libraries, by overload.
 fn of_library(overload: &str, arguments: &[Option<Value>], result: Option<&Value>) -> Option<u64> {
     let argument = |at: usize| arguments.get(at).and_then(Option::as_ref);
     let allocating = |factor: f64, size: u64| ((size as f64 * factor) as u64).saturating_add(1 + LIST);
@@ -200,7 +190,7 @@ fn of_library(overload: &str, arguments: &[Option<Value>], result: Option<&Value
     })
 }
 
-/// Kubernetes' libraries, which count by function.
+/// Cost in Kubernetes' libraries, by function.
 fn of_kubernetes(function: &str, overload: &str, arguments: &[Option<Value>], result: Option<&Value>) -> Option<u64> {
     let argument = |at: usize| arguments.get(at).and_then(Option::as_ref);
     let text = |at: usize| ceil(size(argument(at)) as f64 * STRING);

@@ -1,26 +1,22 @@
-//! The functions and operators of the environment: `declarations.tsv` is what upstream's own environment says, written by
-//! `integration-tests/oracle/cel --declarations`, without the functions of authorizers, which no device has.
+//! Functions and operators of the environment. `declarations.tsv` is upstream's environment as written by `integration-tests/oracle/cel
+//! --declarations`. Functions of authorizers are left out because no device has one.
 
 use std::{collections::BTreeMap, sync::LazyLock};
 
 use crate::types::Type;
 
-/// One way in which a function may be called.
 #[derive(Debug)]
 pub(crate) struct Overload {
-    /// The name by which upstream tells overloads apart.
     pub(crate) id: &'static str,
-    /// Whether it is called on a receiver.
     pub(crate) is_member: bool,
-    /// The receiver's type first, if there is one.
+    /// Starts with the receiver's type, if any.
     pub(crate) arguments: Vec<Type>,
     pub(crate) result: Type,
 }
 
-/// All functions by their names, with their overloads in upstream's order.
 static FUNCTIONS: LazyLock<BTreeMap<&'static str, Vec<Overload>>> = LazyLock::new(read);
 
-/// The overloads of a function; operators are functions with names like `_+_`.
+/// Overloads of a function, in upstream's order. Operators are functions with names like `_+_`.
 pub(crate) fn overloads(function: &str) -> Option<&'static [Overload]> {
     FUNCTIONS.get(function).map(Vec::as_slice)
 }

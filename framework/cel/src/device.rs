@@ -1,4 +1,4 @@
-//! What an expression sees of a device.
+//! Devices as expressions see them.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -8,7 +8,7 @@ use crate::{
     value::{List, Map, Value, map::Keys},
 };
 
-/// The value of an attribute, as in the API. Source: resource.k8s.io/v1 DeviceAttribute.
+/// Value of an attribute, as in the API. Source: resource.k8s.io/v1 DeviceAttribute.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Attribute {
     /// `int`.
@@ -27,11 +27,11 @@ pub enum Attribute {
     Strings(Vec<Arc<str>>),
     /// `versions`.
     Versions(Vec<Arc<str>>),
-    /// None of the fields that Kubernetes 1.37 knows: every selector fails on the device.
+    /// None of the fields of Kubernetes 1.37: every selector fails on the device.
     Unknown,
 }
 
-/// A capacity that is no quantity. The API server lets none in.
+/// A capacity that is not a quantity. The API server rejects these.
 #[derive(Debug, thiserror::Error)]
 #[error("capacity {name} of a device of driver {driver}: {told}; correct the ResourceSlice")]
 pub struct CapacityError {
@@ -40,24 +40,23 @@ pub struct CapacityError {
     told: &'static str,
 }
 
-/// A device, ready to be judged by any number of expressions.
+/// A device, ready for evaluation by any number of expressions.
 #[derive(Clone, Debug)]
 pub struct Device {
     pub(crate) driver: Arc<str>,
     pub(crate) allow_multiple_allocations: bool,
-    /// By domain and identifier.
+    /// Attributes and capacities are keyed by domain and identifier.
     pub(crate) attributes: BTreeMap<Arc<str>, BTreeMap<Arc<str>, Attribute>>,
-    /// By domain and identifier.
     pub(crate) capacity: BTreeMap<Arc<str>, BTreeMap<Arc<str>, Amount>>,
     pub(crate) unreadable: Option<String>,
     attributes_value: Value,
 }
 
 impl Device {
-    /// A device with attributes and capacities by qualified name; the domain of a name without one is the driver.
+    /// Creates a device from attributes and capacities by qualified name. The driver is the default domain.
     ///
     /// # Errors
-    /// A capacity is no quantity. An attribute that cannot be read is no error here: it fails every selector.
+    /// A capacity is not a quantity. An unreadable attribute is no error: it fails every selector.
     pub fn new<'names>(
         driver: &str,
         allow_multiple_allocations: bool,
@@ -99,7 +98,7 @@ impl Device {
         })
     }
 
-    /// The variable `device`. Quantities are new each time, as comparing changes them.
+    /// The variable `device`. Creates new quantities each time because comparisons change them.
     pub(crate) fn value(&self) -> Value {
         let quantity =
             |(id, amount): (&Arc<str>, &Amount)| (Arc::clone(id), Value::Quantity(Quantity::new(amount.clone())));

@@ -1,4 +1,4 @@
-//! Evaluates a plan on a device, and counts what it costs as upstream does.
+//! Evaluates a plan on a device, and counts cost as upstream does.
 
 mod attribute;
 mod fold;
@@ -15,14 +15,12 @@ use crate::{
     value::{Failure, List, Map, Outcome, Value, compare, show},
 };
 
-/// The outcome of an evaluation, its cost, and what it took.
 pub(crate) struct Evaluated {
     pub(crate) outcome: Outcome,
     pub(crate) cost: u64,
     pub(crate) effort: Effort,
 }
 
-/// Evaluates a plan, at a cost and with work up to limits.
 pub(crate) fn evaluate(plan: &Node, device: Value, patterns: &mut Patterns, limit: u64, work: u64) -> Evaluated {
     let mut evaluator = Evaluator { device, meter: Meter::new(limit), effort: Effort::new(work), patterns };
     let outcome = evaluator.node(plan, None);
@@ -37,7 +35,6 @@ pub(super) struct Evaluator<'patterns> {
     patterns: &'patterns mut Patterns,
 }
 
-/// Whether a call searches for a pattern.
 fn is_search(call: &Call) -> bool {
     matches!(call.implementation, Implementation::Pattern) || matches!(&*call.function, "matches" | "find" | "findAll")
 }
@@ -88,7 +85,6 @@ impl Evaluator<'_> {
         outcome
     }
 
-    /// Counts an attribute that was resolved.
     fn attribute_done(&mut self, attribute: &Attribute, outcome: Outcome) -> Outcome {
         if let Root::Choice { condition, yes, no } = &attribute.root {
             self.meter.drop(&[no.id(), yes.id(), condition.id]);
@@ -143,7 +139,7 @@ impl Evaluator<'_> {
         }
     }
 
-    /// Both operands, of which the first is the one whose error counts.
+    /// Evaluates both operands. If both fail, the error of the first is returned.
     fn both(&mut self, operands: &[Node; 2], scope: Around<'_>) -> Result<(Value, Value), Failure> {
         let left = self.node(&operands[0], scope);
         if is_fatal(&left) {
@@ -156,7 +152,7 @@ impl Evaluator<'_> {
         Ok((left?, right?))
     }
 
-    /// `&&` and `||`: the value that decides, wherever it stands; else the first error.
+    /// `&&` and `||`: either operand may decide the value. Otherwise the first error is returned.
     fn logic(&mut self, operands: &[Node; 2], decides: bool, scope: Around<'_>) -> Outcome {
         let mut error = None;
         for operand in operands {
@@ -197,7 +193,7 @@ impl Evaluator<'_> {
         }
     }
 
-    /// Calls a function, unless it would take more than is left.
+    /// Calls a function if its bounds fit into the remaining limits.
     fn apply(&mut self, call: &Call, values: &[Value]) -> Outcome {
         if let (true, [Value::String(text), Value::String(pattern), rest @ ..]) = (is_search(call), values)
             && matches!(rest, [] | [Value::Int(_)])

@@ -1,4 +1,4 @@
-//! A selector: from text to verdict.
+//! Selectors: compilation and evaluation.
 
 use std::{fmt, sync::Arc};
 
@@ -15,20 +15,20 @@ use crate::{
     value::{Value, convert},
 };
 
-/// The cost at which upstream gives an evaluation up. Source: resource.k8s.io/v1 CELSelectorExpressionMaxCost.
+/// Cost at which upstream cancels an evaluation. Source: resource.k8s.io/v1 CELSelectorExpressionMaxCost.
 pub const MAX_COST: u64 = 1_000_000;
 
-/// Why an expression cannot be used: upstream's text, of which only the words on syntax errors differ.
+/// Why an expression is invalid: upstream's text, except for the wording of syntax errors.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct CompileError(String);
 
-/// Why an expression has no verdict on a device: upstream's text.
+/// Why an evaluation failed: upstream's text.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct RuntimeError(String);
 
-/// A selector that compiled.
+/// A compiled selector.
 #[derive(Debug)]
 pub struct Expression {
     text: Arc<str>,
@@ -37,24 +37,24 @@ pub struct Expression {
     nodes: usize,
 }
 
-/// What an evaluation gave.
+/// Result of an evaluation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Evaluation {
     /// Whether the device matches.
     pub verdict: Result<bool, RuntimeError>,
-    /// What it cost in upstream's units.
+    /// Cost in upstream's units.
     pub cost: u64,
-    /// The work that it took, in units of some 10 ns.
+    /// Work in units of about 10 ns.
     pub work: u64,
-    /// Whether there was not enough work left for it: the verdict says nothing about the device then.
+    /// Whether the work limit was reached. The verdict is then meaningless.
     pub is_exhausted: bool,
 }
 
 impl Expression {
-    /// Reads a selector and checks it by upstream's rules.
+    /// Parses and checks a selector by upstream's rules.
     ///
     /// # Errors
-    /// Upstream would refuse it.
+    /// Upstream would reject it.
     pub fn compile(text: &str) -> Result<Self, CompileError> {
         let mut source = Source::new(text);
         let mut errors = Errors::default();
@@ -78,37 +78,36 @@ impl Expression {
         Ok(Self { text: text.into(), plan, reach: Reach::of(&tree), nodes: source.nodes() })
     }
 
-    /// The text that was compiled.
+    /// The source text.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// How many nodes it has, those that macros made included.
+    /// Number of nodes, including those that macros created.
     pub fn nodes(&self) -> usize {
         self.nodes
     }
 
-    /// What of a device the verdict can depend on.
+    /// The parts of a device that can change the verdict.
     pub fn reaches(&self) -> &Reach {
         &self.reach
     }
 
-    /// Whether a device matches. `budget` is the most that the evaluation may cost, [`MAX_COST`] upstream.
+    /// Whether a device matches. `budget` limits the cost; upstream uses [`MAX_COST`].
     ///
     /// # Errors
-    /// There is no verdict; the allocation ends with the error.
+    /// The evaluation failed. The allocation ends with the error.
     pub fn matches(&self, device: &Device, budget: u64) -> Result<bool, RuntimeError> {
         self.matches_at_cost(device, budget).0
     }
 
-    /// As [`Expression::matches`], with what the evaluation cost in upstream's units.
+    /// Like [`Expression::matches`], and returns the cost in upstream's units.
     pub fn matches_at_cost(&self, device: &Device, budget: u64) -> (Result<bool, RuntimeError>, u64) {
         let Evaluation { verdict, cost, .. } = self.evaluate(device, &mut Patterns::default(), budget, u64::MAX);
         (verdict, cost)
     }
 
-    /// Whether a device matches, at a cost and with work up to limits. Patterns are compiled once for all evaluations that use the
-    /// same [`Patterns`].
+    /// Whether a device matches, within limits of cost and work. Evaluations that share `patterns` compile each pattern once.
     pub fn evaluate(&self, device: &Device, patterns: &mut Patterns, max_cost: u64, max_work: u64) -> Evaluation {
         if let Some(told) = &device.unreadable {
             return Evaluation { verdict: Err(RuntimeError(told.clone())), cost: 0, work: 0, is_exhausted: false };
@@ -127,7 +126,7 @@ impl Expression {
     }
 }
 
-/// A type as upstream declares it, which is not how the check writes it.
+/// A type in the notation of upstream's declarations, which differs from that of the type check.
 struct Declared<'of>(&'of Type);
 
 impl fmt::Display for Declared<'_> {

@@ -1,4 +1,4 @@
-//! Kubernetes' named formats of strings, and what is wrong with a string that is not in one.
+//! Kubernetes' named string formats, and their validation errors.
 
 use crate::{time::Timestamp, url};
 
@@ -18,7 +18,6 @@ const VALUE_TOLD: &str = "a valid label must be an empty string or consist of al
 const MAX_LABEL: usize = 63;
 const MAX_SUBDOMAIN: usize = 253;
 
-/// A format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NamedFormat {
     Dns1123Label,
@@ -36,7 +35,7 @@ pub(crate) enum NamedFormat {
     Datetime,
 }
 
-/// The name in expressions, the name in texts, and the length of the regular expression by which cost is counted.
+/// Name in expressions, name in messages, and length of the regular expression that counts for cost.
 const FORMATS: [(NamedFormat, &str, &str, u64); 13] = [
     (NamedFormat::Dns1123Label, "dns1123Label", "DNS1123Label", 30),
     (NamedFormat::Dns1123Subdomain, "dns1123Subdomain", "DNS1123Subdomain", 60),
@@ -54,7 +53,6 @@ const FORMATS: [(NamedFormat, &str, &str, u64); 13] = [
 ];
 
 impl NamedFormat {
-    /// The format of a name.
     pub(crate) fn named(name: &str) -> Option<Self> {
         FORMATS.iter().find(|(_, known, _, _)| *known == name).map(|(format, ..)| *format)
     }
@@ -63,17 +61,15 @@ impl NamedFormat {
         FORMATS.iter().find(|(format, ..)| *format == self).unwrap_or(&FORMATS[0])
     }
 
-    /// The name in texts.
     pub(crate) fn name(self) -> &'static str {
         self.row().2
     }
 
-    /// The length of the regular expression by which cost is counted.
     pub(crate) fn regex_size(self) -> u64 {
         self.row().3
     }
 
-    /// What is wrong with a string; nothing if it is in the format.
+    /// Validation errors; empty if the string has the format.
     pub(crate) fn validate(self, text: &str) -> Vec<String> {
         let is = |good: bool, told: &str| if good { Vec::new() } else { vec![told.to_owned()] };
         match self {
@@ -229,7 +225,7 @@ fn is_base64(text: &str) -> bool {
 fn is_date(text: &str) -> bool {
     matches!(Timestamp::parse(&format!("{text}T00:00:00Z")), Some(Ok(_)))
         || text.starts_with("0000-") && {
-            // Go has a year 0, which is no timestamp's.
+            // Go accepts the year 0, timestamps do not.
             matches!(Timestamp::parse(&format!("2000{}T00:00:00Z", &text[4..])), Some(Ok(_)))
         }
 }

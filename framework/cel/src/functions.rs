@@ -1,5 +1,5 @@
-//! The functions and operators, by upstream's names of their overloads. Arguments have been held against the types of the
-//! overload when a function is called, except where [`is_unguarded`] says otherwise.
+//! Functions and operators, by upstream's overload ids. Calls check arguments against the overload's types, except for [`is_unguarded`]
+//! functions.
 
 pub(crate) mod formatting;
 mod kubernetes;
@@ -12,12 +12,10 @@ mod times;
 pub(crate) use self::operation::{Operation, Singleton};
 use crate::value::{Failure, Value, convert};
 
-/// The implementation of a function that has one for all overloads.
 pub(crate) fn singleton(function: &str) -> Option<&'static Singleton> {
     operators::singleton(function).or_else(|| lists::singleton(function))
 }
 
-/// The implementation of an overload.
 pub(crate) fn operation(overload: &str) -> Option<Operation> {
     conversion(overload)
         .or_else(|| optional(overload))
@@ -27,7 +25,7 @@ pub(crate) fn operation(overload: &str) -> Option<Operation> {
         .or_else(|| kubernetes::operation(overload))
 }
 
-/// Whether a function is one of the conversions that upstream applies to constants ahead.
+/// Whether upstream folds this conversion for constants.
 pub(crate) fn is_conversion(function: &str) -> bool {
     matches!(
         function,
@@ -35,12 +33,12 @@ pub(crate) fn is_conversion(function: &str) -> bool {
     )
 }
 
-/// Whether upstream does not hold arguments against the types of overloads when the function is called.
+/// Whether upstream skips the check of arguments against the overload's types at calls.
 pub(crate) fn is_unguarded(function: &str) -> bool {
     matches!(function, "contains" | "endsWith" | "startsWith" | "flatten")
 }
 
-/// Whether upstream stops at the first argument that is an error, although there are two.
+/// Whether upstream stops at the first error although there are two arguments.
 pub(crate) fn is_variadic(overload: &str) -> bool {
     matches!(overload, "string_format")
 }

@@ -1,8 +1,8 @@
-//! Texts as Go writes them.
+//! Go's text formats.
 
 use std::fmt::Write as _;
 
-/// A string in quotes, as `%q` prints it: what cannot be printed becomes an escape sequence.
+/// Quotes a string as `%q` does: unprintable characters become escape sequences.
 pub(crate) fn quote(text: &str) -> String {
     let mut quoted = String::from("\"");
     for one in text.chars() {
@@ -31,7 +31,7 @@ pub(crate) fn quote(text: &str) -> String {
     quoted
 }
 
-/// Near to Go's `IsPrint`: letters, marks, numbers, signs and the plain space.
+/// Approximates Go's `IsPrint`: letters, marks, numbers, symbols and the plain space.
 fn is_printable(one: char) -> bool {
     if one == ' ' {
         return true;
@@ -40,10 +40,7 @@ fn is_printable(one: char) -> bool {
     !(one.is_control() || one.is_whitespace() || unseen)
 }
 
-/// Reads an unsigned integer as `strconv.ParseUint` does.
-///
-/// # Errors
-/// Go's text where it does not fit or is none.
+/// Parses an unsigned integer as `strconv.ParseUint` does. Errors are Go's texts.
 pub(crate) fn parse_uint(text: &str) -> Result<u64, String> {
     let is_number = !text.is_empty() && text.bytes().all(|one| one.is_ascii_digit());
     let why = if is_number { "value out of range" } else { "invalid syntax" };

@@ -1,8 +1,8 @@
-//! CEL selectors of devices (Dynamic Resource Allocation), exact as Kubernetes 1.37.1 compiles and evaluates them: cel-go
-//! 0.29.2 in the environment for stored expressions of k8s.io/dynamic-resource-allocation.
+//! CEL selectors of devices (Dynamic Resource Allocation). They compile and evaluate exactly as in Kubernetes 1.37.1: cel-go 0.29.2 in the
+//! environment for stored expressions of k8s.io/dynamic-resource-allocation.
 //!
-//! [`Expression::compile`] reads, checks and plans a selector, [`Expression::matches`] judges a [`Device`] by it. Verdicts may
-//! be kept for all devices with the same [`Reach::key`]. What differs from upstream is listed in `docs/compatibility.md`.
+//! [`Expression::compile`] parses, checks and plans a selector; [`Expression::matches`] evaluates it on a [`Device`]. A verdict can be
+//! reused for all devices with the same [`Reach::key`]. `docs/reference/compatibility.md` lists the differences to upstream.
 
 mod check;
 mod cost;

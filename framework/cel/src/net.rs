@@ -1,4 +1,4 @@
-//! IP addresses and CIDR prefixes, as Go's package netip reads and prints them.
+//! IP addresses and CIDR prefixes, parsed and printed as Go's package netip does.
 
 use std::{
     fmt,
@@ -7,7 +7,6 @@ use std::{
 
 use crate::go::quote;
 
-/// An address and how many of its bits are the network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Cidr {
     pub(crate) address: IpAddr,
@@ -19,10 +18,7 @@ struct Parsed {
     zone: bool,
 }
 
-/// Reads an address.
-///
-/// # Errors
-/// Upstream's text, also for addresses with a zone and IPv4 addresses in IPv6 form.
+/// Parses an address. Errors are upstream's texts, also for addresses with a zone and for IPv4-mapped IPv6 addresses.
 pub(crate) fn parse_ip(text: &str) -> Result<IpAddr, String> {
     let parsed = parse(text)
         .map_err(|told| format!("IP Address {} parse error during conversion from string: {told}", quote(text)))?;
@@ -35,10 +31,7 @@ pub(crate) fn parse_ip(text: &str) -> Result<IpAddr, String> {
     Ok(parsed.address)
 }
 
-/// Whether Go takes a text for an IPv6 address, whatever its zone.
-///
-/// # Errors
-/// Go's text.
+/// Whether Go parses the text as an IPv6 address, with any zone. Errors are Go's texts.
 pub(crate) fn is_v6(text: &str) -> Result<bool, String> {
     parse(text).map(|parsed| parsed.address.is_ipv6())
 }
@@ -178,7 +171,7 @@ fn v6_bytes(whole: &str, text: &str) -> Result<[u8; 16], String> {
     Ok(address)
 }
 
-/// An address as Go prints it: Rust prints some IPv6 addresses with an IPv4 address inside, as Go does those that are mapped.
+/// Prints an address as Go does. Rust prints more IPv6 addresses with an embedded IPv4 address; Go only the mapped ones.
 pub(crate) fn show(address: IpAddr) -> String {
     let IpAddr::V6(v6) = address else { return address.to_string() };
     if v6.to_ipv4_mapped().is_some() {
@@ -201,10 +194,7 @@ pub(crate) fn show(address: IpAddr) -> String {
 }
 
 impl Cidr {
-    /// Reads a prefix.
-    ///
-    /// # Errors
-    /// Upstream's text.
+    /// Parses a prefix. Errors are upstream's texts.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let cidr = Self::parse_prefix(text).map_err(|told| {
             let prefix = "network address parse error during conversion from string";
@@ -247,17 +237,14 @@ impl Cidr {
         }
     }
 
-    /// The prefix with nothing but zeroes behind the network.
     pub(crate) fn masked(self) -> Self {
         Self { address: self.mask(self.address), bits: self.bits }
     }
 
-    /// Whether an address is in the network.
     pub(crate) fn contains(self, address: IpAddr) -> bool {
         self.address.is_ipv4() == address.is_ipv4() && self.mask(self.address) == self.mask(address)
     }
 
-    /// Whether all addresses of another network are in this one.
     pub(crate) fn contains_cidr(self, other: Self) -> bool {
         self.bits <= other.bits && self.contains(other.address)
     }

@@ -1,5 +1,4 @@
-//! From a checked tree to what is evaluated: names become attributes with qualifiers, calls get their implementations, and
-//! what upstream computes ahead is computed ahead.
+//! Plans a checked tree: names become attributes with qualifiers, calls get implementations, and constants are folded as upstream does.
 
 use std::sync::Arc;
 
@@ -12,19 +11,17 @@ use crate::{
     value::{Failure, List, Map, Outcome, Value, compare, map::unhashable, show},
 };
 
-/// What is evaluated, under the number of its node.
 #[derive(Debug)]
 pub(crate) struct Node {
     pub(crate) id: Id,
     pub(crate) step: Step,
 }
 
-/// One step of an evaluation.
 #[derive(Debug)]
 pub(crate) enum Step {
     Constant(Value),
     Attribute(Attribute),
-    /// `has`: whether the last qualifier finds something.
+    /// `has`: whether the last qualifier finds a value.
     Has(Attribute),
     And(Box<[Node; 2]>),
     Or(Box<[Node; 2]>),
@@ -48,7 +45,7 @@ pub(crate) enum Step {
         sought: Box<Node>,
         among: Vec<Value>,
     },
-    /// `or`, and `orValue`.
+    /// `or` and `orValue`.
     OptionalOr {
         operands: Box<[Node; 2]>,
         unwrap: bool,
@@ -56,30 +53,26 @@ pub(crate) enum Step {
     Fold(Box<Fold>),
 }
 
-/// A call of a function.
 #[derive(Debug)]
 pub(crate) struct Call {
     pub(crate) function: String,
-    /// The overload, where only one fits.
+    /// The overload, if only one fits.
     pub(crate) overload: &'static str,
     pub(crate) arguments: Vec<Node>,
     pub(crate) implementation: Implementation,
 }
 
-/// How a call is made.
 #[derive(Debug)]
 pub(crate) enum Implementation {
-    /// One implementation for all overloads.
     Singleton(&'static Singleton),
-    /// The overload that fits; its types are compared again.
+    /// The only overload that fits. The call compares its types again.
     Overload(&'static Overload, Operation),
-    /// The first overload whose types fit the values.
+    /// The first overload with types that fit the values.
     Dynamic(Vec<(&'static Overload, Operation)>),
-    /// A search for a regular expression that is constant: the evaluation makes it.
+    /// Search for a constant pattern; implemented in the evaluation.
     Pattern,
 }
 
-/// A name, or a value, and the fields and indices that follow it.
 #[derive(Clone, Debug)]
 pub(crate) struct Attribute {
     id: Id,
@@ -87,7 +80,6 @@ pub(crate) struct Attribute {
     pub(crate) qualifiers: Vec<Qualifier>,
 }
 
-/// Where an attribute begins.
 #[derive(Clone, Debug)]
 pub(crate) enum Root {
     Variable { name: String, is_global: bool },
@@ -95,22 +87,19 @@ pub(crate) enum Root {
     Choice { condition: Arc<Node>, yes: Box<Attribute>, no: Box<Attribute> },
 }
 
-/// A field or an index.
 #[derive(Clone, Debug)]
 pub(crate) struct Qualifier {
     pub(crate) id: Id,
-    /// What is missing makes an optional without a value.
+    /// A missing value yields an optional without a value.
     pub(crate) optional: bool,
-    /// Only whether it is there counts.
     pub(crate) test: bool,
     pub(crate) by: By,
 }
 
-/// What a qualifier looks for.
 #[derive(Clone, Debug)]
 pub(crate) enum By {
     Constant(Value),
-    /// The value of an attribute; upstream counts one that is a call in another way.
+    /// The value of an attribute. Upstream counts calls differently.
     Attribute {
         attribute: Box<Attribute>,
         is_operand: bool,
@@ -118,7 +107,7 @@ pub(crate) enum By {
 }
 
 impl Attribute {
-    /// The number under which its value is known: that of its last qualifier.
+    /// Id of its value: that of the last qualifier.
     pub(crate) fn id(&self) -> Id {
         match &self.root {
             Root::Choice { yes, no, .. } => {
@@ -143,7 +132,6 @@ impl Attribute {
     }
 }
 
-/// A comprehension.
 #[derive(Debug)]
 pub(crate) struct Fold {
     pub(crate) range: Node,
@@ -156,10 +144,7 @@ pub(crate) struct Fold {
     pub(crate) result: Node,
 }
 
-/// Plans a tree.
-///
-/// # Errors
-/// Upstream's text where a constant cannot be computed ahead.
+/// Plans a tree. Errors are upstream's texts for constants that cannot be folded.
 pub(crate) fn plan(tree: &Expr, checked: &Checked) -> Result<Node, String> {
     Planner { checked }.node(tree)
 }
@@ -197,7 +182,6 @@ impl Planner<'_> {
         Ok(Node { id: tree.id, step })
     }
 
-    /// What a name means, which may be a qualified one.
     fn named(&self, tree: &Expr) -> Result<Step, String> {
         match self.checked.references.get(&tree.id) {
             Some(Reference::Type(name)) if **name == *DEVICE => Err(format!("reference to undefined type: {name}")),
@@ -277,7 +261,7 @@ fn pair(nodes: Vec<Node>) -> Box<[Node; 2]> {
     Box::new([next(), next()])
 }
 
-/// The attribute that a node is, or one that begins with its value.
+/// The node as an attribute, or an attribute that starts with its value.
 fn attribute(node: Node) -> Attribute {
     match node.step {
         Step::Attribute(attribute) => attribute,
@@ -289,7 +273,7 @@ fn choice(id: Id, nodes: Vec<Node>) -> Attribute {
     let mut nodes = nodes.into_iter();
     let mut next = || nodes.next().unwrap_or(Node { id: 0, step: Step::Constant(Value::Null) });
     let branch = |node: Node| match node.step {
-        // Upstream takes the attribute out of `has`.
+        // Upstream unwraps the attribute of `has`.
         Step::Has(attribute) => attribute,
         _ => attribute(node),
     };
@@ -332,7 +316,6 @@ fn instantiation(failure: Failure) -> String {
     failure.text().to_owned()
 }
 
-/// A list, which is a constant if all its elements are.
 fn list(elements: Vec<(Node, bool)>) -> Result<Step, String> {
     match constants(elements.iter().map(|(node, _)| node)) {
         Some(values) if elements.iter().all(|(_, optional)| !optional) => {
@@ -342,7 +325,6 @@ fn list(elements: Vec<(Node, bool)>) -> Result<Step, String> {
     }
 }
 
-/// A map, which is a constant if all its entries are.
 fn map(entries: Vec<(Node, Node, bool)>) -> Result<Step, String> {
     match constants(entries.iter().flat_map(|(key, value, _)| [key, value])) {
         Some(values) if entries.iter().all(|(_, _, optional)| !optional) => {
@@ -353,7 +335,7 @@ fn map(entries: Vec<(Node, Node, bool)>) -> Result<Step, String> {
     }
 }
 
-/// Finds the implementation of a call, and computes ahead what upstream does.
+/// Selects the implementation of a call, and folds constants as upstream does.
 fn implement(id: Id, function: &str, overload: &'static str, arguments: Vec<Node>) -> Result<Node, String> {
     if overload == "in_list"
         && let [_, Node { step: Step::Constant(Value::List(among)), .. }] = &arguments[..]
@@ -404,7 +386,7 @@ fn implementation(function: &str, overload: &'static str, arguments: &[Node]) ->
 }
 
 impl Implementation {
-    /// Whether upstream evaluates all arguments even where the first gives an error: it makes a difference in cost only.
+    /// Whether upstream evaluates all arguments even if the first one fails. This affects only cost.
     pub(crate) fn evaluates_all(&self, arguments: usize) -> bool {
         match self {
             Self::Singleton(_) => arguments == 2,
@@ -413,7 +395,6 @@ impl Implementation {
         }
     }
 
-    /// Calls the function.
     pub(crate) fn apply(&self, function: &str, arguments: &[Value]) -> Outcome {
         match self {
             Self::Singleton(singleton) => match arguments.first() {
@@ -453,8 +434,8 @@ fn no_such_overload(function: &str, arguments: &[Value]) -> Failure {
     Failure::new(format!("no such overload: {function}({})", types.join(", ")))
 }
 
-/// Whether a value is one of constants, as upstream looks it up in a table: numbers of all types are one, all else must be of
-/// the same type.
+/// Whether a value is among constants. Like upstream's table lookup, it compares numbers across types, and all other values only with the
+/// same type.
 pub(crate) fn is_member(sought: &Value, among: &[Value]) -> Outcome {
     if let Some(go_type) = unhashable(sought) {
         return Err(Failure::unhashable(go_type));

@@ -1,5 +1,5 @@
-//! Quantities, as k8s.io/apimachinery keeps them: an integer with a power of ten as long as that fits, a decimal from then
-//! on. Which of the two it is can be seen by expressions (`isInteger`).
+//! Quantities as in k8s.io/apimachinery: an integer with a power of ten if it fits, otherwise a decimal. Expressions can see the form with
+//! `isInteger`.
 
 use std::{
     cmp::Ordering,
@@ -9,11 +9,10 @@ use std::{
 
 use num_bigint::{BigInt, Sign};
 
-/// The most significant figures that the integer form takes.
 const MAX_FIGURES: i32 = 18;
 /// Decimals are rounded up to nanos.
 const NANO: i32 = 9;
-/// By how many figures the powers of two quantities may differ in arithmetic: upstream has no bound and would run out of memory.
+/// Maximum difference of the exponents in arithmetic. Upstream has no bound and would run out of memory.
 const MAX_SHIFT: i64 = 10_000;
 
 const FORMAT: &str = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'";
@@ -21,15 +20,14 @@ const SUFFIX: &str = "unable to parse quantity's suffix";
 const NUMERIC: &str = "unable to parse numeric part of quantity";
 const TOO_FAR: &str = "quantities differ too much in size";
 
-/// A quantity. Comparing it with a decimal turns it into one, for all who hold it, as upstream does.
+/// A quantity. Like upstream, comparing it with a decimal converts all its copies to decimals.
 #[derive(Clone, Debug)]
 pub(crate) struct Quantity {
     amount: Arc<Mutex<Amount>>,
-    /// What `add` and `sub` give is of another Go type, which is equal to nothing when it stands on the right.
+    /// `add` and `sub` return a different Go type, which equals nothing as a right operand.
     is_result: bool,
 }
 
-/// The number behind a quantity.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Amount {
     /// `value` times ten to the power of `scale`.
@@ -39,12 +37,10 @@ pub(crate) enum Amount {
 }
 
 impl Quantity {
-    /// A quantity that was read.
     pub(crate) fn new(amount: Amount) -> Self {
         Self { amount: Arc::new(Mutex::new(amount)), is_result: false }
     }
 
-    /// Whether `add` or `sub` made it.
     pub(crate) fn is_result(&self) -> bool {
         self.is_result
     }
@@ -53,12 +49,10 @@ impl Quantity {
         self.amount.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Whether both are the same number.
     pub(crate) fn same(&self, other: &Self) -> bool {
         self.amount().compare(&other.amount()).is_eq()
     }
 
-    /// The order of this quantity and another.
     pub(crate) fn compare(&self, other: &Self) -> Ordering {
         let (left, right) = (self.amount(), other.amount());
         if matches!(right, Amount::Decimal { .. }) {
@@ -67,32 +61,20 @@ impl Quantity {
         left.compare(&right)
     }
 
-    /// The sum of this quantity and another.
-    ///
-    /// # Errors
-    /// They are too far apart.
+    /// Returns an error if the exponents are too far apart.
     pub(crate) fn add(&self, other: &Amount) -> Result<Self, &'static str> {
         let sum = self.amount().add(other)?;
         Ok(Self { amount: Arc::new(Mutex::new(sum)), is_result: true })
     }
 
-    /// The sum of this quantity and another.
-    ///
-    /// # Errors
-    /// They are too far apart.
     pub(crate) fn add_quantity(&self, other: &Self) -> Result<Self, &'static str> {
         self.add(&other.amount())
     }
 
-    /// This quantity less another.
-    ///
-    /// # Errors
-    /// They are too far apart.
     pub(crate) fn sub_quantity(&self, other: &Self) -> Result<Self, &'static str> {
         self.add(&other.amount().negated())
     }
 
-    /// -1, 0 or 1.
     pub(crate) fn sign(&self) -> i64 {
         match self.amount() {
             Amount::Integer { value, .. } => value.signum(),
@@ -104,18 +86,18 @@ impl Quantity {
         }
     }
 
-    /// About how many figures it has, from above.
+    /// Approximate upper bound of the digits.
     pub(crate) fn figures(&self) -> u64 {
         match self.amount() {
             Amount::Integer { .. } => 20,
-            // A bit is less than a third of a figure; sums shift one of the two by its scale.
+            // A bit is less than a third of a digit. Sums shift one operand by its scale.
             Amount::Decimal { value, scale } => {
                 (value.bits() / 3).saturating_add(scale.unsigned_abs().min(MAX_SHIFT.unsigned_abs()))
             }
         }
     }
 
-    /// The number, where it is in the form of an integer and fits.
+    /// The number, if it has the integer form and fits.
     pub(crate) fn as_integer(&self) -> Option<i64> {
         match self.amount() {
             Amount::Integer { value, scale } if scale >= 0 => scaled(value, scale),
@@ -133,7 +115,7 @@ impl Quantity {
     }
 }
 
-/// Ten to a power as Go has it: the product of two exact powers.
+/// Ten to a power as in Go: the product of two exact powers.
 fn power_of_ten(exponent: i64) -> f64 {
     let exact = |power: i64| format!("1e{power}").parse::<f64>().unwrap_or(f64::NAN);
     match exponent {
@@ -154,7 +136,7 @@ impl fmt::Display for Quantity {
     }
 }
 
-/// The integer that a value is with some zeroes behind it.
+/// The value with `scale` zeros appended, if it fits.
 fn scaled(value: i64, scale: i32) -> Option<i64> {
     if value == 0 {
         return Some(0);
@@ -166,21 +148,16 @@ fn power(exponent: i64) -> BigInt {
     BigInt::from(10).pow(u32::try_from(exponent).unwrap_or_default())
 }
 
-/// How many figures a number has.
 fn figures(value: &BigInt) -> i64 {
     value.magnitude().to_string().len() as i64
 }
 
 impl Amount {
-    /// A whole number.
     pub(crate) fn integer(value: i64) -> Self {
         Self::Integer { value, scale: 0 }
     }
 
-    /// Reads a quantity.
-    ///
-    /// # Errors
-    /// Upstream's text where it is none.
+    /// Parses a quantity. Errors are upstream's texts.
     pub(crate) fn parse(text: &str) -> Result<Self, &'static str> {
         if text.is_empty() {
             return Err(FORMAT);
@@ -270,7 +247,6 @@ fn add_integers((a, s): (i64, i32), (b, t): (i64, i32)) -> Option<Amount> {
     Some(Amount::Integer { value, scale })
 }
 
-/// A suffix.
 #[derive(Clone, Copy)]
 enum Unit {
     Decimal(i32),
@@ -300,7 +276,7 @@ impl Unit {
         })
     }
 
-    /// The form of an integer, where the number has few enough figures.
+    /// The integer form, if the number has few enough digits.
     fn small(self, number: &str, fraction: &str, negative: bool) -> Option<Amount> {
         let length = i32::try_from(number.len() + fraction.len()).ok()?;
         let (scale, precision, factor) = match self {

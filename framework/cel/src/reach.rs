@@ -1,4 +1,4 @@
-//! What of a device an expression can look at: devices that are equal in it get the same verdict.
+//! The parts of a device that an expression can read. Devices that are equal in them get the same verdict.
 
 use std::{collections::BTreeSet, fmt::Write as _, sync::Arc};
 
@@ -8,7 +8,7 @@ use crate::{
     value::Value,
 };
 
-/// What of a device the verdict of an expression can depend on, at most.
+/// Upper bound of the parts of a device that an expression can read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reach {
     driver: bool,
@@ -17,11 +17,9 @@ pub struct Reach {
     capacity: Domains,
 }
 
-/// Names within attributes or capacities.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Domains {
     all: bool,
-    /// Whole domains.
     domains: BTreeSet<Arc<str>>,
     /// Single names, by domain and identifier.
     names: BTreeSet<(Arc<str>, Arc<str>)>,
@@ -38,11 +36,10 @@ impl Domains {
     }
 }
 
-/// All that an expression can reach of one device: devices with the same key get the same verdict of that expression.
+/// The values of a device that an expression can read. Devices with equal keys get the same verdict.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key(Arc<str>);
 
-/// A part of a device that a piece of an expression stands for.
 #[derive(Clone)]
 enum Part {
     Device,
@@ -54,38 +51,35 @@ enum Part {
 type Aliases = Vec<(String, Option<Part>)>;
 
 impl Reach {
-    /// What a tree can reach.
     pub(crate) fn of(tree: &Expr) -> Self {
         let mut reach = Self::default();
         reach.walk(tree, &mut Vec::new());
         reach
     }
 
-    /// Whether the verdict can depend on an attribute.
+    /// Whether the expression can read an attribute.
     pub fn reaches_attribute(&self, domain: &str, id: &str) -> bool {
         self.attributes.has(&domain.into(), &id.into())
     }
 
-    /// The identifiers of all attributes that the verdict can depend on, whatever their domain; `None` where only the device
-    /// tells which those are.
+    /// Identifiers of all attributes that the expression can read, in any domain. `None` if they depend on the device.
     pub fn attribute_ids(&self) -> Option<Vec<Arc<str>>> {
         self.attributes.ids()
     }
 
-    /// As [`Self::attribute_ids`], of capacities.
+    /// Like [`Self::attribute_ids`], for capacities.
     pub fn capacity_ids(&self) -> Option<Vec<Arc<str>>> {
         self.capacity.ids()
     }
 
-    /// Whether the verdict can depend on a capacity.
+    /// Whether the expression can read a capacity.
     pub fn reaches_capacity(&self, domain: &str, id: &str) -> bool {
         self.capacity.has(&domain.into(), &id.into())
     }
 
-    /// The values of a device that the expression can reach.
+    /// The values of a device that the expression can read.
     pub fn key(&self, device: &Device) -> Key {
         let mut key = String::new();
-        // Writing to a string cannot fail.
         if let Some(told) = &device.unreadable {
             let _ = write!(key, "!{told}");
             return Key(key.into());
@@ -113,7 +107,6 @@ impl Reach {
         if of_capacity { &mut self.capacity } else { &mut self.attributes }
     }
 
-    /// Notes that a part is looked at as a whole.
     fn whole(&mut self, part: &Part) {
         match part {
             Part::Device => {
@@ -150,7 +143,6 @@ impl Reach {
         }
     }
 
-    /// A field or an index of a part.
     fn look_up(&mut self, of: &Part, key: Step<'_>, aliases: &mut Aliases) {
         if let Step::Dynamic(index) = key {
             self.walk(index, aliases);
@@ -187,15 +179,12 @@ impl Reach {
     }
 }
 
-/// A field or an index.
 #[derive(Clone, Copy)]
 enum Step<'tree> {
     Name(&'tree str),
-    /// Not known before the evaluation.
     Dynamic(&'tree Expr),
 }
 
-/// What a node selects, and of what.
 fn step(tree: &Expr) -> Option<(&Expr, Step<'_>)> {
     match &tree.kind {
         Kind::Select { operand, field, .. } => Some((operand, Step::Name(field))),
@@ -213,7 +202,6 @@ fn step(tree: &Expr) -> Option<(&Expr, Step<'_>)> {
     }
 }
 
-/// The part of the device that a node stands for.
 fn part(tree: &Expr, aliases: &Aliases) -> Option<Part> {
     if let Kind::Ident(name) = &tree.kind {
         if let Some((_, known)) = aliases.iter().rev().find(|(known, _)| known == name) {

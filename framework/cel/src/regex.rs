@@ -1,5 +1,5 @@
-//! Regular expressions in Go's syntax. They are checked by Go's rules and written anew in the syntax of the crate `regex`,
-//! which differs in details: its classes are of Unicode, it has more flags and operators on sets.
+//! Regular expressions in Go's syntax. They are checked by Go's rules and translated to the syntax of the crate `regex`. That crate
+//! differs: its classes are Unicode, and it has more flags and set operators.
 
 mod cache;
 mod classes;
@@ -9,33 +9,25 @@ use regex::bytes::{Regex, RegexBuilder};
 pub use cache::Patterns;
 use classes::{perl, written};
 
-/// The classes that have a name.
 const POSIX: [&str; 14] = [
     "alnum", "alpha", "ascii", "blank", "cntrl", "digit", "graph", "lower", "print", "punct", "space", "upper", "word",
     "xdigit",
 ];
-/// The most that a counted repetition may count to, all repetitions around one place taken together.
+/// Maximum count of a repetition, multiplied over nested repetitions.
 const MAX_REPEAT: u32 = 1000;
-/// How many bytes the states that a search makes on its way may take. With fewer than it needs it goes on without them, slower.
+/// Maximum bytes of the lazily built states of a search. A search that needs more continues without them, slower.
 const STATES: usize = 256 << 10;
 
-/// A compiled expression.
 #[derive(Clone, Debug)]
 pub(crate) struct Pattern(Regex);
 
 impl Pattern {
-    /// Says whether an expression is one, without compiling it.
-    ///
-    /// # Errors
-    /// Go's text, as near as it can be told.
+    /// Checks an expression without compiling it. Errors are Go's texts, approximately.
     pub(crate) fn check(text: &str) -> Result<(), String> {
         Self::compile(text, 1).map(drop)
     }
 
-    /// Compiles an expression into no more than so many bytes. `None`: it takes more.
-    ///
-    /// # Errors
-    /// As [`Self::check`].
+    /// Compiles an expression. `None`: it takes more than `bytes`.
     fn compile(text: &str, bytes: usize) -> Result<Option<Self>, String> {
         let characters: Vec<char> = text.chars().collect();
         let translated = Translator::new(&characters).translate();
@@ -47,23 +39,20 @@ impl Pattern {
         }
     }
 
-    /// Whether it matches anywhere.
     pub(crate) fn is_match(&self, text: &str) -> bool {
         self.0.is_match(text.as_bytes())
     }
 
-    /// The first match at or behind a place.
     pub(crate) fn find_at(&self, text: &str, from: usize) -> Option<std::ops::Range<usize>> {
         self.0.find_at(text.as_bytes(), from).map(|found| found.range())
     }
 }
 
-/// What a repetition would repeat.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Pending {
     Nothing,
     Something,
-    /// A repetition that began at this place.
+    /// A repetition that starts at this offset.
     Repetition(usize),
 }
 
@@ -72,7 +61,7 @@ struct Translator<'text> {
     at: usize,
     made: String,
     pending: Pending,
-    /// How often what may be repeated next is repeated inside, at most; and so for what stands before it, by open group.
+    /// Maximum product of nested repetition counts: of the last atom, and per open group of the atoms before it.
     repeated: u32,
     groups: Vec<u32>,
 }
@@ -82,14 +71,14 @@ impl<'text> Translator<'text> {
         Self { all, at: 0, made: String::new(), pending: Pending::Nothing, repeated: 1, groups: vec![1] }
     }
 
-    /// What was read last can be repeated, and is by itself repeated so often inside.
+    /// Records an atom that can be repeated, with the product of its nested repetition counts.
     fn atom(&mut self, repeated: u32) {
         self.settle();
         self.pending = Pending::Something;
         self.repeated = repeated;
     }
 
-    /// What was read last is not repeated any more.
+    /// The last atom can no longer be repeated.
     fn settle(&mut self) {
         if let Some(group) = self.groups.last_mut() {
             *group = self.repeated.max(*group);
@@ -102,7 +91,6 @@ impl<'text> Translator<'text> {
         self.groups.push(1);
     }
 
-    /// The number of open groups.
     fn depth(&self) -> usize {
         self.groups.len() - 1
     }
@@ -202,7 +190,7 @@ impl<'text> Translator<'text> {
             Some(Some(most)) if is_fine(most) && least <= most => format!("{{{least},{most}}}"),
             Some(Some(_)) => return Err(bad()),
         };
-        // Go counts a repetition without an upper end by its lower one, and nothing inside one that is empty.
+        // Go counts a repetition without an upper bound by its lower one, and ignores repetitions inside an empty one.
         let times = most.flatten().unwrap_or(least);
         let repeated = self.repeated.saturating_mul(times).max(1);
         if repeated > MAX_REPEAT && least.max(times) >= 2 {
@@ -213,8 +201,7 @@ impl<'text> Translator<'text> {
         Ok(())
     }
 
-    /// The end and the numbers of `{2}`, `{2,}` or `{2,3}`, if that is what comes. Numbers that are too long are `None` or too
-    /// large.
+    /// End and numbers of `{2}`, `{2,}` or `{2,3}`, if one follows. Numbers that are too long are `None` or too large.
     #[allow(clippy::type_complexity, reason = "an end and two numbers, each of which may be missing or bad")]
     fn counted(&self) -> Option<(usize, Option<u32>, Option<Option<u32>>)> {
         let number = |from: usize| {
@@ -287,7 +274,7 @@ impl<'text> Translator<'text> {
         if name.is_empty() || !name.chars().all(|one| one.is_ascii_alphanumeric() || one == '_') {
             return Err(format!("invalid named capture: `{}`", self.text(start, name_at + length + 1)));
         }
-        // What is captured is never asked for; a name could begin with a figure, which the crate does not take.
+        // Captures are not used. Go allows a digit as the first character of a name, the crate does not.
         self.made.push('(');
         self.open();
         self.at = name_at + length + 1;
@@ -335,7 +322,6 @@ impl<'text> Translator<'text> {
         Ok(())
     }
 
-    /// `\pL` or `\p{Greek}`.
     fn property(&mut self) -> Result<String, String> {
         let start = self.at;
         let end = match self.peek(2) {
@@ -352,7 +338,7 @@ impl<'text> Translator<'text> {
             written =
                 if written.starts_with("\\p") { written.replace("\\p", "\\P") } else { written.replace("\\P", "\\p") };
         }
-        // Nothing is compiled to find out whether the name is known.
+        // The size limit prevents compilation; only the name is checked.
         let known = RegexBuilder::new(&written).size_limit(1).build();
         if known.is_err_and(|error| !matches!(error, regex::Error::CompiledTooBig(_))) {
             return Err(format!("invalid character class range: `{}`", self.text(start, end)));
@@ -361,7 +347,6 @@ impl<'text> Translator<'text> {
         Ok(written)
     }
 
-    /// An escape sequence that stands for one character.
     fn character(&mut self) -> Result<char, String> {
         let start = self.at;
         let Some(one) = self.peek(1) else {
@@ -453,7 +438,6 @@ impl<'text> Translator<'text> {
         }
     }
 
-    /// A set of characters within a class.
     fn set(&mut self) -> Result<Option<String>, String> {
         if self.peek(0) == Some('[') && self.peek(1) == Some(':') {
             let rest = &self.all[self.at..];

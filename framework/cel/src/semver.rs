@@ -1,21 +1,20 @@
-//! Semantic versions, as github.com/blang/semver/v4 reads and orders them.
+//! Semantic versions, parsed and ordered as github.com/blang/semver/v4 does.
 
 use std::{cmp::Ordering, fmt};
 
 use crate::go::{parse_uint, quote};
 
-/// A version.
 #[derive(Clone, Debug)]
 pub(crate) struct Semver {
     pub(crate) major: u64,
     pub(crate) minor: u64,
     pub(crate) patch: u64,
     prerelease: Vec<Part>,
-    /// Told, but of no weight when versions are compared.
+    /// Printed, but ignored in comparisons.
     build: Vec<String>,
 }
 
-/// A part of a prerelease. Numbers come before words.
+/// Part of a prerelease. Numbers sort before other identifiers.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Part {
     Number(u64),
@@ -23,10 +22,7 @@ enum Part {
 }
 
 impl Semver {
-    /// Reads a version.
-    ///
-    /// # Errors
-    /// The text of blang/semver where it is none.
+    /// Parses a version. Errors are the texts of blang/semver.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         if text.is_empty() {
             return Err("Version string empty".to_owned());
@@ -46,10 +42,7 @@ impl Semver {
         Ok(Self { major, minor, patch, prerelease, build })
     }
 
-    /// Reads a version that may have a `v` before it, zeroes before its numbers, or fewer than three of them.
-    ///
-    /// # Errors
-    /// As [`Semver::parse`], and for short versions with more behind them.
+    /// Parses a version that may have a `v` prefix, leading zeros, or fewer than three numbers. A short version with a suffix is an error.
     pub(crate) fn parse_tolerant(text: &str) -> Result<Self, String> {
         let text = text.strip_prefix('v').unwrap_or(text);
         let mut parts: Vec<String> = text.splitn(3, '.').map(without_zeroes).collect();
@@ -62,7 +55,6 @@ impl Semver {
         Self::parse(&parts.join("."))
     }
 
-    /// Which version comes first.
     pub(crate) fn cmp_precedence(&self, other: &Self) -> Ordering {
         let numbers = |version: &Self| (version.major, version.minor, version.patch);
         let released = |version: &Self| version.prerelease.is_empty();

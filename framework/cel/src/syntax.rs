@@ -1,4 +1,4 @@
-//! The syntax tree: what an expression says, before anything is known of its types.
+//! Syntax tree of an expression, before type checking.
 
 pub(crate) mod lexer;
 pub(crate) mod literals;
@@ -7,24 +7,22 @@ pub(crate) mod parser;
 
 use crate::value::Value;
 
-/// Names a node of the tree. Macros make nodes with numbers of their own.
+/// Id of a node. Nodes that macros create have separate ids.
 pub(crate) type Id = u32;
 
-/// A node of the tree.
 #[derive(Clone, Debug)]
 pub(crate) struct Expr {
     pub(crate) id: Id,
     pub(crate) kind: Kind,
 }
 
-/// What a node is.
 #[derive(Clone, Debug)]
 pub(crate) enum Kind {
     /// A constant.
     Literal(Value),
-    /// A variable, a type, or the head of a qualified name.
+    /// A variable, a type, or the first part of a qualified name.
     Ident(String),
-    /// `operand.field`, or `has(operand.field)` where only presence is tested.
+    /// `operand.field`, or `has(operand.field)` with `test_only`.
     Select { operand: Box<Expr>, field: String, test_only: bool },
     /// A call of a function or an operator.
     Call { function: String, target: Option<Box<Expr>>, arguments: Vec<Expr> },
@@ -34,20 +32,18 @@ pub(crate) enum Kind {
     Map(Vec<Entry>),
     /// `Name{field: value}`.
     Struct { name: String, fields: Vec<Field> },
-    /// What the macros over lists and maps become.
+    /// Expansion of the macros on lists and maps.
     Fold(Box<Fold>),
-    /// What could not be read; an error was reported.
+    /// A syntax error, already reported.
     Broken,
 }
 
-/// An element of a list.
 #[derive(Clone, Debug)]
 pub(crate) struct Element {
     pub(crate) value: Expr,
     pub(crate) optional: bool,
 }
 
-/// An entry of a map.
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
     pub(crate) key: Expr,
@@ -55,7 +51,6 @@ pub(crate) struct Entry {
     pub(crate) optional: bool,
 }
 
-/// A field of a message.
 #[derive(Clone, Debug)]
 pub(crate) struct Field {
     pub(crate) id: Id,
@@ -64,13 +59,12 @@ pub(crate) struct Field {
     pub(crate) optional: bool,
 }
 
-/// A comprehension: `accumulator` begins as `initial`; for each element of `range`, as long as `condition` holds, it becomes
-/// `step`; the value is `result`.
+/// A comprehension: `accumulator` starts as `initial`. For each element of `range`, while `condition` is true, it becomes `step`. The value
+/// is `result`.
 #[derive(Clone, Debug)]
 pub(crate) struct Fold {
     pub(crate) range: Expr,
     pub(crate) variable: String,
-    /// The second variable of comprehensions that have two.
     pub(crate) second: Option<String>,
     pub(crate) accumulator: String,
     pub(crate) initial: Expr,
@@ -80,7 +74,6 @@ pub(crate) struct Fold {
 }
 
 impl Expr {
-    /// All nodes below this one and itself, parents first.
     pub(crate) fn walk<'tree>(&'tree self, visit: &mut dyn FnMut(&'tree Self)) {
         visit(self);
         for child in self.children() {
@@ -88,7 +81,7 @@ impl Expr {
         }
     }
 
-    /// The nodes directly below this one, in the order in which they are written or evaluated.
+    /// Direct children in source or evaluation order.
     pub(crate) fn children(&self) -> Vec<&Self> {
         match &self.kind {
             Kind::Literal(_) | Kind::Ident(_) | Kind::Broken => Vec::new(),

@@ -1,4 +1,4 @@
-//! Durations and timestamps: reading, arithmetic, calendar fields and what is printed.
+//! Durations and timestamps: parsing, arithmetic, calendar fields and printing.
 
 use std::{cmp::Ordering, sync::LazyLock};
 
@@ -6,15 +6,15 @@ use jiff::tz::TimeZoneDatabase;
 
 use crate::value::Failure;
 
-/// The first and last second that a timestamp can be, from the year 1 to the year 9999.
+/// First and last second of a timestamp: years 1 to 9999.
 const MIN_SECOND: i64 = -62_135_596_800;
 const MAX_SECOND: i64 = 253_402_300_799;
 const NANOSECONDS: i64 = 1_000_000_000;
 
-/// Time zones come with the program: nothing is read of the machine.
+/// The time zone database is bundled; the host's is not read.
 static ZONES: LazyLock<TimeZoneDatabase> = LazyLock::new(TimeZoneDatabase::bundled);
 
-/// A point in time, and how many seconds east of UTC it was written, which only its text shows.
+/// A point in time and its offset in seconds east of UTC. The offset affects only the text.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Timestamp {
     second: i64,
@@ -42,7 +42,6 @@ impl Ord for Timestamp {
     }
 }
 
-/// The fields of a timestamp in a time zone.
 pub(crate) struct Civil {
     pub(crate) year: i64,
     /// From 0.
@@ -68,10 +67,7 @@ fn timestamp_overflow() -> Failure {
 }
 
 impl Timestamp {
-    /// A number of seconds since 1970.
-    ///
-    /// # Errors
-    /// The year would have five figures or none.
+    /// Creates a timestamp from seconds since 1970. Returns an error outside the years 1 to 9999.
     pub(crate) fn from_seconds(second: i64) -> Result<Self, Failure> {
         Self::new(second, 0, 0)
     }
@@ -84,20 +80,16 @@ impl Timestamp {
         }
     }
 
-    /// Seconds since 1970.
     pub(crate) fn seconds(self) -> i64 {
         self.second
     }
 
-    /// Whether it is Go's time without a value.
+    /// Whether it is Go's zero time.
     pub(crate) fn is_zero(self) -> bool {
         self.second == MIN_SECOND && self.nanosecond == 0
     }
 
-    /// This time and a duration in nanoseconds.
-    ///
-    /// # Errors
-    /// The year would have five figures or none.
+    /// Adds a duration in nanoseconds. Returns an error outside the years 1 to 9999.
     pub(crate) fn add(self, duration: i64) -> Result<Self, Failure> {
         let nanosecond = i64::from(self.nanosecond) + duration % NANOSECONDS;
         let second = self.second.checked_add(duration / NANOSECONDS).ok_or_else(timestamp_overflow)?;
@@ -105,20 +97,14 @@ impl Timestamp {
         Self::new(second, nanosecond.rem_euclid(NANOSECONDS) as u32, self.zone)
     }
 
-    /// The duration since another time, in nanoseconds.
-    ///
-    /// # Errors
-    /// It does not fit.
+    /// Nanoseconds since another time, or an error on overflow.
     pub(crate) fn since(self, other: Self) -> Result<i64, Failure> {
         let seconds = self.second - other.second;
         let whole = seconds.checked_mul(NANOSECONDS).ok_or_else(duration_overflow)?;
         whole.checked_add(i64::from(self.nanosecond) - i64::from(other.nanosecond)).ok_or_else(duration_overflow)
     }
 
-    /// The calendar fields in a time zone: a name, or hours and minutes from UTC.
-    ///
-    /// # Errors
-    /// There is no such zone.
+    /// Calendar fields in a time zone, given as a name or as an offset in hours and minutes. Returns an error for an unknown zone.
     pub(crate) fn civil(self, zone: &str) -> Result<Civil, Failure> {
         let local = self.second + offset_of(zone, self)?;
         let days = local.div_euclid(86_400);
@@ -137,7 +123,7 @@ impl Timestamp {
         })
     }
 
-    /// RFC 3339, as short as it can be.
+    /// RFC 3339 in its shortest form.
     pub(crate) fn rfc3339(self) -> String {
         let (date, time) = self.written();
         match self.zone {
@@ -165,10 +151,8 @@ impl Timestamp {
         (format!("{year:04}-{month:02}-{day:02}"), time)
     }
 
-    /// Reads RFC 3339 as Go does, which also takes a comma before fractions and an hour of one figure.
-    ///
-    /// # Errors
-    /// `None` where the text is none; the timestamp's own error where the year does not fit.
+    /// Parses RFC 3339 as Go does: also a comma before the fraction, and an hour of one digit. `None` if it is not a timestamp; an error if
+    /// the year is out of range.
     pub(crate) fn parse(text: &str) -> Option<Result<Self, Failure>> {
         let mut rest = text;
         let year = figures(&mut rest, 4)?;
@@ -212,7 +196,6 @@ fn fraction(rest: &mut &str) -> u32 {
     padded.parse().unwrap_or_default()
 }
 
-/// Seconds east of UTC.
 fn zone(text: &str) -> Option<i64> {
     if text == "Z" {
         return Some(0);
@@ -259,7 +242,7 @@ fn atoi(text: &str) -> Result<i64, Failure> {
     if value.abs() < 1_000_000 { Ok(value) } else { Err(told()) }
 }
 
-/// Days since 1970 of a date, months and days from 1.
+/// Days since 1970 of a date; months and days from 1.
 fn days_of(year: i64, month: i64, day: i64) -> i64 {
     let year = if month <= 2 { year - 1 } else { year };
     let era = year.div_euclid(400);
@@ -268,7 +251,7 @@ fn days_of(year: i64, month: i64, day: i64) -> i64 {
     era * 146_097 + year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year - 719_468
 }
 
-/// Year, month and day, both from 1.
+/// Year, month and day; both from 1.
 fn date(days: i64) -> (i64, i64, i64) {
     let shifted = days + 719_468;
     let era = shifted.div_euclid(146_097);
@@ -282,12 +265,11 @@ fn date(days: i64) -> (i64, i64, i64) {
     (year, month, day)
 }
 
-/// The error of durations that do not fit.
 pub(crate) fn duration_overflow() -> Failure {
     overflow()
 }
 
-/// Reads a duration as Go does: `1h30m`, `-1.5s`, `0`.
+/// Parses a duration as Go does: `1h30m`, `-1.5s`, `0`.
 pub(crate) fn parse_duration(text: &str) -> Option<i64> {
     const LIMIT: u64 = 1 << 63;
     let (negative, mut rest) = match text.strip_prefix('-') {
@@ -342,12 +324,12 @@ fn unit(name: &str) -> Option<u64> {
     })
 }
 
-/// A duration in seconds, as Go's `Seconds` has it.
+/// A duration in seconds, as Go's `Seconds`.
 pub(crate) fn seconds(nanoseconds: i64) -> f64 {
     (nanoseconds / NANOSECONDS) as f64 + (nanoseconds % NANOSECONDS) as f64 / 1e9
 }
 
-/// A duration as Go prints it: `1h0m0s`, `1.5ms`.
+/// Prints a duration as Go does: `1h0m0s`, `1.5ms`.
 pub(crate) fn show_duration(nanoseconds: i64) -> String {
     let sign = if nanoseconds < 0 { "-" } else { "" };
     let all = nanoseconds.unsigned_abs();

@@ -1,15 +1,14 @@
-//! The types that the check knows, and how they are written.
+//! Types of the type check, and their notation.
 
 use std::{fmt, sync::Arc};
 
 use crate::value::{List, Map, Value};
 
-/// A type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Type {
-    /// Anything; what it is shows at run time.
+    /// Any type, known only at run time.
     Dyn,
-    /// The type of what is wrong already.
+    /// Type of an expression that already has an error.
     Error,
     Null,
     Bool,
@@ -22,19 +21,17 @@ pub(crate) enum Type {
     Timestamp,
     List(Arc<Self>),
     Map(Arc<Self>, Arc<Self>),
-    /// The type of a type.
     Of(Option<Arc<Self>>),
-    /// A type without operators, with parameters: optionals, addresses.
+    /// Type without operators, with parameters: optionals, addresses.
     Opaque(Arc<str>, Arc<[Self]>),
-    /// A message or an object of Kubernetes.
+    /// A message or a Kubernetes object.
     Struct(Arc<str>),
-    /// A parameter of a declaration.
+    /// Type parameter of a declaration.
     Param(Arc<str>),
-    /// A type that the check has yet to find.
+    /// Type variable of the type check.
     Var(usize),
 }
 
-/// The names of types without parameters.
 const PLAIN: [(&str, Type); 12] = [
     ("dyn", Type::Dyn),
     ("!error!", Type::Error),
@@ -51,22 +48,18 @@ const PLAIN: [(&str, Type); 12] = [
 ];
 
 impl Type {
-    /// An optional.
     pub(crate) fn optional(value: Self) -> Self {
         Self::Opaque(Arc::from("optional_type"), Arc::from([value]))
     }
 
-    /// A list.
     pub(crate) fn list(element: Self) -> Self {
         Self::List(Arc::new(element))
     }
 
-    /// A map.
     pub(crate) fn map(key: Self, value: Self) -> Self {
         Self::Map(Arc::new(key), Arc::new(value))
     }
 
-    /// What an optional holds.
     pub(crate) fn in_optional(&self) -> Option<&Self> {
         match self {
             Self::Opaque(name, parameters) if **name == *"optional_type" => parameters.first(),
@@ -74,12 +67,10 @@ impl Type {
         }
     }
 
-    /// Whether it is `dyn` or an error.
     pub(crate) fn is_dyn_or_error(&self) -> bool {
         matches!(self, Self::Dyn | Self::Error)
     }
 
-    /// The parameters.
     pub(crate) fn parameters(&self) -> Vec<&Self> {
         match self {
             Self::List(element) => vec![element],
@@ -90,7 +81,6 @@ impl Type {
         }
     }
 
-    /// The type with other parameters.
     pub(crate) fn with(&self, replace: &mut dyn FnMut(&Self) -> Self) -> Self {
         match self {
             Self::List(element) => Self::list(replace(element)),
@@ -101,7 +91,7 @@ impl Type {
         }
     }
 
-    /// The name at run time, without parameters.
+    /// Name at run time, without parameters.
     pub(crate) fn name(&self) -> &str {
         match self {
             Self::Null => "null_type",
@@ -115,7 +105,7 @@ impl Type {
         }
     }
 
-    /// Whether a value is of the type, as far as that shows: of lists and maps, one element is looked at.
+    /// Whether a value has the type. In lists and maps, only one element is checked.
     pub(crate) fn takes(&self, value: &Value) -> bool {
         match (self, value) {
             (Self::Dyn | Self::Param(_) | Self::Var(_), _) => true,
@@ -133,7 +123,6 @@ impl Type {
         map.entries().first().is_none_or(|(name, value)| key.takes(name) && element.takes(value))
     }
 
-    /// Reads a type of the table of declarations.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         if let Some(name) = text.strip_prefix('$') {
             return Some(Self::Param(name.into()));
@@ -158,7 +147,7 @@ impl Type {
     }
 }
 
-/// Splits at the commas that are in no brackets.
+/// Splits at commas outside brackets.
 fn split(text: &str) -> Vec<&str> {
     let (mut parts, mut depth, mut from) = (Vec::new(), 0, 0);
     for (at, one) in text.char_indices() {

@@ -1,10 +1,9 @@
-//! URLs, as Go's package net/url takes them apart.
+//! URLs, parsed as Go's package net/url does.
 
 use std::fmt;
 
 use crate::{go::quote, net};
 
-/// A URL, in the parts that expressions can ask for.
 #[derive(Clone, Debug)]
 pub(crate) struct Url {
     pub(crate) scheme: String,
@@ -21,7 +20,7 @@ pub(crate) struct Url {
 }
 
 impl Url {
-    /// About how many bytes its parts have.
+    /// Approximate bytes of its parts.
     pub(crate) fn bytes(&self) -> usize {
         let user = self.user.as_ref().map_or(0, |(name, word)| name.len() + word.as_ref().map_or(0, Vec::len));
         let fragment = self.fragment.as_ref().map_or(0, |(plain, raw)| plain.len() + raw.len());
@@ -31,7 +30,7 @@ impl Url {
     }
 }
 
-/// Which part of a URL characters are in: what must be escaped differs.
+/// Parts of a URL, which differ in the characters that must be escaped.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Part {
     Path,
@@ -101,19 +100,13 @@ fn escape(bytes: &[u8], part: Part) -> String {
     escaped
 }
 
-/// Whether `ParseRequestURI` takes a text.
-///
-/// # Errors
-/// Go's text.
+/// Whether `ParseRequestURI` accepts a text. Errors are Go's texts.
 pub(crate) fn check_request(text: &str) -> Result<(), String> {
     parse(text, true).map(|_| ()).map_err(|told| format!("parse {}: {told}", quote(text)))
 }
 
 impl Url {
-    /// Reads a URL that `ParseRequestURI` takes.
-    ///
-    /// # Errors
-    /// Go's text.
+    /// Parses a URL as `ParseRequestURI` does. Errors are Go's texts.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         check_request(text)?;
         let (rest, fragment) = text.split_once('#').unwrap_or((text, ""));
@@ -125,7 +118,7 @@ impl Url {
         Ok(url)
     }
 
-    /// The host without port and brackets.
+    /// Host without port and brackets.
     pub(crate) fn hostname(&self) -> &str {
         let host = self.split_port().0;
         host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host)
@@ -143,7 +136,7 @@ impl Url {
         }
     }
 
-    /// The path with escapes: as it was written, if that is valid.
+    /// The path with escapes: the original text, if it is valid.
     pub(crate) fn escaped_path(&self) -> String {
         if !self.raw_path.is_empty() && is_valid(&self.raw_path, Part::Path) {
             return self.raw_path.clone();
@@ -154,7 +147,7 @@ impl Url {
         escape(&self.path, Part::Path)
     }
 
-    /// The parameters of the query by name, in the order in which names occur; what cannot be read is left out.
+    /// Query parameters by name, in order of first occurrence. Invalid parts are skipped.
     pub(crate) fn query(&self) -> Vec<(String, Vec<String>)> {
         let mut found: Vec<(String, Vec<String>)> = Vec::new();
         for parameter in self.raw_query.split('&').filter(|one| !one.is_empty() && !one.contains(';')) {

@@ -1,4 +1,4 @@
-//! The values that expressions compute with.
+//! Values of expressions.
 
 pub(crate) mod compare;
 pub(crate) mod convert;
@@ -13,10 +13,8 @@ use std::{net::IpAddr, sync::Arc};
 pub(crate) use self::{failure::Failure, list::List, map::Map};
 use crate::{format::NamedFormat, net::Cidr, quantity::Quantity, semver::Semver, time::Timestamp, url::Url};
 
-/// What an evaluation or a function gives.
 pub(crate) type Outcome = Result<Value, Failure>;
 
-/// A value. Cloning one is cheap.
 #[derive(Clone, Debug)]
 pub(crate) enum Value {
     Null,
@@ -28,7 +26,6 @@ pub(crate) enum Value {
     Bytes(Arc<[u8]>),
     List(List),
     Map(Map),
-    /// Nanoseconds.
     Duration(i64),
     Timestamp(Timestamp),
     /// A type, by its name at run time.
@@ -43,20 +40,17 @@ pub(crate) enum Value {
 }
 
 impl Value {
-    /// A string.
     pub(crate) fn string(text: &str) -> Self {
         Self::String(Arc::from(text))
     }
 
-    /// An optional with a value.
     pub(crate) fn some(value: Self) -> Self {
         Self::Optional(Some(Arc::new(value)))
     }
 
-    /// The optional without a value.
     pub(crate) const NONE: Self = Self::Optional(None);
 
-    /// The name of the type at run time, without parameters.
+    /// Name of the type at run time, without parameters.
     pub(crate) fn type_name(&self) -> &'static str {
         match self {
             Self::Null => "null_type",
@@ -81,7 +75,7 @@ impl Value {
         }
     }
 
-    /// How many elements, characters or bytes there are, for values that have a size.
+    /// Number of elements, characters or bytes, for values with a size.
     pub(crate) fn size(&self) -> Option<usize> {
         match self {
             Self::String(text) => Some(text.chars().count()),
@@ -92,8 +86,8 @@ impl Value {
         }
     }
 
-    /// How much there is to read of it, in bytes, what is in it included as often as it is in it. A list that names one text a
-    /// thousand times takes little memory and weighs a thousand texts: so much is read to compare or to print it.
+    /// Bytes that a comparison or printing reads. Contents count as often as they occur: a list with one text a thousand times takes little
+    /// memory but weighs a thousand texts.
     pub(crate) fn weight(&self) -> u64 {
         let inside = match self {
             Self::String(text) | Self::Type(text) => text.len() as u64,
@@ -108,7 +102,7 @@ impl Value {
         inside.saturating_add(size_of::<Self>() as u64)
     }
 
-    /// Whether it is a value that `optional.ofNonZeroValue` takes for none.
+    /// Whether `optional.ofNonZeroValue` treats it as absent.
     pub(crate) fn is_zero(&self) -> bool {
         match self {
             Self::Null => true,

@@ -1,13 +1,13 @@
-//! Expressions that are made to take time and memory end within their work, in an error or a verdict, and never in a panic.
+//! Expressions designed to take time and memory end within their work limit, without a panic.
 
 use std::fmt::Write as _;
 
 use flotilla_cel::{Attribute, Device, Evaluation, Expression, MAX_COST, Patterns};
 use flotilla_selectors::Generator;
 
-/// What an attempt may do at most, in units: `devices::work::MAX_WORK` of the framework.
+/// Work limit of an allocation attempt, in units: `devices::work::MAX_WORK` of the framework.
 const MAX_WORK: u64 = 100_000_000;
-/// The error of an evaluation that takes more memory than one may.
+/// Error of an evaluation that exceeds the memory limit.
 const TOO_LARGE: &str = "operation cancelled: actual cost limit exceeded";
 const CASES: usize = 1_000;
 
@@ -21,7 +21,7 @@ fn evaluate(expression: &str, max_work: u64) -> Evaluation {
     compiled.evaluate(&device(), &mut Patterns::default(), MAX_COST, max_work)
 }
 
-/// `repeated` in each of `depth` lists of ten, so that what is in the outermost one is named 10^depth times.
+/// `repeated` in `depth` nested lists of ten, so that the outermost one contains it 10^depth times.
 fn nested(repeated: &str, depth: usize, then: &str) -> String {
     let mut made = String::new();
     let mut inner = repeated.to_owned();
@@ -45,7 +45,7 @@ fn results_that_are_too_large_are_refused_before_they_are_made() {
              {long}.replace('a', {long}).split('a').join({long}).size() > 0))",
             numbers(100)
         ),
-        // Each is sixteen times as long as the one before.
+        // Each is sixteen times as long as the previous one.
         format!(
             "['a'].map(a, a.replace('a', {long})).map(b, b.replace('a', {long})).map(c, c.replace('a', {long})).size() > 0"
         ),
@@ -67,7 +67,6 @@ fn work_that_upstreams_cost_does_not_count_ends_at_the_limit() {
     const LIMIT: u64 = 4_000_000;
     let ten = "[0, 1, 2, 3, 4, 5, 6, 7, 8, 9]";
     let cases = [
-        // No two patterns are the same.
         format!(
             "{ten}.all(i, {ten}.all(j, !device.driver.matches('\\\\pL{{30}}|' + string(i) + string(j) + \
              device.attributes['gpu.example.com'].u)))"

@@ -1,4 +1,4 @@
-//! What an expression reaches decides its verdict: nothing else of a device changes it.
+//! The reach of an expression determines its verdict: no other change of a device affects it.
 
 use flotilla_cel::{Attribute, Device, Expression, MAX_COST};
 use flotilla_selectors::Generator;

@@ -1,8 +1,8 @@
-//! Selectors get the answers that upstream's own code gave: verdicts, texts and costs, as recorded in `tests/selectors`.
+//! Selectors return the verdicts, texts and costs of upstream's own code, recorded in `tests/selectors`.
 //!
-//! `devices.json` holds devices by name, `cases.jsonl` the questions, `answers.jsonl` what `integration-tests/oracle/cel` said.
-//! Costs that differ from run to run, because upstream goes through maps in no order, are not recorded. To record anew:
-//! `FLOTILLA_RECORD=1 cargo test -p flotilla-integration-tests --test integration selectors::`.
+//! `devices.json` holds devices by name, `cases.jsonl` the expressions, `answers.jsonl` the output of `integration-tests/oracle/cel`. Costs
+//! that vary between runs, because Go's map order is random, are not recorded. To record again: `FLOTILLA_RECORD=1 cargo test -p
+//! flotilla-integration-tests --test integration selectors::`.
 
 use std::collections::BTreeMap;
 

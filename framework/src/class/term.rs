@@ -1,9 +1,9 @@
-//! Terms of a node affinity, as pods, volumes and devices name nodes.
+//! Node affinity terms of pods, volumes and devices.
 
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// One term of a node affinity: all its requirements must hold.
+/// One node affinity term: all requirements must match.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct NodeTerm {
     /// Requirements on labels.
@@ -17,7 +17,7 @@ pub struct NodeTerm {
 pub struct Requirement {
     /// Label key or field name.
     pub key: Arc<str>,
-    /// The operator as written (`In`, `NotIn`, `Exists`, `DoesNotExist`, `Gt`, `Lt`); an unknown one matches nothing.
+    /// The operator as in the API (`In`, `NotIn`, `Exists`, `DoesNotExist`, `Gt`, `Lt`); an unknown one matches nothing.
     pub operator: Arc<str>,
     /// The values.
     pub values: Vec<Arc<str>>,

@@ -1,9 +1,7 @@
-//! The search for devices: the first that satisfies all claims of a pod on one node, as kube-scheduler's finds it.
+//! Searches the first devices that satisfy all claims of a pod on one node, in kube-scheduler's order.
 //!
-//! Knows: in which order devices are tried, and what rules one out. Must not know: other nodes, or what becomes of the result.
-//!
-//! Source: `structured/internal/incubating/allocator_incubating.go`. Upstream calls itself for each device; here the calls are
-//! on a stack of their own, because the author of a claim sets their number.
+//! Source: `structured/internal/incubating/allocator_incubating.go`. Upstream recurses for each device. This search uses an explicit stack,
+//! because the author of a claim controls the depth.
 
 mod attempt;
 mod check;
@@ -15,50 +13,47 @@ use super::{allocated::Allocated, pools::NodePools, selectors::Verdicts, wanted:
 use attempt::Attempt;
 pub use attempt::Scratch;
 
-/// The most devices that a claim can be given: `AllocationResultsMaxSize`.
+/// Maximum devices of a claim: `AllocationResultsMaxSize`.
 pub const MAX_RESULTS: usize = 32;
 
-/// How many steps a search may take on one node, unless the caller says otherwise. Upstream gives up after 10 seconds. A step
-/// that tries eight devices takes 0.1 µs (`cargo bench -p flotilla-framework --bench devices`), one that tries a hundred of them
-/// a few, so that this is some seconds at most.
+/// Default limit of search steps on one node; upstream stops after 10 seconds. A step takes 0.1 µs with eight devices (`cargo bench -p
+/// flotilla-framework --bench devices`) and a few µs with a hundred. The limit thus corresponds to some seconds at most.
 pub const MAX_STEPS: u64 = 1_000_000;
 
-/// What was found for all claims of a pod on a node.
+/// Devices found for all claims of a pod on a node.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Found {
-    /// By claim, request and device.
+    /// Sorted by claim, request and device.
     pub(super) picks: Vec<Pick>,
-    /// By claim, then request: which alternative was taken.
+    /// The selected alternative, by claim, then request.
     pub(super) alternatives: Vec<Vec<usize>>,
 }
 
-/// A device for a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Pick {
     pub(super) claim: u32,
     pub(super) request: u32,
     pub(super) alternative: u32,
-    /// In [`NodePools::devices`].
+    /// Index in [`NodePools::devices`].
     pub(super) device: u32,
 }
 
-/// Why no devices were found, other than that there are none.
+/// Why the search failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AllocateError {
-    /// Devices of the node cannot be used; other nodes may do. In upstream's words.
+    /// The devices of this node cannot be used; other nodes may be feasible. Upstream's text.
     #[error("{0}")]
     OnNode(String),
-    /// The claims cannot be allocated on any node. In upstream's words.
+    /// The claims cannot be allocated on any node. Upstream's text.
     #[error("{0}")]
     Failed(String),
-    /// The search took more steps than it may.
-    #[error("the search for devices was given up after {0} steps; ask for fewer devices or with fewer alternatives")]
+    /// The search reached its limit of steps.
+    #[error("device search reached its limit of {0} steps; request fewer devices or fewer alternatives")]
     TooManySteps(u64),
-    /// The searches of the attempt, on this node and those before it, took more work than they may: [`MAX_WORK`]. Nothing was found
-    /// out about the nodes that are left.
+    /// The searches of this attempt, on all nodes so far, reached [`MAX_WORK`]. The remaining nodes were not evaluated.
     ///
     /// [`MAX_WORK`]: super::work::MAX_WORK
-    #[error("the search for devices was given up after too much work; ask for fewer devices or by simpler selectors")]
+    #[error("device search reached its work limit; request fewer devices or use simpler selectors")]
     TooMuchWork,
 }
 
@@ -68,23 +63,23 @@ impl From<Exhausted> for AllocateError {
     }
 }
 
-/// The state of the cluster in which devices are looked for.
+/// Input of a search.
 #[derive(Debug, Clone, Copy)]
 pub struct Scene<'a> {
-    /// What the node can reach.
+    /// Pools that the node can reach.
     pub pools: &'a NodePools,
-    /// What is allocated already.
+    /// Devices that are already allocated.
     pub allocated: &'a Allocated,
-    /// What is looked for.
+    /// Claims to allocate.
     pub wanted: &'a Wanted,
-    /// How many steps the search may take.
+    /// Limit of search steps.
     pub max_steps: u64,
 }
 
-/// Looks for devices. `None`: not all claims can be allocated on the node.
+/// Searches devices. `None`: the node cannot satisfy all claims.
 ///
 /// # Errors
-/// A claim, a class or a pool is at fault, or the search took too long.
+/// A claim, a class or a pool is invalid, or the search reached a limit.
 pub fn allocate(
     scene: Scene<'_>,
     verdicts: &mut Verdicts,
@@ -93,7 +88,7 @@ pub fn allocate(
     if let Some(error) = &scene.pools.error {
         return Err(AllocateError::Failed(error.clone()));
     }
-    // What is prepared for a node is as long as its devices, asks and pools.
+    // The setup per node is proportional to its devices, asks and pools.
     let wanted = scene.wanted;
     verdicts.work.add((scene.pools.devices.len() + 4 * scene.pools.pools.len() + 8 * wanted.asks.len()) as u64 / 4)?;
     let mut attempt = Attempt::new(scene, verdicts, scratch);
@@ -105,9 +100,8 @@ pub fn allocate(
 }
 
 impl Found {
-    /// How much the alternatives that were taken for a claim add to the score of the node: 8 for a first one, and so on.
-    ///
-    /// Source: `computeScore` of the plugin.
+    /// Score of a claim's selected alternatives: 8 for each first alternative, 7 for each second, and so on. Source: `computeScore` of the
+    /// plugin.
     #[must_use]
     pub fn score(&self, wanted: &Wanted, claim: usize) -> i64 {
         let Some(asked) = wanted.claims.get(claim) else { return 0 };

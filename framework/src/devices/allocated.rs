@@ -1,7 +1,4 @@
-//! Which devices are allocated, in columns by the number of the device.
-//!
-//! Knows: devices that one claim has, devices that several have a share of, and how much of their capacity is consumed. Must
-//! not know: which claim has a device, or where the device is.
+//! Allocated devices, in columns by device number.
 
 #[cfg(test)]
 mod tests;
@@ -15,10 +12,10 @@ use super::{
 };
 use crate::map::Map;
 
-/// The devices that are allocated, by claims and by pods on their way to a node.
+/// Devices allocated by claims, including assumed allocations.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Allocated {
-    /// How many claims have the device for themselves: one, but for a short time or where somebody else has allocated.
+    /// Number of claims with exclusive use of the device. It exceeds one only briefly, or if another scheduler allocated the device.
     whole: Vec<u32>,
     shared: Map<DeviceNumber, Shared>,
 }
@@ -30,20 +27,17 @@ struct Shared {
     consumed: Vec<(Arc<str>, i128)>,
 }
 
-/// Nothing of it is consumed.
 const NONE: &[(Arc<str>, i128)] = &[];
 
-// === impl Allocated ===
-
 impl Allocated {
-    /// Counts the devices of an allocation.
+    /// Adds the devices of an allocation.
     pub fn add(&mut self, results: &[DeviceResult], names: &mut DeviceNames) {
         for result in results {
             self.count(result, names, true);
         }
     }
 
-    /// Takes the devices of an allocation back.
+    /// Removes the devices of an allocation.
     pub fn remove(&mut self, results: &[DeviceResult], names: &mut DeviceNames) {
         for result in results {
             self.count(result, names, false);
@@ -88,7 +82,7 @@ impl Allocated {
         }
     }
 
-    /// The same of some devices, each by its place among them.
+    /// The state of these devices only, renumbered by their position.
     #[must_use]
     pub fn of(&self, numbers: &[DeviceNumber]) -> Self {
         let whole = numbers.iter().map(|&number| u32::from(self.is_whole(number))).collect();
@@ -100,25 +94,25 @@ impl Allocated {
         Self { whole, shared }
     }
 
-    /// Whether a claim has the device for itself.
+    /// Whether a claim has exclusive use of the device.
     #[must_use]
     pub fn is_whole(&self, number: DeviceNumber) -> bool {
         number.0 >= DeviceNames::MAX || self.whole.get(number.0 as usize).is_some_and(|count| *count > 0)
     }
 
-    /// Whether claims have shares of the device.
+    /// Whether claims share the device.
     #[must_use]
     pub fn is_shared(&self, number: DeviceNumber) -> bool {
         !self.shared.is_empty() && self.shared.contains_key(&number)
     }
 
-    /// Whether the device is allocated in any way.
+    /// Whether the device is allocated exclusively or shared.
     #[must_use]
     pub fn is_any(&self, number: DeviceNumber) -> bool {
         self.is_whole(number) || self.is_shared(number)
     }
 
-    /// How much of its capacity is consumed, in nano.
+    /// Consumed capacities in nano.
     #[must_use]
     pub fn consumed(&self, number: DeviceNumber) -> &[(Arc<str>, i128)] {
         if self.shared.is_empty() {

@@ -1,9 +1,7 @@
-//! Quantities of devices: amounts that also keep how they are written.
+//! Quantities of devices, which keep their text.
 //!
-//! The quantity of a capacity that an allocation consumes is written into the claim, so its text matters as well as its
-//! value; and, other than the quantities of pods and nodes, one of at most 18 digits is not capped at 2^63 - 1.
-//!
-//! Knows: the texts of `resource.Quantity`. Must not know: what is measured.
+//! An allocation writes the consumed capacity into the claim, so the text matters as well as the value. Unlike quantities of pods and
+//! nodes, amounts of up to 18 digits are not capped at 2^63 - 1.
 
 #[cfg(test)]
 mod tests;
@@ -13,21 +11,18 @@ use std::{cmp::Ordering, sync::Arc};
 
 use crate::quantity::{Quantity, QuantityError};
 
-/// One unit in nano, the smallest part.
 const NANO: i128 = 1_000_000_000;
 
-/// What amounts are capped at. Half of it, so that two of them can be added.
+/// Cap of amounts: half of the type's maximum, so that two can be added.
 const MAX: i128 = i128::MAX / 2;
 
-/// What upstream caps amounts at that have a binary suffix: 2^63 - 1 units.
+/// Upstream's cap of amounts with a binary suffix: 2^63 - 1 units.
 const MAX_BINARY: i128 = i64::MAX as i128 * NANO;
 
-/// The most digits of a text that upstream reads as an integer and a scale, and does not cap.
+/// Maximum digits that upstream parses as an integer with a scale, without a cap.
 const FAST_DIGITS: usize = 18;
 
-/// An exact amount, and its text.
-///
-/// Bound: 2^126 nano, which is 8.5e28 units; amounts beyond it are capped there.
+/// An exact amount and its text, capped at 2^126 nano (8.5e28 units).
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Amount {
     nano: i128,
@@ -35,7 +30,7 @@ pub struct Amount {
     text: Arc<str>,
 }
 
-/// In which suffixes an amount is written.
+/// Suffix family of an amount.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Format {
     /// `n u m k M G T P E`, or none.
@@ -47,15 +42,11 @@ pub enum Format {
     Exponent,
 }
 
-// === impl Amount ===
-
 impl Amount {
-    /// Reads what [`Quantity::parse`] reads.
+    /// Parses the same texts as [`Quantity::parse`]. Source: `resource.ParseQuantity`.
     ///
     /// # Errors
-    /// Names the text and what is wrong with it.
-    ///
-    /// Source: `resource.ParseQuantity`.
+    /// The text is not a quantity.
     pub fn parse(text: &str) -> Result<Self, QuantityError> {
         let parts = Parts::of(text);
         let fast = parts.is_fast();
@@ -68,29 +59,25 @@ impl Amount {
         Ok(Self::of(nano, if below_one { Format::Decimal } else { parts.format }))
     }
 
-    /// An amount of nano units, written in its shortest form.
+    /// An amount in nano, with its shortest text.
     #[must_use]
     pub fn of(nano: i128, format: Format) -> Self {
         Self { nano, format, text: shortest(nano, format).into() }
     }
 
-    /// Whole units, written in their shortest form.
-    ///
-    /// Source: `resource.NewQuantity`.
+    /// Whole units, with the shortest text. Source: `resource.NewQuantity`.
     #[must_use]
     pub fn from_units(units: i64, format: Format) -> Self {
         Self::of(i128::from(units) * NANO, format)
     }
 
-    /// The value in nano units.
+    /// Value in nano.
     #[must_use]
     pub const fn nano(&self) -> i128 {
         self.nano
     }
 
-    /// Whole units, rounded away from zero; the low 64 bits where they are more.
-    ///
-    /// Source: `Quantity.Value`.
+    /// Whole units, rounded away from zero; the low 64 bits on overflow. Source: `Quantity.Value`.
     #[must_use]
     #[expect(clippy::cast_possible_truncation, reason = "as upstream; who can meet more asks before")]
     pub const fn units(&self) -> i64 {
@@ -98,13 +85,13 @@ impl Amount {
         (whole + rest.signum()) as i64
     }
 
-    /// In which suffixes it is written.
+    /// Suffix family.
     #[must_use]
     pub const fn format(&self) -> Format {
         self.format
     }
 
-    /// As it was read, or in its shortest form.
+    /// The original text, or the shortest one.
     #[must_use]
     pub const fn text(&self) -> &Arc<str> {
         &self.text
@@ -123,9 +110,7 @@ impl PartialOrd for Amount {
     }
 }
 
-/// The integer that upstream reads a text as where it needs no arithmetic for it; `None` for others, such as `1000m`.
-///
-/// Source: `Quantity.AsInt64`.
+/// The integer value if upstream needs no arithmetic for it; `None` for others, such as `1000m`. Source: `Quantity.AsInt64`.
 #[must_use]
 pub fn integer(text: &str) -> Option<i64> {
     let parts = Parts::of(text);
@@ -136,13 +121,13 @@ pub fn integer(text: &str) -> Option<i64> {
     i64::try_from(nano / NANO).ok()
 }
 
-/// A text that [`Quantity::parse`] reads, taken apart. Of any other text it is nonsense.
+/// Parts of a text that [`Quantity::parse`] accepts; undefined for other texts.
 struct Parts<'a> {
     whole: &'a str,
     fraction: &'a str,
-    /// The suffix as a power of two.
+    /// Suffix as a power of two.
     binary: usize,
-    /// The suffix and the digits of the fraction as a power of ten.
+    /// Suffix and fraction digits as a power of ten.
     decimal: i64,
     format: Format,
 }
@@ -160,17 +145,17 @@ impl<'a> Parts<'a> {
         Self { whole, fraction, binary, decimal, format }
     }
 
-    /// Whether upstream reads it as an integer and a scale.
+    /// Whether upstream parses it as an integer with a scale.
     const fn is_fast(&self) -> bool {
         let digits = self.whole.len() + self.fraction.len();
         match self.format {
-            // A factor of 2^20 is counted as six digits, and so on.
+            // Each factor of 2^20 counts as six digits.
             Format::Binary => self.fraction.is_empty() && digits + self.binary * 3 / 10 < 15,
             Format::Decimal | Format::Exponent => digits <= FAST_DIGITS && self.decimal >= -9,
         }
     }
 
-    /// Whether upstream then takes the text for the shortest one.
+    /// Whether upstream then keeps the text as the canonical one.
     fn is_kept(&self) -> bool {
         let mut digits = self.whole.bytes().chain(self.fraction.bytes());
         if self.format == Format::Binary {
@@ -181,7 +166,6 @@ impl<'a> Parts<'a> {
     }
 }
 
-/// The power of two and of ten of a suffix, and its format.
 fn suffix_of(suffix: &str) -> (usize, i64, Format) {
     let binary = ["Ki", "Mi", "Gi", "Ti", "Pi", "Ei"].iter().position(|known| *known == suffix);
     let decimal = DECIMAL.iter().position(|known| *known == suffix);
@@ -201,9 +185,7 @@ fn exponent(suffix: &str) -> i64 {
 const DECIMAL: [&str; 10] = ["n", "u", "m", "", "k", "M", "G", "T", "P", "E"];
 const BINARY: [&str; 7] = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
 
-/// The shortest text of an amount.
-///
-/// Source: `Quantity.CanonicalizeBytes`.
+/// Shortest text of an amount. Source: `Quantity.CanonicalizeBytes`.
 fn shortest(nano: i128, format: Format) -> String {
     if nano == 0 {
         return "0".to_owned();

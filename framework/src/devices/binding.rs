@@ -1,27 +1,21 @@
-//! Binding conditions: whether the devices of a claim are ready for the pod to be bound.
-//!
-//! Knows: what conditions say. Must not know: who waits for them.
-//!
-//! Source: `isClaimReadyForBinding`, `isClaimTimeout`.
+//! Binding conditions of the devices of a claim. Source: `isClaimReadyForBinding`, `isClaimTimeout`.
 
 use super::model::claim::{DeviceClaim, DeviceCondition};
 
-/// How far the devices of a claim are.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Readiness {
-    /// All of them are ready, or need not get ready.
+    /// All devices are ready or need no preparation.
     Ready,
-    /// One is not ready yet, or the claim is not allocated.
+    /// A device is not ready yet, or the claim is not allocated.
     Waiting,
-    /// One will not get ready; in upstream's words.
+    /// A device failed. Upstream's text.
     Failed(String),
 }
 
-/// How far the devices of a claim are.
 pub(super) fn readiness(claim: &DeviceClaim) -> Readiness {
     let Some(allocation) = &claim.allocation else { return Readiness::Waiting };
     for result in allocation.results.iter().filter(|result| !result.binding_conditions.is_empty()) {
-        // Upstream does not tell the shares of a device apart either.
+        // Upstream does not distinguish the shares of a device either.
         let status = claim.statuses.iter().find(|status| status.device == result.device);
         let Some(status) = status else { return Readiness::Waiting };
         let condition = |kind: &str| status.conditions.iter().find(|condition| *condition.kind == *kind);
@@ -40,7 +34,7 @@ pub(super) fn readiness(claim: &DeviceClaim) -> Readiness {
     Readiness::Ready
 }
 
-/// Whether a claim has devices that had to be ready by a time, and that time has come. Both in seconds since 1970.
+/// Whether the allocation with binding conditions is older than the timeout. Times in seconds since 1970.
 pub(super) fn is_late(claim: &DeviceClaim, timeout_s: i64, now_s: i64) -> bool {
     let Some(allocation) = &claim.allocation else { return false };
     let has_conditions = allocation.results.iter().any(|result| !result.binding_conditions.is_empty());

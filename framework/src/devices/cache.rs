@@ -1,6 +1,4 @@
-//! The objects of Dynamic Resource Allocation as the coordinator keeps them.
-//!
-//! Knows: what follows from them for classes, nodes, and pods on their way. Must not know: who watches them or writes to them.
+//! The coordinator's cache of Dynamic Resource Allocation objects.
 
 #[cfg(test)]
 mod tests;
@@ -42,7 +40,7 @@ pub struct DeviceCache {
 }
 
 impl DeviceCache {
-    /// Nothing is known yet; `plugin` is whose objects they are.
+    /// An empty cache for the objects of `plugin`.
     #[must_use]
     pub fn of(plugin: &'static str) -> Self {
         Self { plugin, store: Store::default(), engine: Engine::default(), version: 0 }
@@ -67,13 +65,13 @@ impl DeviceCache {
         nodes
     }
 
-    /// What PreFilter makes of the claims of a pod or of its class.
+    /// PreFilter result for the claims of a pod or of its class.
     #[must_use]
     pub fn facts(&self, devices: &PodDevices, namespace: &Arc<str>) -> Option<DeviceFacts> {
         self.store.facts(devices, namespace, BINDING)
     }
 
-    /// The claims that have each device, in the order of their names; those with admin access have none.
+    /// Claims by allocated device, sorted by name. Claims with admin access are left out.
     #[must_use]
     pub fn holders(&self) -> BTreeMap<DeviceName, Vec<Holder>> {
         let mut holders: BTreeMap<DeviceName, Vec<Holder>> = BTreeMap::new();
@@ -90,16 +88,16 @@ impl DeviceCache {
     }
 }
 
-/// A claim that has a device.
+/// A claim with a device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Holder {
     /// `namespace/name`.
     pub claim: String,
-    /// `namespace/name` of each pod that the claim is reserved for.
+    /// `namespace/name` of the pods in `reservedFor`.
     pub pods: Vec<String>,
 }
 
-/// Binding conditions are read, and no claim is late: how long one may take is told when a pod waits for it.
+/// Binding conditions are read, and no claim is late: the timeout applies only while a pod waits for it.
 const BINDING: BindingTimes = Some((i64::MAX, 0));
 
 impl ObjectCache for DeviceCache {
@@ -207,14 +205,14 @@ impl ObjectCache for DeviceCache {
     }
 
     fn awaited(&self) -> Awaited {
-        Awaited { what: "their devices to get ready", see: "what the drivers of their ResourceClaims are about" }
+        Awaited { what: "their devices to become ready", see: "the drivers of their ResourceClaims" }
     }
 
     fn awaited_devices(&self, plan: &dyn Plan) -> Vec<AwaitedDevice> {
         plan.of().map(|plan| self.store.awaited(plan)).unwrap_or_default()
     }
 
-    /// Source: `deallocateOrDeletePodClaims`, which takes any of the claims; here it is the first.
+    /// Source: `deallocateOrDeletePodClaims`. Upstream picks any matching claim, this the first.
     fn post_filter(&self, pod: &PodInfo, unavailable: u64) -> Option<(Vec<Write>, &'static str)> {
         let devices = pod.class.devices.as_ref()?;
         let claims = self.store.claims_of(devices, &pod.class.namespace).ok()?;
@@ -222,7 +220,7 @@ impl ObjectCache for DeviceCache {
             Resolved::Known(claim) => Some((place, *claim)),
             Resolved::Like(_) => None,
         });
-        // Which of the claims behind the last bit it stands for is not known: none of them is taken for another.
+        // The last bit covers all further claims. If there are several, none of them is selected.
         let is_marked = |place: usize| {
             let is_told = place < LAST_MARK || claims.len() == LAST_MARK + 1;
             is_told && unavailable >> place.min(LAST_MARK) & 1 == 1
@@ -232,7 +230,7 @@ impl ObjectCache for DeviceCache {
             is_marked(*place) && is_free && claim.reserved_for.len() <= 1 && claim.allocation.is_some()
         });
         let Some((_, claim)) = claim else {
-            // What an attempt before has left would be in the way for ever.
+            // A claim from an earlier attempt would block the pod forever.
             let left = self.store.special_of(&devices.owner).filter(|_| self.store.extended(devices).is_some())?;
             let writes = plan::unmade(DeviceObject::Claim(Arc::clone(left)).key().into(), Some(left), None);
             return Some((writes, "deletion of ResourceClaim completed"));

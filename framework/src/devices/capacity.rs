@@ -1,9 +1,6 @@
-//! How much of a device's capacity a request consumes.
+//! Capacity of a device that a request consumes.
 //!
-//! Knows: policies of capacities, and their rounding. Must not know: which device is tried, or what is consumed already.
-//!
-//! Source: `structured/internal/incubating/consumable_capacity.go`, with whole numbers: FractionalCapacityRange is off by
-//! default.
+//! Source: `structured/internal/incubating/consumable_capacity.go`, with whole numbers, because FractionalCapacityRange is off by default.
 
 #[cfg(test)]
 mod tests;
@@ -13,12 +10,10 @@ use super::{
     model::slice::{Capacity, CapacityPolicy, CapacityRange},
 };
 
-/// What a request consumes of one capacity.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Consumed<'a> {
-    /// An amount that somebody wrote.
     As(&'a Amount),
-    /// Whole units, and how they are written.
+    /// Whole units and their suffix family.
     Rounded(i64, Format),
 }
 
@@ -39,7 +34,6 @@ impl Consumed<'_> {
         }
     }
 
-    /// The amount, to be written.
     pub(super) fn amount(&self) -> Amount {
         match self {
             Self::As(amount) => (*amount).clone(),
@@ -48,10 +42,10 @@ impl Consumed<'_> {
     }
 }
 
-/// What a request for so much, or one that names nothing, consumes.
+/// Consumption of a request, or of one without a requested amount.
 ///
 /// # Errors
-/// It cannot be represented, or is negative.
+/// It is negative or cannot be represented.
 pub(super) fn consumed<'a>(requested: Option<&'a Amount>, capacity: &'a Capacity) -> Result<Consumed<'a>, String> {
     let consumed = calculate(requested, capacity)?;
     if consumed.nano() < 0 { Err("capacity value is negative".to_owned()) } else { Ok(consumed) }
@@ -81,7 +75,7 @@ fn round_up<'a>(requested: &'a Amount, min: &'a Amount, step: Option<&'a Amount>
     if requested.nano() > i128::from(i64::MAX) * 1_000_000_000 {
         return Err(format!("{UNREPRESENTABLE}: request {} exceeds MaxInt64", requested.text()));
     }
-    // A step of zero, which no API server lets in, would end upstream's program.
+    // The API server rejects a step of zero. It would crash upstream.
     let (least, by) = (min.units(), step.units().max(1));
     let added = requested.units().wrapping_sub(least);
     let steps = added / by + i64::from(added % by != 0);
@@ -94,7 +88,6 @@ fn round_up<'a>(requested: &'a Amount, min: &'a Amount, step: Option<&'a Amount>
     Ok(Consumed::Rounded(least.wrapping_add(by.wrapping_mul(steps)), step.format()))
 }
 
-/// Whether a policy does not allow so much to be consumed.
 pub(super) fn violates(consumed: &Consumed<'_>, policy: Option<&CapacityPolicy>) -> bool {
     let Some(policy) = policy else { return false };
     if policy.default.as_ref().is_some_and(|default| default.nano() == consumed.nano()) {

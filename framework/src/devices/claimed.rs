@@ -1,6 +1,4 @@
-//! What a pod claims of devices.
-//!
-//! Knows: the fields of a pod that name claims, and what its containers ask for. Must not know: the claims.
+//! Claims of a pod, and the extended resources of its containers.
 
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -8,53 +6,51 @@ use std::sync::Arc;
 use super::{extended::Asking, model::request::ClaimSpec};
 use crate::volumes::mounts::Owner;
 
-/// The claims of a pod, and what of its containers a claim may be made for.
+/// Claims of a pod, and requests of its containers that may need a claim.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct PodDevices {
-    /// The pod: a claim that was made for a pod has to be its own.
+    /// The pod. Generated claims must be owned by it.
     pub owner: Owner,
-    /// `spec.resourceClaims`, in its order.
+    /// `spec.resourceClaims`, in order.
     pub claims: Vec<PodClaim>,
-    /// The containers, init containers first, where one of them asks for an extended resource; none otherwise. In a class they have
-    /// no names, and are there only where a device class stands behind such a resource.
+    /// All containers, init containers first, if one of them requests an extended resource; empty otherwise. In a class, containers have no
+    /// names, and are listed only if a DeviceClass provides such a resource.
     pub containers: Vec<Asking>,
-    /// In a class: the extended resources asked for that device classes stand behind, sorted.
+    /// In a class: requested extended resources that DeviceClasses provide, sorted.
     pub mapped: Vec<Arc<str>>,
-    /// In a class: a claim is there for the extended resources of the pod, from an attempt before.
+    /// In a class: an earlier attempt left a claim for the pod's extended resources.
     pub has_left: bool,
 }
 
 /// An entry of `spec.resourceClaims`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct PodClaim {
-    /// `name` of the entry.
+    /// `name`.
     pub entry: Arc<str>,
-    /// Which claim it is.
+    /// The claim.
     pub source: ClaimSource,
 }
 
-/// Which claim an entry stands for.
+/// The claim that an entry refers to.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum ClaimSource {
     /// `resourceClaimName`.
     Named(Arc<str>),
-    /// `resourceClaimTemplateName`, and the entry of `status.resourceClaimStatuses` with the same name names this claim.
+    /// `resourceClaimTemplateName`; `status.resourceClaimStatuses` names this claim.
     Generated(Arc<str>),
-    /// `resourceClaimTemplateName`, and that entry names none: none is needed.
+    /// `resourceClaimTemplateName`; the status entry names no claim, because none is needed.
     NotNeeded,
-    /// `resourceClaimTemplateName`, and there is no such entry: the claim is not created yet.
+    /// `resourceClaimTemplateName`, without a status entry: the claim is not created yet.
     NotCreated,
-    /// In a class: a claim that was made for the pod, with this specification, and nothing has happened to it yet.
+    /// In a class: an unused claim generated for the pod, with this spec.
     Like(Arc<ClaimSpec>),
-    /// Neither is set: a source that this release does not know.
+    /// Neither is set: a source unknown to this release.
     #[default]
     Unknown,
 }
 
-// === impl PodDevices ===
-
 impl PodDevices {
-    /// The names of all claims that the pod has by now, in its order, and whether each has to be its own.
+    /// Names of all existing claims in the pod's order, and whether the pod must own each.
     pub fn names(&self) -> impl Iterator<Item = (&Arc<str>, bool)> {
         self.claims.iter().filter_map(|claim| match &claim.source {
             ClaimSource::Named(name) => Some((name, false)),

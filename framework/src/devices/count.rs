@@ -1,9 +1,7 @@
-//! How many devices of a class a node has, and how many of them are allocated: what scores by resources look at.
+//! Counts the devices of a class on a node and the allocated ones, for resource scoring.
 //!
-//! Knows: the selectors of a class. Must not know: taints, counters and capacities, which this score leaves out of account.
-//!
-//! Source: `calculateDRAResourceTotals`, which counts slices of any generation and of incomplete pools as well, asks selectors
-//! without `allowMultipleAllocations`, and keeps what they have said for ever.
+//! Source: `calculateDRAResourceTotals`. Upstream also counts slices of any generation and of incomplete pools. It evaluates selectors
+//! without `allowMultipleAllocations`, and caches the results forever. Taints, counters and capacities do not affect this score.
 
 #[cfg(test)]
 mod tests;
@@ -21,19 +19,19 @@ use super::{
     work::Work,
 };
 
-/// The work of counting the devices of one node, in units of some 10 ns. The selectors are those of a DeviceClass, which only an
-/// administrator writes: a thousand devices that are all evaluated take 600,000.
+/// Limit of work for counting on one node, in units of about 10 ns. Only administrators write the selectors of a DeviceClass. A thousand
+/// devices that are all evaluated take 600,000 units.
 const MAX_WORK: u64 = 1_000_000;
 
-/// Counts the devices of a class.
+/// Counts devices of a class.
 pub struct Counter {
-    /// Those of the class; a selector of another type than CEL is passed over.
+    /// CEL selectors of the class; other types are skipped.
     selectors: Vec<SelectorNumber>,
     verdicts: Mutex<Verdicts>,
 }
 
 impl Counter {
-    /// Of this class.
+    /// Creates a counter for a class.
     #[must_use]
     pub fn of(class: &DeviceClass) -> Self {
         let mut verdicts = Verdicts::new(Arc::new(Cel::default()));
@@ -42,10 +40,10 @@ impl Counter {
         Self { selectors, verdicts: Mutex::new(verdicts) }
     }
 
-    /// How many devices of the class a node can reach, and how many of these are allocated. None where it cannot be told.
+    /// Devices of the class that a node can reach, and the allocated ones. (0, 0) if a selector fails.
     #[must_use]
     pub fn count(&self, devices: &NodeDevices) -> (i64, i64) {
-        // What a panic has left is whole: verdicts are added one by one.
+        // Verdicts are added one by one, so a panic leaves the cache consistent.
         let mut verdicts = self.verdicts.lock().unwrap_or_else(PoisonError::into_inner);
         verdicts.replace_work(Work::of(MAX_WORK));
         let (mut all, mut allocated) = (0, 0);

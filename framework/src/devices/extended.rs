@@ -1,7 +1,4 @@
-//! Extended resources that device classes stand behind.
-//!
-//! Knows: which class a resource is mapped to, and what the containers of a pod ask of it. Must not know: whether a node has the
-//! resource by a device plugin.
+//! Extended resources that DeviceClasses provide.
 
 #[cfg(test)]
 mod tests;
@@ -18,31 +15,31 @@ use super::model::{
 };
 use crate::resources::is_extended;
 
-/// In front of the name of a class, this is an extended resource that is always mapped to it.
+/// Prefix of a class name that forms an extended resource which always maps to this class.
 pub const CLASS_PREFIX: &str = "deviceclass.resource.kubernetes.io/";
 
-/// All device classes, by their names and by the extended resources that they stand behind.
+/// All DeviceClasses, by name and by extended resource.
 ///
-/// Source: `deviceclass/extendedresourcecache`, which depends on the order of events where classes name the same resource.
+/// Source: `deviceclass/extendedresourcecache`. Upstream's result depends on the order of events if classes name the same resource.
 #[derive(Debug, Clone, Default)]
 pub struct DeviceClasses {
     classes: BTreeMap<Arc<str>, Arc<DeviceClass>>,
     by_resource: BTreeMap<Arc<str>, BTreeSet<Arc<str>>>,
 }
 
-/// A container, as far as it asks for resources.
+/// Resource requests of a container.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Asking {
     /// `name`.
     pub name: Arc<str>,
-    /// Whether it is an init container that ends before the others start, no sidecar.
+    /// Whether it is an init container but not a sidecar.
     pub is_short_lived: bool,
-    /// `resources.requests`, all of them, sorted by name; `None` for an amount that upstream does not read as an integer, see
+    /// All of `resources.requests`, sorted by name. `None` for an amount that upstream does not parse as an integer, see
     /// [`super::amount::integer`].
     pub requests: Vec<(Arc<str>, Option<i64>)>,
 }
 
-/// A ContainerExtendedResourceRequest: which request of the claim the devices of a container come from.
+/// A ContainerExtendedResourceRequest: the request of the claim that provides a container's devices.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Mapping {
     /// `containerName`.
@@ -53,10 +50,8 @@ pub struct Mapping {
     pub request: Arc<str>,
 }
 
-// === impl DeviceClasses ===
-
 impl DeviceClasses {
-    /// Takes a class in the place of the one of its name.
+    /// Adds or replaces a class.
     pub fn apply(&mut self, class: Arc<DeviceClass>) {
         self.remove(&class.name);
         if let Some(resource) = &class.extended_resource {
@@ -65,7 +60,7 @@ impl DeviceClasses {
         self.classes.insert(Arc::clone(&class.name), class);
     }
 
-    /// Forgets a class.
+    /// Removes a class.
     pub fn remove(&mut self, name: &str) {
         let Some(class) = self.classes.remove(name) else { return };
         let Some(resource) = &class.extended_resource else { return };
@@ -77,55 +72,51 @@ impl DeviceClasses {
         }
     }
 
-    /// The class of a name.
+    /// The class with this name.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&Arc<DeviceClass>> {
         self.classes.get(name)
     }
 
-    /// Whether there are none.
+    /// Whether there are no classes.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.classes.is_empty()
     }
 
-    /// The class behind an extended resource: the newest of those that name it, of them the first by name.
+    /// The class that provides an extended resource: the newest, then the first by name.
     #[must_use]
     pub fn behind(&self, resource: &str) -> Option<&Arc<DeviceClass>> {
         if let Some(name) = resource.strip_prefix(CLASS_PREFIX) {
             return self.classes.get(name);
         }
         let classes = self.by_resource.get(resource)?.iter().filter_map(|name| self.classes.get(name));
-        // Of equals, the last one would win.
+        // `max_by_key` returns the last of equal elements.
         classes.rev().max_by_key(|class| class.created_s)
     }
 }
 
-/// Whether a class may stand behind a resource of this name.
-///
-/// Source: `schedutil.IsDRAExtendedResourceName`.
+/// Whether a class may provide a resource with this name. Source: `schedutil.IsDRAExtendedResourceName`.
 #[must_use]
 pub fn is_backable(name: &str) -> bool {
     is_extended(name) || name.starts_with(CLASS_PREFIX)
 }
 
-/// Whether a container that asks for so much of a resource may get it from devices; the amount as in [`Asking::requests`].
+/// Whether devices may provide this request of a container; the amount as in [`Asking::requests`].
 #[must_use]
 pub fn may_be_devices(name: &str, amount: Option<i64>) -> bool {
     amount != Some(0) && is_backable(name)
 }
 
-/// The resources that containers ask for and that a class may stand behind, each once, sorted.
+/// Requested resources that a class may provide, sorted and unique.
 #[must_use]
 pub fn backable(containers: &[Asking]) -> BTreeSet<&Arc<str>> {
     let requests = containers.iter().flat_map(|container| &container.requests);
     requests.filter(|(name, amount)| may_be_devices(name, *amount)).map(|(name, _)| name).collect()
 }
 
-/// What the containers of a pod, init containers first, ask of classes for some extended resources, sorted by name, each with its
-/// class; and which container gets which devices.
-///
-/// Source: `createRequestsAndMappings` of the plugin.
+/// Device requests for the extended resources of a pod's containers, sorted by name, and the mappings to the containers. Init containers
+/// come first in `containers`. Source: `createRequestsAndMappings` of the plugin.
 pub fn requests<'a>(
     containers: &[Asking],
     resources: impl IntoIterator<Item = (&'a Arc<str>, &'a Arc<DeviceClass>)>,
@@ -140,7 +131,6 @@ pub fn requests<'a>(
     (requests.into_iter().map(Needed::request).collect(), mappings)
 }
 
-/// Devices that a container needs.
 #[derive(Debug, Clone)]
 struct Needed {
     name: Arc<str>,
@@ -155,7 +145,7 @@ struct OneResource<'a> {
 
 impl OneResource<'_> {
     fn add(&self, containers: &[Asking], requests: &mut Vec<Needed>, mappings: &mut Vec<Mapping>) {
-        // By container; what one needs that ends can come from those that start after it.
+        // By container. Init containers that end can use the devices of containers that start later.
         let mut lasting: Vec<Option<Needed>> = vec![None; containers.len()];
         for (index, container) in containers.iter().enumerate().filter(|(_, container)| !container.is_short_lived) {
             lasting[index] = self.needed(index, container, &[], mappings);
@@ -165,7 +155,7 @@ impl OneResource<'_> {
         for (index, container) in containers.iter().enumerate().filter(|(_, container)| container.is_short_lived) {
             passing.extend(self.needed(index, container, &lasting[index..], &mut of_passing));
         }
-        // They run one after the other: the largest will do for all, the first of them.
+        // Short-lived init containers run in sequence, so the first largest request serves all.
         if let Some(largest) = passing.iter().rev().max_by_key(|needed| needed.count).cloned() {
             for mapping in &mut of_passing {
                 if passing.iter().any(|needed| needed.name == mapping.request) {
@@ -178,9 +168,7 @@ impl OneResource<'_> {
         mappings.append(&mut of_passing);
     }
 
-    /// What a container needs beside what it can use of others.
-    ///
-    /// Source: `createResourceRequestAndMappings`.
+    /// Devices that a container needs in addition to `usable` ones. Source: `createResourceRequestAndMappings`.
     fn needed(
         &self,
         index: usize,

@@ -1,6 +1,4 @@
-//! What the claims of a class come to, the same for every node.
-//!
-//! Knows: which claims are allocated, and what the others ask for. Must not know: nodes, or whose claims they are.
+//! Claims of a class of pods, evaluated independently of nodes.
 
 use std::sync::Arc;
 
@@ -10,81 +8,77 @@ use super::{
 };
 use crate::class::NodeTerm;
 
-/// What PreFilter makes of the claims.
+/// PreFilter result for the claims.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum DeviceFacts {
-    /// No node will do; the reason.
+    /// No node is feasible; the reason.
     Refuse(Arc<str>),
-    /// The claims cannot be judged; the error.
+    /// The claims cannot be evaluated; the error.
     Fail(Arc<str>),
-    /// Each node is asked.
+    /// The claims are evaluated on each node.
     Claims(Arc<Claims>),
 }
 
-/// The claims.
+/// Claims of a class.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Claims {
     /// In the pod's order.
     pub claims: Vec<ClaimFact>,
-    /// The classes that the claims which are not allocated name, each once, by name.
+    /// Classes of the unallocated claims, unique, sorted by name.
     pub classes: Vec<Arc<DeviceClass>>,
-    /// The extended resources that may come from devices, where there are any.
+    /// Extended resources that devices may provide.
     pub extended: Option<Arc<Extended>>,
-    /// The pods' namespace, where there are such resources.
+    /// Namespace of the pods, if they have such resources.
     pub namespace: Arc<str>,
 }
 
-/// What is known of a claim.
+/// State of a claim.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum ClaimFact {
-    /// It is allocated.
+    /// Allocated.
     Allocated {
-        /// The nodes that reach its devices; `None`: all.
+        /// Nodes that can use its devices; `None`: all.
         nodes: Option<Vec<NodeTerm>>,
-        /// Whether its devices will not get ready.
+        /// Whether its devices failed to become ready.
         has_failed: bool,
-        /// What the alternatives that were taken add to a node's score.
+        /// Score of the selected alternatives.
         score: i64,
     },
-    /// Devices have to be found.
+    /// Not allocated.
     Unallocated {
-        /// What errors name it by.
+        /// Its label in error texts.
         label: Arc<str>,
-        /// What it asks for.
+        /// Its spec.
         spec: Arc<ClaimSpec>,
     },
 }
 
-/// Around the place of a claim whose class does not know its name: who speaks of a pod puts the name in.
+/// Encloses the index of a claim whose class does not know its name. Messages about a pod replace it with the name.
 pub const NAMELESS: char = '\u{1}';
 
-/// What a nameless claim is called, by its place among the pod's.
+/// Placeholder for the name of a claim, by its index in the pod.
 #[must_use]
 pub fn nameless(place: usize) -> String {
     format!("{NAMELESS}{place}{NAMELESS}")
 }
 
-// === impl Claims ===
-
 impl Claims {
-    /// The class of a name.
+    /// The class with this name.
     #[must_use]
     pub fn class(&self, name: &str) -> Option<Arc<DeviceClass>> {
         let known = self.classes.iter().find(|class| &*class.name == name);
         known.or_else(|| self.behind().find(|class| &*class.name == name)).cloned()
     }
 
-    /// The classes behind extended resources.
     fn behind(&self) -> impl Iterator<Item = &Arc<DeviceClass>> {
         self.extended.iter().flat_map(|extended| &extended.resources).filter_map(|(_, class)| class.as_ref())
     }
 
-    /// The claims that devices have to be found for, as the search takes them, with their places: last that for the extended
-    /// resources which come from devices.
+    /// Unallocated claims and their indices, as input of the search. The claim for extended resources from devices is last.
     #[must_use]
     pub fn unallocated(&self, served: Served) -> Vec<DeviceClaim> {
         let unallocated = self.claims.iter().filter_map(|claim| match claim {
-            // A name without a namespace is told as it is.
+            // A placeholder without a namespace is used unchanged.
             ClaimFact::Unallocated { label, spec } => {
                 Some(DeviceClaim { name: Arc::clone(label), spec: Arc::clone(spec), ..DeviceClaim::default() })
             }
@@ -101,15 +95,13 @@ impl Claims {
     }
 }
 
-// === impl DeviceFacts ===
-
 impl DeviceFacts {
-    /// About how many bytes it takes.
+    /// Approximate bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
         match self {
             Self::Refuse(text) | Self::Fail(text) => text.len(),
-            // What claims ask for is shared with the claims.
+            // The specs are shared with the claims.
             Self::Claims(claims) => size_of::<Claims>() + claims.claims.len() * size_of::<ClaimFact>(),
         }
     }

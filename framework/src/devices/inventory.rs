@@ -1,6 +1,4 @@
-//! All slices of the cluster, and which of them can matter for a node.
-//!
-//! Knows: slices by name, by node and by pool, and numbers for devices. Must not know: what is allocated.
+//! All slices of the cluster by name, node and pool, with numbers for their devices.
 
 #[cfg(test)]
 mod tests;
@@ -14,23 +12,23 @@ use indexmap::IndexSet;
 
 use super::model::{DeviceName, slice::Slice};
 
-/// The number of a device's name, in columns of what is allocated.
+/// Number of a device's name, the index in columns of allocations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DeviceNumber(pub u32);
 
-/// A device as one version of its slice has it. A place is given away again; the serial number tells whose it is.
+/// A device of one version of its slice. Places are reused; the serial number distinguishes their users.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Subject {
-    /// The place in columns.
+    /// Index in columns.
     pub place: u32,
-    /// Which of those that had the place; less than 2^30, and not 0.
+    /// Generation of the place, from 1 to 2^30 - 1.
     pub serial: u32,
 }
 
-/// The names of devices, each with a number. Names of slices and of claims are in it, and stay.
+/// Numbers of device names, from slices and claims. Names are never removed.
 ///
-/// Bound: a device of a name that was never seen before costs about 100 bytes; drivers name devices by their slot or index.
-/// After [`Self::MAX`] names further devices are as if they were always in use.
+/// Bound: a new name takes about 100 bytes; drivers name devices by slot or index. Above [`Self::MAX`] names, further devices count as
+/// always in use.
 #[derive(Debug, Clone, Default)]
 pub struct DeviceNames(IndexSet<DeviceName>);
 
@@ -43,29 +41,26 @@ pub struct Published {
     pub devices: Vec<(DeviceNumber, Subject)>,
 }
 
-/// The driver, and the name of its pool.
 type PoolName = (Arc<str>, Arc<str>);
 
-/// Every slice of the cluster, with the taints of rules.
+/// All slices of the cluster, including the taints of rules.
 #[derive(Debug, Default)]
 pub struct Inventory {
     names: DeviceNames,
     slices: BTreeMap<Arc<str>, Published>,
-    /// The names of slices for one node, by the name of the node; empty: those for several.
+    /// Slice names by node name; the empty key holds slices without a node.
     by_node: BTreeMap<Arc<str>, BTreeSet<Arc<str>>>,
     by_pool: BTreeMap<PoolName, BTreeSet<Arc<str>>>,
-    /// By place: the serial number that was given last.
+    /// By place: the last serial number.
     serials: Vec<u32>,
     free: Vec<u32>,
 }
 
-// === impl DeviceNames ===
-
 impl DeviceNames {
-    /// How many names there may be: at 100 bytes each they are 1.6 GiB.
+    /// Maximum number of names: 1.6 GiB at 100 bytes each.
     pub const MAX: u32 = 1 << 24;
 
-    /// The number of a name, given now if it is new.
+    /// Number of a name; new names get the next one.
     pub fn number(&mut self, name: &DeviceName) -> DeviceNumber {
         let at = match self.0.get_index_of(name) {
             Some(at) => at,
@@ -75,23 +70,21 @@ impl DeviceNames {
         DeviceNumber(u32::try_from(at).unwrap_or(Self::MAX))
     }
 
-    /// How many there are.
+    /// Number of names.
     #[must_use]
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no names.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 }
 
-// === impl Inventory ===
-
 impl Inventory {
-    /// Takes a slice in the place of the one of its name.
+    /// Adds or replaces a slice.
     pub fn apply(&mut self, slice: Arc<Slice>) {
         self.remove(&slice.name);
         let name = Arc::clone(&slice.name);
@@ -106,7 +99,7 @@ impl Inventory {
         self.slices.insert(name, Published { slice, devices });
     }
 
-    /// Drops a slice.
+    /// Removes a slice.
     pub fn remove(&mut self, name: &str) {
         let Some(Published { slice, devices }) = self.slices.remove(name) else { return };
         let (node, pool) = (node_of(&slice), pool_of(&slice));
@@ -125,7 +118,7 @@ impl Inventory {
         self.free.extend(devices.iter().map(|(_, subject)| subject.place));
     }
 
-    /// The slice of a name.
+    /// The slice with this name.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&Published> {
         self.slices.get(name)
@@ -136,24 +129,24 @@ impl Inventory {
         self.slices.values()
     }
 
-    /// The slices that name a node, by name.
+    /// Slices for this node, by name.
     pub fn of_node(&self, node: &str) -> impl Iterator<Item = &Published> {
         let named = if node.is_empty() { None } else { self.by_node.get(node) };
         named.into_iter().flatten().filter_map(|name| self.slices.get(name))
     }
 
-    /// The slices that name no node, by name.
+    /// Slices without a node name, by name.
     pub fn of_no_node(&self) -> impl Iterator<Item = &Published> {
         self.by_node.get("").into_iter().flatten().filter_map(|name| self.slices.get(name))
     }
 
-    /// The slices of a pool, of all generations, by name.
+    /// Slices of a pool, of all generations, by name.
     pub fn of_pool(&self, driver: &Arc<str>, pool: &Arc<str>) -> impl Iterator<Item = &Published> {
         let named = self.by_pool.get(&(Arc::clone(driver), Arc::clone(pool)));
         named.into_iter().flatten().filter_map(|name| self.slices.get(name))
     }
 
-    /// The names of devices.
+    /// Names of devices.
     pub const fn names(&mut self) -> &mut DeviceNames {
         &mut self.names
     }
@@ -167,14 +160,13 @@ fn pool_of(slice: &Slice) -> PoolName {
     (Arc::clone(&slice.driver), Arc::clone(&slice.pool))
 }
 
-/// A place that no device has.
 fn place(serials: &mut Vec<u32>, free: &mut Vec<u32>) -> Subject {
     let place = free.pop().unwrap_or_else(|| {
         serials.push(0);
         u32::try_from(serials.len() - 1).unwrap_or(u32::MAX)
     });
     let serial = &mut serials[place as usize];
-    // A place that was given away 2^30 times starts anew; by then no verdict on its first devices is left to be mistaken.
+    // Serial numbers restart after 2^30 uses. By then no verdict on the first device of this place remains.
     *serial = if *serial >= (1 << 30) - 1 { 1 } else { *serial + 1 };
     Subject { place, serial: *serial }
 }

@@ -1,7 +1,4 @@
 //! CEL as the language of selectors.
-//!
-//! Knows: how a device is shown to an expression. Must not know: how expressions are evaluated ([`flotilla_cel`]), or when a
-//! verdict is used again.
 
 #[cfg(test)]
 mod tests;
@@ -15,10 +12,9 @@ use super::{
     selectors::{Judged, Language, Reach, Selector},
 };
 
-/// CEL, in the environment and with the limits that Kubernetes has for selectors of devices.
+/// CEL with Kubernetes' environment and limits for device selectors.
 #[derive(Debug, Default)]
 pub struct Cel {
-    /// The patterns of all its expressions.
     patterns: Arc<Mutex<Patterns>>,
 }
 
@@ -29,7 +25,7 @@ struct Compiled {
     reach: Reach,
 }
 
-/// The work of showing an attribute or a capacity to an expression, in units of some 10 ns.
+/// Work of converting an attribute or a capacity for an expression, in units of about 10 ns.
 const SHOWN: u64 = 30;
 
 impl Language for Cel {
@@ -53,13 +49,13 @@ impl Selector for Compiled {
         let attributes = device.attributes.iter().map(|(name, value)| (&**name, shown(value)));
         let capacities = device.capacity.iter().map(|(name, capacity)| (&**name, &**capacity.value.text()));
         let shown = flotilla_cel::Device::new(driver, device.allow_multiple == Some(true), attributes, capacities);
-        // What a device takes to be shown, beside its attributes.
+        // Work of converting a device, in addition to its attributes.
         let work = SHOWN * (2 + device.attributes.len() as u64 + device.capacity.len() as u64);
         let shown = match shown {
             Ok(shown) => shown,
             Err(error) => return Judged { verdict: Err(error.to_string()), work, is_exhausted: false },
         };
-        // What a panic has left is whole: patterns are added one by one.
+        // Patterns are added one by one, so a panic leaves the cache consistent.
         let mut patterns = self.patterns.lock().unwrap_or_else(PoisonError::into_inner);
         let evaluation = self.expression.evaluate(&shown, &mut patterns, MAX_COST, max_work);
         Judged {

@@ -1,9 +1,5 @@
-//! Claims, classes, slices and rules of Dynamic Resource Allocation, as far as scheduling reads or writes them.
-//!
-//! Source of all types below: `k8s.io/api/resource/v1` of 1.37.
-//!
-//! Knows: their fields. Must not know: the Kubernetes objects they come from (that is [`crate::ingest`]), or what an
-//! allocation makes of them.
+//! Claims, classes, slices and taint rules, with the fields that scheduling reads or writes. Source of all types: `k8s.io/api/resource/v1`
+//! of 1.37.
 
 pub mod allocation;
 pub mod claim;
@@ -15,14 +11,14 @@ pub mod taint;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// Which device: `driver/pool/device` names one in the cluster.
+/// Identifies a device in the cluster: `driver/pool/device`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct DeviceName {
     /// The driver.
     pub driver: Arc<str>,
-    /// The pool of the driver.
+    /// Pool of the driver.
     pub pool: Arc<str>,
-    /// The device in the pool.
+    /// Device in the pool.
     pub device: Arc<str>,
 }
 

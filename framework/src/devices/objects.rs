@@ -1,6 +1,4 @@
-//! Objects of Dynamic Resource Allocation: their kinds, their keys, and what is written to them.
-//!
-//! Knows: which there are. Must not know: what a plugin makes of them, or how they are read and written.
+//! Kinds, keys and writes of Dynamic Resource Allocation objects.
 
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -16,7 +14,7 @@ use super::{
     },
 };
 
-/// One object.
+/// An object.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum DeviceObject {
     /// A ResourceClaim.
@@ -29,18 +27,18 @@ pub enum DeviceObject {
     TaintRule(Arc<DeviceTaintRule>),
 }
 
-/// Which object: its kind and its name.
+/// Kind, namespace and name of an object.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct DeviceKey {
-    /// The kind.
+    /// Kind.
     pub kind: DeviceKind,
-    /// `metadata.namespace`; empty for kinds that belong to none.
+    /// `metadata.namespace`; empty for cluster-scoped kinds.
     pub namespace: Arc<str>,
     /// `metadata.name`.
     pub name: Arc<str>,
 }
 
-/// The kinds of objects, all of `resource.k8s.io`.
+/// Kinds of objects, all in `resource.k8s.io`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum DeviceKind {
     /// ResourceClaim.
@@ -53,49 +51,45 @@ pub enum DeviceKind {
     TaintRule,
 }
 
-/// A write to a ResourceClaim, or because of one. Upstream's order for one claim in PreBind: [`Self::Create`],
+/// A write to a ResourceClaim, or to a pod because of one. Upstream's order for one claim in PreBind: [`Self::Create`],
 /// [`Self::SetFinalizers`], [`Self::SetStatus`], [`Self::TellPod`].
 ///
-/// `uid` and `resource_version` of the [`Write`](crate::extension::objects::Write) are preconditions, but:
-/// - empty ones are none: the claim of [`Self::Create`] is not there yet, and [`Self::RemoveReservation`] commutes with what
-///   others write;
-/// - where an earlier write of the same list was to the same claim, what its answer says counts instead.
+/// `uid` and `resource_version` of the [`Write`](crate::extension::objects::Write) are preconditions, except:
+/// - Empty ones are ignored. [`Self::Create`] has none, and [`Self::RemoveReservation`] commutes with other writes.
+/// - After an earlier write of the same list to the same claim, the values of its response apply.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ClaimPatch {
-    /// The claim is created, with everything but its status; the name is in the write. Its UID and version are the answer's.
+    /// Creates the claim without its status, under the name of the write. The response returns its UID and version.
     Create(Arc<DeviceClaim>),
-    /// `metadata.finalizers`, all of them: a merge patch of the claim.
+    /// `metadata.finalizers` as a whole: a merge patch of the claim.
     SetFinalizers(Vec<Arc<str>>),
-    /// `status.allocation` and `status.reservedFor`: a merge patch of the claim's status.
+    /// `status.allocation` and `status.reservedFor`: a merge patch of the status.
     SetStatus {
-        /// The allocation; `None` leaves the one that the claim has. Where it has no time, who writes it puts in the time of
-        /// writing as `allocationTimestamp`.
+        /// The allocation; `None` leaves the current one. The writer sets a missing `allocationTimestamp` to the time of the write.
         allocation: Option<Arc<Allocation>>,
-        /// `reservedFor`, all of it.
+        /// `reservedFor` as a whole.
         reserved_for: Vec<Consumer>,
     },
-    /// The entry of `status.reservedFor` with this UID goes: a strategic merge patch of the claim's status, as upstream sends it.
+    /// Removes the entry of `status.reservedFor` with this UID: a strategic merge patch of the status, as upstream sends it.
     RemoveReservation(Arc<str>),
-    /// `status.allocation`, `status.reservedFor` and `status.devices` go: a merge patch of the claim's status.
+    /// Removes `status.allocation`, `status.reservedFor` and `status.devices`: a merge patch of the status.
     Deallocate,
-    /// The claim is deleted, under its UID and version as preconditions.
+    /// Deletes the claim, with its UID and version as preconditions.
     Delete,
-    /// `status.extendedResourceClaimStatus` of a pod of the claim's namespace names the claim. It is the pod that is written to,
-    /// under its UID; the answer to this write is the version that the claim has already.
+    /// Sets `status.extendedResourceClaimStatus` of a pod in the claim's namespace to the claim. The pod's UID is the precondition. The
+    /// response to this write returns the unchanged version of the claim.
     TellPod {
-        /// The pod's name.
+        /// Name of the pod.
         pod: Arc<str>,
-        /// The pod's UID.
+        /// UID of the pod.
         uid: Arc<str>,
         /// `requestMappings`.
         mappings: Arc<[Mapping]>,
     },
 }
 
-// === impl DeviceObject ===
-
 impl DeviceObject {
-    /// Which object it is.
+    /// Its key.
     #[must_use]
     pub fn key(&self) -> DeviceKey {
         let none = Arc::default;
@@ -133,10 +127,8 @@ impl From<DeviceTaintRule> for DeviceObject {
     }
 }
 
-// === impl DeviceKey ===
-
 impl DeviceKey {
-    /// The key of a claim.
+    /// Key of a claim.
     #[must_use]
     pub const fn claim(namespace: Arc<str>, name: Arc<str>) -> Self {
         Self { kind: DeviceKind::Claim, namespace, name }

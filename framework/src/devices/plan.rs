@@ -1,8 +1,5 @@
-//! What Reserve has to do for the claims of a pod on a node, and what PreBind writes of it.
-//!
-//! Knows: what is found on the node by the law of the filter, and upstream's order of writes. Must not know: when it is done.
-//!
-//! Source: `Reserve`, `bindClaim` and `Unreserve` of the plugin.
+//! Plans Reserve for the claims of a pod on a node, and the writes of PreBind. Source: `Reserve`, `bindClaim` and `Unreserve` of the
+//! plugin.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -34,11 +31,10 @@ use crate::{
     volumes::mounts::Owner,
 };
 
-/// After so many selectors what they say of devices is found out anew. At a word per device each, 1,024 of them take 160 MiB
-/// in a cluster with 40,000 devices.
+/// Limit of cached selectors; above it the cache is cleared. At a word per device, 1,024 selectors take 160 MiB in a cluster with 40,000
+/// devices.
 const MAX_SELECTORS: usize = 1_024;
 
-/// What Reserve has to do.
 #[derive(Debug)]
 pub(super) struct DevicePlan {
     pub(super) pod: Owner,
@@ -47,31 +43,26 @@ pub(super) struct DevicePlan {
     pub(super) claims: Vec<Planned>,
 }
 
-/// A claim of the pod.
 #[derive(Debug)]
 pub(super) struct Planned {
     pub(super) namespace: Arc<str>,
     pub(super) name: Arc<str>,
     pub(super) uid: Arc<str>,
-    /// What is allocated to it now; `None`: it is allocated already.
+    /// New allocation; `None`: already allocated.
     pub(super) allocation: Option<Arc<Allocation>>,
-    /// What is made of it first, for extended resources.
+    /// Set if the claim must be created first, for extended resources.
     pub(super) special: Option<Special>,
 }
 
-/// A claim that is made for the extended resources of a pod.
+/// A claim to create for the extended resources of a pod.
 #[derive(Debug)]
 pub(super) struct Special {
     claim: Arc<DeviceClaim>,
-    /// Which container gets which of its devices.
     mappings: Arc<[Mapping]>,
 }
 
-/// What searches keep from one to the next.
 #[derive(Debug)]
 pub(super) struct Engine(Mutex<(Verdicts, Scratch)>);
-
-// === impl Engine ===
 
 impl Default for Engine {
     fn default() -> Self {
@@ -79,20 +70,17 @@ impl Default for Engine {
     }
 }
 
-// === impl Planned ===
-
 impl Planned {
     pub(super) fn key(&self) -> ObjectKey {
         DeviceKey::claim(Arc::clone(&self.namespace), Arc::clone(&self.name)).into()
     }
 
-    /// Whether the plan allocates the claim, which is there already.
+    /// Whether the plan allocates an existing claim.
     fn is_allocated_here(&self) -> bool {
         self.allocation.is_some() && self.special.is_none()
     }
 
-    /// What has to be written so that the claim is there for a pod. What each write says of the claim comes from the answer to the
-    /// one before.
+    /// Writes that create the claim for a pod. Each takes the version from the response to the one before.
     fn made(&self, special: &Special, pod: &Owner) -> [Write; 4] {
         let patches = [
             ClaimPatch::Create(Arc::clone(&special.claim)),
@@ -123,13 +111,11 @@ impl Plan for DevicePlan {
     }
 }
 
-// === impl Store ===
-
 impl Store {
-    /// What Reserve has to do for the claims of a pod on a node. `None`: nothing.
+    /// Plans Reserve for the claims of a pod on a node. `None`: nothing to do.
     ///
     /// # Errors
-    /// The claims cannot be allocated there, which the filter has to have said.
+    /// The claims cannot be allocated there; the filter should have rejected the node.
     pub(super) fn plan(
         &self,
         devices: &PodDevices,
@@ -141,7 +127,7 @@ impl Store {
         let special = self.special(devices, namespace, node, attempt)?;
         let known = resolved.iter().filter_map(|claim| match claim {
             Resolved::Known(claim) => Some(*claim),
-            // Of a pod all claims have names.
+            // The claims of a single pod have names.
             Resolved::Like(_) => None,
         });
         let known: Vec<&Arc<DeviceClaim>> = known.collect();
@@ -177,10 +163,10 @@ impl Store {
         Ok(Some(DevicePlan { pod: devices.owner.clone(), waits: true, claims }))
     }
 
-    /// The claim for the extended resources of a pod that come from devices on a node.
+    /// Claim for the extended resources of a pod that devices on the node provide.
     ///
     /// # Errors
-    /// The node cannot serve them, which the filter has to have said, or what came of an attempt before is not known yet.
+    /// The node cannot provide them, or the result of an earlier attempt is not known yet. The filter should have rejected the node.
     fn special(
         &self,
         devices: &PodDevices,
@@ -198,12 +184,12 @@ impl Store {
         Ok(Some(Special { claim: Arc::new(claim), mappings: mappings.into() }))
     }
 
-    /// The devices for claims on a node, as the filter finds them.
+    /// Searches devices on a node as the filter does.
     fn search(&self, claims: &[&DeviceClaim], node: &NodeInfo, engine: &Engine) -> Result<Vec<Allocation>, String> {
         const NONE: &str = "claim allocation not found for node";
         let nothing = NodeDevices::default();
         let devices = node.devices.as_deref().unwrap_or(&nothing);
-        // What a panic has left is whole: verdicts are added one by one.
+        // Verdicts are added one by one, so a panic leaves the cache consistent.
         let mut kept = engine.0.lock().unwrap_or_else(PoisonError::into_inner);
         let (verdicts, scratch) = &mut *kept;
         if verdicts.len() > MAX_SELECTORS {
@@ -221,12 +207,11 @@ impl Store {
             other => other.to_string(),
         })?;
         let found = found.ok_or(NONE)?;
-        // Unique as long as no claim is allocated twice to a device, and the same whenever it is asked for.
+        // Unique unless a claim allocates the same device twice, and reproducible.
         let mut share_id = |claim: usize, device: usize| share_id(claims[claim], device);
         allocations(&found, &wanted, &devices.pools, &node.name, &mut share_id)
     }
 
-    /// What PreBind has to write.
     pub(super) fn writes(&self, plan: &DevicePlan) -> Vec<Write> {
         let mut writes = Vec::new();
         for planned in &plan.claims {
@@ -237,7 +222,7 @@ impl Store {
             let Some(claim) = self.claim(&(Arc::clone(&planned.namespace), Arc::clone(&planned.name))) else {
                 continue;
             };
-            // Another pod of the group may have written it.
+            // Another pod of the group may already have written the allocation.
             let allocation = planned.allocation.clone().filter(|_| claim.allocation.is_none());
             let is_reserved = claim.is_reserved_for(&plan.pod.uid);
             if is_reserved && allocation.is_none() {
@@ -264,7 +249,7 @@ impl Store {
         writes
     }
 
-    /// What has to be written where a pod does not go where it was to go: it does not use its claims.
+    /// Writes that release the claims of a pod that was not bound.
     pub(super) fn writes_back(&self, plan: &DevicePlan, written: &Written) -> Vec<Write> {
         let mut writes = Vec::new();
         for planned in &plan.claims {
@@ -287,11 +272,10 @@ impl Store {
         writes
     }
 
-    /// Whether the API shows the allocation of a claim that the plan allocates, which another pod of the group may have written with
-    /// this version.
+    /// Whether the API shows the planned allocation of a claim. Another pod of the group may have written it with this version.
     ///
     /// # Errors
-    /// The claim is gone, is allocated otherwise, or not any more; in upstream's words.
+    /// The claim was deleted, deallocated or allocated differently. Upstream's text.
     pub(super) fn is_allocated(
         &self,
         plan: &DevicePlan,
@@ -314,9 +298,7 @@ impl Store {
         }
     }
 
-    /// All devices of the claims, where one of them has to get ready.
-    ///
-    /// Source: `hasBindingConditions`, and what PreBind observes of the wait.
+    /// All devices of the claims if one of them has binding conditions. Source: `hasBindingConditions`, and the metrics of PreBind.
     pub(super) fn awaited(&self, plan: &DevicePlan) -> Vec<AwaitedDevice> {
         let allocation = |planned: &Planned| {
             let name = (Arc::clone(&planned.namespace), Arc::clone(&planned.name));
@@ -334,10 +316,10 @@ impl Store {
         if devices.iter().any(|device| device.has_conditions) { devices } else { Vec::new() }
     }
 
-    /// Whether all devices are ready, by what the API says from the versions on that were written.
+    /// Whether all devices are ready in the API, at least at the written versions.
     ///
     /// # Errors
-    /// One will not get ready; in upstream's words.
+    /// A device failed. Upstream's text.
     pub(super) fn is_ready(&self, plan: &DevicePlan, written: &Written) -> Result<bool, String> {
         for planned in plan.claims.iter().filter(|_| plan.waits) {
             let name = (Arc::clone(&planned.namespace), Arc::clone(&planned.name));
@@ -346,7 +328,7 @@ impl Store {
             };
             let is_it = |claim: &&Arc<DeviceClaim>| planned.special.is_some() || claim.uid == planned.uid;
             let Some(claim) = self.claim(&name).filter(is_it) else {
-                // Of one that was just made the watch may not tell yet, and only its devices are waited for.
+                // The watch may not show a new claim yet. Then only its binding conditions matter.
                 match planned.allocation.as_ref().filter(|_| planned.special.is_some()) {
                     Some(allocation) if has_conditions(allocation) => return Ok(false),
                     Some(_) => continue,
@@ -373,10 +355,8 @@ impl Store {
     }
 }
 
-/// What has to be written so that a claim which was made for a pod is there no more. `known`: as the watch has shown it;
-/// `written`: its version, where this attempt has written to it.
-///
-/// Source: `deleteClaim`.
+/// Writes that delete a claim created for a pod. `known`: from the watch; `written`: version after a write of this attempt. Source:
+/// `deleteClaim`.
 pub(super) fn unmade(key: ObjectKey, known: Option<&Arc<DeviceClaim>>, written: Option<&Arc<str>>) -> Vec<Write> {
     if known.is_none() && written.is_none() {
         return Vec::new();
@@ -398,7 +378,6 @@ pub(super) fn unmade(key: ObjectKey, known: Option<&Arc<DeviceClaim>>, written: 
     writes
 }
 
-/// A pod, as a claim is reserved for it.
 fn consumer(pod: &Owner) -> Consumer {
     let (name, uid) = (Arc::clone(&pod.name), Arc::clone(&pod.uid));
     Consumer { api_group: Arc::default(), resource: "pods".into(), name, uid }
@@ -408,12 +387,11 @@ const fn patch_of(patch: ClaimPatch) -> crate::extension::objects::Patch {
     crate::extension::objects::Patch::Claim(patch)
 }
 
-/// A UUID for the share of a device that a claim gets: upstream draws it, here it is made of what it is for, so that it is the
-/// same each time. The version of the claim goes into it, for one that is allocated once more.
+/// UUID for a claim's share of a device. Upstream draws it at random; here it is a hash, so that it is reproducible. The claim's version is
+/// included because a claim can be allocated again.
 fn share_id(claim: &DeviceClaim, device: usize) -> Arc<str> {
     let text = format!("{}/{}/{}/{device}", claim.uid, claim.name, claim.resource_version);
     let hash = xxh3_128(text.as_bytes());
-    // As random UUIDs are marked: version 4, variant 1.
     let hash = hash & !(0xf << 76) & !(0x3 << 62) | 0x4 << 76 | 0x2 << 62;
     let digits = format!("{hash:032x}");
     let (time, rest) = digits.split_at(8);

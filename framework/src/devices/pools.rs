@@ -1,9 +1,4 @@
-//! The pools that a node can reach, ready to be searched.
-//!
-//! Knows: which slices are relevant for a node, generations, what makes a pool incomplete or invalid, and in which order
-//! devices are tried. Must not know: what is allocated, or who asks.
-//!
-//! Source: `structured/internal/incubating/pools_incubating.go`.
+//! Pools that a node can reach, prepared for the search. Source: `structured/internal/incubating/pools_incubating.go`.
 
 mod build;
 mod gather;
@@ -20,31 +15,29 @@ use super::{
 
 pub(super) use gather::may_reach;
 
-/// What a node can reach.
+/// Pools of a node.
 #[derive(Debug, Clone, Default)]
 pub struct NodePools {
-    /// By driver and name; those with binding conditions after all others.
+    /// Sorted by driver and name; pools with binding conditions are last.
     pub(super) pools: Vec<Pool>,
-    /// The devices of all pools, in the order in which they are tried.
+    /// Devices of all pools, in search order.
     pub(super) devices: Vec<Candidate>,
     pub(super) slices: Vec<Arc<Slice>>,
-    /// Why the pools of the node cannot be told; no claim can be allocated then.
+    /// Why the pools cannot be computed. No claim can be allocated then.
     pub(super) error: Option<String>,
 }
 
-/// A pool as a node sees it.
 #[derive(Debug, Clone)]
 pub(super) struct Pool {
     pub(super) driver: Arc<str>,
     pub(super) name: Arc<str>,
     pub(super) state: PoolState,
-    /// Its first device in [`NodePools::devices`], and the one after its last.
+    /// Range of its devices in [`NodePools::devices`].
     pub(super) first: u32,
     pub(super) end: u32,
     pub(super) counters: Counters,
 }
 
-/// Whether devices of a pool can be allocated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PoolState {
     Complete,
@@ -52,18 +45,17 @@ pub(super) enum PoolState {
     Invalid,
 }
 
-/// The shared counters of a pool.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Counters {
-    /// What there is of each, in nano.
+    /// Totals in nano.
     pub(super) values: Vec<i128>,
-    /// Every device of the pool that consumes some, also those that are not for the node.
+    /// All devices of the pool that consume counters, including devices for other nodes.
     pub(super) consumers: Vec<Consumer>,
-    /// Which counter, and how much of it in nano: those of a consumer side by side.
+    /// Counter and consumption in nano; the entries of a consumer are adjacent.
     pub(super) consumed: Vec<(u32, i128)>,
 }
 
-/// A device that consumes counters, and where its part of [`Counters::consumed`] is.
+/// A device that consumes counters, and its range in [`Counters::consumed`].
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Consumer {
     pub(super) device: DeviceNumber,
@@ -71,19 +63,17 @@ pub(super) struct Consumer {
     pub(super) end: u32,
 }
 
-/// A device that the search may try.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Candidate {
     pub(super) number: DeviceNumber,
     pub(super) subject: Subject,
-    /// In [`NodePools::slices`].
+    /// Index in [`NodePools::slices`].
     pub(super) slice: u32,
-    /// In the slice.
     pub(super) index: u32,
     pub(super) pool: u32,
-    /// In [`Counters::consumers`] of its pool; `u32::MAX` where it consumes no counters.
+    /// Index in [`Counters::consumers`] of its pool; `u32::MAX` if it consumes no counters.
     pub(super) consumer: u32,
-    /// Whether it is for this node; other devices of its slice may be for others.
+    /// Whether it is for this node. Other devices of its slice may be for other nodes.
     pub(super) is_here: bool,
     pub(super) is_shareable: bool,
     pub(super) is_tainted: bool,
@@ -91,26 +81,26 @@ pub(super) struct Candidate {
 }
 
 impl NodePools {
-    /// How many devices the search may try.
+    /// Number of devices that the search may try.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.devices.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no devices.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.devices.is_empty()
     }
 
-    /// The numbers of the devices that the search may try, and of those whose allocation takes counters away from them.
+    /// Numbers of the devices that the search may try, and of all devices that consume their counters.
     pub fn numbers(&self) -> impl Iterator<Item = DeviceNumber> {
         let consumers =
             self.pools.iter().flat_map(|pool| pool.counters.consumers.iter().map(|consumer| consumer.device));
         self.devices.iter().map(|device| device.number).chain(consumers)
     }
 
-    /// Numbers the devices anew, from 0, and gives the numbers that they had.
+    /// Renumbers the devices from 0, and returns their previous numbers.
     pub(super) fn renumber(&mut self) -> Vec<DeviceNumber> {
         let mut numbers: Vec<DeviceNumber> = self.numbers().collect();
         numbers.sort_unstable();
@@ -125,12 +115,10 @@ impl NodePools {
         numbers
     }
 
-    /// Whether a pool is at fault.
     pub(super) fn has_invalid(&self) -> bool {
         self.pools.iter().any(|pool| pool.state == PoolState::Invalid)
     }
 
-    /// A device, its slice and its pool.
     pub(super) fn device(&self, candidate: &Candidate) -> (&Device, &Arc<Slice>, &Pool) {
         let slice = &self.slices[candidate.slice as usize];
         (&slice.devices[candidate.index as usize], slice, &self.pools[candidate.pool as usize])

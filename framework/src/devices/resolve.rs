@@ -1,8 +1,5 @@
-//! What a pod's claims come to for its class: PreEnqueue, PreFilter, and which pods share a class.
-//!
-//! Knows: claims by their names, and upstream's order of checks and words. Must not know: nodes.
-//!
-//! Source: `foreachPodResourceClaim` and `PreFilter` of the plugin.
+//! Claims of a pod in PreEnqueue and PreFilter, and in the class of the pod. Source: `foreachPodResourceClaim` and `PreFilter` of the
+//! plugin.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -21,25 +18,23 @@ use super::{
 };
 use crate::volumes::mounts::Owner;
 
-/// How many alternatives a request may have: `FirstAvailableDeviceRequestMaxSize`.
+/// Maximum alternatives of a request: `FirstAvailableDeviceRequestMaxSize`.
 const MAX_ALTERNATIVES: i64 = 8;
 
-/// How long devices may take to get ready, and the time. In seconds; `None`: binding conditions are not read.
+/// Binding timeout and current time in seconds; `None`: binding conditions are not read.
 pub(super) type BindingTimes = Option<(i64, i64)>;
 
-/// A claim of a pod.
 pub(super) enum Resolved<'a> {
-    /// One that is there.
     Known(&'a Arc<DeviceClaim>),
-    /// One that is there and like any other with its specification.
+    /// An existing claim, equivalent to all others with this spec.
     Like(&'a Arc<ClaimSpec>),
 }
 
 impl Store {
-    /// The claims of a pod, in its order.
+    /// Claims of a pod, in order.
     ///
     /// # Errors
-    /// Why one of them is not there for the pod, in upstream's words.
+    /// A claim is not available to the pod. Upstream's text.
     pub(super) fn claims_of<'a>(
         &'a self,
         devices: &'a PodDevices,
@@ -82,8 +77,7 @@ impl Store {
         Ok(claims)
     }
 
-    /// What a class can say of the claims and extended resources of its pods, where that is less than all. `None`: all has to be
-    /// said.
+    /// Claims and extended resources in the form that pods of a class share. `None`: they cannot be shared.
     pub(super) fn shared(&self, devices: &PodDevices, namespace: &Arc<str>) -> Option<PodDevices> {
         let claims = self.shared_claims(devices, namespace);
         if claims.is_none() && devices.containers.is_empty() {
@@ -101,15 +95,14 @@ impl Store {
         })
     }
 
-    /// The extended resources of a pod or its class that may come from devices.
+    /// Extended resources of a pod or class that devices may provide.
     pub(super) fn extended(&self, devices: &PodDevices) -> Option<Extended> {
         let extended = Extended::of(devices, &self.classes)?;
         let has_left = extended.has_left || self.special_of(&devices.owner).is_some();
         Some(Extended { has_left, ..extended })
     }
 
-    /// A claim that was made for the pod, and that nothing has happened to, is like any other of its specification. `None`: all
-    /// has to be said.
+    /// Replaces unused generated claims with their specs, because they are interchangeable. `None`: the claims cannot be shared.
     fn shared_claims(&self, devices: &PodDevices, namespace: &Arc<str>) -> Option<Vec<PodClaim>> {
         let like = |claim: &PodClaim| {
             let ClaimSource::Generated(name) = &claim.source else { return None };
@@ -128,13 +121,13 @@ impl Store {
                 ClaimSource::NotCreated | ClaimSource::Unknown => return None,
                 other => other.clone(),
             };
-            // What an entry is called only matters where something is wrong with it.
+            // The name of an entry matters only in errors.
             claims.push(PodClaim { entry: Arc::default(), source });
         }
         Some(claims)
     }
 
-    /// What PreFilter makes of the claims of a class. `None`: nothing.
+    /// PreFilter result for the claims of a class. `None`: no claims.
     pub(super) fn facts(&self, devices: &PodDevices, namespace: &Arc<str>, times: BindingTimes) -> Option<DeviceFacts> {
         match self.judge(devices, namespace, times) {
             Ok(claims) if claims.claims.is_empty() && claims.extended.is_none() => None,
@@ -175,9 +168,7 @@ impl Store {
         Ok(Claims { claims, classes: classes.into_values().collect(), extended, namespace })
     }
 
-    /// The classes that requests name.
-    ///
-    /// Source: `validateDeviceClass`.
+    /// Classes that requests refer to. Source: `validateDeviceClass`.
     fn find_classes(
         &self,
         claim: &str,
@@ -210,7 +201,6 @@ impl Store {
     }
 }
 
-/// What there is to say of a claim that is allocated; `None` where it is not.
 fn allocated(claim: &DeviceClaim, times: BindingTimes) -> Option<ClaimFact> {
     let allocation = claim.allocation.as_ref()?;
     let has_failed = times.is_some_and(|(timeout_s, now_s)| match readiness(claim) {
@@ -221,7 +211,6 @@ fn allocated(claim: &DeviceClaim, times: BindingTimes) -> Option<ClaimFact> {
     Some(fact_of(&claim.spec, allocation, has_failed))
 }
 
-/// What there is to say of a claim with this allocation.
 fn fact_of(spec: &ClaimSpec, allocation: &Allocation, has_failed: bool) -> ClaimFact {
     let is_taken = |label: &str| allocation.results.iter().any(|result| *result.request == *label);
     let scores = spec.requests.iter().flat_map(|request| {

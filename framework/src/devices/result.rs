@@ -1,8 +1,4 @@
-//! What was found, as it is written into the claims.
-//!
-//! Knows: the fields of an allocation. Must not know: how devices were found, or who writes them.
-//!
-//! Source: the second half of `Allocator.Allocate` of the incubating allocator.
+//! Converts found devices into allocations. Source: the second half of `Allocator.Allocate` of the incubating allocator.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -18,13 +14,13 @@ use super::{
 };
 use crate::class::{NodeTerm, Requirement};
 
-/// Gives the ID of a new share, by the number of the claim and of the device in it. It must be unique in the cluster.
+/// Returns the ID of a new share, by claim and device index. It must be unique in the cluster.
 pub type ShareIds<'a> = &'a mut dyn FnMut(usize, usize) -> Arc<str>;
 
-/// The allocation of each claim, in their order, without the time of the allocation.
+/// Allocations of the claims, in order, without timestamps.
 ///
 /// # Errors
-/// A slice has a node selector that no API server lets in; in upstream's words.
+/// A slice has a node selector that the API server rejects. Upstream's text.
 pub fn allocations(
     found: &Found,
     wanted: &Wanted,
@@ -69,14 +65,13 @@ fn result(
 
 fn consumed(ask: &WantedAsk, device: &Device) -> Vec<(Arc<str>, super::amount::Amount)> {
     let amounts = device.capacity.iter().map(|(name, capacity)| {
-        // The search has seen to it that it can be told.
+        // The search has checked that the consumption can be computed.
         let amount = capacity::consumed(ask.requested(name), capacity).map(|consumed| consumed.amount());
         (Arc::clone(name), amount.unwrap_or_default())
     });
     amounts.collect()
 }
 
-/// A claim with the alternatives that were taken.
 struct Taken<'a> {
     claim: &'a WantedClaim,
     wanted: &'a Wanted,
@@ -88,12 +83,11 @@ impl Taken<'_> {
         &self.wanted.asks[self.claim.requests[request].first + alternative]
     }
 
-    /// The asks that were taken, by request.
     fn asks(&self) -> impl Iterator<Item = &WantedAsk> {
         self.alternatives.iter().enumerate().map(|(request, alternative)| self.ask(request, *alternative))
     }
 
-    /// Whether a list of requests has a request, or the alternative of it that was taken.
+    /// Whether a list contains the request, or its selected alternative.
     fn has(&self, names: &[Arc<str>], request: usize) -> bool {
         let known = &self.claim.requests[request];
         let label = &self.ask(request, self.alternatives[request]).label;
@@ -121,7 +115,7 @@ impl Taken<'_> {
         configs
     }
 
-    /// What classes hand to drivers, of each class once, with the requests for it.
+    /// Configurations of the classes, once per class, with the requests for it.
     fn class_config(&self) -> Vec<AllocatedConfig> {
         let mut configs: Vec<AllocatedConfig> = Vec::new();
         let mut by_class: BTreeMap<&str, std::ops::Range<usize>> = BTreeMap::new();
@@ -143,9 +137,7 @@ impl Taken<'_> {
     }
 }
 
-/// For which nodes the devices are. `None`: for all.
-///
-/// Source: `createNodeSelector`.
+/// Nodes that can use the devices; `None`: all. Source: `createNodeSelector`.
 fn node_selector(picks: &[&Pick], pools: &NodePools, node: &str) -> Result<Option<Vec<NodeTerm>>, String> {
     let mut term = NodeTerm::default();
     for pick in picks {
@@ -167,13 +159,12 @@ fn node_selector(picks: &[&Pick], pools: &NodePools, node: &str) -> Result<Optio
     Ok((!is_empty).then(|| vec![term]))
 }
 
-/// The term that only one node matches.
 fn only(node: &str) -> NodeTerm {
     let name = Requirement { key: "metadata.name".into(), operator: "In".into(), values: vec![node.into()] };
     NodeTerm { expressions: Vec::new(), fields: vec![name] }
 }
 
-/// Adds the requirements that are not there yet; values are compared as sets.
+/// Adds missing requirements, comparing values as sets.
 fn extend(known: &mut Vec<Requirement>, more: &[Requirement]) {
     for requirement in more {
         let is_same = |other: &Requirement| {

@@ -1,8 +1,6 @@
-//! What selectors say of devices, kept.
+//! Caches the verdicts of selectors on devices.
 //!
-//! A selector is asked once per set of the values that it can reach: of thousands of equal GPUs one is evaluated.
-//!
-//! Knows: when a verdict can be used again. Must not know: the language of selectors, which is behind [`Language`].
+//! A selector is evaluated once per set of values that it reads: once for thousands of equal GPUs.
 
 #[cfg(test)]
 mod tests;
@@ -18,55 +16,54 @@ use super::{
 };
 use crate::contain::contain;
 
-/// The language that selectors are written in: CEL.
+/// Language of selectors: CEL.
 pub trait Language: fmt::Debug + Send + Sync {
-    /// Reads an expression.
+    /// Parses an expression.
     ///
     /// # Errors
-    /// Why it is none, in upstream's words.
+    /// The expression is invalid. Upstream's text.
     fn compile(&self, expression: &str) -> Result<Box<dyn Selector>, String>;
 }
 
-/// An expression over a device.
+/// An expression on a device.
 pub trait Selector: fmt::Debug + Send + Sync {
-    /// Whether it holds for a device of a driver.
+    /// Whether a device of a driver matches.
     ///
     /// # Errors
-    /// Why it cannot be told, in upstream's words.
+    /// The evaluation failed. Upstream's text.
     fn matches(&self, driver: &str, device: &Device) -> Result<bool, String>;
 
-    /// As [`Self::matches`], with so much work at most.
+    /// Like [`Self::matches`], within a limit of work.
     fn judge(&self, driver: &str, device: &Device, _max_work: u64) -> Judged {
         Judged { verdict: self.matches(driver, device), work: 0, is_exhausted: false }
     }
 
-    /// How many nodes its expression has.
+    /// Number of nodes of its expression.
     fn nodes(&self) -> usize {
         0
     }
 
-    /// What of a device it can read.
+    /// The parts of a device that it can read.
     fn reach(&self) -> &Reach;
 }
 
-/// What an evaluation gave.
+/// Result of an evaluation.
 #[derive(Debug)]
 pub struct Judged {
-    /// Whether the selector holds.
+    /// Whether the selector matches.
     pub verdict: Result<bool, String>,
-    /// The work that it took, in units of [`Work`].
+    /// Work in units of [`Work`].
     pub work: u64,
-    /// Whether there was not enough of it: there is no verdict then.
+    /// Whether the work limit was reached. There is no verdict then.
     pub is_exhausted: bool,
 }
 
-/// What of a device a selector can read.
+/// The parts of a device that a selector can read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reach {
-    /// All of it.
+    /// Everything.
     All,
-    /// Its driver, whether it takes several allocations, and these attributes and capacities, by their names without the
-    /// domain: one `id` stands for all of `id` and `domain/id`.
+    /// The driver, `allowMultipleAllocations`, and these attributes and capacities. Names have no domain: `id` covers `id` and `domain/id`.
     Some {
         /// Attributes.
         attributes: Vec<Arc<str>>,
@@ -75,19 +72,18 @@ pub enum Reach {
     },
 }
 
-/// The number of an expression in [`Verdicts`].
+/// Number of an expression in [`Verdicts`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct SelectorNumber(u32);
 
-/// Expressions, and what they say of devices.
+/// Expressions and their verdicts on devices.
 ///
-/// Bound: one word per selector and device, and one entry per selector and set of values that it reached. It holds for as
-/// long as its owner keeps it; [`Self::len`] tells the owner how many expressions there are.
+/// Bound: one word per selector and device, and one entry per selector and set of values. Entries are never removed; the owner checks
+/// [`Self::len`].
 #[derive(Debug)]
 pub struct Verdicts {
     language: Arc<dyn Language>,
     selectors: IndexMap<Arc<str>, Known>,
-    /// What searches with these verdicts have done in this attempt.
     pub(super) work: Work,
     bytes: usize,
 }
@@ -95,12 +91,11 @@ pub struct Verdicts {
 #[derive(Debug)]
 struct Known {
     selector: Result<Box<dyn Selector>, String>,
-    /// By the place of a device: its serial number, and a verdict in the last two bits.
+    /// By place of a device: its serial number, and a verdict in the last two bits.
     column: Vec<u32>,
     by_values: IndexMap<Values, Verdict>,
 }
 
-/// What a selector can read of a device.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Values {
     driver: Arc<str>,
@@ -111,23 +106,23 @@ struct Values {
 
 type Verdict = Result<bool, String>;
 
-/// What of a device a selector reads.
+/// A value of a device that a selector reads.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Seen {
-    /// `driver`, or the attribute or capacity with its domain; without one where the device has none of the name.
+    /// `driver`, or an attribute or capacity with its domain; without a domain if the device has none of this name.
     pub name: Arc<str>,
-    /// The value as CEL writes it; `None`: the device has none.
+    /// The value in CEL's notation; `None`: the device has none.
     pub value: Option<String>,
 }
 
 /// Why a selector has no verdict.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SelectorError<'a> {
-    /// It is no expression.
+    /// The expression is invalid.
     Compile(&'a str),
-    /// It failed for this device.
+    /// The evaluation failed for this device.
     Runtime(&'a str),
-    /// There is not enough work left to find out.
+    /// The work limit is reached.
     Exhausted,
 }
 
@@ -135,38 +130,36 @@ const NO: u32 = 1;
 const YES: u32 = 2;
 const FAILED: u32 = 3;
 
-// === impl Verdicts ===
-
 impl Verdicts {
-    /// Nothing is known yet.
+    /// An empty cache.
     #[must_use]
     pub fn new(language: Arc<dyn Language>) -> Self {
         Self { language, selectors: IndexMap::new(), work: Work::default(), bytes: 0 }
     }
 
-    /// The work that was done with them.
+    /// Work done so far.
     #[must_use]
     pub const fn work(&self) -> Work {
         self.work
     }
 
-    /// Goes on with other work, and gives that which was counted so far.
+    /// Replaces the work counter, and returns the previous one.
     pub const fn replace_work(&mut self, work: Work) -> Work {
         std::mem::replace(&mut self.work, work)
     }
 
-    /// About how many bytes the verdicts take.
+    /// Approximate bytes of the verdicts.
     #[must_use]
     pub const fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// The number of an expression. It is read when it is first met; whether it can be is told with the first verdict.
+    /// Number of an expression. It is parsed on first use; the first verdict reports syntax errors.
     pub fn selector(&mut self, expression: &Arc<str>) -> SelectorNumber {
         let at = self.selectors.get_index_of(expression).unwrap_or_else(|| {
-            // Without work it would be an error that stays. Whoever asks for the verdict is refused first.
+            // Not stored, because the work limit is no error of the expression. Its verdict reports `Exhausted`.
             let Ok(selector) = self.compile(expression) else { return usize::MAX };
-            // What is read takes some 20 times its text.
+            // A parsed expression takes about 20 times its text.
             self.bytes += size_of::<Known>() + 20 * expression.len();
             let known = Known { selector, column: Vec::new(), by_values: IndexMap::new() };
             self.selectors.insert_full(Arc::clone(expression), known).0
@@ -174,23 +167,22 @@ impl Verdicts {
         SelectorNumber(u32::try_from(at).unwrap_or(u32::MAX))
     }
 
-    /// Reads an expression.
     fn compile(&mut self, expression: &str) -> Result<Result<Box<dyn Selector>, String>, Exhausted> {
         self.work.add((expression.len() as u64).saturating_mul(work::EXPRESSION_BYTE))?;
         let selector = contained(|| self.language.compile(expression)).unwrap_or_else(Err);
         let nodes = selector.as_ref().map_or(0, |selector| selector.nodes() as u64);
-        // Where that is too much, the next that is to be done is refused.
+        // If this exceeds the limit, the next operation fails.
         _ = self.work.add(nodes.saturating_mul(work::EXPRESSION_NODE));
         Ok(selector)
     }
 
-    /// The expression of a number.
+    /// The expression with this number.
     #[must_use]
     pub fn expression(&self, selector: SelectorNumber) -> Option<&Arc<str>> {
         self.selectors.get_index(selector.0 as usize).map(|(expression, _)| expression)
     }
 
-    /// What a selector reads of a device of a driver; all of it where that cannot be told. Empty for what is no expression.
+    /// The values that a selector reads of a device; all values if unknown. Empty for an invalid expression.
     #[must_use]
     pub fn seen(&self, selector: SelectorNumber, driver: &Arc<str>, device: &Device) -> Vec<Seen> {
         let Some((expression, known)) = self.selectors.get_index(selector.0 as usize) else { return Vec::new() };
@@ -217,28 +209,28 @@ impl Verdicts {
         seen
     }
 
-    /// How many expressions there are.
+    /// Number of expressions.
     #[must_use]
     pub fn len(&self) -> usize {
         self.selectors.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no expressions.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.selectors.is_empty()
     }
 
-    /// How often an expression was evaluated, of all there are.
+    /// Number of evaluations, over all expressions.
     #[must_use]
     pub fn evaluations(&self) -> usize {
         self.selectors.values().map(|known| known.by_values.len()).sum()
     }
 
-    /// Whether a selector holds for a device.
+    /// Whether a selector matches a device.
     ///
     /// # Errors
-    /// It is no expression, or failed.
+    /// The expression is invalid, its evaluation failed, or the work limit is reached.
     pub fn matches(
         &mut self,
         selector: SelectorNumber,
@@ -265,10 +257,9 @@ impl Verdicts {
     }
 }
 
-/// What a call gives; where it panics, the text of the panic, as upstream turns one of Go's into an error of the expression. Where
-/// a panic ends the process it does so here too.
+/// Converts a panic into an error, as upstream does. With `panic = "abort"` the process still ends.
 fn contained<T>(call: impl FnOnce() -> T) -> Result<T, String> {
-    // What a selector leaves behind of a panic is a lock that is taken over, and patterns that are whole or not there.
+    // After a panic in a selector, the lock is recovered, and patterns are complete or absent.
     contain(call).map_err(|panic| format!("internal error: {panic}"))
 }
 
@@ -318,16 +309,16 @@ impl Known {
 }
 
 impl Values {
-    /// About how many bytes they take, with the verdict.
+    /// Approximate bytes with the verdict.
     fn bytes(&self) -> usize {
         let attributes = self.attributes.len() * size_of::<(Arc<str>, Attribute)>();
         let capacities = self.capacities.len() * size_of::<(Arc<str>, Arc<str>)>();
-        // The texts are those of the devices, the numbers of a table of hashes are another 16.
+        // Texts are shared with the devices. The hash table takes another 16 bytes.
         size_of::<(Self, Verdict)>() + attributes + capacities + 16
     }
 
     fn of(reach: &Reach, driver: &Arc<str>, device: &Device) -> Self {
-        // An attribute of an unknown type, or a version that is none, fails every selector, whatever it reads.
+        // An attribute of an unknown type or an invalid version fails every selector, whatever it reads.
         let is_reached = |name: &str, value: &Attribute| match reach {
             Reach::All => true,
             Reach::Some { attributes, .. } => {
@@ -346,7 +337,6 @@ impl Values {
     }
 }
 
-/// The name without its domain.
 fn id_of(name: &str) -> &str {
     name.rsplit_once('/').map_or(name, |(_, id)| id)
 }

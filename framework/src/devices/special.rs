@@ -1,9 +1,5 @@
-//! The claim that is made for the extended resources of a pod, where device classes stand behind them.
-//!
-//! Knows: which of the resources a node has by a device plugin and which come from devices, and what is claimed for these. Must
-//! not know: which devices are found.
-//!
-//! Source: `filterExtendedResources` and `preFilterExtendedResources` of the plugin.
+//! The claim for the extended resources of a pod that DeviceClasses provide. Source: `filterExtendedResources` and
+//! `preFilterExtendedResources` of the plugin.
 
 #[cfg(test)]
 mod tests;
@@ -23,50 +19,45 @@ use super::{
 };
 use crate::{resources::Resources, volumes::mounts::Owner};
 
-/// How the claim is called as long as it has no name.
+/// Label of the claim before it has a name.
 pub const UNNAMED: &str = "<extended-resources>";
 
-/// How many extended resources of one pod may come from devices: each is a bit. Others are not served.
+/// Maximum extended resources of a pod from devices, one bit each. Others are not provided.
 const MAX_RESOURCES: usize = 64;
 
-/// How many characters an API server takes of `generateName`, and how many it adds.
-///
-/// Source: `names.SimpleNameGenerator`.
+/// Maximum length of the base in `generateName`, and the characters that the API server appends. Source: `names.SimpleNameGenerator`.
 const MAX_BASE: usize = 58;
 const ADDED: u32 = 5;
-/// Those that it adds.
 const LETTERS: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
 
-/// The extended resources of a pod of which device classes stand behind at least one.
+/// Extended resources of a pod, at least one of which a DeviceClass provides.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Extended {
-    /// The containers, init containers first.
+    /// All containers, init containers first.
     pub containers: Vec<Asking>,
-    /// What they ask for that may come from devices, sorted by name, each with the class behind it.
+    /// Requested resources that devices may provide, sorted by name, with the class that provides each.
     pub resources: Vec<(Arc<str>, Option<Arc<DeviceClass>>)>,
-    /// A claim is there for them, from an attempt before.
+    /// An earlier attempt left a claim for them.
     pub has_left: bool,
 }
 
-/// The resources of [`Extended`] that come from devices on a node, each a bit by its place.
+/// The resources of [`Extended`] that devices provide on a node, one bit per index.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Served(pub u64);
 
-/// Why a pod cannot have its extended resources on a node.
+/// Why a node cannot provide the extended resources of a pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Unserved {
-    /// There is a claim from an attempt before, which has to go first.
+    /// A claim of an earlier attempt must be deleted first.
     #[error("cannot schedule extended resource claim")]
     Left,
-    /// The node lacks a resource, and no class stands behind it.
+    /// The node lacks a resource, and no class provides it.
     #[error("cannot fit resource")]
     Lacking,
 }
 
-// === impl Extended ===
-
 impl Extended {
-    /// What containers ask for. `None`: no class stands behind any of it.
+    /// Extended resources of a pod. `None`: no class provides any of them.
     #[must_use]
     pub fn of(devices: &PodDevices, classes: &DeviceClasses) -> Option<Self> {
         if devices.containers.is_empty() || classes.is_empty() {
@@ -78,22 +69,22 @@ impl Extended {
         is_mapped.then(|| Self { containers: devices.containers.clone(), resources, has_left: devices.has_left })
     }
 
-    /// The names of the resources that a class stands behind, sorted.
+    /// Resources that a class provides, sorted.
     pub fn mapped(&self) -> impl Iterator<Item = &Arc<str>> {
         self.resources.iter().filter(|(_, class)| class.is_some()).map(|(name, _)| name)
     }
 
-    /// The class behind a resource.
+    /// The class that provides a resource.
     #[must_use]
     pub fn class(&self, resource: &str) -> Option<&Arc<DeviceClass>> {
         self.resources.iter().find(|(name, _)| **name == *resource)?.1.as_ref()
     }
 
-    /// Which resources come from devices on a node, given how much of a resource is allocatable there; `None` where the node does
-    /// not name it. One of 0 without a class is nothing for devices: that it lacks is for NodeResourcesFit to say.
+    /// Resources that devices provide on a node. `allocatable` returns the node's amount, or `None` if the node does not list the resource.
+    /// A resource with amount 0 and no class is left to NodeResourcesFit.
     ///
     /// # Errors
-    /// The pod cannot have all of them there.
+    /// The node cannot provide all of them.
     pub fn served(&self, allocatable: impl Fn(&str) -> Option<i64>) -> Result<Served, Unserved> {
         if self.has_left {
             return Err(Unserved::Left);
@@ -109,8 +100,7 @@ impl Extended {
         Ok(served)
     }
 
-    /// What is claimed for the resources that come from devices, and which container gets which devices. `None`: nothing, also
-    /// where no container asks for a whole number.
+    /// The claim spec for resources from devices, and the mappings to containers. `None`: no container requests an integer amount of them.
     #[must_use]
     pub fn claimed(&self, served: Served) -> Option<(Arc<ClaimSpec>, Vec<Mapping>)> {
         let of = |(place, (name, class)): (usize, &'_ (Arc<str>, Option<Arc<DeviceClass>>))| {
@@ -123,8 +113,8 @@ impl Extended {
         (!requests.is_empty()).then(|| (Arc::new(ClaimSpec { requests, ..ClaimSpec::default() }), mappings))
     }
 
-    /// The resources as a class of pods has them: containers without names, and of what they ask for only what may come from
-    /// devices. The other names stay, as they count for the names of requests.
+    /// The form that pods of a class share: containers have no names, and other resources lose their amounts. Their positions stay because
+    /// request names contain them.
     #[must_use]
     pub fn shared(&self) -> Vec<Asking> {
         let amount = |(name, amount): &(Arc<str>, Option<i64>)| {
@@ -139,22 +129,20 @@ impl Extended {
     }
 }
 
-/// How much of a resource a node has allocatable.
 pub(super) fn on(allocatable: &Resources) -> impl Fn(&str) -> Option<i64> + '_ {
     |name| allocatable.scalar(name)
 }
 
-/// The UID under which devices are set aside for the claim of a pod until that has its own: no UID has a slash.
+/// Placeholder UID for assumed devices of a claim that has no UID yet. Real UIDs contain no slash.
 pub(super) fn pending_uid(pod_uid: &str) -> Arc<str> {
     format!("{pod_uid}/{UNNAMED}").into()
 }
 
-/// Whether a UID is one of [`pending_uid`].
 pub(super) fn is_pending_uid(uid: &str) -> bool {
     uid.ends_with(UNNAMED)
 }
 
-/// The claim as it is created for a pod, without its status.
+/// The claim to create for a pod, without status.
 pub(super) fn claim(namespace: &Arc<str>, pod: &Owner, attempt: u64, spec: &Arc<ClaimSpec>) -> DeviceClaim {
     let (name, uid) = (Arc::clone(&pod.name), Arc::clone(&pod.uid));
     DeviceClaim {
@@ -168,8 +156,8 @@ pub(super) fn claim(namespace: &Arc<str>, pod: &Owner, attempt: u64, spec: &Arc<
     }
 }
 
-/// A name for the claim of a pod. An API server makes one by chance; here it is made of the pod and of what may differ from one
-/// attempt to the next, so that no attempt meets the claim of the one before.
+/// Name of the claim for a pod. An API server would generate it at random. Here it is a hash of the pod and of the attempt, so that
+/// an attempt does not reuse the name of an earlier one.
 fn name_of(pod: &Owner, attempt: u64) -> Arc<str> {
     let base = format!("{}-extended-resources-", pod.name);
     let mut base: String = base.chars().take(MAX_BASE).collect();

@@ -1,9 +1,5 @@
-//! All objects of Dynamic Resource Allocation, with what is assumed of claims while pods are on their way.
-//!
-//! Knows: which devices are allocated by that, and which nodes a change concerns. Must not know: what a pod or its class makes
-//! of it.
-//!
-//! Source: `dra_manager.go`, `allocateddevices.go`, `util/assumecache`.
+//! Store of Dynamic Resource Allocation objects and assumed allocations. Source: `dra_manager.go`, `allocateddevices.go`,
+//! `util/assumecache`.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -26,20 +22,18 @@ use super::{
 };
 use crate::{map::Map, node::NodeInfo, volumes::mounts::Owner};
 
-/// A claim by namespace and name.
 pub(super) type ClaimName = (Arc<str>, Arc<str>);
 
-/// The objects.
 #[derive(Debug, Default)]
 pub(super) struct Store {
     claims: BTreeMap<ClaimName, Arc<DeviceClaim>>,
-    /// The claims among them that were made for the extended resources of pods, by the UID of the pod.
+    /// Claims for the extended resources of pods, by UID of the pod.
     special: BTreeMap<Arc<str>, BTreeSet<ClaimName>>,
-    /// Of [`Self::pending`], what is written of claims that no watch has shown.
+    /// Keys of [`Self::pending`] that are written, but that no watch has shown.
     unseen: BTreeSet<Arc<str>>,
-    /// Claims are told by a list, in no order of versions.
+    /// A list of claims is being received. It is not sorted by version.
     is_listing: bool,
-    /// What is allocated to claims by pods on their way, by the claim's UID: the API does not say so yet.
+    /// Assumed allocations by UID of the claim, not yet visible in the API.
     pending: Map<Arc<str>, Pending>,
     pub(super) classes: DeviceClasses,
     pub(super) rules: BTreeMap<Arc<str>, DeviceObject>,
@@ -50,39 +44,35 @@ pub(super) struct Store {
     views: Views,
 }
 
-/// An allocation that the API does not say yet.
+/// An assumed allocation.
 #[derive(Debug, Clone)]
 pub(super) struct Pending {
     pub(super) name: ClaimName,
     pub(super) allocation: Arc<Allocation>,
-    /// It is written with this version. Once no pod is on its way with it, the claim is as the API says from there on.
+    /// Version of the write. Once no pod holds the allocation, the API's state from this version on applies.
     written: Option<Arc<str>>,
-    /// How many pods are on their way with it: several only of one group.
+    /// Pods that hold it; more than one only in a group.
     holders: u32,
-    /// It lasts for an attempt at a group, whose later members may share it.
+    /// Assumed only during the attempt of a group; later members may share it.
     is_tentative: bool,
 }
 
-/// What a change comes to.
 #[derive(Default)]
 pub(super) struct Changed {
     pub(super) old: Option<DeviceObject>,
     pub(super) nodes: BTreeSet<Arc<str>>,
-    /// Another class may stand behind extended resources.
+    /// Another class may now provide extended resources.
     pub(super) shares: bool,
-    /// What no watch has shown and is gone, with what was allocated to it.
+    /// Deleted claims that no watch has shown, with their allocations.
     pub(super) freed: Vec<DeviceObject>,
 }
 
-// === impl Store ===
-
 impl Store {
-    /// A claim as the API has it.
     pub(super) fn claim(&self, name: &ClaimName) -> Option<&Arc<DeviceClaim>> {
         self.claims.get(name)
     }
 
-    /// All claims that are allocated, by name, also those that pods on their way have allocated.
+    /// All allocated claims by name, including assumed allocations.
     pub(super) fn allocations(&self) -> impl Iterator<Item = (&Arc<DeviceClaim>, &Arc<Allocation>)> {
         self.claims.values().filter_map(|claim| {
             let pending = || self.pending.get(&claim.uid).map(|pending| &pending.allocation);
@@ -90,19 +80,17 @@ impl Store {
         })
     }
 
-    /// What a pod on its way has allocated to the claim of a UID, where no other pod may share it.
+    /// The assumed allocation of a claim, unless it is tentative.
     pub(super) fn pending(&self, uid: &str) -> Option<&Pending> {
         self.pending.get(uid).filter(|pending| !pending.is_tentative)
     }
 
-    /// What an earlier member of the group that is tried now has allocated to the claim of a UID.
-    ///
-    /// Source: `pendingAllocations`.
+    /// Allocation of a claim by an earlier member of the current group. Source: `pendingAllocations`.
     pub(super) fn tentative(&self, uid: &str) -> Option<&Arc<Allocation>> {
         self.pending.get(uid).filter(|pending| pending.is_tentative).map(|pending| &pending.allocation)
     }
 
-    /// An object, a claim with what is assumed of it.
+    /// An object; claims include their assumed allocation.
     pub(super) fn get(&self, key: &DeviceKey) -> Option<DeviceObject> {
         match key.kind {
             DeviceKind::Claim => {
@@ -123,7 +111,7 @@ impl Store {
         }
     }
 
-    /// Takes an object as the API has it. `None`: that is no news.
+    /// Adds or replaces an object from the API. `None`: unchanged.
     pub(super) fn apply(&mut self, object: &DeviceObject) -> Option<Changed> {
         match object {
             DeviceObject::Claim(claim) => {
@@ -147,7 +135,6 @@ impl Store {
         }
     }
 
-    /// An object is gone. `None`: it was not there.
     pub(super) fn delete(&mut self, key: &DeviceKey) -> Option<Changed> {
         match key.kind {
             DeviceKind::Claim => self.set_claim(&(Arc::clone(&key.namespace), Arc::clone(&key.name)), None),
@@ -223,7 +210,7 @@ impl Store {
         Some(Changed { old: old.map(DeviceObject::Slice), nodes, ..Changed::default() })
     }
 
-    /// Rules taint these devices otherwise than before. `None`: no device.
+    /// Applies changed taints of rules. `None`: no device changed.
     fn taints_changed(&mut self, old: Option<DeviceObject>, tainted: Vec<Arc<Slice>>) -> Option<Changed> {
         if tainted.is_empty() {
             return None;
@@ -232,7 +219,7 @@ impl Store {
         Some(Changed { old, nodes: self.pools_changed(&tainted), ..Changed::default() })
     }
 
-    /// What these slices say of their pools is new.
+    /// Invalidates the pools of these slices. Returns the affected nodes.
     fn pools_changed(&mut self, slices: &[Arc<Slice>]) -> BTreeSet<Arc<str>> {
         let Self { inventory, views, .. } = self;
         let pools: BTreeSet<_> =
@@ -243,7 +230,7 @@ impl Store {
         views.changed(all.iter().map(AsRef::as_ref))
     }
 
-    /// Counts the devices of an allocation, or takes them back. Gives the nodes that can reach them.
+    /// Adds or removes the devices of an allocation. Returns the nodes that can reach them.
     fn count(&mut self, results: &[DeviceResult], is_added: bool) -> BTreeSet<Arc<str>> {
         let names = self.inventory.names();
         if is_added {
@@ -254,9 +241,7 @@ impl Store {
         self.views.that_reach(results.iter())
     }
 
-    /// A pod is on its way with an allocation of a claim, which pods of its group may share.
-    ///
-    /// Source: `SignalClaimPendingAllocation`.
+    /// Assumes an allocation of a claim. Pods of a group may share it. Source: `SignalClaimPendingAllocation`.
     pub(super) fn assume(
         &mut self,
         uid: &Arc<str>,
@@ -275,10 +260,8 @@ impl Store {
         nodes
     }
 
-    /// A pod is not on its way any more with what it allocated to a claim. The last of the pods that share it takes it back, but
-    /// what is written of it stays until the API says what has become of it.
-    ///
-    /// Source: `MaybeRemoveClaimPendingAllocation`.
+    /// Forgets the assumed allocation of a pod. The last pod that shares it releases it. A written allocation stays until the API shows the
+    /// result. Source: `MaybeRemoveClaimPendingAllocation`.
     pub(super) fn restore(
         &mut self,
         uid: &Arc<str>,
@@ -297,7 +280,7 @@ impl Store {
         let is_over = match claim {
             _ if pending.written.is_none() => true,
             Some(claim) if claim.uid == *uid || special_uid(claim).as_ref() == Some(uid) => pending.is_over(claim),
-            // It was made for the pod, and the watch has not come so far.
+            // The claim was created for the pod, and the watch has not shown it yet.
             None if special::is_pending_uid(uid) => false,
             _ => true,
         };
@@ -310,7 +293,7 @@ impl Store {
         BTreeSet::new()
     }
 
-    /// The first claim by name that was made for the extended resources of a pod.
+    /// The first claim, by name, for the extended resources of a pod.
     pub(super) fn special_of(&self, pod: &Owner) -> Option<&Arc<DeviceClaim>> {
         self.claims.get(self.special.get(&pod.uid)?.first()?)
     }
@@ -333,14 +316,14 @@ impl Store {
         }
     }
 
-    /// A claim for extended resources that is on its way to the API, with what is allocated to it.
+    /// A claim for extended resources that is not in the API yet, with its assumed allocation.
     fn assumed(&self, name: &ClaimName) -> Option<DeviceObject> {
         let (uid, pending) = self.pending.iter().find(|(_, pending)| pending.name == *name)?;
         Some(pending.claim(uid))
     }
 
-    /// The watch has come to a claim: of those that were written before it and that it did not show there are no more. Of a list
-    /// only its end says that.
+    /// Releases unseen claims that were written before the version of this watch event. Lists are not sorted by version, so only their end
+    /// releases claims.
     fn release_unseen(&mut self, changed: &mut Changed, name: &ClaimName, new: Option<&Arc<DeviceClaim>>) {
         match new {
             None => self.release_those(changed, |pending| pending.name == *name),
@@ -349,7 +332,7 @@ impl Store {
         }
     }
 
-    /// A list of claims begins, or all of it was told.
+    /// A list of claims starts (`None`), or is complete at a version.
     pub(super) fn claims_listed(&mut self, version: Option<&str>) -> Changed {
         let mut changed = Changed::default();
         self.is_listing = version.is_none();
@@ -364,7 +347,6 @@ impl Store {
         self.release_those(changed, |pending| pending.written.as_ref().is_some_and(is_before));
     }
 
-    /// Of what no watch has shown.
     fn release_those(&mut self, changed: &mut Changed, is_over: impl Fn(&Pending) -> bool) {
         let is_over = |uid: &&Arc<str>| self.pending.get(*uid).is_none_or(&is_over);
         let over: Vec<Arc<str>> = self.unseen.iter().filter(is_over).cloned().collect();
@@ -381,47 +363,42 @@ impl Store {
         self.count(&pending.allocation.results, false)
     }
 
-    /// What a node can reach, and what of it is allocated; `None` where it can reach nothing.
+    /// Devices of a node and their allocations; `None` if there are none.
     pub(super) fn devices_of(&mut self, node: &Arc<NodeInfo>) -> Option<super::node::NodeDevices> {
         let Self { views, inventory, allocated, .. } = self;
         let pools = views.pools(node, inventory);
         (!pools.is_empty()).then(|| pools.with(allocated))
     }
 
-    /// A node is gone.
     pub(super) fn forget_node(&mut self, name: &str) {
         self.views.forget(name);
     }
 }
 
-// === impl Pending ===
-
 impl Pending {
-    /// The claim of a UID as far as it is known.
     fn claim(&self, uid: &Arc<str>) -> DeviceObject {
         let ((namespace, name), allocation) = (self.name.clone(), Some(Arc::clone(&self.allocation)));
         DeviceClaim { namespace, name, uid: Arc::clone(uid), allocation, ..DeviceClaim::default() }.into()
     }
 
-    /// Whether pods are on their way with this very allocation.
+    /// Whether pods hold exactly this allocation.
     fn is_held(&self, allocation: &Arc<Allocation>) -> bool {
         self.holders > 0 && Arc::ptr_eq(&self.allocation, allocation)
     }
 
-    /// Whether the API says itself by now what is allocated to the claim.
+    /// Whether the API's state of the claim supersedes the assumed allocation.
     fn is_over(&self, claim: &DeviceClaim) -> bool {
         let is_shown = |written: &Arc<str>| number(&claim.resource_version) >= number(written);
         claim.allocation.is_some() || self.holders == 0 && self.written.as_ref().is_some_and(is_shown)
     }
 }
 
-/// The UID under which devices are set aside for a claim that was made for the extended resources of a pod.
 fn special_uid(claim: &DeviceClaim) -> Option<Arc<str>> {
     let owner = claim.controller.as_ref().filter(|_| claim.is_extended)?;
     Some(pending_uid(&owner.uid))
 }
 
-/// A version as upstream's assume cache compares it.
+/// A version in the numeric form that upstream's assume cache compares.
 pub(super) fn number(version: &str) -> u64 {
     version.parse().unwrap_or(0)
 }

@@ -1,8 +1,4 @@
-//! Taints that rules add to devices.
-//!
-//! Knows: which rules there are, and the slices as drivers wrote them. Must not know: what a taint does.
-//!
-//! Source: `resourceslice/tracker`.
+//! Taints that DeviceTaintRules add to devices. Source: `resourceslice/tracker`.
 
 #[cfg(test)]
 mod tests;
@@ -11,8 +7,8 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use super::model::{slice::Slice, taint::DeviceTaintRule};
 
-/// Slices and rules. Upstream adds the taints of rules in the order of a map; here it is the order of their names, and it does
-/// not matter to an allocation.
+/// Slices and rules. Upstream adds the taints of rules in Go's random map order, this tracker by name. The order does not affect
+/// allocations.
 #[derive(Debug, Default)]
 pub struct TaintTracker {
     slices: BTreeMap<Arc<str>, Arc<Slice>>,
@@ -20,25 +16,25 @@ pub struct TaintTracker {
 }
 
 impl TaintTracker {
-    /// Takes a slice, and gives it with the taints of all rules.
+    /// Adds or replaces a slice, and returns it with the taints of all rules.
     pub fn apply_slice(&mut self, slice: Arc<Slice>) -> Arc<Slice> {
         let tainted = self.tainted(&slice);
         self.slices.insert(Arc::clone(&slice.name), slice);
         tainted
     }
 
-    /// Forgets a slice.
+    /// Removes a slice.
     pub fn remove_slice(&mut self, name: &str) {
         self.slices.remove(name);
     }
 
-    /// Takes a rule, and gives the slices whose taints it changes.
+    /// Adds or replaces a rule, and returns the slices with changed taints.
     pub fn apply_rule(&mut self, rule: DeviceTaintRule) -> Vec<Arc<Slice>> {
         let name = Arc::clone(&rule.name);
         self.change(&name, Some(rule))
     }
 
-    /// Forgets a rule, and gives the slices whose taints that changes.
+    /// Removes a rule, and returns the slices with changed taints.
     pub fn remove_rule(&mut self, name: &Arc<str>) -> Vec<Arc<Slice>> {
         self.change(name, None)
     }

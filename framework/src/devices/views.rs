@@ -1,6 +1,4 @@
-//! What each node can reach of devices, made once and kept until a slice or the node changes.
-//!
-//! Knows: which nodes a pool and a slice matter to. Must not know: what is allocated.
+//! Pools per node, cached until a slice or the node changes.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -15,26 +13,24 @@ use super::{
 };
 use crate::{map::Map, node::NodeInfo};
 
-/// The driver, and the name of its pool.
 type PoolName = (Arc<str>, Arc<str>);
 
-/// What nodes can reach. Bound: as many as there are nodes, each with the devices that it can reach.
+/// Pools by node. Bound: the number of nodes, each with the devices that it can reach.
 #[derive(Debug, Default)]
 pub(super) struct Views {
     nodes: Map<Arc<str>, View>,
-    /// The nodes that can reach devices of a pool, as far as that is known.
+    /// Nodes that can reach devices of a pool, if known.
     by_pool: BTreeMap<PoolName, BTreeSet<Arc<str>>>,
 }
 
 #[derive(Debug)]
 struct View {
-    /// The node as it was when this was made, without its devices.
+    /// The node without its devices, at the time of the computation.
     node: Arc<NodeInfo>,
     pools: Option<LocalPools>,
 }
 
 impl Views {
-    /// What a node can reach.
     pub(super) fn pools(&mut self, node: &Arc<NodeInfo>, inventory: &Inventory) -> &LocalPools {
         let known = self.nodes.get(&node.name);
         if known.is_some_and(|known| known.node.labels != node.labels || known.node.uid != node.uid) {
@@ -55,7 +51,6 @@ impl Views {
         })
     }
 
-    /// A node is gone.
     pub(super) fn forget(&mut self, name: &str) {
         self.forget_pools(name);
         self.nodes.swap_remove(name);
@@ -74,8 +69,7 @@ impl Views {
         }
     }
 
-    /// The nodes that one of these slices may matter to, all of one pool of which a slice is new, has changed, or is gone: what
-    /// they can reach is not known any more.
+    /// Forgets the views of nodes that these slices may affect, and returns the nodes. All slices belong to one pool.
     pub(super) fn changed<'a>(&mut self, slices: impl Iterator<Item = &'a Slice>) -> BTreeSet<Arc<str>> {
         let mut concerned = BTreeSet::new();
         for slice in slices {
@@ -91,11 +85,10 @@ impl Views {
         concerned
     }
 
-    /// The nodes that can reach any of these devices.
     pub(super) fn that_reach<'a>(&self, devices: impl Iterator<Item = &'a DeviceResult>) -> BTreeSet<Arc<str>> {
         let (mut nodes, mut last) = (BTreeSet::new(), None);
         for DeviceResult { device, .. } in devices {
-            // Most allocations are of one pool.
+            // Most allocations are from one pool.
             if last.replace(device).is_some_and(|last| last.pool == device.pool && last.driver == device.driver) {
                 continue;
             }

@@ -1,7 +1,4 @@
-//! Claims made ready to be searched for, once for however many nodes.
-//!
-//! Knows: which classes and selectors a request has, and what is wrong with it wherever it is tried. Must not know: any
-//! node or device.
+//! Claims prepared for the search, once for all nodes.
 
 use std::sync::Arc;
 
@@ -16,15 +13,13 @@ use super::{
     selectors::{SelectorNumber, Verdicts},
 };
 
-/// The claims of a pod that are to be allocated, in its order.
+/// Claims of a pod that need an allocation, in order.
 #[derive(Debug, Clone, Default)]
 pub struct Wanted {
     pub(super) claims: Vec<WantedClaim>,
-    /// The asks of all claims, in their order.
     pub(super) asks: Vec<WantedAsk>,
 }
 
-/// One claim.
 #[derive(Debug, Clone)]
 pub(super) struct WantedClaim {
     /// `namespace/name`.
@@ -35,28 +30,26 @@ pub(super) struct WantedClaim {
     pub(super) constraints: Vec<WantedConstraint>,
 }
 
-/// One request.
 #[derive(Debug, Clone)]
 pub(super) struct WantedRequest {
     pub(super) name: Arc<str>,
-    /// Its first ask in [`Wanted::asks`], and how many it has.
+    /// Index of its first ask in [`Wanted::asks`], and their number.
     pub(super) first: usize,
     pub(super) len: usize,
-    /// Whether one of several is enough.
+    /// Whether it has alternatives (`firstAvailable`).
     pub(super) is_prioritized: bool,
 }
 
-/// One way to satisfy a request.
 #[derive(Debug, Clone)]
 pub(super) struct WantedAsk {
-    /// The name of the alternative; the name of the request where there are none.
+    /// Name of the alternative, or of a request without alternatives.
     pub(super) name: Arc<str>,
-    /// As results name it: `request`, or `request/alternative`.
+    /// Name in results: `request`, or `request/alternative`.
     pub(super) label: Arc<str>,
-    /// What is wrong with it, in upstream's words.
+    /// Validation error, in upstream's text.
     pub(super) error: Option<String>,
     pub(super) class: Option<Arc<DeviceClass>>,
-    /// Those of the class, then its own.
+    /// Selectors of the class, then of the request.
     pub(super) selectors: Vec<WantedSelector>,
     /// `None`: all.
     pub(super) count: Option<i64>,
@@ -65,36 +58,31 @@ pub(super) struct WantedAsk {
     pub(super) capacity: Vec<(Arc<str>, Amount)>,
 }
 
-/// A selector of a class or a request.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct WantedSelector {
     pub(super) is_of_class: bool,
     pub(super) index: usize,
-    /// `None`: it is of a type that this release does not know.
+    /// `None`: a type unknown to this release.
     pub(super) selector: Option<SelectorNumber>,
 }
 
-/// A constraint over the devices of a claim.
 #[derive(Debug, Clone)]
 pub(super) struct WantedConstraint {
-    /// `None`: it is of a kind that this release does not know.
+    /// `None`: a kind unknown to this release.
     pub(super) demand: Option<Demand>,
-    /// By request and alternative, whether it is under the constraint.
+    /// By request and alternative: whether the constraint applies.
     concerned: Vec<Vec<bool>>,
 }
 
-/// What a constraint demands.
 #[derive(Debug, Clone)]
 pub(super) struct Demand {
-    /// No two devices may have the same value; otherwise all must.
+    /// Values must differ; otherwise they must be equal.
     pub(super) is_distinct: bool,
     pub(super) attribute: Arc<str>,
 }
 
-// === impl Wanted ===
-
 impl Wanted {
-    /// Makes claims ready, given what finds a class by name.
+    /// Prepares claims. `classes` returns a class by name.
     #[must_use]
     pub fn of<'a>(
         claims: impl IntoIterator<Item = &'a DeviceClaim>,
@@ -140,20 +128,18 @@ impl Wanted {
         wanted
     }
 
-    /// How many claims there are.
+    /// Number of claims.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.claims.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no claims.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.claims.is_empty()
     }
 }
-
-// === impl WantedAsk ===
 
 impl WantedAsk {
     fn of(
@@ -205,15 +191,12 @@ impl WantedAsk {
         }
     }
 
-    /// How much of a capacity is asked for.
     pub(super) fn requested(&self, capacity: &str) -> Option<&Amount> {
         self.capacity.iter().find(|(name, _)| &**name == capacity).map(|(_, amount)| amount)
     }
 }
 
-/// What is wrong with an ask, whatever devices there are.
-///
-/// Source: `validateDeviceRequest`.
+/// Validation error of an ask that does not depend on devices. Source: `validateDeviceRequest`.
 fn fault(ask: &Ask, has_class: bool) -> Option<String> {
     if ask.has_derived_attributes {
         return Some(": cannot handle request with derived attributes, the feature is disabled".to_owned());
@@ -235,8 +218,6 @@ fn fault(ask: &Ask, has_class: bool) -> Option<String> {
         _ => None,
     }
 }
-
-// === impl WantedConstraint ===
 
 impl WantedConstraint {
     fn of(constraint: &Constraint, spec: &ClaimSpec) -> Self {
@@ -260,7 +241,7 @@ impl WantedConstraint {
         }
     }
 
-    /// Whether an alternative of a request is under the constraint.
+    /// Whether the constraint applies to an alternative of a request.
     pub(super) fn concerns(&self, request: usize, alternative: usize) -> bool {
         self.concerned.get(request).and_then(|asks| asks.get(alternative)) == Some(&true)
     }

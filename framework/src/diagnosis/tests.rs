@@ -1,4 +1,4 @@
-//! Knows: the situations of upstream's TestFitError_Error, and which plugins a refused pod waits for.
+//! The cases of kube-scheduler's TestFitError_Error, and the plugins that a refused pod waits for.
 
 use super::*;
 use crate::{

@@ -1,4 +1,4 @@
-//! How the counts of one class are laid out, and summed up over all shards.
+//! Builds the counts of one class from the tallies of all shards.
 
 use smallvec::SmallVec;
 
@@ -10,7 +10,7 @@ use crate::{
 };
 
 impl Tables {
-    /// Adds up what all shards counted; `tallies` are theirs, one after the other, plugin by plugin.
+    /// Sums `tallies`, the shards' counts plugin by plugin, one shard after another.
     pub(crate) fn new<'a>(
         prepared: &Prepared,
         tallies: impl Iterator<Item = &'a [Tally]>,
@@ -21,7 +21,7 @@ impl Tables {
             for (plugin, tally) in shard.iter().enumerate() {
                 let Some(first) = prepared.first_term(plugin) else { continue };
                 for ((term, domain), count) in &tally.0 {
-                    // A term beyond the plugin's own would be some other's: no honest shard counts it.
+                    // A term outside the plugin's range belongs to another plugin; no correct shard counts it.
                     if prepared.terms().get(first + *term as usize).is_some_and(|term| term.plugin == plugin) {
                         tables.add(first + *term as usize, domain, *count);
                     }
@@ -41,7 +41,6 @@ impl Tables {
         tables
     }
 
-    /// Tables without counts. `by_count` has an entry for each key: whether domains with equal counts are one group.
     pub(crate) fn uncounted(prepared: &Prepared, by_count: &[bool]) -> Self {
         let mut tables = Self::empty(prepared);
         tables.lay_out(by_count);
@@ -70,7 +69,7 @@ impl Tables {
     }
 }
 
-/// Whether domains of a key with equal counts are one group. `many` says whether the key has more than [`MAX_NUMBERED`] domains.
+/// Whether domains of a key with equal counts are one group. `many`: the key has more than [`MAX_NUMBERED`] domains.
 pub(crate) fn is_by_count(prepared: &Prepared, key: usize, many: bool) -> bool {
     let mut terms = prepared.terms().iter().filter(|term| term.key == key);
     many && !terms.any(|term| term.spec.distinguishes)

@@ -1,6 +1,4 @@
-//! Nodes that a plugin cannot score.
-//!
-//! Knows: that such a node is refused with an error, at the plugin's place in the order. Must not know: any plugin.
+//! Nodes that a plugin cannot score: they are refused with an error, at the plugin's place in the order.
 
 use super::{Columns, RefusalKey};
 use crate::{
@@ -10,10 +8,9 @@ use crate::{
     status::Refusal,
 };
 
-/// A node that cannot be scored, by which plugin, and why.
 pub(super) type Failed = (Slot, Order, Refusal);
 
-/// Adds what a score says of each node, and to `failed` the nodes that it cannot score, at its place in the order.
+/// Adds a column of scores. Nodes that cannot be scored go to `failed`, with the score's place in the order.
 pub(super) fn add_column(
     score: &dyn NodeScore,
     nodes: &Snapshot,
@@ -30,10 +27,8 @@ pub(super) fn add_column(
     }
 }
 
-// === impl Columns ===
-
 impl Columns {
-    /// Takes the nodes for refused that some plugin could not score, by the first that could not; leaves each once, sorted.
+    /// Refuses the nodes that some plugin could not score, by the first such plugin. Leaves each node once, sorted.
     pub(super) fn refuse_failed(&mut self, prepared: &Prepared, nodes: &Snapshot, failed: &mut Vec<Failed>) {
         failed.sort_unstable();
         failed.dedup_by_key(|(slot, ..)| *slot);

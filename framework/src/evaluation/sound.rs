@@ -1,10 +1,7 @@
-//! Whether an answer can be that of a shard at all, before anything is made of it.
+//! Checks that a shard's answer is consistent before it is merged.
 //!
-//! What one node scores is not judged again here: that is done for the node that is chosen. Checked is what must hold so that
-//! a merge of answers is what it is taken for: counts add up, offers are in order and none is left out, numbers stay below
-//! what sums of them can overflow by, and each node is the answerer's.
-//!
-//! Knows: the shape that [`crate::evaluate`] gives an answer. Must not know: who answers, or what follows from a wrong one.
+//! The coordinator repeats scores only for the chosen node. The check covers sums, completeness and order of offers, overflows, and the
+//! ownership of nodes.
 
 use super::{Evaluation, MAX_OFFERS, Offer, Refused, Stratum};
 use crate::{
@@ -13,89 +10,86 @@ use crate::{
     prepared::Prepared,
 };
 
-/// The largest score or raw score of one node, either way. Normalising multiplies by at most 100 what is at most three of
-/// them added up, so that nothing overflows.
+/// The largest absolute score or raw score of one node. Normalising multiplies a sum of at most three of them by at most 100, so that
+/// nothing overflows.
 const MAX_SCORE: i64 = i64::MAX / (4 * MAX_NODE_SCORE);
 
-/// The largest count in one domain, either way. Upstream's limits are 150,000 pods (2^18), a weight of 100 (2^7) and, in one
-/// pod of 1.5 MiB, 2^15 terms that mean the same: 2^40. With 64 times as much a sum over 2^15 terms stays below 2^62.
+/// The largest absolute count in one domain. kube-scheduler's limits are 150,000 pods (2^18), a weight of 100 (2^7) and, in one pod of 1.5
+/// MiB, 2^15 equal terms: 2^40. With 64 times as much, a sum over 2^15 terms stays below 2^62.
 const MAX_COUNT: i64 = 1 << 46;
 
-/// What was asked, as far as an answer is measured by it.
+/// The expected size of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Wanted {
-    /// How many nodes the shard had when it was asked.
+    /// The number of nodes that the shard held at the time of the request.
     pub nodes: u32,
-    /// How many offers of each stratum are wanted.
+    /// The requested number of offers of each stratum.
     pub k: u32,
 }
 
-/// Why an answer is not what a shard says.
+/// Why an answer is inconsistent.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Unsound {
-    /// It is about another number of nodes.
-    #[error("it judged {covered} nodes where it holds {nodes}")]
+    /// The number of evaluated nodes is wrong.
+    #[error("it evaluated {covered} nodes, but holds {nodes}")]
     Covered {
-        /// How many it says it judged.
+        /// The reported number.
         covered: u32,
-        /// How many it holds.
+        /// The number of nodes that the shard holds.
         nodes: u32,
     },
-    /// What is offered and what is refused is not what was judged.
-    #[error("it judged {covered} nodes and accounts for {counted}")]
+    /// Offered and refused nodes do not add up to the evaluated nodes.
+    #[error("it evaluated {covered} nodes, but returned results for {counted}")]
     Counted {
-        /// How many it says it judged.
+        /// The reported number of evaluated nodes.
         covered: u32,
-        /// How many it says became of them.
+        /// The sum of offered and refused nodes.
         counted: u64,
     },
-    /// A list has another length than the class gives it.
-    #[error("it gives {found} {what} where the class has {wanted}")]
+    /// A list has the wrong length for the class.
+    #[error("it returned {found} {what}, expected {wanted}")]
     Shape {
-        /// Of what.
+        /// The elements of the list.
         what: &'static str,
-        /// How many there are.
+        /// The found length.
         found: usize,
-        /// How many there have to be.
+        /// The expected length.
         wanted: usize,
     },
-    /// Fewer or more nodes are offered than were asked for and are there.
-    #[error("it offers {found} nodes of a stratum of {size} where {wanted} are wanted")]
+    /// A stratum has fewer or more offers than requested and available.
+    #[error("it offered {found} nodes of a stratum of {size}, expected {wanted}")]
     Offers {
-        /// How many there are.
+        /// The found number of offers.
         found: usize,
-        /// How many nodes the stratum has.
+        /// The number of nodes in the stratum.
         size: u32,
-        /// How many offers there have to be.
+        /// The expected number of offers.
         wanted: usize,
     },
-    /// Offers of a stratum are not in their order.
-    #[error("its offer of node {0} is not in its place")]
+    /// The offers of a stratum are not sorted.
+    #[error("its offer of node {0} is out of order")]
     Order(u32),
-    /// A score or a count is larger than any can be.
-    #[error("it gives {0} as a score or a count")]
+    /// A score or a count is out of range.
+    #[error("it returned a score or count of {0}, which is out of range")]
     Extreme(i64),
-    /// Nodes are refused by a filter that the class does not have.
-    #[error("it has nodes refused by filter {0}, which the class does not have")]
+    /// A filter that the class does not have refused nodes.
+    #[error("it refused nodes by filter {0}, which the class does not have")]
     Filter(u16),
-    /// A node is not the answerer's, or is offered twice.
+    /// A node belongs to another shard, or is offered twice.
     #[error("it offered node {node}, {why}")]
     Node {
-        /// The number of the node.
+        /// The node's number.
         node: u32,
-        /// What is wrong about it.
+        /// The problem.
         why: &'static str,
     },
 }
 
-// === impl Evaluation ===
-
 impl Evaluation {
-    /// Whether a shard can have answered so. `refuse` says of each offer what is wrong about its node, if anything. Takes
-    /// time by offers, strata and counts, and no memory.
+    /// Checks an answer. `refuse` returns the problem of an offered node, if any. Takes time by offers, strata and counts, and no memory.
     ///
     /// # Errors
-    /// The first thing that is wrong.
+    /// The first problem.
     pub fn check(
         &self,
         prepared: &Prepared,
@@ -164,7 +158,7 @@ fn check_tallies(tallies: &[Tally], prepared: &Prepared, nodes: u32) -> Result<(
     shape("lists of counts", tallies.len(), plugins)?;
     for (tally, plugin) in tallies.iter().zip(prepared.domain_plugins()) {
         let terms = plugin.terms().len();
-        // Each node is in one domain of a term at most.
+        // Each node is in at most one domain of a term.
         let most = terms.saturating_mul(nodes as usize);
         if tally.0.len() > most {
             return Err(Unsound::Shape { what: "counts", found: tally.0.len(), wanted: most });

@@ -1,4 +1,4 @@
-//! Which pods are beyond a bound, and in which words.
+//! Pods beyond each limit, and the messages for them.
 
 use super::*;
 use crate::{
@@ -17,7 +17,6 @@ fn over(selectors: usize) -> Class {
     pod("p").class(|class| class.pod_affinity.required_anti = terms).into_class()
 }
 
-/// A change to a class, and what is too large then.
 type Case<'a> = (&'a dyn Fn(&mut Class), &'a str);
 
 #[test]

@@ -1,7 +1,4 @@
-//! The account where HTTP extenders have had their say.
-//!
-//! Knows: that plugins score what extenders leave, and what stands in the place of the nodes that they took. Must not
-//! know: how an extender is asked.
+//! Explanations after HTTP extenders: plugins score the nodes that extenders left, and objections replace the removed nodes.
 
 use std::sync::Arc;
 
@@ -16,11 +13,9 @@ use crate::{
 };
 
 impl Explanation {
-    /// The same account after extenders were asked about its feasible nodes, whose names `name` tells. Every profile with
-    /// extenders has this account, also of a pod that none of them is interested in.
-    ///
-    /// Source: `findNodesThatPassExtenders` and `prioritizeNodes`. A node that is taken away without a word has no reason,
-    /// or that of the PreFilters that left only some nodes.
+    /// The explanation after extenders filtered and scored the feasible nodes. `name` returns a node's name. It applies to every profile
+    /// with extenders, even if none is interested in the pod. Source: `findNodesThatPassExtenders` and `prioritizeNodes`. A node that an
+    /// extender removed without a message has no reason, or that of the PreFilters that restrict node names.
     #[must_use]
     pub fn extended<'a>(
         self,
@@ -48,7 +43,7 @@ impl Explanation {
         for node in taken {
             explanation.nodes.insert(node, objection(prepared, extended, name(node)));
         }
-        // With extenders kube-scheduler does without the total of 1 for profiles that score nothing.
+        // With extenders, kube-scheduler does not add the total of 1 for profiles without Score plugins.
         let floor = i64::from(profile.plugins.score.is_empty());
         for (&node, outcome) in &mut explanation.nodes {
             if let Outcome::Feasible { total: Some(total), .. } = outcome {
@@ -62,8 +57,7 @@ impl Explanation {
         explanation
     }
 
-    /// The same account after an extender failed that cannot be ignored: kube-scheduler gives up on the attempt, and scores
-    /// nothing.
+    /// The explanation after an extender that is not ignorable failed: kube-scheduler fails the attempt and scores nothing.
     #[must_use]
     pub fn failed(mut self, error: String) -> Self {
         for outcome in self.nodes.values_mut() {
@@ -76,7 +70,6 @@ impl Explanation {
     }
 }
 
-/// What stands for a node that extenders took away.
 fn objection(prepared: &Prepared, extended: &Extended, name: &str) -> Outcome {
     let (code, reasons): (Code, Arc<[String]>) = match extended.objections.get(name) {
         Some(objection) => (objection.code, [objection.message.clone()].into()),

@@ -1,7 +1,4 @@
-//! What each filter that refuses a node misses there, in terms that a person can act on.
-//!
-//! Knows: that every filter is asked, not only the first that refuses, because curing one refusal is no use where
-//! another follows. Must not know: the words, or which lack is the easiest to cure.
+//! The unmet requirements of all filters on a node: resolving the first refusal does not help if another follows.
 
 pub use crate::extension::{Lack, Place};
 use crate::{
@@ -12,22 +9,22 @@ use crate::{
     registry::Registry,
 };
 
-/// What one filter misses on a node.
+/// The unmet requirements of one filter on a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Shortfall {
     /// The filter's plugin.
     pub plugin: &'static str,
-    /// What it misses; empty where the plugin has no measure of it.
+    /// The requirements; empty if the plugin cannot quantify them.
     pub lacks: Vec<Lack>,
 }
 
-/// Whether a filter counts over domains, so that its verdict on a node may change with the node's labels.
+/// Whether a filter counts over domains, so that a change of the node's labels may change the result.
 #[must_use]
 pub fn counts_domains(prepared: &Prepared) -> bool {
     prepared.filters().iter().any(|prepared| matches!(prepared.filter, Filter::Domain(_)))
 }
 
-/// What every node-local filter that refuses a node misses there, in the profile's order; empty where none refuses.
+/// The unmet requirements of every node-local filter that refuses a node, in the profile's order; empty if none refuses.
 #[must_use]
 pub fn shortfalls(
     registry: Registry,

@@ -1,7 +1,4 @@
-//! One shard's half of an account: each of its nodes, with the first refusal or the raw score of every plugin that one
-//! node is enough for.
-//!
-//! Knows: how a shard is cut into pages. Must not know: other shards, or how a page is written down.
+//! One shard's part of an explanation: for each node the first refusal, or the raw scores of the node-local plugins.
 
 use crate::{
     evaluate,
@@ -15,42 +12,41 @@ use crate::{
 };
 use serde::{Deserialize, Serialize};
 
-/// The most nodes of one page.
+/// The most nodes in one page.
 pub const MAX_PAGE_NODES: usize = 8_192;
 
-/// A part of a shard's account.
+/// A part of a shard's explanation.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Page {
     /// Some of its nodes, by number.
     pub nodes: Vec<NodeAccount>,
-    /// Counts over topology domains of the whole shard, as an evaluation has them; only in the first page.
+    /// Counts over topology domains of the whole shard, as in an evaluation; only in the first page.
     pub tallies: Vec<Tally>,
-    /// There are more nodes than these, of larger numbers.
+    /// There are more nodes, with larger numbers.
     pub more: bool,
 }
 
-/// What one node tells.
+/// The node-local result of one node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeAccount {
     /// The node.
     pub node: NodeId,
     /// The node's domains for the keys in play.
     pub domains: Vec<Domain>,
-    /// The verdict, as far as one node tells.
+    /// The result of the node-local filters and scores.
     pub local: Local,
 }
 
-/// A verdict as far as one node tells.
+/// A node-local result.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Local {
-    /// The first filter that refused, and how.
+    /// The first filter that refused, and its refusal.
     Refused(Order, Refusal),
-    /// The raw scores of the plugins that do not normalise, in the profile's order; then what an evaluation has as the
-    /// raw scores of the node's stratum.
+    /// The raw scores of the plugins that do not normalise, in the profile's order; then those of the node's stratum.
     Feasible(Vec<i64>),
 }
 
-/// Judges and scores up to `limit` nodes, those with the smallest numbers after `after`. A limit of 0 counts as 1.
+/// Evaluates up to `limit` nodes, those with the smallest numbers after `after`. A limit of 0 counts as 1.
 #[must_use]
 pub fn page(prepared: &Prepared, nodes: &Snapshot, after: Option<NodeId>, limit: usize) -> Page {
     let live = nodes.live().filter_map(|slot| Some((nodes.id(slot)?, slot)));
@@ -76,14 +72,14 @@ pub fn page(prepared: &Prepared, nodes: &Snapshot, after: Option<NodeId>, limit:
     }
 }
 
-/// The counts of an evaluation, and a 0 for each domain where pods cancel each other out on a node: a decision can do
-/// without, but upstream scores by such a domain where it skips a plugin that no pod concerns.
+/// The counts of an evaluation, with a 0 for each domain in which pods of a node cancel each other out. A decision does not need it.
+/// kube-scheduler scores by such a domain, while it skips a plugin that no pod concerns.
 fn tallies(prepared: &Prepared, nodes: &Snapshot, matches: &Matches) -> Vec<Tally> {
     let mut tallies = evaluate::tallies(prepared, nodes, matches);
     let plugins: Vec<_> = prepared.domain_plugins().collect();
     for slot in nodes.live() {
         for &(at, _) in nodes.tenants(slot).iter().flat_map(|&(class, _)| matches.of(class)) {
-            // Numbers beyond the terms are locals, which stand for no domain.
+            // Numbers beyond the terms are locals, which have no domain.
             let Some(term) = prepared.terms().get(at as usize) else { continue };
             let value = nodes.label(term.spec.key, slot);
             let somewhere = value != Symbol::NONE || term.spec.lacking_is_empty;
@@ -101,7 +97,6 @@ fn local(prepared: &Prepared, nodes: &Snapshot, slot: Slot, matches: &Matches) -
         NodeResult::Feasible(feasible) => {
             let raw = |score: &dyn NodeScore| match score.fallible() {
                 None => score.score(nodes, slot),
-                // One that fails has refused the node.
                 Some(score) => score.try_score(nodes, slot).unwrap_or(0),
             };
             let plain = prepared.plain().iter().map(|plain| raw(&*plain.score));

@@ -1,9 +1,4 @@
-//! Some of the nodes, judged again by themselves.
-//!
-//! Plugins score the nodes that extenders left, and normalise over those alone, so that what was known of all feasible
-//! nodes is of no use. What is counted over domains is counted on all nodes all the same.
-//!
-//! Knows: that an evaluation can be made of any nodes. Must not know: who took the others away.
+//! Evaluates the nodes that extenders left. Plugins normalise scores over these alone; counts over domains include all nodes.
 
 use indexmap::IndexMap;
 use smallvec::SmallVec;
@@ -18,11 +13,9 @@ use crate::{
     snapshot::Snapshot,
 };
 
-/// What nodes of one stratum share.
 type Key = (SmallVec<[i64; 4]>, Vec<Domain>);
 
-/// The evaluation of these nodes as they are now; those that will not do any more, and those that are gone, are left out
-/// of it and not refused. `matches` are fresh.
+/// Evaluates these nodes in their current state; leaves out nodes that became infeasible or were deleted. `matches` must be refreshed.
 #[must_use]
 pub fn evaluate(prepared: &Prepared, nodes: &Snapshot, matches: &Matches, among: &[NodeId]) -> Evaluation {
     let mut strata: IndexMap<Key, Vec<Offer>> = IndexMap::new();

@@ -1,4 +1,4 @@
-//! What extenders' words come to.
+//! The effects of extenders' answers.
 
 use super::*;
 use crate::{

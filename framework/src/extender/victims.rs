@@ -1,8 +1,4 @@
-//! What extenders make of the victims that were found.
-//!
-//! Knows: which of their answers count. Must not know: how victims are found, or what is done to them.
-//!
-//! Source: `callExtenders` of upstream's preemption, and `HTTPExtender.ProcessPreemption`.
+//! Extenders' answers about preemption victims. Source: `callExtenders` and `HTTPExtender.ProcessPreemption`.
 
 use serde::{Deserialize, Serialize};
 use std::{
@@ -12,38 +8,35 @@ use std::{
 
 use super::Extender;
 
-/// The pods that are to go from a node.
+/// The victims on a node.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Victims {
     /// Their UIDs, the most important first.
     pub pods: Vec<Arc<str>>,
-    /// How many of them violate a budget.
+    /// The number of victims that violate a budget.
     pub violations: i64,
 }
 
-/// The nodes where preemption would help, as far as extenders were asked.
+/// The nodes on which preemption would help, after the extenders called so far.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Proposal {
     /// The nodes with their victims.
     pub nodes: BTreeMap<Arc<str>, Victims>,
-    /// The UIDs of all pods on each node that extenders are asked about.
     residents: BTreeMap<Arc<str>, BTreeSet<Arc<str>>>,
 }
 
-// === impl Proposal ===
-
 impl Proposal {
-    /// Nothing is said yet. `residents` are the UIDs of all pods on each of the nodes.
+    /// A proposal before any call. `residents` are the UIDs of all pods on each of the nodes.
     #[must_use]
     pub fn new(nodes: BTreeMap<Arc<str>, Victims>, residents: BTreeMap<Arc<str>, BTreeSet<Arc<str>>>) -> Self {
         Self { nodes, residents }
     }
 
-    /// Takes an extender's answer: UIDs of victims by node, or why there is none. `Ok(Some(reason))`: the extender is passed
-    /// over. Upstream lets it name nodes that it was not asked about.
+    /// Takes an extender's answer: UIDs of victims by node, or the failure of the call. `Ok(Some(reason))`: the extender is ignored.
+    /// kube-scheduler lets it name nodes that were not in the request.
     ///
     /// # Errors
-    /// Why there is no preemption.
+    /// The reason why no preemption takes place.
     pub fn take(
         &mut self,
         extender: &Extender,

@@ -1,4 +1,4 @@
-//! What is counted over topology domains.
+//! Counts over topology domains.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::symbols::Symbol;
 /// The topology domain of a node for one key; `None` where the node lacks the label.
 pub type Domain = Option<Arc<str>>;
 
-/// Sums over the domains of one plugin, term by term: the part that shards add up.
+/// Sums over the domains of one plugin, term by term, which are added up over shards.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "Vec<((u16, Arc<str>), i64)>", into = "Vec<((u16, Arc<str>), i64)>")]
 pub struct Tally(pub IndexMap<(u16, Arc<str>), i64>);
@@ -36,26 +36,26 @@ impl Tally {
     }
 }
 
-/// Something that is counted over the domains of one label.
+/// A count over the domains of one label.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Term {
-    /// The label, as a number of the snapshot's table.
+    /// The label's number in the snapshot.
     pub key: Symbol,
-    /// Nodes without the label are one domain, together with those whose value is empty. Otherwise they are in none.
+    /// Nodes without the label form one domain with nodes of an empty value. Otherwise they have no domain.
     pub lacking_is_empty: bool,
-    /// A domain is known as soon as a node of it counts, also where nothing is counted.
+    /// A domain is known once a node of it counts, even if nothing is counted in it.
     pub knows_empty: bool,
     /// The score depends on the domain, not only on its count.
     pub distinguishes: bool,
 }
 
 impl Term {
-    /// A term over a label, of which only domains are known where something is counted.
+    /// A term over a label that knows only domains in which something is counted.
     #[must_use]
     pub const fn over(key: Symbol) -> Self {
         Self { key, lacking_is_empty: false, knows_empty: false, distinguishes: false }
     }
 }
 
-/// What one pod adds to each term, terms that it adds nothing to left out.
+/// The addition of one pod to each term, without the terms to which it adds nothing.
 pub type Amounts = SmallVec<[(u16, i64); 4]>;

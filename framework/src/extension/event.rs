@@ -1,8 +1,8 @@
-//! What happens in the cluster and may have pods tried again.
+//! Cluster events that may requeue pods.
 
 use crate::{class::Class, devices::objects::DeviceObject, node::NodeInfo, volumes::objects::StorageObject};
 
-/// Something that happened in the cluster and may make room for a pod that was refused.
+/// A cluster event that may make a refused pod schedulable.
 #[derive(Debug, Clone, Copy)]
 pub enum ClusterEvent<'a> {
     /// A node appeared.
@@ -14,42 +14,42 @@ pub enum ClusterEvent<'a> {
         /// After.
         new: &'a NodeInfo,
     },
-    /// A node went away.
+    /// A node was removed.
     NodeRemoved(&'a NodeInfo),
-    /// A pod took a node.
+    /// A pod was added to a node.
     PodAdded(&'a Class),
-    /// A pod that holds a node is of another class than before.
+    /// A pod on a node changed its class.
     PodUpdated {
         /// Before.
         old: &'a Class,
         /// After.
         new: &'a Class,
     },
-    /// A pod that held a node went away.
+    /// A pod was removed from a node.
     PodRemoved(&'a Class),
-    /// The pod itself that was refused is of another class than before.
+    /// The refused pod itself changed its class.
     TargetUpdated {
         /// Before.
         old: &'a Class,
         /// After.
         new: &'a Class,
     },
-    /// A namespace appeared, changed its labels or went away.
+    /// A namespace was added, removed, or changed its labels.
     NamespaceChanged(&'a str),
-    /// A service or controller of a namespace, and so what default spread constraints count, changed.
+    /// A service or controller of a namespace changed, and with it the counts of default spread constraints.
     SelectorChanged(&'a str),
-    /// An object of storage appeared, changed or went away, as the API has it.
+    /// A storage object was added, changed or removed.
     StorageChanged {
-        /// Before; `None` where it was not there.
+        /// Before; `None` if added.
         old: Option<&'a StorageObject>,
-        /// After; `None` where it is gone.
+        /// After; `None` if removed.
         new: Option<&'a StorageObject>,
     },
-    /// An object of Dynamic Resource Allocation appeared, changed or went away.
+    /// An object of Dynamic Resource Allocation was added, changed or removed.
     DeviceChanged {
-        /// Before; `None` where it was not there.
+        /// Before; `None` if added.
         old: Option<&'a DeviceObject>,
-        /// After; `None` where it is gone.
+        /// After; `None` if removed.
         new: Option<&'a DeviceObject>,
     },
 }

@@ -1,21 +1,19 @@
-//! Scores that a module may be unable to give, and that need all raw scores to be normalised.
-//!
-//! Must not know: any plugin.
+//! Scores that may fail, and normalisers that need all raw scores: for module plugins.
 
 use crate::{
     snapshot::{Slot, Snapshot},
     status::Refusal,
 };
 
-/// Scores nodes one by one, of which it may be unable to score some.
+/// Scores nodes one by one, and may fail for some.
 pub trait FallibleScore {
     /// The raw score of the node at a position.
     ///
     /// # Errors
-    /// With [`Refusal::error`] where it cannot be told: the attempt fails.
+    /// [`Refusal::error`], which fails the attempt.
     fn try_score(&self, nodes: &Snapshot, slot: Slot) -> Result<i64, Refusal>;
 
-    /// As [`super::NodeScore::add_column`]; a node that cannot be scored is reported, and its sum is left as it is.
+    /// As [`super::NodeScore::add_column`]; reports a node that cannot be scored and leaves its sum unchanged.
     fn try_add_column(
         &self,
         nodes: &Snapshot,
@@ -25,16 +23,15 @@ pub trait FallibleScore {
         failed: &mut dyn FnMut(Slot, Refusal),
     );
 
-    /// The words for a failure, in upstream's form.
+    /// The messages of a failure, in kube-scheduler's format.
     fn reasons(&self, detail: u64) -> Vec<String>;
 }
 
-/// Normalises the raw scores of one plugin, seeing those of all feasible nodes.
+/// Normalises the raw scores of one plugin over all feasible nodes.
 pub trait Normalizer: Send + Sync {
-    /// The normalised scores of these raw scores, each of which so many feasible nodes have; raw scores are ascending,
-    /// each once.
+    /// The normalised scores. `raws`: each raw score, ascending, with the number of feasible nodes that have it.
     ///
     /// # Errors
-    /// Why there are none, in upstream's words: the attempt fails.
+    /// The failure of the attempt, in kube-scheduler's format.
     fn normalize(&self, raws: &[(i64, usize)]) -> Result<Vec<i64>, String>;
 }

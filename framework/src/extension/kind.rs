@@ -1,48 +1,46 @@
-//! Kinds of objects of the API, besides pods and nodes, that plugins read.
-//!
-//! Knows: what the API calls them. Must not know: which plugin reads which.
+//! Kinds of API objects, besides pods and nodes, that plugins read.
 
-/// A kind of objects that is only read where a profile has a plugin that reads it.
+/// A kind that is watched only if a plugin of some profile reads it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// Namespaces, for their labels.
     Namespace,
-    /// Services, for the pods that they select.
+    /// Services, for their pod selectors.
     Service,
-    /// Replication controllers, for the same.
+    /// ReplicationControllers, for their pod selectors.
     ReplicationController,
-    /// Replica sets, for the same.
+    /// ReplicaSets, for their pod selectors.
     ReplicaSet,
-    /// Stateful sets, for the same.
+    /// StatefulSets, for their pod selectors.
     StatefulSet,
-    /// What bounds how many pods may be disrupted.
+    /// Limits on disrupted pods.
     PodDisruptionBudget,
-    /// What pods claim of storage.
+    /// Storage claims of pods.
     PersistentVolumeClaim,
-    /// Storage that is claimed or may be.
+    /// Storage volumes, bound or free.
     PersistentVolume,
-    /// How storage is provided.
+    /// Provisioners of storage.
     StorageClass,
-    /// What can be said of a driver anywhere.
+    /// Properties of a driver.
     CsiDriver,
-    /// How much a driver has left, and where.
+    /// Free capacity of a driver, by topology.
     CsiStorageCapacity,
     /// The drivers on a node.
     CsiNode,
-    /// What is attached where.
+    /// Volumes attached to nodes.
     VolumeAttachment,
-    /// What pods claim of devices.
+    /// Device claims of pods.
     ResourceClaim,
-    /// Which devices a claim may mean.
+    /// Selectors and configuration of devices.
     DeviceClass,
     /// The devices of a driver.
     ResourceSlice,
-    /// Which devices are tainted.
+    /// Taints on devices.
     DeviceTaintRule,
 }
 
 impl Kind {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Self; 17] = [
         Self::Namespace,
         Self::Service,
@@ -63,11 +61,11 @@ impl Kind {
         Self::DeviceTaintRule,
     ];
 
-    /// Those whose objects select pods.
+    /// The kinds with pod selectors.
     pub const SELECTING: &'static [Self] =
         &[Self::Service, Self::ReplicationController, Self::ReplicaSet, Self::StatefulSet];
 
-    /// The plural that the API has for it.
+    /// The plural name in the API.
     #[must_use]
     pub const fn plural(self) -> &'static str {
         match self {
@@ -91,7 +89,7 @@ impl Kind {
         }
     }
 
-    /// The kind of a plural.
+    /// The kind with this plural name.
     #[must_use]
     pub fn of(plural: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.plural() == plural)

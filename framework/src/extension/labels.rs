@@ -1,6 +1,4 @@
-//! kube-scheduler's words for events, as its metrics have them.
-//!
-//! Knows: what has changed of a node or a pod. Must not know: who waits for it.
+//! kube-scheduler's labels of events, as in its metrics.
 
 use crate::{
     class::Class,
@@ -12,10 +10,8 @@ use crate::{
 use super::event::ClusterEvent;
 
 impl ClusterEvent<'_> {
-    /// kube-scheduler's word for the event, such as `NodeAdd`. Where several things have changed at once, which are several
-    /// events there, the first of them in its order.
-    ///
-    /// Source: `ClusterEvent.Label`, `NodeSchedulingPropertiesChange` and `PodSchedulingPropertiesChange`.
+    /// kube-scheduler's label of the event, such as `NodeAdd`. For several changes at once, which are several events there, the first in
+    /// its order. Source: `ClusterEvent.Label`, `NodeSchedulingPropertiesChange` and `PodSchedulingPropertiesChange`.
     #[must_use]
     pub fn label(&self) -> &'static str {
         match self {
@@ -102,8 +98,7 @@ fn device(old: Option<&DeviceObject>, new: Option<&DeviceObject>) -> &'static st
     }
 }
 
-/// The words for an object of Dynamic Resource Allocation that is new, has changed, or is gone. A rule that taints devices
-/// changes their slices.
+/// The labels for an added, changed or removed object of Dynamic Resource Allocation. A taint rule counts as a change of its slices.
 #[must_use]
 pub const fn of_device(kind: DeviceKind) -> [&'static str; 3] {
     match kind {
@@ -124,7 +119,7 @@ pub const fn of_device(kind: DeviceKind) -> [&'static str; 3] {
     }
 }
 
-/// The words for an object of storage that is new, has changed, or is gone.
+/// The labels for an added, changed or removed storage object.
 #[must_use]
 pub const fn of_storage(kind: StorageKind) -> [&'static str; 3] {
     match kind {

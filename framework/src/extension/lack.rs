@@ -1,4 +1,4 @@
-//! What one node lacks for a pod, in terms that a person can act on.
+//! The unmet requirements of a pod on one node, in terms that an administrator can act on.
 
 use std::sync::Arc;
 
@@ -17,24 +17,24 @@ pub struct Place<'a> {
     pub node: &'a NodeInfo,
     /// The nodes.
     pub nodes: &'a Snapshot,
-    /// The node's position among them.
+    /// The node's position in the snapshot.
     pub slot: Slot,
-    /// What the whole cluster says about the class.
+    /// Cluster-wide facts about the class.
     pub facts: &'a Facts,
 }
 
-/// One thing that a node lacks, or a pod for a node.
+/// One unmet requirement of a pod on a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Lack {
-    /// Free amounts of a resource.
+    /// The free amount of a resource.
     Resource {
-        /// The resource, `pods` for the number of pods.
+        /// The resource; `pods` for the number of pods.
         name: Arc<str>,
-        /// How much more would have to be free, in the unit of [`crate::resources::Resources`]; above 0.
+        /// The missing amount, in the unit of [`crate::resources::Resources`]; above 0.
         short: i64,
-        /// How much the pod asks for.
+        /// The pod's request.
         request: i64,
-        /// How much the node has in all; where that is less than the request, no pod's leaving helps.
+        /// The node's allocatable amount. If less than the request, evicting pods does not help.
         allocatable: i64,
     },
     /// The pod does not tolerate a taint.
@@ -43,41 +43,41 @@ pub enum Lack {
     Cordoned,
     /// The node's kubelet does not declare a feature.
     Feature(&'static str),
-    /// A label is not as the pod or its profile demands.
+    /// A label does not match the requirement of the pod or its profile.
     Label {
-        /// The demand.
+        /// The requirement.
         requirement: Requirement,
-        /// The value that the node has.
+        /// The node's value.
         found: Option<Arc<str>>,
     },
-    /// The node has not the name that the pod demands.
+    /// The node's name does not match.
     Name(Requirement),
-    /// A port of the node is taken.
+    /// A host port is in use.
     Port(HostPort),
-    /// The node takes no more volumes of a driver.
+    /// The node's volume limit of a driver.
     Volumes {
         /// The driver.
         driver: Arc<str>,
-        /// How many volumes there would be above the limit; above 0.
+        /// The number of volumes above the limit; above 0.
         over: i64,
     },
-    /// A driver is not on the node.
+    /// A driver is not installed on the node.
     Driver(Arc<str>),
-    /// The node has no label of this key, so that it is in none of the domains that are counted over.
+    /// The node lacks this topology key.
     Key(Arc<str>),
-    /// The node's domain holds more of the pods that are spread than the constraint allows.
+    /// The node's domain exceeds the maximum skew of a spread constraint.
     Skew {
-        /// The label that pods are spread over.
+        /// The topology key.
         key: Arc<str>,
-        /// How many pods less would do; above 0.
+        /// The number of pods above the limit; above 0.
         over: i64,
     },
-    /// In the node's domain is no pod that the pod's required affinity asks for.
+    /// The node's domain has no pod that the required affinity matches.
     Near(Arc<str>),
-    /// In the node's domain is a pod that the pod's required anti-affinity avoids.
+    /// The node's domain has a pod that the required anti-affinity matches.
     Away(Arc<str>),
-    /// In the node's domain is a pod whose required anti-affinity refuses this one.
+    /// The required anti-affinity of a pod in the node's domain matches this pod.
     Welcome(Arc<str>),
-    /// Devices that the pod's claims ask for.
+    /// Devices for the pod's claims.
     Devices(DeviceLack),
 }

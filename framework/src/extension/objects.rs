@@ -1,7 +1,4 @@
-//! Objects of the API that a plugin keeps, and what it does with them: the facts of a class, Reserve and PreBind.
-//!
-//! Knows: the shapes. Must not know: any plugin's objects but by the family they belong to, who watches them, or who
-//! writes them.
+//! API objects that a plugin keeps, and their use in facts, Reserve and PreBind.
 
 use serde::{Deserialize, Serialize};
 use std::{
@@ -26,189 +23,179 @@ use crate::{
     },
 };
 
-/// An object of the API that a plugin keeps, as far as scheduling reads it.
+/// An API object that a plugin keeps, with the fields that scheduling reads.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Object {
-    /// Of storage.
+    /// A storage object.
     Storage(Arc<StorageObject>),
-    /// Of Dynamic Resource Allocation.
+    /// An object of Dynamic Resource Allocation.
     Device(DeviceObject),
 }
 
-/// Which object: its kind and its name.
+/// The kind and name of an object.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum ObjectKey {
-    /// Of storage.
+    /// A storage object.
     Storage(StorageKey),
-    /// Of Dynamic Resource Allocation.
+    /// An object of Dynamic Resource Allocation.
     Device(DeviceKey),
 }
 
-/// What the pods of classes on nodes attach to their nodes.
+/// The attachments that pods of each class cause on their nodes.
 pub type Attachments = Vec<(ClassId, Arc<[Attachment]>)>;
 
-/// What follows from an object that has changed or is gone.
+/// The effects of a changed or removed object.
 #[derive(Debug, Default)]
 pub struct Changes {
-    /// The object before, as the API had it.
+    /// The previous object, as in the API.
     pub old: Option<Object>,
-    /// The nodes that [`ObjectCache::complete`] may complete in another way now.
+    /// The nodes that need [`ObjectCache::complete`] again.
     pub nodes: BTreeSet<Arc<str>>,
-    /// What may be attached otherwise than before.
+    /// The changed attachments.
     pub attachments: Attachments,
-    /// Whether [`ObjectCache::share`] may say something else of any class.
+    /// Whether the result of [`ObjectCache::share`] may change for some class.
     pub shares: bool,
-    /// Other objects that are gone by that, as they were assumed.
+    /// Other objects that the change freed, in their assumed state.
     pub freed: Vec<Object>,
 }
 
-/// What follows from what was taken back.
+/// The effects of Unreserve.
 #[derive(Debug, Default)]
 pub struct Undone {
-    /// What has to be written; no pod waits for it, and what fails is only logged.
+    /// Writes that no pod waits for; failures are only logged.
     pub writes: Vec<Write>,
-    /// The nodes that [`ObjectCache::complete`] may complete in another way now.
+    /// The nodes that need [`ObjectCache::complete`] again.
     pub nodes: BTreeSet<Arc<str>>,
 }
 
-/// What Reserve has to do for one pod on one node, in the words of the plugin that has planned it.
+/// The work of Reserve for one pod on one node, in the form of its plugin.
 pub trait Plan: Any + Debug + Send + Sync {
-    /// The objects that it is about. While PreBind waits, [`ObjectCache::is_bound`] is asked again when one of them
-    /// changes.
+    /// The objects of the plan. While PreBind waits, a change to one of them calls [`ObjectCache::is_bound`] again.
     fn objects(&self) -> Vec<ObjectKey>;
 
-    /// The objects that several pods of one group may allocate together: the PreBind of one pod writes the allocation, that of the
-    /// others waits for it.
+    /// The objects that several pods of one group may allocate together. PreBind of one pod writes the allocation; the others wait for it.
     fn allocates(&self) -> Vec<ObjectKey> {
         Vec::new()
     }
 }
 
-/// A write to an object of the API. It is refused where the object is not the one, or has not the version, that was
-/// decided on.
+/// A write to an API object. It fails if the object has another UID or version than at the decision.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Write {
     /// The object.
     pub object: ObjectKey,
     /// Its UID.
     pub uid: Arc<str>,
-    /// The version that the decision was made on.
+    /// The version at the decision.
     pub resource_version: Arc<str>,
-    /// What changes.
+    /// The change.
     pub patch: Patch,
 }
 
-/// What a write changes.
+/// The change of a write.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Patch {
-    /// A volume is set aside for a claim.
+    /// Reserves a volume for a claim.
     SetAside {
-        /// Which claim `spec.claimRef` is to name.
+        /// The claim for `spec.claimRef`.
         claim: ClaimReference,
         /// The version of the claim, for `spec.claimRef`.
         claim_version: Arc<str>,
-        /// Whether the annotation `pv.kubernetes.io/bound-by-controller` is to say that the claim was chosen here, and not
-        /// by the creator of the volume.
+        /// Whether to set the annotation `pv.kubernetes.io/bound-by-controller`: the scheduler, not the volume's creator, chose the claim.
         bound_by_controller: bool,
     },
-    /// The annotation `volume.kubernetes.io/selected-node` of a claim names this node.
+    /// Sets the annotation `volume.kubernetes.io/selected-node` of a claim.
     SelectNode(Arc<str>),
-    /// What is written to a ResourceClaim, or because of one.
+    /// A write for a ResourceClaim.
     Claim(ClaimPatch),
 }
 
-/// The versions that objects got by being written. What the API has is too old to look at before it has these.
+/// The versions of written objects. Older versions from watches are ignored.
 pub type Written = BTreeMap<ObjectKey, Arc<str>>;
 
-/// What a plugin's PreBind waits for, in words for a pod that has to wait until fewer others do.
+/// The condition that a plugin's PreBind waits for, in a message for pods that must wait because too many others do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Awaited {
-    /// What pods wait for, such as `their volumes to be bound`.
+    /// The condition, such as `their volumes to be bound`.
     pub what: &'static str,
-    /// Where to look if that takes long.
+    /// Where to look if it takes long.
     pub see: &'static str,
 }
 
-/// A device that a pod on its way has been given.
+/// A device that is allocated to a pod before its binding.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AwaitedDevice {
-    /// Whose it is.
+    /// The device's driver.
     pub driver: Arc<str>,
-    /// Whether it has to get ready before the pod is bound.
+    /// Whether the device must become ready before the pod is bound.
     pub has_conditions: bool,
 }
 
-/// The objects that a plugin keeps, with what is assumed of them: its lister and its assume cache. There is one for each
-/// plugin that has any ([`Plugin::objects`](super::Plugin::objects)), kept by the coordinator.
-///
-/// It is asked about classes for which [`Class::uses_objects`] says so, and about no others.
+/// The objects that a plugin keeps, with assumed changes: its lister and assume cache. The coordinator has one for each plugin that returns
+/// one from [`Plugin::objects`](super::Plugin::objects). It is called only for classes with [`Class::uses_objects`].
 ///
 /// # Reserve and PreBind
-///
-/// 1. [`plan`](Self::plan) says what Reserve has to do, and changes nothing. All Reserve plugins of the profile are asked in
-///    its order; the first that fails ends the attempt, and nothing is to be taken back.
+/// 1. [`plan`](Self::plan) computes the work of Reserve and changes nothing. All Reserve plugins of the profile run in its order; the first
+///    failure ends the attempt without Unreserve.
 /// 2. [`reserve`](Self::reserve) assumes the plan, again in the profile's order, when the pod is assumed.
-/// 3. [`writes`](Self::writes) is what PreBind has to write, where the profile runs the plugin's PreBind. The writes of all
-///    plugins are carried out one after the other, up to the first that fails.
-/// 4. Then [`is_bound`](Self::is_bound) is asked at once, and again when an object of the plan or the node changes, for as
-///    long as [`timeout_ms`](Self::timeout_ms). Plugins wait beside each other, as upstream's whose PreBindPreFlight says
-///    `AllowParallel`. The pod is bound when none waits any more.
-/// 5. If any of this fails, or the bind does, or the pod goes away, [`unreserve`](Self::unreserve) takes back what is not
-///    written, last plugin first.
+/// 3. [`writes`](Self::writes) returns the writes of PreBind, if the profile runs the plugin's PreBind. The writes of all plugins run one
+///    after the other, up to the first failure.
+/// 4. Then [`is_bound`](Self::is_bound) runs at once, and again when the node or an object of the plan changes, until
+///    [`timeout_ms`](Self::timeout_ms). Plugins wait in parallel, as kube-scheduler's with `AllowParallel`. The pod is bound when none
+///    waits any more.
+/// 5. If a step or the bind fails, or the pod is deleted, [`unreserve`](Self::unreserve) undoes assumptions that are not written, last
+///    plugin first.
 ///
 /// Source: `ReservePlugin`, `PreBindPlugin`, `passiveAssumeCache`.
 pub trait ObjectCache: Debug + Send + Sync {
-    /// Takes an object as the API has it now. `None`: that is no news, or the object is none of its own. The first other
-    /// version of an object puts an end to what is assumed of it.
+    /// Takes an object from the API. `None`: not newer, or not kept here. The first other version of an object ends its assumptions.
     fn apply(&mut self, object: &Object) -> Option<Changes>;
 
-    /// An object is gone. `None`: it was not there, or is none of its own.
+    /// Removes an object. `None`: unknown, or not kept by this plugin.
     fn delete(&mut self, key: &ObjectKey) -> Option<Changes>;
 
-    /// A list of ResourceClaims begins (`None`): they are told in no order of versions. Or it is through (`Some`): what was written
-    /// up to this version has been told.
+    /// A list of ResourceClaims begins (`None`), with objects in no order of versions, or is complete up to a version (`Some`).
     fn claims_listed(&mut self, _version: Option<&str>) -> Changes {
         Changes::default()
     }
 
-    /// An object as it is now, with what is assumed of it.
+    /// An object in its current state, with assumptions.
     fn get(&self, key: &ObjectKey) -> Option<Object>;
 
-    /// Whether the objects may say anything about a class that [`Class::uses_objects`].
+    /// Whether the objects may affect a class with [`Class::uses_objects`].
     fn concerns(&self, _class: &Class) -> bool {
         true
     }
 
-    /// Changes whenever [`Self::resolve`] of some class may say something else.
+    /// Changes whenever the result of [`Self::resolve`] may change for some class.
     fn version(&self) -> u64;
 
-    /// Puts into the facts of a class what the objects say about it.
+    /// Adds the objects' facts to those of a class.
     fn resolve(&self, _class: &Class, _facts: &mut Facts) {}
 
-    /// Puts into a node what the objects say about it.
+    /// Adds the objects' data to a node.
     fn complete(&mut self, _node: &mut Arc<NodeInfo>) {}
 
-    /// A node is gone.
+    /// A node was removed.
     fn forget_node(&mut self, _name: &str) {}
 
-    /// PreEnqueue: the reason why a pod may not enter the active queue yet.
+    /// PreEnqueue: the reason to keep a pod out of the active queue.
     fn pre_enqueue(&self, _pod: &PodInfo) -> Option<String> {
         None
     }
 
-    /// What a class has to say of the claims of devices of its pods, where that is less than the pods say. `None`: all of it.
+    /// The device claims that a class must contain, if fewer than its pods have. `None`: all.
     fn share(&self, _class: &Class) -> Option<Option<Arc<PodDevices>>> {
         None
     }
 
-    /// PostFilter: what has to be written so that a pod may find a node later, and upstream's words for it. `unavailable` has a
-    /// bit for each of the pod's claims for which the plugin's Filter has refused a node.
+    /// PostFilter: writes that may make the pod schedulable, and kube-scheduler's message. `unavailable`: a bit for each claim for which
+    /// the plugin's Filter refused a node.
     fn post_filter(&self, _pod: &PodInfo, _unavailable: u64) -> Option<(Vec<Write>, &'static str)> {
         None
     }
 
-    /// A pod of a class is on a node from now on, bound, assumed, or for the length of an attempt. Gives the attachments of
-    /// the class. At most one plugin may return attachments.
+    /// A pod of a class is on a node: bound, assumed, or tentatively. Returns its attachments; at most one plugin may return any.
     fn pod_added(&mut self, _id: ClassId, _class: &Arc<Class>) -> Attachments {
         Vec::new()
     }
@@ -216,86 +203,79 @@ pub trait ObjectCache: Debug + Send + Sync {
     /// A pod of a class left its node.
     fn pod_removed(&mut self, _id: ClassId, _class: &Class) {}
 
-    /// A pod of a class is nominated: filters evaluate its node with it, and otherwise it is nowhere. Gives the attachments of
-    /// the class, as [`Self::pod_added`].
+    /// A pod of a class is nominated: only filters on its node count it. Returns the class's attachments, as [`Self::pod_added`].
     fn pod_nominated(&mut self, _id: ClassId, _class: &Arc<Class>) -> Attachments {
         Vec::new()
     }
 
-    /// A nomination of a pod of a class ended. The class may be forgotten already.
+    /// A nomination of a pod of a class ended. The class may already be forgotten.
     fn nomination_ended(&mut self, _id: ClassId) {}
 
-    /// What Reserve has to do for a pod on a node. `None`: nothing, nor does PreBind.
+    /// The work of Reserve for a pod on a node. `None`: none, also for PreBind.
     ///
     /// # Errors
-    /// Why Reserve fails.
+    /// The failure of Reserve.
     fn plan(&self, pod: &PodInfo, node: &NodeInfo, profile: &Profile) -> Result<Option<Box<dyn Plan>>, String>;
 
-    /// Reserve: a plan counts as carried out, until the API says otherwise. Gives the nodes that
-    /// [`complete`](Self::complete) may complete in another way now.
+    /// Reserve: assumes a plan until the API contradicts it. Returns the nodes that need [`complete`](Self::complete) again.
     fn reserve(&mut self, plan: &dyn Plan) -> BTreeSet<Arc<str>>;
 
-    /// Reserve for the length of an attempt at a group: as [`Self::reserve`], but later members of the group may share the plan.
+    /// Reserve during an attempt at a group: as [`Self::reserve`], but later members of the group may share the plan.
     fn reserve_tentatively(&mut self, plan: &dyn Plan) -> BTreeSet<Arc<str>> {
         self.reserve(plan)
     }
 
-    /// Unreserve: a plan counts no more, but for what was `written`: that stays assumed until the watches bring it.
+    /// Unreserve: undoes a plan. Parts in `written` stay assumed until a watch delivers them.
     fn unreserve(&mut self, plan: &dyn Plan, written: &Written) -> Undone;
 
-    /// PreBind: what of a plan the API has to be told, in order, each on the version that it has now. What it has already,
-    /// from an attempt or a leader before, is left out.
+    /// PreBind: the writes of a plan, in order, on current versions, without those that an earlier attempt or leader made.
     fn writes(&self, plan: &dyn Plan) -> Vec<Write>;
 
-    /// PreBind: whether the API shows one of [`Plan::allocates`] with the plan's allocation. `written` is the version with which
-    /// another pod wrote it.
+    /// PreBind: whether the API has an object of [`Plan::allocates`] with the plan's allocation. `written`: the version by another pod.
     ///
     /// # Errors
-    /// The allocation is another one, or is gone: the pod has to be scheduled again.
+    /// The allocation differs or was removed: the pod must be scheduled again.
     fn is_allocated(&self, _plan: &dyn Plan, _key: &ObjectKey, _written: Option<&Arc<str>>) -> Result<bool, String> {
         Ok(true)
     }
 
-    /// PreBind: whether all is there that a plan waits for, by what the API says; what is assumed does not count. `node` is
-    /// `None` where it is gone.
+    /// PreBind: whether the plan is complete in the API; assumptions do not count. `node` is `None` if it was removed.
     ///
     /// # Errors
-    /// It will not come to that: the pod has to be scheduled anew.
+    /// It cannot complete: the pod must be scheduled again.
     fn is_bound(&self, plan: &dyn Plan, written: &Written, node: Option<&NodeInfo>) -> Result<bool, String>;
 
-    /// PreBind: how long it may wait after its writes, in milliseconds.
+    /// PreBind: the maximum wait after its writes, in milliseconds.
     fn timeout_ms(&self, args: &Args) -> u64;
 
-    /// PreBind: the error where it has waited for so long.
+    /// PreBind: the error after the maximum wait.
     fn timed_out(&self, plan: &dyn Plan) -> String;
 
-    /// PreBind: what it waits for.
+    /// PreBind: the condition that it waits for.
     fn awaited(&self) -> Awaited;
 
-    /// PreBind: the devices of a plan that is written, where it waits for one of them to get ready; none otherwise.
+    /// PreBind: the devices of a written plan, if it waits for one of them to become ready; empty otherwise.
     fn awaited_devices(&self, _plan: &dyn Plan) -> Vec<AwaitedDevice> {
         Vec::new()
     }
 }
 
-/// Whether a `resourceVersion` is from before another one. Versions that are no numbers are taken as they come.
+/// Whether a `resourceVersion` is older than another one. Versions that are not numbers are never older.
 #[must_use]
 pub fn is_older(version: &str, other: &str) -> bool {
     let number = |version: &str| version.parse::<u128>().ok();
     number(version).zip(number(other)).is_some_and(|(version, other)| version < other)
 }
 
-// === impl Object ===
-
 impl Object {
-    /// The UID of the pod that the object was made for, of a claim of devices.
+    /// The UID of the pod for which a device claim was created.
     #[must_use]
     pub fn owner(&self) -> Option<&Arc<str>> {
         let Self::Device(DeviceObject::Claim(claim)) = self else { return None };
         claim.controller.as_ref().map(|owner| &owner.uid)
     }
 
-    /// Which object it is.
+    /// The object's key.
     #[must_use]
     pub fn key(&self) -> ObjectKey {
         match self {
@@ -304,7 +284,7 @@ impl Object {
         }
     }
 
-    /// Whether it is from before a write that gave it this `resourceVersion`; never of a kind whose versions are not read.
+    /// Whether the object is older than a write with this `resourceVersion`; never for kinds without versions here.
     #[must_use]
     pub fn is_older(&self, written: &str) -> bool {
         let Self::Storage(object) = self else { return false };
@@ -315,7 +295,7 @@ impl Object {
         }
     }
 
-    /// Another object that this one names, and that a change of this one is about as well: of a volume, its claim.
+    /// Another object that this one references, and that its changes affect too: the claim of a volume.
     #[must_use]
     pub fn names(&self) -> Option<ObjectKey> {
         let Self::Storage(object) = self else { return None };
@@ -338,10 +318,8 @@ impl From<StorageObject> for Object {
     }
 }
 
-// === impl ObjectKey ===
-
 impl ObjectKey {
-    /// `metadata.namespace`; empty for kinds that belong to none.
+    /// `metadata.namespace`; empty for cluster-scoped kinds.
     #[must_use]
     pub const fn namespace(&self) -> &Arc<str> {
         match self {
@@ -359,7 +337,7 @@ impl ObjectKey {
         }
     }
 
-    /// kube-scheduler's labels of the events that such an object is new, has changed, or is gone.
+    /// kube-scheduler's event labels for an added, changed or removed object.
     #[must_use]
     pub const fn labels(&self) -> [&'static str; 3] {
         match self {
@@ -381,10 +359,8 @@ impl From<DeviceKey> for ObjectKey {
     }
 }
 
-// === impl ClusterEvent ===
-
 impl<'a> ClusterEvent<'a> {
-    /// The event that an object is new, has changed, or is gone. Both are of one kind.
+    /// The event of an added, changed or removed object. Both are of one kind.
     #[must_use]
     pub fn of_object(old: Option<&'a Object>, new: Option<&'a Object>) -> Self {
         let storage = |object: Option<&'a Object>| match object {
@@ -402,10 +378,8 @@ impl<'a> ClusterEvent<'a> {
     }
 }
 
-// === impl Plan ===
-
 impl dyn Plan {
-    /// The plan as its plugin has made it; `None`: it is another plugin's.
+    /// The plan in its plugin's type; `None` for a plan of another plugin.
     #[must_use]
     pub fn of<P: Plan>(&self) -> Option<&P> {
         let plan: &dyn Any = self;

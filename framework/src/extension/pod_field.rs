@@ -1,13 +1,10 @@
-//! What a plugin reads of a pod's metadata, so that the class holds that much of it and no more.
-//!
-//! Knows: which fields there are, and how they are written. Must not know: any plugin, or what a class is for.
+//! The fields of a pod's metadata that plugins may read, and that a class then contains.
 
 use serde::{Deserialize, Serialize};
 use std::{fmt, str::FromStr, sync::Arc};
 
-/// A field of a pod's metadata, written as the downward API writes it: `metadata.name`, `metadata.labels['app']`.
-///
-/// Each makes classes smaller. With [`Self::Name`] no two pods share a verdict, so that each is evaluated on all nodes.
+/// A metadata field, in the syntax of the downward API: `metadata.name`, `metadata.labels['app']`. Each field splits classes. With
+/// [`Self::Name`] no two pods share results, so each is evaluated on all nodes.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum PodField {
     /// `metadata.name`.
@@ -16,19 +13,17 @@ pub enum PodField {
     Namespace,
     /// `metadata.labels['<key>']`.
     Label(Arc<str>),
-    /// `metadata.labels`: all of them, as one JSON object with its keys sorted.
+    /// `metadata.labels`: all labels, as one JSON object with sorted keys.
     Labels,
 }
 
-/// What is not the name of a [`PodField`].
+/// A text that is not a [`PodField`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{0:?} is no field of a pod that plugins read; there are metadata.name, metadata.namespace, metadata.labels and \
      metadata.labels['KEY']"
 )]
 pub struct UnknownPodField(String);
-
-// === impl PodField ===
 
 impl PodField {
     /// The label of a key.

@@ -1,13 +1,11 @@
 //! The extension points that a configuration can name.
-//!
-//! Knows: their names and their order. Must not know: which plugin runs where.
 
 use Point::{
     Bind, Filter, Permit, PlacementGenerate, PlacementScore, PodGroupPostFilter, PostBind, PostFilter, PreBind,
     PreEnqueue, PreFilter, PreScore, QueueSort, Reserve, Score,
 };
 
-/// Where in the life of a pod a plugin is asked.
+/// An extension point of a plugin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Point {
     /// `preEnqueue`.
@@ -43,7 +41,7 @@ pub enum Point {
 }
 
 impl Point {
-    /// Every extension point that a configuration can name, in the order that they run.
+    /// Every extension point that a configuration can name, in execution order.
     pub const ALL: [Self; 15] = [
         PreEnqueue,
         QueueSort,

@@ -1,6 +1,4 @@
-//! PodDisruptionBudgets, and what of a pod only preemption reads.
-//!
-//! Knows: where it is in the objects. Must not know: what preemption makes of it.
+//! Reads PodDisruptionBudgets and the pod fields that only preemption uses.
 
 use k8s_openapi::{
     api::{core::v1 as api, policy::v1::PodDisruptionBudget},
@@ -13,8 +11,8 @@ use super::{
 };
 use crate::{excess::objects, preemption::Budget};
 
-/// A PodDisruptionBudget. One whose selector is [too large](objects::of_selector) protects every pod of its namespace that
-/// has labels, and allows no disruption: no pod loses a protection that its owner asked for.
+/// Reads a PodDisruptionBudget. If its selector is [too large](objects::of_selector), it protects every labelled pod of its namespace and
+/// allows no disruption, so that no pod loses its protection.
 ///
 /// # Errors
 /// A missing name or namespace.
@@ -38,15 +36,13 @@ pub fn budget(budget: &PodDisruptionBudget) -> Result<Budget, IngestError> {
     })
 }
 
-/// A point in time in nanoseconds since 1970; beyond the years 1677 to 2262 the nearest that there is.
+/// Nanoseconds since 1970, clamped to the years 1677 to 2262.
 pub(super) fn nanoseconds(time: &Time) -> i64 {
     let nanoseconds = time.0.as_nanosecond();
     i64::try_from(nanoseconds).unwrap_or(if nanoseconds < 0 { i64::MIN } else { i64::MAX })
 }
 
-/// Whether a pod is being deleted because a scheduler preempted it.
-///
-/// Source: `preemption.PodTerminatingByPreemption`.
+/// Whether a pod is being deleted because a scheduler preempted it. Source: `preemption.PodTerminatingByPreemption`.
 pub(super) fn is_preempted(pod: &api::Pod) -> bool {
     let conditions = pod.status.as_ref().and_then(|status| status.conditions.as_ref());
     let condition = conditions.into_iter().flatten().find(|condition| condition.type_ == "DisruptionTarget");

@@ -1,7 +1,4 @@
-//! Claims of devices, their classes, published devices and taint rules, turned into what scheduling reads.
-//!
-//! Knows: where in the objects of `resource.k8s.io` those fields are; API defaults not included. Must not know: how devices
-//! are allocated, or where the objects come from.
+//! Reads objects of `resource.k8s.io`: claims, classes, slices and taint rules. API defaults are not applied.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -30,7 +27,7 @@ mod slice;
 pub use claim::{claim, spec};
 pub use slice::slice;
 
-/// A device class.
+/// Reads a device class.
 ///
 /// # Errors
 /// A missing name.
@@ -46,7 +43,7 @@ pub fn device_class(class: &api::DeviceClass) -> Result<DeviceClass, IngestError
     })
 }
 
-/// A rule that taints devices.
+/// Reads a device taint rule.
 ///
 /// # Errors
 /// A missing name.
@@ -108,7 +105,7 @@ fn seconds(time: &Time) -> i64 {
     time.0.as_second()
 }
 
-/// An amount, which may be below zero. One without a text is zero, as Go has it.
+/// An amount, which may be negative. An empty text is 0, as in Go.
 fn amount(amount: &ApiQuantity, path: impl FnOnce() -> String) -> Result<Amount, IngestError> {
     match amount.0.as_str() {
         "" => Ok(Amount::default()),
@@ -116,7 +113,6 @@ fn amount(amount: &ApiQuantity, path: impl FnOnce() -> String) -> Result<Amount,
     }
 }
 
-/// Amounts by name, sorted by it.
 fn amounts(
     list: Option<&BTreeMap<String, ApiQuantity>>,
     path: impl Fn() -> String,

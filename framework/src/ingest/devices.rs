@@ -1,6 +1,4 @@
-//! What a pod claims of devices.
-//!
-//! Knows: where in a pod that is. Must not know: the claims.
+//! Reads the device claims of a pod.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -16,7 +14,6 @@ use crate::{
     volumes::mounts::Owner,
 };
 
-/// What the pod claims; `None` where that is nothing.
 pub(super) fn claimed(pod: &api::Pod, spec: &api::PodSpec) -> Option<Arc<PodDevices>> {
     let statuses = Statuses::of(pod);
     let claims: Vec<PodClaim> = spec.resource_claims.iter().flatten().map(|claim| entry(claim, &statuses)).collect();
@@ -29,7 +26,6 @@ pub(super) fn claimed(pod: &api::Pod, spec: &api::PodSpec) -> Option<Arc<PodDevi
     Some(Arc::new(PodDevices { owner, claims, containers, ..PodDevices::default() }))
 }
 
-/// The claims that were generated for a pod, by the names of its entries.
 struct Statuses<'a>(BTreeMap<&'a str, &'a api::PodResourceClaimStatus>);
 
 impl<'a> Statuses<'a> {
@@ -37,7 +33,7 @@ impl<'a> Statuses<'a> {
         let statuses = pod.status.as_ref().and_then(|status| status.resource_claim_statuses.as_ref());
         let mut by_name = BTreeMap::new();
         for status in statuses.into_iter().flatten() {
-            // Of two with one name the first counts.
+            // The first of two with the same name counts.
             by_name.entry(&*status.name).or_insert(status);
         }
         Self(by_name)
@@ -61,14 +57,14 @@ fn entry(claim: &api::PodResourceClaim, statuses: &Statuses<'_>) -> PodClaim {
     PodClaim { entry: text(&claim.name), source }
 }
 
-/// Whether a class may stand behind a resource that a container asks for. Most pods ask for none, and pay for no more than this.
+/// Whether a container requests a resource that a device class may provide. For most pods this is the only cost.
 fn asks_for_any(spec: &api::PodSpec) -> bool {
     let containers = spec.init_containers.iter().flatten().chain(&spec.containers);
     let requests = containers.filter_map(|container| container.resources.as_ref()?.requests.as_ref()).flatten();
     requests.into_iter().any(|(name, amount)| extended::may_be_devices(name, amount::integer(&amount.0)))
 }
 
-/// Init containers first, as upstream numbers them.
+/// Init containers first, as in kube-scheduler's numbering.
 fn containers(spec: &api::PodSpec) -> Vec<Asking> {
     let init = spec.init_containers.iter().flatten();
     let init = init.map(|container| asking(container, container.restart_policy.as_deref() != Some("Always")));

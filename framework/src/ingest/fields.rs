@@ -1,6 +1,4 @@
-//! Fields that objects of several kinds have, and why an object cannot be read.
-//!
-//! Knows: amounts, terms, tolerations. Must not know: which object they are in.
+//! Reads fields that several kinds have, such as amounts, terms and tolerations; defines the errors.
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
@@ -16,18 +14,18 @@ use crate::{
     resources::Resources,
 };
 
-/// Why an object cannot be scheduled with.
+/// Why an object cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum IngestError {
-    /// A quantity that does not parse.
+    /// An invalid quantity.
     #[error("{path}: {source}")]
     Quantity {
         /// The field.
         path: String,
-        /// What is wrong with it.
+        /// The problem.
         source: QuantityError,
     },
-    /// A quantity below zero.
+    /// A negative quantity.
     #[error("{path}: {value:?} is negative; a resource is never less than 0")]
     Negative {
         /// The field.
@@ -35,36 +33,28 @@ pub enum IngestError {
         /// The text.
         value: String,
     },
-    /// Something without which the object has no identity.
+    /// A missing field of the object's identity.
     #[error("{0} is missing")]
     Missing(&'static str),
-    /// Something of which there is too much to schedule with ([`crate::excess::objects`]).
+    /// An excess of the limits ([`crate::excess::objects`]).
     #[error("{0}")]
     TooLarge(String),
 }
 
-// === impl IngestError ===
-
 impl IngestError {
-    /// Whether the object can be read, and there is too much in it.
+    /// Whether the object is valid but exceeds the limits.
     #[must_use]
     pub const fn is_too_large(&self) -> bool {
         matches!(self, Self::TooLarge(_))
     }
 }
 
-/// An object that is within the bounds.
 pub(super) fn within<T>(object: T, excess: Option<String>) -> Result<T, IngestError> {
     excess.map_or(Ok(object), |excess| Err(IngestError::TooLarge(excess)))
 }
 
-/// A list of resources by name.
 pub(super) type ResourceList = BTreeMap<String, ApiQuantity>;
 
-/// An amount, exact.
-///
-/// # Errors
-/// It does not parse or is negative; the path is written out only then.
 pub(super) fn quantity(amount: &ApiQuantity, path: impl Fn() -> String) -> Result<Quantity, IngestError> {
     let quantity = Quantity::parse(&amount.0).map_err(|source| IngestError::Quantity { path: path(), source })?;
     match quantity.is_negative() {
@@ -73,10 +63,6 @@ pub(super) fn quantity(amount: &ApiQuantity, path: impl Fn() -> String) -> Resul
     }
 }
 
-/// The amounts of a list, exact.
-///
-/// # Errors
-/// The first amount that does not parse or is negative.
 pub(super) fn quantities(
     list: Option<&ResourceList>,
     path: impl fmt::Display,
@@ -86,26 +72,14 @@ pub(super) fn quantities(
     list.into_iter().flatten().map(read).collect()
 }
 
-/// `metadata.name`.
-///
-/// # Errors
-/// It is missing or empty.
 pub(super) fn name(metadata: &ObjectMeta) -> Result<Arc<str>, IngestError> {
     present(metadata.name.as_deref(), "metadata.name")
 }
 
-/// `metadata.namespace`.
-///
-/// # Errors
-/// It is missing or empty.
 pub(super) fn namespace(metadata: &ObjectMeta) -> Result<Arc<str>, IngestError> {
     present(metadata.namespace.as_deref(), "metadata.namespace")
 }
 
-/// A field without which an object has no identity.
-///
-/// # Errors
-/// It is missing or empty.
 pub(super) fn present(value: Option<&str>, field: &'static str) -> Result<Arc<str>, IngestError> {
     value.filter(|value| !value.is_empty()).map(text).ok_or(IngestError::Missing(field))
 }

@@ -1,6 +1,4 @@
-//! The volumes of a pod.
-//!
-//! Knows: where in a pod's spec they are, and how the claim of an ephemeral one is named. Must not know: claims.
+//! Reads the volumes of a pod.
 
 use std::sync::Arc;
 
@@ -12,7 +10,6 @@ use crate::volumes::{
     translate,
 };
 
-/// The volumes that any plugin reads; `None` where there are none.
 pub(super) fn volumes(metadata: &ObjectMeta, spec: &api::PodSpec) -> Option<Arc<PodVolumes>> {
     let pod = metadata.name.as_deref().unwrap_or_default();
     let namespace = metadata.namespace.as_deref().unwrap_or_default();
@@ -60,7 +57,6 @@ fn disk(volume: &api::Volume) -> Option<Disk> {
     let disk = volume.rbd.as_ref()?;
     Some(Disk::Rbd {
         monitors: disk.monitors.iter().map(text).collect(),
-        // What an API server fills in.
         pool: text(disk.pool.as_deref().unwrap_or("rbd")),
         image: text(&disk.image),
         read_only: is_set(disk.read_only),

@@ -1,6 +1,4 @@
-//! The class of a pod: all that any plugin reads of it.
-//!
-//! Knows: where in a pod's spec each of those fields is. Must not know: what plugins make of them.
+//! Reads the class of a pod.
 
 use std::sync::Arc;
 
@@ -67,10 +65,9 @@ fn parsed(text: &str) -> Quantity {
     Quantity::parse(text).unwrap_or_default()
 }
 
-/// What the node's "non-zero" account is charged.
-///
-/// Source: `framework.PodInfo.CalculateResource` and `getNonMissingContainerRequests`: with pod-level resources a
-/// default stands in only for what neither a container nor the pod names.
+/// The amounts charged to the node's "non-zero" account. Source: `framework.PodInfo.CalculateResource` and
+/// `getNonMissingContainerRequests`: with pod-level resources, a default applies only to resources that neither the container nor the pod
+/// names.
 fn nonzero(pod: &api::Pod, spec: &api::PodSpec, accounted: &Amounts) -> Result<Amounts, IngestError> {
     let mut defaults = vec![("cpu", parsed(DEFAULT_MILLI_CPU)), ("memory", parsed(DEFAULT_MEMORY))];
     if requests::is_pod_level_set(spec) {
@@ -109,9 +106,7 @@ fn normalized(name: &str) -> Arc<str> {
     if name.rfind(':') <= name.rfind('/') { format!("{name}:latest").into() } else { text(name) }
 }
 
-/// What upstream's registry of node features infers for this pod.
-///
-/// Source: `InferForScheduling` in component-helpers `nodedeclaredfeatures/features`.
+/// The features that kube-scheduler infers for this pod. Source: `InferForScheduling` in component-helpers `nodedeclaredfeatures/features`.
 fn declared_features(spec: &api::PodSpec) -> DeclaredFeatures {
     let containers = || spec.init_containers.iter().flatten().chain(&spec.containers);
     let restarts_all = containers().any(|container| {

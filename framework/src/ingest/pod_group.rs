@@ -1,17 +1,14 @@
-//! Pod groups, turned into what scheduling reads.
-//!
-//! Knows: where in a PodGroup those fields are, and what upstream reads where they are absent. Must not know: what a
-//! group means to its pods.
+//! Reads PodGroups.
 
 use k8s_openapi::api::scheduling::v1beta1 as api;
 
 use super::fields::{IngestError, text};
 use crate::pod_group::{GroupCondition, PodGroup};
 
-/// The condition that scheduling writes.
+/// The condition that the scheduler writes.
 pub const CONDITION: &str = "PodGroupInitiallyScheduled";
 
-/// A pod group.
+/// Reads a pod group.
 ///
 /// # Errors
 /// A missing name, namespace or UID.
@@ -24,7 +21,7 @@ pub fn pod_group(group: &api::PodGroup) -> Result<PodGroup, IngestError> {
         name: present(&metadata.name, "metadata.name")?,
         uid: present(&metadata.uid, "metadata.uid")?,
         generation: metadata.generation.unwrap_or(0),
-        // The API server takes no count below 1.
+        // The API server rejects a count below 1.
         min_count: gang.map(|gang| u32::try_from(gang.min_count).unwrap_or(0)),
         priority: group.spec.priority.unwrap_or(0),
         disrupted_whole: group.spec.disruption_mode.as_ref().is_some_and(|mode| mode.all.is_some()),

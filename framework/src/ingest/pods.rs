@@ -1,7 +1,4 @@
-//! What a pod wishes about other pods: topology spread, affinity, anti-affinity; and the selectors in it.
-//!
-//! Knows: where those are in a pod's spec, their defaults, and what upstream says of those that cannot be read. Must not
-//! know: what plugins make of them.
+//! Reads topology spread constraints, pod affinity and anti-affinity, and their selectors.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -16,10 +13,10 @@ use crate::{
     labels::{self, LabelRequirement, LabelSelector, Labels},
 };
 
-/// A selector.
+/// Reads a selector.
 ///
 /// # Errors
-/// What cannot be read, in the words of apimachinery.
+/// The invalid part, in apimachinery's format.
 pub fn label_selector(selector: Option<&ApiSelector>) -> Result<LabelSelector, String> {
     let Some(selector) = selector else { return Ok(LabelSelector::Nothing) };
     let equal = selector.match_labels.iter().flatten();
@@ -31,15 +28,13 @@ pub fn label_selector(selector: Option<&ApiSelector>) -> Result<LabelSelector, S
     Ok(LabelSelector::Matching(equal.chain(expressions).collect::<Result<_, _>>()?))
 }
 
-/// The selector that a map of labels stands for; everything for an empty one.
+/// The selector of a label map; an empty map selects everything.
 #[must_use]
 pub fn label_map(map: &BTreeMap<String, String>) -> LabelSelector {
     LabelSelector::Matching(map.iter().map(|(key, value)| LabelRequirement::equal(&text(key), &text(value))).collect())
 }
 
-/// A spread constraint of a pod with these labels.
-///
-/// Source: `filterTopologySpreadConstraints` in upstream's podtopologyspread/common.go.
+/// Reads a spread constraint of a pod with these labels. Source: `filterTopologySpreadConstraints` in podtopologyspread/common.go.
 #[must_use]
 pub fn spread_constraint(pod: &Labels, constraint: &api::TopologySpreadConstraint) -> SpreadConstraint {
     let selector = label_selector(constraint.label_selector.as_ref()).map(|selector| {
@@ -132,8 +127,7 @@ pub(super) fn affinity(namespace: &str, spec: &api::PodSpec) -> PodAffinity {
     }
 }
 
-/// Source: `newAffinityTerm` in kube-scheduler's framework. The API server has worked `matchLabelKeys` and
-/// `mismatchLabelKeys` into the selector when the pod was made.
+/// Source: `newAffinityTerm`. The API server merged `matchLabelKeys` and `mismatchLabelKeys` into the selector at creation.
 fn term(namespace: &str, term: &api::PodAffinityTerm) -> Result<AffinityTerm, String> {
     let selector = label_selector(term.label_selector.as_ref())?;
     let mut namespaces: Vec<Arc<str>> = term.namespaces.iter().flatten().map(text).collect();

@@ -1,7 +1,4 @@
-//! What a pod asks for, by component-helpers' `PodRequests`.
-//!
-//! Knows: how containers, sidecars, init containers, pod-level resources, overhead and in-place resizes add up. Must
-//! not know: what the sums are compared with.
+//! Computes a pod's requests as component-helpers' `PodRequests`, with pod-level resources, overhead and in-place resizes.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -17,27 +14,27 @@ use crate::quantity::Quantity;
 /// Amounts by resource name, exact.
 pub type Amounts = BTreeMap<String, Quantity>;
 
-/// What a container that names no CPU counts as where "non-zero" requests matter, in thousandths.
+/// The default CPU of a container without a CPU request, for "non-zero" requests.
 pub const DEFAULT_MILLI_CPU: &str = "100m";
 
-/// What a container that names no memory counts as where "non-zero" requests matter.
+/// The default memory of a container without a memory request, for "non-zero" requests.
 pub const DEFAULT_MEMORY: &str = "200Mi";
 
-/// Which of upstream's readings is asked for.
+/// Options of the computation.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Reading<'a> {
-    /// Take what the kubelet has allocated and actuated into account, as a resize in place changes it.
+    /// Use the allocated and actuated resources from the status, which an in-place resize changes.
     pub use_status: bool,
-    /// Leave pod-level resources out.
+    /// Ignore pod-level resources.
     pub skip_pod_level: bool,
-    /// What each container counts as for resources that it does not name.
+    /// Defaults for resources that a container does not name.
     pub non_missing: &'a [(&'a str, Quantity)],
 }
 
 /// The sum over a pod.
 ///
 /// # Errors
-/// The first amount that does not parse or is negative.
+/// The first invalid or negative amount.
 pub fn total(pod: &api::Pod, spec: &api::PodSpec, reading: Reading<'_>) -> Result<Amounts, IngestError> {
     let mut sum = containers(pod, spec, reading)?;
     if !reading.skip_pod_level {
@@ -47,12 +44,11 @@ pub fn total(pod: &api::Pod, spec: &api::PodSpec, reading: Reading<'_>) -> Resul
     Ok(sum)
 }
 
-/// The sum of a pod's limits, by its spec alone. Overhead is added to what is limited at all.
-///
-/// Source: component-helpers' `PodLimits`, as the resource metrics call it.
+/// The sum of a pod's limits, from its spec. Overhead is added to limited resources. Source: component-helpers' `PodLimits`, as the
+/// resource metrics call it.
 ///
 /// # Errors
-/// The first amount that does not parse or is negative.
+/// The first invalid or negative amount.
 pub fn limits(pod: &api::Pod, spec: &api::PodSpec) -> Result<Amounts, IngestError> {
     let mut sum = aggregate(pod, spec, Reading::default(), Stage::Limits)?;
     let wanted = spec.resources.as_ref().and_then(|resources| resources.limits.as_ref());
@@ -66,16 +62,14 @@ pub fn limits(pod: &api::Pod, spec: &api::PodSpec) -> Result<Amounts, IngestErro
     Ok(sum)
 }
 
-/// Whether the pod has pod-level requests of a kind that counts. Limits alone change nothing here.
-///
-/// Source: component-helpers `IsPodLevelRequestsSet`.
+/// Whether the pod has pod-level requests of a supported kind; limits do not count. Source: `IsPodLevelRequestsSet`.
 #[must_use]
 pub fn is_pod_level_set(spec: &api::PodSpec) -> bool {
     let requests = spec.resources.as_ref().and_then(|resources| resources.requests.as_ref());
     requests.into_iter().flatten().any(|(name, _)| is_pod_level(name))
 }
 
-/// Whether the status says anything of resources. Where it does not, a reading of it is one of the spec.
+/// Whether the status contains resources. Otherwise a reading of the status equals one of the spec.
 #[must_use]
 pub fn is_told(pod: &api::Pod) -> bool {
     let Some(status) = &pod.status else { return false };
@@ -87,10 +81,8 @@ pub fn is_told(pod: &api::Pod) -> bool {
         || is_resize_infeasible(pod)
 }
 
-/// The extended resources that containers and init containers name, as requests or as limits, be it none of one. Sorted,
-/// each once.
-///
-/// Source: `HTTPExtender.hasManagedResources`; what an extender may manage has a domain that is not Kubernetes' own.
+/// The extended resources in requests or limits of containers and init containers, also with amount 0. Sorted and unique. Source:
+/// `HTTPExtender.hasManagedResources`; an extender can only manage resources with a domain outside Kubernetes.
 #[must_use]
 pub fn extended(spec: &api::PodSpec) -> Vec<Arc<str>> {
     let containers = spec.containers.iter().chain(spec.init_containers.iter().flatten());
@@ -130,13 +122,11 @@ fn containers(pod: &api::Pod, spec: &api::PodSpec, reading: Reading<'_>) -> Resu
     Ok(sum)
 }
 
-/// Whose word about a container's request is taken.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Stage {
     Spec,
     Allocated,
     Actuated,
-    /// The spec's word about its limit.
     Limits,
 }
 
@@ -186,7 +176,7 @@ fn one(
     Ok(amounts)
 }
 
-/// What the kubelet says of a container's request, else what the spec says unless a resize can never be done.
+/// The kubelet's value of a container's request; otherwise the spec's, unless a resize is infeasible.
 fn told<'a>(
     pod: &'a api::Pod,
     container: &api::Container,
@@ -224,7 +214,7 @@ fn pod_level(pod: &api::Pod, spec: &api::PodSpec, reading: Reading<'_>, sum: &mu
     Ok(())
 }
 
-/// Whether the kubelet has said that a resize can never be done. The first such condition decides.
+/// Whether the kubelet reported a resize as infeasible. The first such condition decides.
 fn is_resize_infeasible(pod: &api::Pod) -> bool {
     let conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
     conditions

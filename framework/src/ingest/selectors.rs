@@ -1,6 +1,4 @@
-//! What pods are judged by besides nodes and pods: namespaces' labels, and what services and controllers select.
-//!
-//! Knows: how upstream reads those selectors. Must not know: which pods they select, or what plugins make of them.
+//! Reads namespace labels and the selectors of services and controllers.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -18,25 +16,19 @@ pub fn namespace_labels(labels: Option<&BTreeMap<String, String>>) -> Vec<(Arc<s
     labels.into_iter().flatten().map(|(key, value)| (text(key), text(value))).collect()
 }
 
-/// The labels of an object, sorted by key.
 pub(super) fn labels(metadata: &ObjectMeta) -> Vec<(Arc<str>, Arc<str>)> {
     namespace_labels(metadata.labels.as_ref())
 }
 
-/// What a service or a replication controller selects: nothing without a selector, or with one that is
-/// [too large](objects::of_map).
-///
-/// Source: `GetPodServices` and `DefaultSelector` in upstream's plugins/helper/spread.go. Values are not validated.
+/// The selector of a service or replication controller. It matches nothing if missing or [too large](objects::of_map). Source:
+/// `GetPodServices` and `DefaultSelector` in kube-scheduler's plugins/helper/spread.go. Values are not validated.
 #[must_use]
 pub fn map_selector(selector: Option<&BTreeMap<String, String>>) -> LabelSelector {
     selector.filter(|_| objects::of_map(selector).is_none()).map_or(LabelSelector::Nothing, label_map)
 }
 
-/// What a replica set or a stateful set selects: nothing without a selector, or with one that cannot be read or is
-/// [too large](objects::of_selector).
-///
-/// Source: `DefaultSelector` in upstream's plugins/helper/spread.go, which passes over a selector with an error without
-/// a word, and over one that selects nothing too.
+/// The selector of a replica set or stateful set. It matches nothing if missing, invalid or [too large](objects::of_selector). Source:
+/// `DefaultSelector` in kube-scheduler's plugins/helper/spread.go, which silently skips invalid and empty selectors.
 #[must_use]
 pub fn controller_selector(selector: Option<&ApiSelector>) -> LabelSelector {
     label_selector(selector.filter(|_| objects::of_selector(selector).is_none())).unwrap_or_default()

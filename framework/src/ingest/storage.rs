@@ -1,7 +1,4 @@
-//! Claims, volumes and what is said about them, turned into what scheduling reads.
-//!
-//! Knows: where in the objects of storage those fields are, and how upstream reads them; API defaults not included. Must
-//! not know: what plugins make of them, or where the objects come from.
+//! Reads storage objects: claims, volumes, classes, drivers and attachments. API defaults are not applied.
 
 use k8s_openapi::{
     api::{core::v1 as core, storage::v1 as api},
@@ -26,17 +23,17 @@ mod volume;
 pub use claim::claim;
 pub use volume::volume;
 
-/// What came before `spec.storageClassName`, of claims and volumes; it counts first.
+/// The predecessor of `spec.storageClassName` on claims and volumes; it takes precedence.
 const BETA_STORAGE_CLASS: &str = "volume.beta.kubernetes.io/storage-class";
-/// Which plugins the kubelet of a CSINode hands over to CSI drivers, separated by commas.
+/// The plugins that the kubelet of a CSINode delegates to CSI drivers, separated by commas.
 const MIGRATED_PLUGINS: &str = "storage.alpha.kubernetes.io/migrated-plugins";
 
-/// A storage class.
+/// Reads a storage class.
 ///
 /// # Errors
-/// A missing name, more topologies than are looked at.
+/// A missing name, or topologies beyond the limit.
 pub fn storage_class(class: &api::StorageClass) -> Result<StorageClass, IngestError> {
-    // Upstream asks whether it is WaitForFirstConsumer, so that anything else is the other.
+    // kube-scheduler only compares with WaitForFirstConsumer, so any other value means Immediate.
     let mode = |mode: &str| match mode {
         "WaitForFirstConsumer" => BindingMode::WaitForFirstConsumer,
         _ => BindingMode::Immediate,
@@ -58,7 +55,7 @@ fn topology_term(term: &core::TopologySelectorTerm) -> TopologyTerm {
     requirements.map(|one| (text(&one.key), one.values.iter().map(text).collect())).collect()
 }
 
-/// A CSI driver.
+/// Reads a CSI driver.
 ///
 /// # Errors
 /// A missing name.
@@ -70,12 +67,11 @@ pub fn csi_driver(driver: &api::CSIDriver) -> Result<CsiDriver, IngestError> {
     })
 }
 
-/// How much room a driver has for volumes of a class, and where. A topology that cannot be read is one that no node is in.
+/// Reads a CSIStorageCapacity. An invalid topology matches no node. Source: `volumeBinder.nodeHasAccess` in kube-scheduler's
+/// volumebinding/binder.go.
 ///
 /// # Errors
-/// A missing name or namespace, a quantity that is none, a larger topology than is looked at.
-///
-/// Source: `volumeBinder.nodeHasAccess` in upstream's volumebinding/binder.go.
+/// A missing name or namespace, an invalid quantity, or a topology beyond the limit.
 pub fn storage_capacity(capacity: &api::CSIStorageCapacity) -> Result<StorageCapacity, IngestError> {
     let topology = capacity.node_topology.as_ref();
     let read = StorageCapacity {
@@ -90,12 +86,10 @@ pub fn storage_capacity(capacity: &api::CSIStorageCapacity) -> Result<StorageCap
     within(read, excess)
 }
 
-/// The drivers of a node.
+/// Reads the drivers of a node. Source: `isPluginMigratedToCSIOnNode` in kube-scheduler's volumebinding/binder.go.
 ///
 /// # Errors
 /// A missing name.
-///
-/// Source: `isPluginMigratedToCSIOnNode` in upstream's volumebinding/binder.go.
 pub fn csi_node(node: &api::CSINode) -> Result<CsiNode, IngestError> {
     let limit = |driver: &api::CSINodeDriver| driver.allocatable.as_ref().and_then(|resources| resources.count);
     let migrated = annotation(&node.metadata, MIGRATED_PLUGINS).filter(|names| !names.is_empty());
@@ -109,7 +103,7 @@ pub fn csi_node(node: &api::CSINode) -> Result<CsiNode, IngestError> {
     })
 }
 
-/// That a volume is or is to be attached to a node.
+/// Reads a VolumeAttachment.
 ///
 /// # Errors
 /// A missing name.
@@ -127,14 +121,12 @@ fn annotation<'a>(metadata: &'a ObjectMeta, key: &str) -> Option<&'a str> {
     Some(metadata.annotations.as_ref()?.get(key)?)
 }
 
-/// The storage class of a claim or a volume: that of the annotation, even where it is empty, else that of the spec.
-///
-/// Source: `GetPersistentVolumeClaimClass`, `GetPersistentVolumeClass` in component-helpers `storage/volume`.
+/// The storage class of a claim or volume: the annotation's, even if empty, otherwise the spec's. Source: `GetPersistentVolumeClaimClass`,
+/// `GetPersistentVolumeClass` in component-helpers `storage/volume`.
 fn class_name<'a>(metadata: &'a ObjectMeta, of_spec: Option<&'a str>) -> &'a str {
     annotation(metadata, BETA_STORAGE_CLASS).or(of_spec).unwrap_or_default()
 }
 
-/// The modes of a list, `unknown` for each that this release does not know.
 fn access_modes(list: Option<&Vec<String>>, unknown: AccessModes) -> AccessModes {
     let mode = |mode: &String| match mode.as_str() {
         "ReadWriteOnce" => AccessModes::READ_WRITE_ONCE,

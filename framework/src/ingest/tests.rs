@@ -1,4 +1,4 @@
-//! Knows: the situations of component-helpers' helpers_test.go and of upstream's PodInfo and Resource tests.
+//! The cases of component-helpers' helpers_test.go and of kube-scheduler's PodInfo and Resource tests.
 
 use serde_json::{Value, json};
 

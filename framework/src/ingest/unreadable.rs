@@ -1,20 +1,15 @@
-//! Pods that stand on a node and ask for amounts that cannot be read.
+//! Charges bound pods with invalid amounts: such an amount charges all of its resource.
 //!
-//! Such a pod takes something of its node whether it can be read or not, and a node that seems emptier than it is gets pods
-//! that its kubelet turns away. So what can be read is charged, and of a resource whose amount cannot be read, all of it:
-//! its node takes no other pod that asks for some.
-//!
-//! Knows: where in a pod amounts are. Must not know: how they add up.
+//! Otherwise the node would seem emptier than it is, and its kubelet would reject further pods.
 
 use k8s_openapi::{api::core::v1 as api, apimachinery::pkg::api::resource::Quantity as ApiQuantity};
 
 use super::fields::ResourceList;
 use crate::quantity::Quantity;
 
-/// More than any node has.
 const ALL: &str = "9223372036854775807";
 
-/// The pod with all of a resource for each amount of it that cannot be read, and nothing for one that is below zero.
+/// Replaces each invalid amount with all of the resource, and each negative amount with 0.
 pub(super) fn charging_all(pod: &api::Pod) -> api::Pod {
     let mut pod = pod.clone();
     if let Some(spec) = &mut pod.spec {

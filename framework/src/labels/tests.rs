@@ -1,4 +1,4 @@
-//! Knows: the situations of apimachinery's selector tests, as far as label selectors come to them.
+//! The cases of apimachinery's selector tests that apply to label selectors.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Knows: the order in which plugins are asked. Must not know: when.
+//! The order of calls to plugins.
 
 use super::*;
 use crate::{
@@ -15,7 +15,7 @@ use crate::{
     },
 };
 
-/// Two plugins that give out licences, the second of which the registry lists first, and VolumeBinding.
+/// Two licence plugins, the second of which the registry lists first, and VolumeBinding.
 fn objects(log: &Log) -> Objects {
     let plugin = |name| Box::new(Licences { name, timeout_ms: 5_000, log: log.clone() });
     let registry = Registry::built_in().with([plugin("Second") as Box<_>, plugin("First") as Box<_>]);

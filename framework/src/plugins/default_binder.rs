@@ -1,6 +1,4 @@
 //! DefaultBinder: binds through the API server's `pods/binding`.
-//!
-//! Knows: that it binds. Must not know: how; the shell does.
 
 use crate::extension::Plugin;
 

@@ -1,14 +1,12 @@
-//! DefaultPreemption: a pod that fits nowhere may have pods of lower priority taken away.
-//!
-//! Knows: where in a profile the plugin stands. Must not know: what it does there, which is [`crate::preemption`].
+//! DefaultPreemption: pods without a feasible node may preempt pods of lower priority. See [`crate::preemption`].
 
 use crate::{
     extension::{Kind, Plugin},
     profile::{Args, Profile},
 };
 
-/// The plugin. No event wakes a pod by its hint: upstream registers that assigned pods go away, and its hint always
-/// skips. Those wake the pod that the plugins which refused it wait for.
+/// The plugin. Its hint never wakes pods: upstream registers deletions of assigned pods, but its hint always skips. These deletions wake a
+/// pod through the plugins that rejected it.
 #[derive(Debug)]
 pub struct DefaultPreemption;
 
@@ -25,7 +23,7 @@ impl Plugin for DefaultPreemption {
     }
 }
 
-/// Whether pods of a profile that fit nowhere preempt others: it has the plugin at PostFilter.
+/// Whether a profile preempts: the plugin is enabled at PostFilter.
 #[must_use]
 pub fn is_on(profile: &Profile) -> bool {
     profile.plugins.post_filter.iter().any(|name| name == NAME)

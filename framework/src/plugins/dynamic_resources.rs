@@ -1,8 +1,5 @@
-//! DynamicResources: the devices of a pod's claims can be reached from the node, or found there; how much of what the claims
-//! prefer was found is the node's score.
-//!
-//! Knows: words and scores. Must not know: how devices are found ([`crate::devices::allocate`]), or what claims come to
-//! ([`crate::devices::facts`]).
+//! DynamicResources: a node is feasible if it can use or provide the devices of a pod's claims. Nodes with preferred alternatives score
+//! higher.
 
 mod search;
 
@@ -109,8 +106,7 @@ impl Plugin for DynamicResources {
     }
 }
 
-/// The claims of a class for which this plugin has refused nodes, each a bit by its place. The last of 32 bits is for all claims
-/// from the 32nd on.
+/// Claims that made nodes infeasible, one bit per index. The last of 32 bits covers all further claims.
 #[must_use]
 pub fn unavailable(prepared: &Prepared, refused: &[Refused]) -> u64 {
     let by_us = refused.iter().filter(|group| prepared.plugin(group.order) == Some(NAME));
@@ -118,13 +114,13 @@ pub fn unavailable(prepared: &Prepared, refused: &[Refused]) -> u64 {
     details.fold(0, |all, detail| all | detail & u64::from(u32::MAX))
 }
 
-/// Whether a change of an object may help a pod with these devices. A claim that was made for a pod of a class which does not
-/// name its claims wakes it by giving it another class.
+/// Whether a change of an object may help a pod with these devices. Changes of a generated claim wake the pod by changing its class, if
+/// that class does not name claims.
 ///
-/// Any change of a slice, a class or a taint rule may help, and so may each removal. Without a rule, its devices can be
-/// allocated. Without a slice, the pool may fall back to a complete generation, or a request for all devices may not include
-/// an allocated one. Without a class, an extended resource may fall to another class. kube-scheduler ignores removed slices
-/// and classes; its tracker reports a removed rule as an update of slices.
+/// Any change or deletion of a slice, class or taint rule may help. Without a rule, its devices can be allocated. Without a slice, the pool
+/// may fall back to a complete generation, or a request for all devices may no longer include an allocated one. Without a class, another
+/// one may provide an extended resource. kube-scheduler ignores deleted slices and classes; its tracker reports a deleted rule as an update
+/// of slices.
 ///
 /// Source: `isSchedulableAfterClaimChange`.
 fn changed(old: Option<&DeviceObject>, new: Option<&DeviceObject>, devices: &PodDevices, namespace: &str) -> bool {
@@ -158,7 +154,7 @@ fn changed(old: Option<&DeviceObject>, new: Option<&DeviceObject>, devices: &Pod
     }
 }
 
-/// 0 for each node: what a plugin that is not skipped gives to a pod that it has nothing to say about.
+/// Scores every node 0, as the plugin does if it is not skipped for a pod without preferences.
 pub(super) struct Nothing;
 
 impl NodeScore for Nothing {

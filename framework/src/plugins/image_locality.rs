@@ -1,7 +1,4 @@
-//! ImageLocality: a node that holds the pod's images already is better.
-//!
-//! Knows: upstream's thresholds. Must not know: how widely an image is spread; that is a fact of the whole cluster and
-//! arrives worked into the contributions.
+//! ImageLocality: prefers nodes that already have the pod's images. Contributions include the cluster-wide spread of an image.
 
 use crate::{
     extension::{MAX_NODE_SCORE, NodeScore, Plugin, Preparation, Score},
@@ -11,10 +8,10 @@ use crate::{
 
 const MIB: i64 = 1024 * 1024;
 
-/// Below this sum, in bytes, a node scores 0.
+/// A node with a smaller sum, in bytes, scores 0.
 const MIN_THRESHOLD: i64 = 23 * MIB;
 
-/// From this sum per image of the pod, in bytes, a node scores 100.
+/// A node with this sum per image of the pod, in bytes, scores 100.
 const MAX_THRESHOLD_PER_IMAGE: i64 = 1000 * MIB;
 
 /// The plugin.
@@ -33,13 +30,13 @@ impl Plugin for ImageLocality {
             .filter(|&(_, &contribution)| contribution != 0)
             .map(|(name, &contribution)| (preparation.symbols.number(name), contribution))
             .collect();
-        // A pod without any container is not valid, but must not divide by less than zero either.
+        // The API server rejects a pod without containers, but the threshold must stay positive.
         let count = i64::try_from(class.images.len()).unwrap_or(i64::MAX).max(1);
         Some(Score::Node(Box::new(Locality { present, max: MAX_THRESHOLD_PER_IMAGE.saturating_mul(count) })))
     }
 }
 
-/// What an image adds to a node's sum: its size, scaled by the share of nodes that hold it.
+/// Contribution of an image to a node's sum: its size, scaled by the share of nodes with the image.
 ///
 /// Source: `scaledImageScore` in upstream's image_locality.go, with its floating point.
 #[must_use]

@@ -1,10 +1,7 @@
-//! InterPodAffinity: pods that want to be near to other pods, or far from them, in the same topology domain.
+//! InterPodAffinity: affinity and anti-affinity to other pods within topology domains.
 //!
-//! Required anti-affinity works both ways: a pod that stands on a node refuses others by its own. Preferences work both
-//! ways too, and a standing pod's required affinity counts as a preference.
-//!
-//! Knows: which pods are meant by which term, and what is counted for each. Must not know: how counts of shards meet, or
-//! which namespaces there are.
+//! Required anti-affinity of existing pods also makes nodes infeasible. Preferences of existing pods count too, and their required affinity
+//! counts as a preference.
 
 use std::sync::Arc;
 
@@ -27,13 +24,13 @@ use crate::{
 
 mod hints;
 
-/// A pod that must be near is not.
+/// Required affinity does not match.
 const AFFINITY: u64 = 0;
 
-/// A pod is there that must not be.
+/// Required anti-affinity matches a pod.
 const ANTI_AFFINITY: u64 = 1;
 
-/// A pod is there that refuses this one.
+/// Required anti-affinity of an existing pod matches this pod.
 const EXISTING: u64 = 2;
 
 /// The plugin.
@@ -95,7 +92,7 @@ impl Plugin for InterPodAffinity {
     }
 }
 
-/// The nearest raw score to the largest becomes 100, the smallest 0; all equal become 0.
+/// Scales linearly: the minimum becomes 0, the maximum 100. Equal scores become 0.
 #[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, reason = "upstream computes it so")]
 fn normalized(raw: i64, Extremes { min, max }: Extremes) -> i64 {
     let width = max.saturating_sub(min);
@@ -105,8 +102,7 @@ fn normalized(raw: i64, Extremes { min, max }: Extremes) -> i64 {
     (MAX_NODE_SCORE as f64 * (raw.saturating_sub(min) as f64 / width as f64)) as i64
 }
 
-/// The label keys by which pods of other classes refuse a class, and those by which they make nodes better or worse for
-/// it: sorted, each once.
+/// Topology keys of other classes' terms for required anti-affinity and for scoring, each sorted and unique.
 #[must_use]
 pub fn keys_in_play<'a>(
     class: &Class,
@@ -129,8 +125,8 @@ pub fn keys_in_play<'a>(
     (repelling, scoring)
 }
 
-/// For each term of a class's affinities, in order, the namespaces that its selector selects, of those that there are. Each
-/// selector is resolved once, and equal lists are one.
+/// For each affinity term of a class, in order, the namespaces that its selector matches. Equal selectors are resolved once, and equal
+/// lists are shared.
 #[must_use]
 pub fn term_namespaces<'a>(
     class: &Class,
@@ -156,24 +152,24 @@ pub fn term_namespaces<'a>(
     places.into_iter().map(|place| Arc::clone(&lists[place])).collect()
 }
 
-/// Whether a namespace selector has to be resolved: it selects some namespaces and not all.
+/// Whether a namespace selector must be resolved: it matches some namespaces, but not all.
 #[must_use]
 pub fn selects_namespaces(term: &AffinityTerm) -> bool {
     matches!(&term.namespace_selector, LabelSelector::Matching(requirements) if !requirements.is_empty())
 }
 
-/// Whether a standing pod's term means a pod of a class, whose namespace has these labels.
+/// Whether an existing pod's term matches pods of a class with these namespace labels.
 fn means(term: &AffinityTerm, class: &Class, namespace_labels: &Labels) -> bool {
     (term.namespaces.contains(&class.namespace) || term.namespace_selector.matches(namespace_labels))
         && term.selector.matches(&class.labels)
 }
 
-/// A term of the pod itself, its namespaces resolved.
+/// A term of the pod, with resolved namespaces.
 struct OwnTerm {
     term: AffinityTerm,
     selected: Arc<[Arc<str>]>,
     weight: i64,
-    /// The place of its key among those that are counted.
+    /// Index of its key among the counted keys.
     number: u16,
 }
 
@@ -187,7 +183,7 @@ impl OwnTerm {
     }
 }
 
-/// The keys that are counted over, each once from a place on.
+/// Counted topology keys, unique within each section.
 #[derive(Default)]
 struct Keys {
     terms: Vec<Term>,
@@ -195,7 +191,7 @@ struct Keys {
 }
 
 impl Keys {
-    /// From here on keys count apart from those before.
+    /// Starts a section. Its keys count separately from earlier ones.
     fn begin(&mut self) {
         self.from = self.terms.len();
     }
@@ -211,7 +207,7 @@ impl Keys {
     }
 }
 
-/// The terms of the pod itself from the `first` of all on.
+/// Terms of the pod, with namespaces starting at index `first`.
 fn own<'a>(
     terms: impl Iterator<Item = (i64, &'a AffinityTerm)>,
     first: usize,
@@ -235,15 +231,14 @@ fn add(amounts: &mut Amounts, number: u16, amount: i64) {
 }
 
 struct Required {
-    /// Own affinity's keys, then own anti-affinity's, then those by which other pods refuse this one.
+    /// Keys of affinity, then of anti-affinity, then of existing pods' anti-affinity.
     terms: Vec<Term>,
     affinity: Vec<OwnTerm>,
     anti_affinity: Vec<OwnTerm>,
-    /// Numbers of the keys of each kind.
     together: std::ops::Range<u16>,
     apart: std::ops::Range<u16>,
     existing: SmallVec<[(Arc<str>, u16); 2]>,
-    /// Whether the pod matches its own affinity.
+    /// Whether the pod matches its own affinity terms.
     selfish: bool,
     class: Class,
     namespace_labels: Vec<(Arc<str>, Arc<str>)>,
@@ -284,7 +279,7 @@ impl Domains for Required {
 
     fn amounts(&self, class: &Class) -> Amounts {
         let mut amounts = Amounts::new();
-        // One pod has to match all terms; it counts under every key of theirs.
+        // A pod that matches all terms counts under each of their keys.
         if !self.affinity.is_empty() && self.affinity.iter().all(|term| term.means(class)) {
             self.together.clone().for_each(|number| add(&mut amounts, number, 1));
         }
@@ -304,7 +299,7 @@ impl Domains for Required {
 
     fn interest(&self) -> Interest {
         let mut interest = Interest::default();
-        // One pod has to match all terms of an affinity, so a pod that does matches the first.
+        // A pod that matches all terms also matches the first.
         let own = self.affinity.iter().take(1).chain(&self.anti_affinity);
         own.for_each(|own| interest.select(&own.term.selector));
         if !self.existing.is_empty() {
@@ -323,7 +318,7 @@ impl DomainFilter for Required {
                 Some(count) => near &= count > 0,
             }
         }
-        // The first of a series of pods that want to be near each other has none to be near to yet.
+        // The first pod of a series with affinity to each other finds no match.
         let first = || self.selfish && self.together.clone().all(|number| sums.is_zero(number));
         if !near && !first() {
             return Err(Refusal::unresolvable(AFFINITY));
@@ -370,7 +365,6 @@ impl DomainFilter for Required {
 }
 
 impl Required {
-    /// The keys of own terms that a test holds for, each once.
     fn keys(terms: &[OwnTerm], holds: impl Fn(u16) -> bool) -> Vec<Arc<str>> {
         let mut keys: Vec<Arc<str>> = Vec::new();
         for term in terms.iter().filter(|term| holds(term.number)) {
@@ -385,9 +379,8 @@ impl Required {
 struct Preferred {
     terms: Vec<Term>,
     own: Vec<OwnTerm>,
-    /// Keys of other pods' terms.
     existing: SmallVec<[(Arc<str>, u16); 2]>,
-    /// What other pods' required affinity counts for.
+    /// Weight of existing pods' required affinity.
     hard_weight: i64,
     class: Class,
     namespace_labels: Vec<(Arc<str>, Arc<str>)>,

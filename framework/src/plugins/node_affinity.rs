@@ -1,6 +1,4 @@
-//! NodeAffinity: node selectors, required and preferred node affinity, and what the operator adds to them.
-//!
-//! Knows: how terms combine. Must not know: how one term is matched ([`crate::selector`]).
+//! NodeAffinity: node selectors, required and preferred node affinity, and the affinity in the plugin's arguments.
 
 use std::sync::Arc;
 
@@ -26,7 +24,7 @@ use crate::{
     symbols::{Lookup, Symbol},
 };
 
-/// The refusal is the operator's doing, not the pod's.
+/// The affinity in the plugin's arguments does not match.
 const BY_OPERATOR: u64 = 1;
 
 /// The plugin.
@@ -70,7 +68,7 @@ impl Plugin for NodeAffinity {
     }
 
     fn score(&self, preparation: &mut Preparation<'_>) -> Option<Score> {
-        // A term that cannot be read has failed the PreScore already.
+        // PreScore already failed for invalid terms.
         Some(Score::Node(Box::new(Preferred(preferred(preparation).unwrap_or_default()))))
     }
 
@@ -82,8 +80,7 @@ impl Plugin for NodeAffinity {
         lacks(class, args, place)
     }
 
-    /// Upstream's hint compares an old node with the pod's own affinity alone, and so does this one; terms that cannot
-    /// be read wake the pod.
+    /// Upstream's hint compares the old node with the pod's own affinity only, and so does this one. Invalid terms wake the pod.
     fn events(&self) -> &'static [&'static str] {
         &[NODE_ADD, NODE_LABEL]
     }
@@ -107,14 +104,13 @@ impl Plugin for NodeAffinity {
     }
 }
 
-/// Whether a node meets a pod's own node selector and required node affinity. One that cannot be read is met by no node.
+/// Whether a node matches a pod's node selector and required node affinity. Invalid terms match no node.
 #[must_use]
 pub fn is_met(class: &Class, node: &NodeInfo) -> bool {
     LoneNode::new(node).matches(&class.node_selector, class.required_terms.as_deref()) == Ok(true)
 }
 
-/// The demands that a node does not meet: of the node selector all, of each list of terms those of the term with the
-/// fewest. Terms that are empty or cannot be read have no measure.
+/// Unmet requirements of a node: all of the node selector, and those of the closest term of each list. Empty or invalid terms are ignored.
 fn lacks(class: &Class, args: &Args, place: Place<'_>) -> Vec<Lack> {
     let mut node = LoneNode::new(place.node);
     let equal = class.node_selector.iter().filter(|(key, value)| place.node.label(key) != Some(value));
@@ -130,7 +126,7 @@ fn lacks(class: &Class, args: &Args, place: Place<'_>) -> Vec<Lack> {
     lacks
 }
 
-/// The demands of a term that a node does not meet; `None` where the term can match nothing.
+/// Unmet requirements of a term; `None` if the term is empty or invalid.
 fn unmet(term: &NodeTerm, node: &mut LoneNode, info: &NodeInfo) -> Option<Vec<Lack>> {
     if term.expressions.is_empty() && term.fields.is_empty() {
         return None;
@@ -152,7 +148,7 @@ fn unmet(term: &NodeTerm, node: &mut LoneNode, info: &NodeInfo) -> Option<Vec<La
     Some(lacks)
 }
 
-/// The node names that the required terms leave, where every term names some.
+/// Node names allowed by the required terms, if every term has some.
 fn named_nodes(class: &Class, preparation: &mut Preparation<'_>) -> PreFilter {
     let Some(terms) = class.required_terms.as_deref().filter(|terms| !terms.is_empty()) else {
         return PreFilter::Continue;
@@ -190,7 +186,7 @@ fn added_preferred(args: &Args) -> Vec<(i32, NodeTerm)> {
     terms.into_iter().flatten().map(|term| (term.weight, ingest::node_term(&term.preference))).collect()
 }
 
-/// Terms that are empty or cannot be read match nothing, as upstream has it.
+/// Like upstream, empty or invalid terms match nothing.
 fn compile_all(terms: &[NodeTerm], symbols: &mut Lookup<'_>) -> Vec<Term> {
     terms.iter().filter_map(|term| selector::compile(term, symbols).ok().flatten()).collect()
 }
@@ -206,7 +202,6 @@ fn preferred(preparation: &mut Preparation<'_>) -> Result<Vec<(i64, Term)>, Stri
     Ok(compiled)
 }
 
-/// What a node must be like for a pod to be allowed there.
 pub(crate) struct Required {
     added: Option<Vec<Term>>,
     equal: Vec<(Symbol, Symbol)>,
@@ -215,7 +210,6 @@ pub(crate) struct Required {
 
 type TermsOver<'a> = SmallVec<[TermOver<'a>; 2]>;
 
-/// A [`Required`] over the nodes of one snapshot.
 struct RequiredOver<'a> {
     added: Option<TermsOver<'a>>,
     equal: SmallVec<[(Values<'a, Symbol>, Symbol); 2]>,
@@ -223,14 +217,12 @@ struct RequiredOver<'a> {
 }
 
 impl Required {
-    /// What a pod itself requires by its node selector and node affinity.
     pub(crate) fn of_class(class: &Class, symbols: &mut Lookup<'_>) -> Self {
         let equal = selector::compile_equal(&class.node_selector, symbols);
         let required = class.required_terms.as_deref().map(|terms| compile_all(terms, symbols));
         Self { added: None, equal, required }
     }
 
-    /// Whether the node at a position will do.
     pub(crate) fn matches(&self, nodes: &Snapshot, slot: Slot) -> bool {
         (self.equal.is_empty() && self.required.is_none()) || self.over(nodes).judge(slot).is_ok()
     }

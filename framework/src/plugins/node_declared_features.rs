@@ -1,6 +1,4 @@
-//! NodeDeclaredFeatures: a pod that needs a feature of the kubelet goes where the node declares it.
-//!
-//! Knows: what a pod needs and what a node declares. Must not know: how either is found out.
+//! NodeDeclaredFeatures: the node must declare the kubelet features that a pod needs.
 
 use crate::{
     class::Class,

@@ -1,6 +1,4 @@
-//! NodeName: a pod that names its node runs there or nowhere.
-//!
-//! Knows: the node that a pod names. Must not know: anything else of a node.
+//! NodeName: a pod with `spec.nodeName` fits only this node.
 
 use std::sync::Arc;
 

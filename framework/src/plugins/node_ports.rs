@@ -1,6 +1,4 @@
-//! NodePorts: two pods cannot have the same port of a node.
-//!
-//! Knows: host ports. Must not know: services or container ports.
+//! NodePorts: host ports of pods on a node must not conflict.
 
 use crate::{
     class::{Class, HostPort},

@@ -1,6 +1,4 @@
-//! NodeResourcesBalancedAllocation: a node whose resources are used evenly is better.
-//!
-//! Knows: which of the pod's requests counts. Must not know: the formula ([`super::scorer`]).
+//! NodeResourcesBalancedAllocation: prefers nodes with balanced resource usage.
 
 use crate::{
     extension::{Plugin, PreScore, Preparation, Score},
@@ -22,7 +20,7 @@ impl Plugin for NodeResourcesBalancedAllocation {
 
     fn score(&self, preparation: &mut Preparation<'_>) -> Option<Score> {
         if asks_for_nothing(preparation) {
-            // Only met where the profile leaves out the PreScore, which would have skipped the pod.
+            // Reached only if the profile disables PreScore, which would skip the pod.
             return Some(Shareholders::new(&[], false, |_| 0).scored_by(|_| 0));
         }
         let resources = &preparation.args.node_resources_balanced_allocation.resources;
@@ -32,7 +30,7 @@ impl Plugin for NodeResourcesBalancedAllocation {
     }
 }
 
-/// Pods that ask for nothing would all go to the same node.
+/// Pods without requests would all go to the same node.
 fn asks_for_nothing(preparation: &Preparation<'_>) -> bool {
     let resources = &preparation.args.node_resources_balanced_allocation.resources;
     resources.iter().all(|resource| preparation.class.accounted.get(&resource.name) == 0)

@@ -1,7 +1,4 @@
-//! NodeResourcesFit: what a pod asks for must be free; how full the node then is, is its score.
-//!
-//! Knows: requests, allocatable amounts and the order of upstream's reasons. Must not know: the scoring formulas
-//! ([`super::scorer`]).
+//! NodeResourcesFit: the pod's requests must fit the free resources of the node. The score depends on the resulting utilization.
 
 use std::sync::Arc;
 
@@ -27,7 +24,7 @@ const CPU: u64 = 1 << 1;
 const MEMORY: u64 = 1 << 2;
 const EPHEMERAL_STORAGE: u64 = 1 << 3;
 
-/// The first bit of the extended resources. A pod with more than 60 of them gets the reason of the 60th for the rest.
+/// First bit of the extended resources. A pod with more than 60 gets the reason of the 60th for the rest.
 const FIRST_SCALAR: usize = 4;
 
 /// The plugin.
@@ -66,7 +63,7 @@ impl Plugin for NodeResourcesFit {
         Fits::new(class, ignored_resources, ignored_resource_groups).lacks(&place.nodes.accounts, place.slot)
     }
 
-    /// Upstream's hint forgets which resources the filter ignores, and so does this one.
+    /// Like upstream's hint, this one does not consider the ignored resources.
     fn events(&self) -> &'static [&'static str] {
         &[
             POD_DELETE,
@@ -99,9 +96,7 @@ impl Plugin for NodeResourcesFit {
     }
 }
 
-/// Whether a class of devices may stand now behind what a pod asks for, and did not before.
-///
-/// Source: `isSchedulableAfterDeviceClassEvent`.
+/// Whether a DeviceClass newly provides an extended resource that the pod requests. Source: `isSchedulableAfterDeviceClassEvent`.
 fn is_behind(old: Option<&DeviceClass>, new: &DeviceClass, class: &Class) -> bool {
     let asks_for = |name: &str| class.requests.scalars.iter().any(|(known, _)| **known == *name);
     let is_explicit = || new.extended_resource.as_ref().is_some_and(|name| asks_for(name));
@@ -115,11 +110,10 @@ struct Fits {
     milli_cpu: i64,
     memory: i64,
     ephemeral_storage: i64,
-    /// Extended resources that count, with an amount above 0.
+    /// Extended resources that are not ignored, with amounts above 0.
     scalars: Vec<(Arc<str>, i64)>,
-    /// Those that come from devices where a node has none of them.
+    /// Resources that devices provide if a node has none.
     mapped: Vec<Arc<str>>,
-    /// Nothing but the number of pods counts.
     nothing: bool,
 }
 
@@ -143,7 +137,7 @@ impl Fits {
         }
     }
 
-    /// With what the whole cluster says of the extended resources.
+    /// Adds cluster-wide facts about extended resources.
     fn with_facts(mut self, facts: &Facts) -> Self {
         if let Some(extended) = facts.extended() {
             self.mapped = extended.mapped().cloned().collect();
@@ -151,14 +145,12 @@ impl Fits {
         self
     }
 
-    /// Whether a resource is the business of DynamicResources on a node that has so much of it.
-    ///
-    /// Source: `shouldDelegateResourceToDRA`.
+    /// Whether DynamicResources handles a resource on a node with this allocatable amount. Source: `shouldDelegateResourceToDRA`.
     fn is_delegated(&self, name: &Arc<str>, allocatable: i64) -> bool {
         allocatable <= 0 && self.mapped.contains(name)
     }
 
-    /// Whether the pod would fit the node if no pod were on it.
+    /// Whether the pod would fit the node without other pods.
     fn empty(&self, node: &NodeInfo) -> bool {
         let has = &node.allocatable;
         node.allowed_pods >= 1
@@ -171,7 +163,6 @@ impl Fits {
                 .all(|(name, amount)| *amount <= has.get(name) || self.is_delegated(name, has.get(name)))
     }
 
-    /// Whether the node has more than before of something that the pod asks for.
     fn grew(&self, old: &NodeInfo, new: &NodeInfo) -> bool {
         let (before, after) = (&old.allocatable, &new.allocatable);
         new.allowed_pods > old.allowed_pods
@@ -185,7 +176,7 @@ impl Fits {
     }
 }
 
-/// The columns of the extended resources that count, in the order of [`Fits::scalars`].
+/// Columns of the extended resources, in the order of [`Fits::scalars`].
 type ScalarColumns<'a> = SmallVec<[Option<&'a ScalarColumn>; 2]>;
 
 impl Fits {
@@ -193,7 +184,7 @@ impl Fits {
         self.scalars.iter().map(|(name, _)| accounts.scalar(name)).collect()
     }
 
-    /// What [`Self::judge`] finds short, with amounts.
+    /// Insufficient resources of [`Self::judge`], with amounts.
     fn lacks(&self, accounts: &Accounts, slot: Slot) -> Vec<Lack> {
         let at = slot as usize;
         let lack = |name: &str, request: i64, allocatable: i64, charged: i64| {

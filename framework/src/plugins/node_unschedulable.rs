@@ -1,6 +1,4 @@
-//! NodeUnschedulable: a cordoned node takes only pods that tolerate its being cordoned.
-//!
-//! Knows: `spec.unschedulable` and the taint that stands for it. Must not know: other taints.
+//! NodeUnschedulable: a cordoned node accepts only pods that tolerate the unschedulable taint.
 
 use crate::{
     class::{Class, Taint},

@@ -1,6 +1,4 @@
-//! NodeVolumeLimits: a node takes only so many volumes of each driver, and some drivers must be there.
-//!
-//! Knows: how volumes are counted. Must not know: what claims are bound to; that arrives worked into the facts.
+//! NodeVolumeLimits: a node attaches a limited number of volumes per driver, and must have certain drivers.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -20,13 +18,12 @@ use crate::{
     },
 };
 
-/// The node takes no more volumes. Otherwise one of the next three, and in the lower half a place in a list.
+/// Too many volumes. The other details have an index in the lower half.
 const TOO_MANY: u64 = 0;
-/// A driver is not on the node.
 const NO_DRIVER: u64 = 1 << 32;
 /// A volume of the pod cannot be counted.
 const OWN: u64 = 2 << 32;
-/// Volumes of a pod on the node cannot be counted.
+/// A volume of an existing pod cannot be counted.
 const STANDING: u64 = 3 << 32;
 
 /// The plugin.
@@ -93,7 +90,7 @@ impl Plugin for NodeVolumeLimits {
     }
 }
 
-/// Source: `isSchedulableAfterCSINodeUpdated`; no limit counts as 0.
+/// Source: `isSchedulableAfterCSINodeUpdated`. A missing limit counts as 0.
 fn takes_more(old: &CsiNode, new: &CsiNode) -> bool {
     let limit = |node: &CsiNode, driver: &str| {
         let found = node.drivers.iter().rev().find(|(name, _)| **name == *driver);
@@ -117,7 +114,7 @@ struct Limits {
 type New<'a> = SmallVec<[&'a Attachment; 4]>;
 
 impl Limits {
-    /// What the pod would attach to a node, each once.
+    /// Unique volumes that the pod would attach to a node.
     fn wanted(&self, csi: Option<&NodeCsi>) -> Result<New<'_>, Refusal> {
         let mut new = New::new();
         for (place, wanted) in (0..).zip(&self.facts.wanted) {
@@ -132,7 +129,7 @@ impl Limits {
         Ok(new)
     }
 
-    /// The first driver, by name, that a node has to have and has not. Upstream takes them in the order of a map.
+    /// The first required driver, by name, that a node lacks. Upstream uses Go's random map order.
     fn missing_driver(&self, new: &New<'_>, csi: Option<&NodeCsi>) -> Option<u64> {
         if self.takes_missing_drivers {
             return None;
@@ -143,7 +140,7 @@ impl Limits {
         (0..).zip(&self.facts.demanded).find(|(_, driver)| is_missing(driver)).map(|(place, _)| place)
     }
 
-    /// Each driver of which there would be too many volumes, and how many are above the limit.
+    /// Drivers over their limit, with the excess.
     fn over<'a>(&self, mut new: New<'a>, csi: &NodeCsi, nodes: &Snapshot, slot: Slot) -> Vec<(&'a Arc<str>, i64)> {
         let tenants = nodes.tenants(slot).iter();
         let taken: BTreeSet<&Attachment> = tenants.flat_map(|(class, _)| nodes.attachments(*class)).collect();
@@ -152,7 +149,7 @@ impl Limits {
         let over = |driver: &'a Arc<str>| {
             let limit = i64::from(csi.limit(driver)?);
             let is_its = |attachment: &&&Attachment| attachment.driver == *driver;
-            // A volume that is attached and that no pod uses counts, also where the pod is about to use it.
+            // An attached volume without a pod counts, even if the new pod uses it.
             let unused = csi.attached.iter().filter(|attachment| !taken.contains(attachment));
             let count = taken.iter().filter(is_its).count()
                 + unused.filter(|attachment| attachment.driver == *driver).count()

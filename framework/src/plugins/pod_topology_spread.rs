@@ -1,7 +1,4 @@
-//! PodTopologySpread: pods of a kind spread evenly over topology domains, as a must or as a wish.
-//!
-//! Knows: constraints, default ones too, and what is counted for each. Must not know: how counts of shards meet, or whose
-//! selectors default constraints get.
+//! PodTopologySpread: spreads pods evenly over topology domains, as a hard or a soft constraint.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -27,18 +24,18 @@ use crate::{
 mod hints;
 mod logarithm;
 
-/// The label whose domains are taken for single nodes by the score.
+/// Scoring treats each node as a domain of this label.
 const HOSTNAME: &str = "kubernetes.io/hostname";
 
 const ZONE: &str = "topology.kubernetes.io/zone";
 
-/// The node is in a domain that is ahead already.
+/// The node's domain would exceed `maxSkew`.
 const SKEWED: u64 = 0;
 
-/// The node lacks the label of some constraint.
+/// The node lacks a label of a constraint.
 const UNLABELLED: u64 = 1;
 
-/// Upstream's lowest count where there is no domain, which only constraints see that want less than one.
+/// Upstream's minimum count without domains. Only constraints with `minDomains` below one see it.
 const NO_DOMAIN: i64 = 0x7fff_ffff;
 
 /// The plugin.
@@ -108,23 +105,21 @@ impl Plugin for PodTopologySpread {
         let args = &args.pod_topology_spread;
         let is_by_default =
             args.defaulting_type == PodTopologySpreadDefaulting::System || !args.default_constraints.is_empty();
-        // Constraints of the pod itself have selectors of their own.
+        // The pod's own constraints have selectors.
         if is_by_default { Kind::SELECTING } else { &[] }
     }
 }
 
-/// The fewer pods there are already, the better.
 fn normalized(raw: i64, Extremes { min, max }: Extremes) -> i64 {
     if max <= 0 { MAX_NODE_SCORE } else { MAX_NODE_SCORE * (max + min - raw) / max }
 }
 
-/// A constraint whose selector could be read.
 struct Constraint {
     spec: SpreadConstraint,
     selector: LabelSelector,
 }
 
-/// The pod's own constraints of one kind, or the default ones.
+/// Hard or soft constraints of the pod, or the default ones.
 fn constraints(preparation: &Preparation<'_>, required: bool) -> Result<Vec<Constraint>, Arc<str>> {
     let class = preparation.class;
     let of_kind = |constraint: &SpreadConstraint| constraint.required == required;
@@ -147,7 +142,7 @@ fn constraints(preparation: &Preparation<'_>, required: bool) -> Result<Vec<Cons
     Ok(defaults)
 }
 
-/// The constraints of pods without any, still without a selector.
+/// Default constraints of pods without constraints, without selectors.
 fn defaults(class: &Class, args: &Args) -> Vec<SpreadConstraint> {
     let args = &args.pod_topology_spread;
     let soft = |key: &str, max_skew| SpreadConstraint {
@@ -167,8 +162,8 @@ fn defaults(class: &Class, args: &Args) -> Vec<SpreadConstraint> {
     }
 }
 
-/// Which pods default constraints count for a class: those that its services and its controller select. `services` are
-/// the selectors of the services in its namespace, `controller` is the selector of the controller that it names.
+/// Selector of default constraints for a class, from its services and its controller. `services` holds the selectors of the services in its
+/// namespace, `controller` the selector of its controller.
 ///
 /// Source: `helper.DefaultSelector` in upstream's plugins/helper/spread.go.
 #[must_use]
@@ -183,7 +178,7 @@ pub fn default_selector<'a>(
         selecting.flat_map(|selector| selector.iter().map(|(key, value)| (key, value))).collect();
     let Some(LabelSelector::Matching(requirements)) = controller else { return LabelSelector::equal(equal) };
     if class.owner.as_ref().is_some_and(|owner| owner.kind == OwnerKind::ReplicationController) {
-        // The selector of such a controller is a map, and takes the place of what services say of the same labels.
+        // The selector of such a controller is a map, and overrides the same labels of services.
         let pairs = requirements.iter().filter_map(|requirement| Some((&requirement.key, requirement.values.first()?)));
         equal.extend(pairs);
         return LabelSelector::equal(equal);
@@ -193,24 +188,21 @@ pub fn default_selector<'a>(
     LabelSelector::Matching(all)
 }
 
-/// Where a constraint finds its count.
 #[derive(Debug, Clone, Copy)]
 enum Place {
     Term(u16),
     Local(usize),
 }
 
-/// What is counted for a set of constraints.
 struct Counting {
     namespace: Arc<str>,
     constraints: Vec<Constraint>,
     places: Vec<Place>,
     terms: Vec<Term>,
     locals: Vec<Symbol>,
-    /// The labels of all constraints.
     keys: Vec<Symbol>,
-    /// Nodes that lack any of the labels do not count. The exception are kube-scheduler's own default constraints, so
-    /// that pods spread over hosts where there are no zones.
+    /// Nodes that lack any of the labels do not count. kube-scheduler's built-in default constraints are an exception, so that pods spread
+    /// over hosts in clusters without zones.
     needs_all_keys: bool,
     affinity: node_affinity::Required,
     tolerations: Vec<Toleration>,
@@ -265,7 +257,7 @@ impl Counting {
         interest
     }
 
-    /// Source: `countPodsMatchSelector`, to which a selector that selects everything selects nothing.
+    /// Source: `countPodsMatchSelector`, in which an empty selector matches nothing.
     fn amounts(&self, class: &Class) -> Amounts {
         if class.terminating {
             return Amounts::new();
@@ -292,7 +284,7 @@ impl Counting {
 
 struct Hard {
     counting: Counting,
-    /// Whether the pod itself matches, constraint by constraint: 1 or 0.
+    /// By constraint: 1 if the pod matches its own selector, otherwise 0.
     selfish: SmallVec<[i64; 4]>,
 }
 
@@ -309,7 +301,7 @@ impl Domains for Hard {
         self.counting.amounts(class)
     }
 
-    /// Source: `updateWithPod`, to which a selector that selects everything does so.
+    /// Source: `updateWithPod`, in which an empty selector matches everything.
     fn nominated_amounts(&self, class: &Class) -> Amounts {
         self.counting.amounts_where(class, |_| true)
     }
@@ -320,8 +312,7 @@ impl Domains for Hard {
 }
 
 impl Hard {
-    /// Constraint by constraint, by how many pods nodes with these sums are over its `maxSkew`; `None` where they lack its
-    /// label.
+    /// By constraint: the excess over `maxSkew` on nodes with these sums; `None` if they lack its label.
     fn over<'a>(&'a self, sums: Sums<'a>) -> impl Iterator<Item = (&'a SpreadConstraint, Option<i64>)> {
         (0..).zip(&self.counting.constraints).zip(&self.selfish).map(move |((term, Constraint { spec, .. }), own)| {
             let few = i64::try_from(sums.domains(term)).unwrap_or(i64::MAX) < i64::from(spec.min_domains);
@@ -370,7 +361,6 @@ struct Soft {
 }
 
 impl Soft {
-    /// Whether nodes are left out of scoring because they lack a label.
     fn ignores(&self, sums: Sums<'_>) -> bool {
         self.counting.needs_all_keys
             && (sums.locals().contains(&-1)
@@ -404,7 +394,7 @@ impl Domains for Soft {
 }
 
 impl DomainScore for Soft {
-    /// For each constraint how much one pod weighs: the logarithm of the number of domains that feasible nodes are in.
+    /// Weight of a pod by constraint: the logarithm of the number of domains with feasible nodes.
     #[expect(clippy::cast_precision_loss, reason = "upstream computes it so")]
     fn weights(&self, feasible: &mut dyn Iterator<Item = (Sums<'_>, usize)>) -> Vec<f64> {
         let mut nodes = 0;
@@ -413,7 +403,7 @@ impl DomainScore for Soft {
             nodes += count;
             for (known, place) in domains.iter_mut().zip(&self.counting.places) {
                 if let Place::Term(term) = *place {
-                    // Nodes without the label are in one domain with those whose value is empty.
+                    // Nodes without the label share a domain with those that have an empty value.
                     let domain = sums.domain(term).filter(|&domain| !sums.is_unnamed(term, domain)).unwrap_or(0);
                     if let Err(at) = known.binary_search(&domain) {
                         known.insert(at, domain);

@@ -1,6 +1,4 @@
-//! PrioritySort: higher priority first, then who waited longer.
-//!
-//! Knows: how two pods compare. Must not know: what a queue is made of.
+//! PrioritySort: higher priority first, then longer waiting time.
 
 use std::cmp::Ordering;
 
@@ -16,7 +14,7 @@ impl Plugin for PrioritySort {
     }
 }
 
-/// Which of two pods, given as (priority, time queued), goes first: `Less` means the left one.
+/// Order of two pods, given as (priority, time queued). `Less`: the left pod is first.
 #[must_use]
 pub fn order<T: Ord>(left: (i32, T), right: (i32, T)) -> Ordering {
     right.0.cmp(&left.0).then_with(|| left.1.cmp(&right.1))

@@ -1,6 +1,4 @@
-//! SchedulingGates: a pod with gates stays out of the queue.
-//!
-//! Knows: a pod's gates. Must not know: nodes.
+//! SchedulingGates: a pod with gates is not enqueued.
 
 use crate::{
     class::{Class, PodInfo},
@@ -26,7 +24,7 @@ impl Plugin for SchedulingGates {
         &[TARGET_UNGATED]
     }
 
-    // A gated pod is in no queue that events wake: PreEnqueue is asked again when it changes.
+    // Events do not wake gated pods: PreEnqueue runs again when the pod changes.
     fn wakes(&self, _event: ClusterEvent<'_>, _class: &Class, _args: &Args) -> bool {
         false
     }

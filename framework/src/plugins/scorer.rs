@@ -1,7 +1,4 @@
-//! The arithmetic of scoring by resources, shared by NodeResourcesFit and NodeResourcesBalancedAllocation.
-//!
-//! Knows: which columns a resource reads, and upstream's integer and floating-point formulas. Must not know: which
-//! request of the pod is asked about.
+//! Resource scoring of NodeResourcesFit and NodeResourcesBalancedAllocation.
 
 use std::sync::Arc;
 
@@ -15,27 +12,27 @@ use crate::{
     snapshot::{Accounts, ScalarColumn, Slot, Snapshot, Values},
 };
 
-/// One resource on one node: what it holds, and what is charged with and without the pod.
+/// Allocatable and requested amounts of a resource on a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Share {
-    /// Charged plus the pod's request.
+    /// Requested amount including the pod.
     pub requested: i64,
-    /// Charged without the pod.
+    /// Requested amount without the pod.
     pub charged: i64,
-    /// Never 0: a resource that the node lacks has no share.
+    /// Never 0: resources that the node lacks have no share.
     pub allocatable: i64,
-    /// The resource's weight.
+    /// Weight of the resource.
     pub weight: i64,
 }
 
-/// The shares of one node; two in the stock configuration, which then need no allocation.
+/// Shares of a node. The default configuration has two, which need no heap allocation.
 pub type Shares = SmallVec<[Share; 4]>;
 
-/// The resources that a strategy looks at, with what the pod asks of each.
+/// Scored resources, with the pod's requests.
 #[derive(Debug)]
 pub struct Shareholders {
     resources: Vec<(Source, i64, i64)>,
-    /// By resource, where a device class stands behind any of them: what counts its devices.
+    /// By resource: counts devices if a DeviceClass provides it. Empty if there are no such resources.
     devices: Vec<Option<Counter>>,
 }
 
@@ -48,12 +45,11 @@ enum Source {
 }
 
 impl Shareholders {
-    /// `request` gives the pod's amount of a resource by name; `nonzero` picks the account that counts a default for
-    /// containers that ask for nothing.
+    /// `request` returns the pod's amount of a resource. With `nonzero`, containers without requests count with defaults.
     pub fn new(resources: &[ResourceWeight], nonzero: bool, request: impl Fn(&str) -> i64) -> Self {
         let resources = resources.iter().filter_map(|ResourceWeight { name, weight }| {
             let amount = request(name);
-            // An extended resource that the pod does not ask for is passed over.
+            // Skips extended resources that the pod does not request.
             if amount == 0 && is_scalar(name) {
                 return None;
             }
@@ -68,9 +64,8 @@ impl Shareholders {
         Self { resources: resources.collect(), devices: Vec::new() }
     }
 
-    /// Where a node has none of a resource by a device plugin, its devices are counted, of resources that come from devices.
-    ///
-    /// Source: `calculateDRAExtendedResourceAllocatableRequest`.
+    /// For extended resources from devices, counts the devices of nodes without a device plugin for them. Source:
+    /// `calculateDRAExtendedResourceAllocatableRequest`.
     #[must_use]
     pub fn or_devices(mut self, facts: &Facts) -> Self {
         let Some(extended) = facts.extended() else { return self };
@@ -85,13 +80,12 @@ impl Shareholders {
         self
     }
 
-    /// The same resources with the columns that they read, found once for however many nodes are asked about.
+    /// Resolves the columns of the resources once for all nodes.
     #[must_use]
     pub fn over<'a>(&'a self, nodes: &'a Snapshot) -> SharesOver<'a> {
         SharesOver { holders: self.holders(nodes).collect(), nodes }
     }
 
-    /// The shares on one node, for which no columns are kept.
     fn on(&self, nodes: &Snapshot, slot: Slot) -> Shares {
         self.holders(nodes).filter_map(|holder| holder.share(nodes, slot)).collect()
     }
@@ -104,14 +98,14 @@ impl Shareholders {
         })
     }
 
-    /// The score that a formula makes of the shares on a node.
+    /// A score that applies a formula to the shares of a node.
     pub fn scored_by(self, formula: impl Fn(&Shares) -> i64 + Send + Sync + 'static) -> Score {
         Score::Node(Box::new(ByShares { shareholders: self, formula }))
     }
 }
 
 impl Source {
-    /// The allocatable and the charged amounts by position; shorter where the last nodes have none.
+    /// Allocatable and requested amounts by slot. They are shorter if the last nodes have none.
     fn columns<'a>(&self, accounts: &'a Accounts) -> (Values<'a, i64>, Values<'a, i64>) {
         let (allocatable, charged) = match self {
             Self::Cpu { nonzero } => (
@@ -136,14 +130,14 @@ struct HolderOver<'a> {
     devices: Option<&'a Counter>,
 }
 
-/// [`Shareholders`] over the nodes of one snapshot.
+/// [`Shareholders`] for the nodes of one snapshot.
 pub struct SharesOver<'a> {
     holders: SmallVec<[HolderOver<'a>; 4]>,
     nodes: &'a Snapshot,
 }
 
 impl SharesOver<'_> {
-    /// The shares on the node at a position, resources that it lacks left out.
+    /// Shares of a node, without the resources that it lacks.
     fn fill(&self, slot: Slot, shares: &mut Shares) {
         shares.clear();
         shares.extend(self.holders.iter().filter_map(|holder| holder.share(self.nodes, slot)));
@@ -151,7 +145,6 @@ impl SharesOver<'_> {
 }
 
 impl HolderOver<'_> {
-    /// What it is on one node. `None`: the node lacks it.
     fn share(&self, nodes: &Snapshot, slot: Slot) -> Option<Share> {
         let (mut allocatable, mut charged) = (self.allocatable.get(slot), self.charged.get(slot));
         if let Some(counter) = self.devices.filter(|_| allocatable == 0) {
@@ -182,13 +175,12 @@ impl<F: Fn(&Shares) -> i64 + Send + Sync> NodeScore for ByShares<F> {
     }
 }
 
-/// Upstream gives up on a pod where its arithmetic has left this range; here the node gets the score at its edge.
+/// Upstream rejects the pod if its arithmetic leaves this range; here the score is clamped.
 fn in_range(score: i64) -> i64 {
     score.clamp(0, MAX_NODE_SCORE)
 }
 
-/// `part * 100 / whole` in 64 bits as upstream computes it: amounts beyond 2^63 / 100 wrap, and the score is odd but the
-/// same.
+/// `part * 100 / whole` in 64 bits, as upstream. Amounts above 2^63 / 100 wrap to the same odd scores.
 fn percent(part: i64, whole: i64) -> i64 {
     part.wrapping_mul(MAX_NODE_SCORE).wrapping_div(whole)
 }
@@ -202,7 +194,7 @@ fn weighted_mean(shares: &Shares, score: impl Fn(&Share) -> i64) -> i64 {
     if weights == 0 { 0 } else { sum / weights }
 }
 
-/// The emptier, the better.
+/// Prefers low utilization.
 #[must_use]
 pub fn least_allocated(shares: &Shares) -> i64 {
     weighted_mean(shares, |share| {
@@ -214,13 +206,13 @@ pub fn least_allocated(shares: &Shares) -> i64 {
     })
 }
 
-/// The fuller, the better.
+/// Prefers high utilization.
 #[must_use]
 pub fn most_allocated(shares: &Shares) -> i64 {
     weighted_mean(shares, |share| percent(share.requested.min(share.allocatable), share.allocatable))
 }
 
-/// As the operator's broken line has it; resources that score 0 carry no weight.
+/// Applies the shape in the plugin's arguments. Resources that score 0 carry no weight.
 #[must_use]
 #[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, reason = "upstream rounds in floating point")]
 pub fn requested_to_capacity_ratio(shares: &Shares, shape: &[ShapePoint]) -> i64 {
@@ -237,7 +229,7 @@ pub fn requested_to_capacity_ratio(shares: &Shares, shape: &[ShapePoint]) -> i64
     if weights == 0 { 0 } else { (sum as f64 / weights as f64).round() as i64 }
 }
 
-/// The value of the line through the shape's points, whose scores of 0..=10 stand for 0..=100.
+/// Interpolates between the points of a shape, and scales their scores of 0..=10 to 0..=100.
 pub(crate) fn broken_line(shape: &[ShapePoint], utilization: i64) -> i64 {
     let point = |point: &ShapePoint| (i64::from(point.utilization), i64::from(point.score) * 10);
     let mut before: Option<(i64, i64)> = None;
@@ -250,7 +242,7 @@ pub(crate) fn broken_line(shape: &[ShapePoint], utilization: i64) -> i64 {
     before.map_or(0, |(_, y)| y)
 }
 
-/// How much more alike the shares in use are with the pod than without it, 50 meaning much less and 100 much more.
+/// Change of the balance of the shares by the pod: 50 means much less balanced, 100 much more.
 #[must_use]
 pub fn balanced_allocation(shares: &Shares) -> i64 {
     let with = balance(shares, |share| share.requested);

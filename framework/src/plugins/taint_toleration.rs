@@ -1,6 +1,4 @@
-//! TaintToleration: hard taints that a pod does not tolerate refuse it, soft ones cost score.
-//!
-//! Knows: taints and tolerations. Must not know: why a node is tainted.
+//! TaintToleration: untolerated hard taints make a node infeasible, and soft ones lower its score.
 
 use crate::{
     class::{Class, Taint, Toleration},
@@ -64,12 +62,10 @@ impl Plugin for TaintToleration {
     }
 }
 
-/// Whether some taint keeps pods off that none of the tolerations tolerates.
 pub(crate) fn untolerated(taints: &[Taint], tolerations: &[Toleration]) -> bool {
     refusing(taints, tolerations).next().is_some()
 }
 
-/// The taints that keep pods off and that none of the tolerations tolerates.
 fn refusing<'a>(taints: &'a [Taint], tolerations: &'a [Toleration]) -> impl Iterator<Item = &'a Taint> {
     taints
         .iter()
@@ -77,7 +73,7 @@ fn refusing<'a>(taints: &'a [Taint], tolerations: &'a [Toleration]) -> impl Iter
         .filter(|taint| !tolerations.iter().any(|toleration| toleration.tolerates(taint)))
 }
 
-/// How many taints ask pods to stay away and are not tolerated.
+/// Number of untolerated soft taints.
 fn intolerable(taints: &[Taint], tolerations: &[Toleration]) -> i64 {
     let count = taints
         .iter()
@@ -89,7 +85,7 @@ fn intolerable(taints: &[Taint], tolerations: &[Toleration]) -> i64 {
 
 struct HardTaints {
     tolerations: Vec<Toleration>,
-    /// By number of the set of taints; sets that came later are judged when met.
+    /// By number of the taint set; newer sets are evaluated when needed.
     refused: Vec<bool>,
 }
 
@@ -102,7 +98,7 @@ impl NodeFilter for HardTaints {
     }
 
     fn sieve(&self, nodes: &Snapshot, todo: &mut Vec<Slot>, refused: &mut dyn FnMut(Slot, Refusal)) {
-        // In most clusters the few sets of taints that there are keep a pod away from no node, or it tolerates them all.
+        // Most clusters have few taint sets, which reject no pods or are all tolerated.
         if self.refused.len() == nodes.taint_sets() && !self.refused.contains(&true) {
             return;
         }
@@ -116,7 +112,7 @@ impl NodeFilter for HardTaints {
 
 struct SoftTaints {
     tolerations: Vec<Toleration>,
-    /// By number of the set of taints; sets that came later are counted when met.
+    /// By number of the taint set; newer sets are counted when needed.
     counts: Vec<i64>,
 }
 

@@ -1,7 +1,5 @@
-//! VolumeBinding: the volumes of a pod's claims can be reached from the node, or bound or made there; how full their storage
-//! then is, is the node's score.
-//!
-//! Knows: words and scores. Must not know: how volumes are found ([`crate::volumes::finder`]).
+//! VolumeBinding: a node is feasible if it can reach the volumes of a pod's claims, or if these can be bound or provisioned there. The
+//! score depends on the utilization of their storage.
 
 use indexmap::IndexMap;
 
@@ -28,14 +26,13 @@ use crate::{
     },
 };
 
-/// The volume of a bound claim cannot be told; in the lower half the claim's place.
+/// The volume of a bound claim cannot be determined; the claim's index is in the lower half.
 const BOUND_ERROR: u64 = 1 << 32;
-/// No volume can be looked for; in the lower half the claim's place.
+/// Volumes cannot be searched; the claim's index is in the lower half.
 const UNBOUND_ERROR: u64 = 2 << 32;
-/// PreFilter did not run.
 const UNPREPARED: u64 = 3 << 32;
 
-/// What upstream says where PreFilter left nothing to read.
+/// Upstream's error without a PreFilter result.
 const NOT_FOUND: &str = "not found";
 
 /// The plugin.
@@ -64,7 +61,7 @@ impl Plugin for VolumeBinding {
         Some(Filter::Node(Box::new(Findable(finder))))
     }
 
-    /// Without a shape there are no scores; with one the plugin is never skipped.
+    /// Without a shape there are no scores. With one, the plugin is never skipped.
     fn pre_score(&self, preparation: &mut Preparation<'_>) -> PreScore {
         if preparation.args.volume_binding.shape.is_empty() {
             return PreScore::Skip;
@@ -159,7 +156,7 @@ fn changed(old: Option<&StorageObject>, new: &StorageObject, class: &Class) -> b
     }
 }
 
-/// A driver of a volume that the pod names itself does not tell of its room any more.
+/// Whether the driver of an inline volume stops reporting storage capacity.
 fn stops_counting(old: &CsiDriver, new: &CsiDriver, class: &Class) -> bool {
     let mut mounts = class.volumes.iter().flat_map(|volumes| &volumes.mounts);
     let is_its = mounts.any(|mount| matches!(mount, Mount::Csi(driver) if *driver == new.name));
@@ -214,7 +211,7 @@ fn failed(error: &str) -> String {
     format!("running \"VolumeBinding\" filter plugin: {error}")
 }
 
-/// The filter of a profile that leaves PreFilter out.
+/// Filter of a profile without PreFilter.
 struct Unprepared;
 
 impl NodeFilter for Unprepared {
@@ -227,10 +224,10 @@ impl NodeFilter for Unprepared {
     }
 }
 
-/// How full the storage of each class gets, all classes counting alike.
+/// Scores the mean utilization of the storage classes, all with equal weight.
 ///
-/// Source: `VolumeBinding.Score`, `buildScorerFunction`. Where a room only tells its largest volume, upstream panics; here
-/// it counts as full.
+/// Source: `VolumeBinding.Score`, `buildScorerFunction`. Upstream panics if a capacity has only a maximum volume size; here it counts as
+/// full.
 struct Fullness {
     finder: Finder,
     shape: Vec<ShapePoint>,
@@ -253,7 +250,7 @@ impl Fullness {
                 let Some(room) = room.and_then(|room| rooms?.get(room)) else { continue };
                 let (requested, capacity) = classes.entry(&claim.storage_class).or_default();
                 *requested = requested.wrapping_add(claim.requested);
-                // The room is the same for each claim of a class.
+                // All claims of a class share this capacity.
                 *capacity = room.capacity;
             }
         }

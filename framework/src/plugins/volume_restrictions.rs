@@ -1,6 +1,4 @@
-//! VolumeRestrictions: disks that not all pods can share, and claims that only one pod may use.
-//!
-//! Knows: which pods cannot be on one node. Must not know: what a claim is bound to.
+//! VolumeRestrictions: conflicts over disks, and ReadWriteOncePod claims.
 
 use std::sync::Arc;
 
@@ -14,11 +12,10 @@ use crate::{
     volumes::{mounts::PodVolumes, objects::StorageObject},
 };
 
-/// A pod on the node has the disk.
+/// A pod on the node uses the disk.
 const DISK: u64 = 0;
-/// A pod somewhere has the claim.
+/// Another pod uses the claim.
 const CLAIM: u64 = 1;
-/// PreFilter did not run.
 const UNPREPARED: u64 = 2;
 
 /// The plugin.
@@ -71,7 +68,7 @@ impl Plugin for VolumeRestrictions {
     }
 }
 
-/// Whether two pods of a namespace cannot be on one node, or name the same claim.
+/// Whether two pods of a namespace conflict on a node, or use the same claim.
 fn shares(class: &Class, gone: &Class) -> bool {
     let (Some(wanted), Some(taken)) = (&class.volumes, &gone.volumes) else { return false };
     wanted.conflict(taken) || taken.named_claims().any(|claim| names(class, claim))
@@ -83,9 +80,8 @@ fn names(class: &Class, claim: &str) -> bool {
 
 struct Shared {
     volumes: Option<Arc<PodVolumes>>,
-    /// How many of the pod's exclusive claims are in use.
+    /// Number of the pod's ReadWriteOncePod claims in use.
     in_use: i64,
-    /// The names of those claims.
     claims: Vec<Arc<str>>,
     is_prepared: bool,
 }
@@ -103,7 +99,7 @@ impl NodeFilter for Shared {
         self.filter_shifted(nodes, slot, 0)
     }
 
-    /// Source: `conflictingPVCRefCountForPod`, which takes a claim of the same name in another namespace for the same.
+    /// Source: `conflictingPVCRefCountForPod`, which ignores namespaces.
     fn counts(&self, class: &Class) -> i64 {
         let named = class.volumes.iter().flat_map(|volumes| volumes.named_claims());
         i64::try_from(named.filter(|name| self.claims.contains(name)).count()).unwrap_or(i64::MAX)

@@ -1,7 +1,4 @@
-//! VolumeZone: a volume whose labels name zones is only for nodes there.
-//!
-//! Knows: which label of a node answers which of a volume. Must not know: how a volume's label lists zones; that arrives
-//! worked into the facts.
+//! VolumeZone: the node must be in the zones of a volume's labels.
 
 use crate::{
     class::Class,
@@ -17,9 +14,8 @@ use crate::{
     },
 };
 
-/// The zone is another.
 const ZONE: u64 = 0;
-/// The zones cannot be told, and PreFilter did not run to say so.
+/// The zones cannot be determined, and PreFilter did not run to report it.
 const UNKNOWN: u64 = 1;
 
 /// The plugin.
@@ -87,9 +83,7 @@ fn changed(old: Option<&StorageObject>, new: &StorageObject, class: &Class) -> b
     }
 }
 
-/// The label that took the place of one of the beta labels.
-///
-/// Source: `translateToGALabel`.
+/// The GA label for a beta label. Source: `translateToGALabel`.
 fn general(key: &str) -> &str {
     let place = KEYS.iter().position(|known| *known == key);
     match place {
@@ -100,9 +94,9 @@ fn general(key: &str) -> &str {
 }
 
 struct Zones {
-    /// A node without any of these labels is in no zone, and will do.
+    /// A node without any of these labels is in no zone, and is feasible.
     constraints: [Symbol; 4],
-    /// The labels of which the first that a node has must have one of the values.
+    /// Of each pair of labels, the first that a node has must have one of the values.
     wanted: Vec<([Symbol; 2], Vec<Symbol>)>,
 }
 
@@ -123,7 +117,7 @@ impl NodeFilter for Zones {
     }
 }
 
-/// The filter of a profile that leaves PreFilter out, where that would have refused.
+/// Filter of a profile without PreFilter, if PreFilter would have rejected the pod.
 struct Unknown(String);
 
 impl NodeFilter for Unknown {

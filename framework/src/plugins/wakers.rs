@@ -1,7 +1,5 @@
-//! Which kinds of events may change a plugin's mind: for people who wait for one, and before its queueing hint is asked.
-//!
-//! Knows: kube-scheduler's labels of events, and which of them each plugin [declares](crate::extension::Plugin::events).
-//! Must not know: what a hint makes of an event; that is [`Plugin::wakes`](crate::extension::Plugin::wakes).
+//! Events that may wake pods a plugin rejected, in kube-scheduler's labels. Plugins [declare](crate::extension::Plugin::events) them. They
+//! are shown to users, and preselect the events for queueing hints ([`Plugin::wakes`](crate::extension::Plugin::wakes)).
 
 use crate::{
     extension::{ClusterEvent, Kind},
@@ -33,17 +31,15 @@ pub(super) const TARGET_TOLERATION: &str = "TargetPodUpdatePodToleration";
 pub(super) const TARGET_UNGATED: &str = "TargetPodUpdatePodSchedulingGatesEliminated";
 pub(super) const TARGET_UPDATE: &str = "TargetPodUpdate";
 
-/// What may have a pod tried again that this plugin refused: labels such as `NodeAdd`. Empty for a plugin that is not
-/// known, whose pods wait for any event.
+/// Labels such as `NodeAdd` of the events that may wake pods which this plugin rejected. Empty for an unknown plugin, whose pods wait for
+/// any event.
 #[must_use]
 pub fn of(registry: Registry, plugin: &str) -> &'static [&'static str] {
     registry.find(plugin).map_or(&[], |plugin| plugin.events())
 }
 
-/// Whether a plugin of these profiles listens to events of this kind, so that its hint is worth asking. One that is not
-/// known, or names no event, may listen to anything.
-///
-/// Source: `isEventOfInterest` and `MatchAnyClusterEvent`.
+/// Whether the hint of a plugin of these profiles must run for an event. True for plugins that are unknown or declare no events. Source:
+/// `isEventOfInterest` and `MatchAnyClusterEvent`.
 #[must_use]
 pub fn may_wake(registry: Registry, profiles: &[Profile], plugin: &str, event: ClusterEvent<'_>) -> bool {
     let known = of(registry, plugin);
@@ -51,7 +47,7 @@ pub fn may_wake(registry: Registry, profiles: &[Profile], plugin: &str, event: C
     known.is_empty()
         || match event {
             ClusterEvent::NodeAdded(_) => listens(NODE_ADD),
-            // What a driver says of a node is part of the node here.
+            // Nodes include the data of CSINodes here.
             ClusterEvent::NodeUpdated { .. } => listens("NodeUpdate") || listens("CSINode"),
             ClusterEvent::NodeRemoved(_) => listens(NODE_DELETE),
             ClusterEvent::PodAdded(_) => listens(POD_ADD),
@@ -60,7 +56,7 @@ pub fn may_wake(registry: Registry, profiles: &[Profile], plugin: &str, event: C
             }
             ClusterEvent::TargetUpdated { .. } => listens("TargetPod"),
             ClusterEvent::NamespaceChanged(_) => listens("Namespace"),
-            // kube-scheduler has no event of it, and so no label.
+            // kube-scheduler has no such event, and so no label.
             ClusterEvent::SelectorChanged(_) => reads_selectors(registry, profiles, plugin),
             ClusterEvent::StorageChanged { .. } => {
                 ["PersistentVolume", "StorageClass", "CSI", "VolumeAttachment"].into_iter().any(listens)
@@ -71,7 +67,7 @@ pub fn may_wake(registry: Registry, profiles: &[Profile], plugin: &str, event: C
         }
 }
 
-/// Whether a plugin reads what selects pods, by the arguments of one of these profiles.
+/// Whether a plugin reads the selectors of services or controllers, with the arguments of any of these profiles.
 fn reads_selectors(registry: Registry, profiles: &[Profile], plugin: &str) -> bool {
     registry.find(plugin).is_some_and(|plugin| {
         let mut kinds = profiles.iter().flat_map(|profile| plugin.reads(&profile.args));
@@ -88,7 +84,7 @@ mod tests {
         testing::{self, node, pod},
     };
 
-    /// What the labels of built-in plugins begin with, further than which nothing here reads them.
+    /// Prefixes of the built-in plugins' labels; nothing reads the labels further.
     const RESOURCES: [&str; 14] = [
         "AssignedPod",
         "CSIDriver",
@@ -114,12 +110,11 @@ mod tests {
         super::may_wake(Registry::built_in(), &[testing::profile()], plugin, event)
     }
 
-    /// One that refuses no pod names no event.
+    /// A plugin that rejects no pod declares no events.
     fn refuses(plugin: &&dyn Plugin) -> bool {
         !plugin.events().is_empty()
     }
 
-    /// Events that wake some pod, each with its label.
     fn woken_by(plugin: &dyn Plugin, profile: &Profile) -> Vec<&'static str> {
         let wants = pod("wants").request("cpu", "1").build().class;
         let (small, large) = (node("n").capacity("cpu", "1").build(), node("n").capacity("cpu", "64").build());
@@ -142,7 +137,7 @@ mod tests {
         let profile = testing::profile();
         for plugin in Registry::built_in().iter().filter(refuses) {
             for label in woken_by(plugin, &profile) {
-                // A cordon is a taint too, and uncordoning here leaves the node with more than it had there.
+                // A cordon is also a taint, and this update also increases the allocatable resources.
                 let is_listed = of(plugin.name()).contains(&label);
                 let is_twofold = label == NODE_TAINT && !of(plugin.name()).is_empty();
                 assert!(is_listed || is_twofold, "{} is woken by {label}", plugin.name());

@@ -1,39 +1,32 @@
-//! Nodes on which preemption would help, and the choice among them.
-//!
-//! Knows: the criteria and their order. Must not know: how candidates are found, or extenders.
-//!
-//! Source: `pickOneNodeForPreemption`.
+//! Nodes on which preemption helps, and the choice among them. Source: `pickOneNodeForPreemption`.
 
 use std::cmp::Reverse;
 
 use super::Standing;
 use crate::node::NodeId;
 
-/// A node, and the pods that would have to go there.
+/// A node and its victims.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Candidate {
     /// The node.
     pub node: NodeId,
     /// The node's [`crate::snapshot::rank`].
     pub rank: u64,
-    /// How many of the victims violate a budget.
+    /// The number of victims that violate a budget.
     pub violations: u32,
-    /// The pods, the most important first; a candidate without any is passed over.
+    /// The victims, the most important first; a candidate without victims is skipped.
     pub victims: Vec<Standing>,
 }
 
-/// The candidate that is taken: with the fewest violations of budgets, then the lowest priority of its most important
-/// victim, the lowest sum of priorities, the fewest victims, and then the one whose most important victims started last.
-/// Upstream takes any of those that are still alike; here the one of the lowest rank is taken, as among nodes of one
-/// score.
-///
-/// Pods that have not started are taken to start at `now_ns`, which must be the same that they were laid out with.
+/// The best candidate: fewest budget violations, then lowest priority of its most important victim, lowest sum of priorities, fewest
+/// victims, and latest start of its most important victims. kube-scheduler picks any of the remaining ones; here the lowest rank wins, as
+/// for equal scores. Pods that have not started count as started at `now_ns`, which must be the same as at their layout.
 #[must_use]
 pub fn pick_one(candidates: &[Candidate], now_ns: i64) -> Option<usize> {
     tied(candidates, now_ns).into_iter().min_by_key(|&at| (candidates[at].rank, candidates[at].node))
 }
 
-/// All candidates that upstream might take.
+/// All candidates that kube-scheduler might pick.
 #[must_use]
 pub fn tied(candidates: &[Candidate], now_ns: i64) -> Vec<usize> {
     let scored = || (0..).zip(candidates).filter_map(|(at, candidate)| Some((at, candidate.score(now_ns)?)));
@@ -41,16 +34,13 @@ pub fn tied(candidates: &[Candidate], now_ns: i64) -> Vec<usize> {
     scored().filter(|(_, score)| *score == best).map(|(at, _)| at).collect()
 }
 
-// === impl Candidate ===
-
-/// What two candidates are compared by; less is better.
+/// The sort key of candidates; less is better.
 type Score = (u32, i32, i64, usize, Reverse<i64>);
 
 impl Candidate {
     fn score(&self, now_ns: i64) -> Option<Score> {
         let first = self.victims.first()?;
-        // So much is added that no priority counts for less than none: otherwise many victims of a negative priority
-        // would be better than few.
+        // The offset makes every priority positive: otherwise many victims of negative priority would be better than few.
         let sum = self.victims.iter().map(|pod| i64::from(pod.priority) + (1 << 31)).sum();
         let highest = self.victims.iter().map(|pod| pod.priority).max()?;
         let most_important = self.victims.iter().filter(|pod| pod.priority == highest);

@@ -1,10 +1,6 @@
-//! Trials on nodes: potential victims are taken away, put back one after the other, and a pod that cannot be put
-//! back is a victim.
+//! Trials on nodes: removes potential victims and puts them back one by one; a pod that cannot be put back is a victim.
 //!
-//! Knows: what a node says with some pods more or less on it. Must not know: priorities, budgets, or which node is best.
-//!
-//! Source: `SelectVictimsOnNode` of upstream's defaultpreemption, `RunFilterPluginsWithNominatedPods`, and the
-//! PreFilterExtensions of plugins that count over the cluster.
+//! Source: `SelectVictimsOnNode` of defaultpreemption, `RunFilterPluginsWithNominatedPods`, and PreFilterExtensions.
 
 use serde::{Deserialize, Serialize};
 use std::{ops::Range, sync::Arc};
@@ -23,30 +19,30 @@ use crate::{
     status::Refusal,
 };
 
-/// What came of a trial.
+/// The result of a trial.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Outcome {
-    /// The preemptor fits once these are gone.
+    /// The preemptor fits without these pods.
     Victims {
-        /// Places in [`Trial::victims`], ascending, so that the most important victim comes first; never empty.
+        /// Indexes into [`Trial::victims`], ascending, so that the most important victim comes first; never empty.
         indexes: Vec<u32>,
-        /// How many of them violate a budget.
+        /// The number of victims that violate a budget.
         violations: u32,
     },
-    /// The preemptor does not fit with all potential victims gone: the filter, and what it says; its code may be an error.
+    /// The preemptor does not fit without all potential victims: the filter and its refusal, possibly an error.
     Refused(Order, Refusal),
     /// No pod on the node may be preempted.
     NoVictims,
-    /// The preemptor fits with every pod in its place. That is an error of the attempt, upstream's "expected at least one
-    /// victim pod": not the filters refused the node, but for example an extender.
+    /// The preemptor fits with all pods in place: an error of the attempt, "expected at least one victim pod". An extender refused the
+    /// node.
     Needless,
-    /// The node or a victim is not where the trial has it. Nothing was learned.
+    /// The node or a victim is no longer where the trial expects it.
     Stale,
 }
 
-/// What a trial needs to know of all nodes: counts over domains, as they are.
+/// The cluster-wide input of trials: counts over domains. Valid for one preemptor until a pod or node changes.
 ///
-/// Bound: one count for each domain and term of the class. Made once for a preemptor, and good until a pod or node moves.
+/// Bound: one count for each domain and term of the class.
 #[derive(Debug)]
 pub struct DryRun {
     tables: Tables,
@@ -54,24 +50,20 @@ pub struct DryRun {
     shifts: Shifts,
 }
 
-/// Whether a shard alone can try its nodes: no filter counts over domains.
+/// Whether a shard can try its nodes alone: no filter counts over domains.
 #[must_use]
 pub fn is_local(prepared: &Prepared) -> bool {
     prepared.filters().iter().all(|prepared| matches!(prepared.filter, Filter::Node(_)))
 }
 
-/// One trial. A caller that has several makes one [`DryRun`] for all of them.
-///
-/// `nodes` are all nodes, or a shard's where [`is_local`] says that these will do. The snapshot is as it was afterwards,
-/// its stamps too. `matches` has to be refreshed.
+/// One trial; for several, create one [`DryRun`]. `nodes`: all nodes, or a shard's if [`is_local`]. Restores the snapshot and its stamps.
+/// `matches` must be refreshed.
 pub fn dry_run(prepared: &Prepared, nodes: &mut Snapshot, matches: &Matches, trial: &Trial) -> Outcome {
     DryRun::new(prepared, nodes, matches).dry_run(prepared, nodes, trial)
 }
 
-// === impl DryRun ===
-
 impl DryRun {
-    /// Counts what the filters of a class count. `matches` has to be refreshed.
+    /// Computes the counts of a class's filters. `matches` must be refreshed.
     #[must_use]
     pub fn new(prepared: &Prepared, nodes: &Snapshot, matches: &Matches) -> Self {
         let counted = if is_local(prepared) { Vec::new() } else { tallies(prepared, nodes, matches) };
@@ -80,12 +72,11 @@ impl DryRun {
         Self { tables, idle, shifts }
     }
 
-    /// What the filters say against a node as it is, with pods of these classes being nominated to it and without them;
-    /// `None` where they say nothing. Nodes whose names PreFilters left out are refused with [`RESTRICTION`].
+    /// The refusal of a node in its current state, with pods of these classes nominated to it and without them; `None` if it is feasible.
+    /// Nodes excluded by PreFilters are refused with [`RESTRICTION`].
     ///
-    /// Preemption is tried on nodes that are refused with [`crate::status::Code::Unschedulable`]. Besides, where
-    /// PreFilters leave out the node that the preemptor itself is nominated to, upstream goes by what the filters say of
-    /// it: [`Self::filters_refuse`].
+    /// Preemption tries nodes that are refused with [`crate::status::Code::Unschedulable`]. If PreFilters exclude the preemptor's own
+    /// nominated node, kube-scheduler uses the filters' refusal: [`Self::filters_refuse`].
     pub fn refusal(
         &mut self,
         prepared: &Prepared,
@@ -100,7 +91,7 @@ impl DryRun {
         self.filters_refuse(prepared, nodes, node, beside)
     }
 
-    /// As [`Self::refusal`], whatever names PreFilters left.
+    /// As [`Self::refusal`], ignoring the restriction of node names.
     pub fn filters_refuse(
         &mut self,
         prepared: &Prepared,
@@ -113,14 +104,12 @@ impl DryRun {
         self.counted(prepared).both_passes(nodes, (node, slot), &beside)
     }
 
-    /// One trial. The snapshot is as it was afterwards, its stamps too.
+    /// One trial. Restores the snapshot and its stamps.
     pub fn dry_run(&mut self, prepared: &Prepared, nodes: &mut Snapshot, trial: &Trial) -> Outcome {
         self.try_out(prepared, nodes, trial, &[])
     }
 
-    /// One trial, with what goes on other nodes along with its victims. Those nodes are as they were throughout: of their
-    /// pods only what filters count over the whole cluster is taken away. Where [`is_local`] says that no filter counts,
-    /// it is as [`Self::dry_run`].
+    /// One trial, with the victims' group members on other nodes: only the cluster-wide counts of filters change there.
     pub fn dry_run_whole(&mut self, prepared: &Prepared, nodes: &mut Snapshot, layout: &Layout) -> Outcome {
         self.try_out(prepared, nodes, &layout.trial, &layout.wholes)
     }
@@ -160,8 +149,7 @@ impl DryRun {
         outcome
     }
 
-    /// Puts back whom it can: those with a budget against their going first, then the others, each time the most
-    /// important first.
+    /// Puts pods back where possible: first those with a budget violation, then the others, each time the most important first.
     fn reprieve(
         &mut self,
         prepared: &Prepared,
@@ -194,19 +182,15 @@ impl DryRun {
         party.elsewhere.iter().for_each(|(slot, class)| counted.shift(nodes, *slot, class, pods));
     }
 
-    /// What the filters count, as the trial has changed it so far.
     fn counted<'a>(&'a mut self, prepared: &'a Prepared) -> Beside<'a> {
         let tables = (!is_local(prepared)).then_some(&mut self.tables);
         Beside { prepared, tables, shifts: &mut self.shifts, idle: &self.idle }
     }
 }
 
-/// Victims that go together.
 struct Party {
-    /// Their places in the trial.
     span: Range<usize>,
     violates: bool,
-    /// What goes with them on other nodes that are known.
     elsewhere: Vec<(Slot, Arc<Class>)>,
 }
 

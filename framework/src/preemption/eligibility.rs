@@ -1,23 +1,18 @@
-//! Whether a pod may preempt others at all.
-//!
-//! Knows: its policy and what became of its last preemption. Must not know: which nodes would do.
-//!
-//! Source: `DefaultPreemption.PodEligibleToPreemptOthers`.
+//! Whether a pod may preempt others. Source: `DefaultPreemption.PodEligibleToPreemptOthers`.
 
 use super::{Standing, words};
 use crate::{class::PodInfo, status::Code};
 
-/// The node that a pod is nominated to.
+/// The nominated node of a pod.
 #[derive(Debug, Clone, Copy)]
 pub struct NominatedNode<'a> {
-    /// How the node is refused in this attempt; [`Code::UnschedulableAndUnresolvable`] for one that is not there.
+    /// The node's refusal in this attempt; [`Code::UnschedulableAndUnresolvable`] if it does not exist.
     pub code: Code,
     /// The pods on it.
     pub pods: &'a [Standing],
 }
 
-/// Why a pod may not preempt; `None` where it may. Its nomination stays then. `nominated` is the node of its
-/// `status.nominatedNodeName`.
+/// The reason why a pod may not preempt, and so keeps its nomination; `None` if it may. `nominated`: its nominated node.
 #[must_use]
 pub fn why_ineligible(pod: &PodInfo, nominated: Option<NominatedNode<'_>>) -> Option<&'static str> {
     if pod.never_preempts {

@@ -1,23 +1,18 @@
-//! All trials of one preemption, where all nodes are known in one place.
-//!
-//! Knows: that trials follow each other until there are enough candidates. Must not know: what is done with them.
+//! All trials of one preemption, for a process that has all nodes.
 
 use super::{Candidate, DryRun, Layout, Outcome, Shortlist};
 use crate::{matches::Matches, node::NodeId, prepared::Prepared, snapshot::Snapshot};
 
-/// What came of the trials.
+/// The results of the trials.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Evaluated {
-    /// The nodes on which preemption would help; those without violations of budgets first.
+    /// The nodes on which preemption helps; those without budget violations first.
     pub candidates: Vec<Candidate>,
-    /// What came of each trial, in order.
+    /// The result of each trial, in order.
     pub outcomes: Vec<(NodeId, Outcome)>,
 }
 
-/// Tries the potential nodes in this order until there are enough candidates. `nodes` are all nodes, and `matches` has to
-/// be refreshed.
-///
-/// Source: `DryRunPreemption`.
+/// Tries nodes in order until there are enough candidates. `nodes`: all nodes; `matches` must be refreshed. Source: `DryRunPreemption`.
 pub fn evaluate(
     prepared: &Prepared,
     nodes: &mut Snapshot,
@@ -44,11 +39,8 @@ pub fn evaluate(
     Evaluated { candidates: others, outcomes }
 }
 
-// === impl Layout ===
-
 impl Layout {
-    /// The candidate that an outcome of the trial makes; `None` where it makes none, or names pods that are not there or
-    /// a part of a unit.
+    /// The candidate from a trial's outcome; `None` without victims, or if it names unknown pods or only a part of a unit.
     #[must_use]
     pub fn candidate(&self, outcome: &Outcome, nodes: &Snapshot) -> Option<Candidate> {
         let Outcome::Victims { indexes, violations } = outcome else { return None };

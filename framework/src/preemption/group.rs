@@ -1,9 +1,4 @@
-//! Preemption for a pod group: who may go anywhere in the cluster, in which order they are spared, and who has to go.
-//!
-//! Knows: units, their importance, budgets. Must not know: how it is found out whether the group still fits, or where a pod
-//! stands.
-//!
-//! Source: `PodGroupEvaluator.Preempt`, `getCrossNodesVictims`, `MoreImportantVictim`, `selectVictimsOnDomain`.
+//! Preemption for a pod group. Source: `PodGroupEvaluator.Preempt`, `getCrossNodesVictims`, `MoreImportantVictim`, `selectVictimsOnDomain`.
 
 use std::sync::Arc;
 
@@ -13,14 +8,14 @@ use super::{
 };
 use crate::class::{Class, ClassId};
 
-/// Pods that go together or not at all; `P` says where each of them stands.
+/// Pods that are evicted together or not at all; `P` is the location of each.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GroupUnit<P> {
-    /// The priority that they are preempted by: that of their group, if they have one.
+    /// The priority for preemption: that of their group, if any.
     pub priority: i32,
-    /// Whether they are pods of a group.
+    /// Whether the pods belong to a group.
     pub is_of_group: bool,
-    /// The pods, each with where it stands; never empty.
+    /// The pods with their locations; never empty.
     pub pods: Vec<(Standing, P)>,
 }
 
@@ -30,15 +25,12 @@ impl<P> GroupUnit<P> {
     }
 }
 
-/// Puts units in the order in which they are spared, the most important first. Upstream leaves the order of units open that
-/// are alike; here name and UID decide.
+/// Sorts units, the most important first. kube-scheduler leaves the order of equal units open; here name and UID decide.
 pub fn sort_by_importance<P>(units: &mut [GroupUnit<P>]) {
     units.sort_by_cached_key(|unit| importance(unit.priority, unit.is_of_group, || unit.standing(), i64::MAX));
 }
 
-/// Which units some budget is against: one pod of a unit is enough. A pod of an unknown class uses no budget.
-///
-/// Source: `FilterVictimsWithPDBViolation`.
+/// Whether each unit violates a budget with any pod. Pods of unknown classes use none. Source: `FilterVictimsWithPDBViolation`.
 #[must_use]
 pub fn violating<'a, P>(
     units: &[GroupUnit<P>],
@@ -50,9 +42,9 @@ pub fn violating<'a, P>(
     units.iter().map(|unit| unit.standing().filter(&mut violates).count() > 0).collect()
 }
 
-/// Finds the units that have to go, all of them being gone: first those that a budget is against are put back, then all
-/// others, each time the most important first. `stays` puts a unit back, and takes it away again where the group does not
-/// fit beside it any more; then it gives `false`. The answer says of each unit whether it has to go.
+/// Finds the necessary victims, starting with all units removed: puts back first the units that violate a budget, then the others, each
+/// time the most important first. `stays` puts a unit back; if the group no longer fits, it removes the unit again and returns `false`.
+/// Returns for each unit whether it is a victim.
 pub fn reprieve<P>(
     units: &[GroupUnit<P>],
     violates: &[bool],

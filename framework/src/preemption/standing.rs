@@ -1,6 +1,4 @@
-//! A pod that stands on a node, as preemption sees it.
-//!
-//! Knows: which of two pods is the more important victim. Must not know: nodes, or budgets.
+//! Pods on nodes, as preemption reads them, and their importance.
 
 use std::{cmp::Ordering, sync::Arc};
 
@@ -11,22 +9,20 @@ use crate::class::{ClassId, PodInfo};
 pub struct Standing {
     /// `metadata.uid`.
     pub uid: Arc<str>,
-    /// `metadata.name`; the namespace is the class's.
+    /// `metadata.name`; the namespace is in the class.
     pub name: Arc<str>,
-    /// What the plugins read of it.
+    /// Its class.
     pub class: ClassId,
     /// `spec.priority`, 0 where absent.
     pub priority: i32,
-    /// `status.startTime`, in nanoseconds since 1970; `None` for a pod that has not started, which is taken to start now.
+    /// `status.startTime`, in nanoseconds since 1970; `None` for a pod that has not started, which counts as starting now.
     pub started_ns: Option<i64>,
-    /// It is being deleted because a scheduler preempted it.
+    /// The pod is being deleted because a scheduler preempted it.
     pub is_preempted: bool,
 }
 
-// === impl Standing ===
-
 impl Standing {
-    /// A pod of a class with this number.
+    /// A pod; `class` is the number of its class.
     #[must_use]
     pub fn of(pod: &PodInfo, class: ClassId) -> Self {
         Self {
@@ -39,16 +35,14 @@ impl Standing {
         }
     }
 
-    /// When it started; `now_ns` for a pod that has not.
+    /// The start time; `now_ns` for a pod that has not started.
     #[must_use]
     pub fn started_or(&self, now_ns: i64) -> i64 {
         self.started_ns.unwrap_or(now_ns)
     }
 
-    /// `Less` where the pod is the more important one of the two and so is spared first: of higher priority, then
-    /// started earlier. Upstream leaves the order of pods open that are alike in both; here name and UID decide.
-    ///
-    /// Source: `preemption.MoreImportantVictim`.
+    /// `Less` if this pod is more important and is reprieved first: of higher priority, then started earlier. kube-scheduler leaves the
+    /// order of equal pods open; here name and UID decide. Source: `preemption.MoreImportantVictim`.
     #[must_use]
     pub fn importance(&self, other: &Self, now_ns: i64) -> Ordering {
         let started = self.started_or(now_ns).cmp(&other.started_or(now_ns));

@@ -1,4 +1,4 @@
-//! Preemption, from the law's side: cases with names. What trials find is in `framework/tests/preemption_trials.rs`.
+//! Single cases of preemption. The results of trials are tested in `framework/tests/preemption_trials.rs`.
 
 use std::sync::Arc;
 
@@ -34,7 +34,7 @@ fn budget(namespace: &str, name: &str, allowed: i32, disrupted: &[&str]) -> Budg
     }
 }
 
-/// The layout as text: names in order, `!` behind those that violate.
+/// The layout as text: names in order, `!` marks violations.
 fn laid(pods: &[Standing], priority: i32, budgets: &[Budget], classes: &[PodBuilder]) -> String {
     let classes: Vec<Arc<Class>> = classes.iter().map(|class| Arc::new(class.clone().into_class())).collect();
     let budgets: Vec<&Budget> = budgets.iter().collect();
@@ -217,7 +217,7 @@ fn a_pod_may_preempt_unless_it_never_does_or_its_victims_are_still_going() {
     }
 }
 
-/// A node of 2 CPU with pods of 1 CPU on it, and a pod that asks for so much.
+/// A node of 2 CPU with pods of 1 CPU on it, and a pod that requests `cpu`.
 fn crowded(cpu: &str, pods: usize) -> (Snapshot, Prepared, Matches) {
     let mut nodes = Snapshot::new(0);
     nodes.upsert_node(NodeId(0), &node("n").capacity("cpu", "2").build());
@@ -315,7 +315,7 @@ fn unit(priority: i32, is_of_group: bool, pods: Vec<Standing>, elsewhere: Vec<St
     Unit { priority, is_of_group, pods, elsewhere: elsewhere.into_iter().map(|pod| (NodeId(1), pod)).collect() }
 }
 
-/// The layout as text: units in order, each with its pods here, `+` and those elsewhere, and `!` for each violation.
+/// The layout as text: units in order, each with its pods here, `+` and those on other nodes, and `!` for each violation.
 fn laid_units(units: Vec<Unit>, budgets: &[Budget]) -> String {
     let class = Arc::new(pod("p").label("app", "web").into_class());
     let budgets: Vec<&Budget> = budgets.iter().collect();
@@ -379,7 +379,7 @@ fn a_unit_violates_a_budget_as_often_as_its_pods_do_wherever_they_are() {
     }
 }
 
-/// A unit of two pods of a small class on node 0 and `elsewhere` on node 1, and one pod by itself.
+/// A unit of two pods of a small class on node 0 and `elsewhere` on node 1, and one pod without a group.
 fn layout_of_two(elsewhere: Vec<Standing>) -> Layout {
     let at = |name: &str| standing(name, 0, 1, None);
     let units = vec![unit(2, true, vec![at("a"), at("b")], elsewhere), unit(1, false, vec![at("c")], vec![])];
@@ -388,7 +388,6 @@ fn layout_of_two(elsewhere: Vec<Standing>) -> Layout {
     lay_out_units(NodeId(0), units, Vec::new(), 6, NOW_NS, &[&zero], |_| Some(Arc::clone(&class)))
 }
 
-/// Places of victims, and the names and violations of the candidate that they make.
 type Units = (&'static [u32], Option<(&'static str, u32)>);
 
 #[test]
@@ -416,7 +415,7 @@ fn a_candidate_is_made_of_whole_units() {
 
 #[test]
 fn what_goes_elsewhere_along_with_a_victim_is_not_counted_there_any_more() {
-    // Web pods keep level over zones. On a there are two, on b there is one, and the one on each side belong together.
+    // Web pods spread over zones. Zone a has two, zone b has one, and one pod of each zone form a unit.
     let mut nodes = Snapshot::new(0);
     for (id, zone) in [(0, "a"), (1, "b")] {
         nodes.upsert_node(NodeId(id), &node(zone).label("zone", zone).capacity("cpu", "2").build());

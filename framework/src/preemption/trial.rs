@@ -1,7 +1,4 @@
-//! What is tried on one node, laid out from the pods that stand there.
-//!
-//! Knows: which pods may be victims, their order, and which of them have a budget against it. Must not know: whether the
-//! preemptor fits.
+//! Layouts of trials: potential victims on one node, their order, and their budget violations.
 
 use std::{cmp::Reverse, collections::BTreeMap, ops::Range, sync::Arc};
 
@@ -11,61 +8,58 @@ use crate::{
     node::NodeId,
 };
 
-/// What is sent to the worker that holds a node, to be tried there.
+/// A trial on one node, as sent to its worker.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Trial {
     /// The node.
     pub node: NodeId,
-    /// The classes of the potential victims, the most important first, and whether taking the pod away violates a budget.
+    /// The classes of the potential victims, the most important first, and whether evicting the pod violates a budget.
     pub victims: Vec<(ClassId, bool)>,
-    /// How many of the victims go together or not at all, unit by unit in their order; none of them is 0. Empty where each
-    /// victim goes by itself.
+    /// The sizes of the units of victims that are evicted together, in the order of the victims; none is 0. Empty if each victim is a unit.
     pub units: Vec<u32>,
-    /// The classes of pods that are nominated to the node and that the preemptor has to give way to, one for each pod.
+    /// The classes of the pods that are nominated to the node with the preemptor's priority or a higher one, one for each pod.
     pub beside: Vec<ClassId>,
 }
 
-/// A trial with the pods that its victims stand for.
+/// A trial with the pods behind its victims.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Layout {
-    /// What is sent.
+    /// The trial.
     pub trial: Trial,
     /// The pods, in the order of [`Trial::victims`].
     pub pods: Vec<Standing>,
-    /// What else there is to each of [`Trial::units`], in their order.
+    /// The remaining data of each of [`Trial::units`], in their order.
     pub wholes: Vec<Whole>,
 }
 
-/// Pods that go together or not at all, or one pod that goes by itself, where pod groups count.
+/// With pod groups: pods that are evicted together or not at all, or a single pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unit {
-    /// By which it is preempted: the group's for pods of a group, whatever their own is.
+    /// The priority for preemption: the group's for pods of a group, whatever their own is.
     pub priority: i32,
-    /// Its pods name a group. Such a unit is more important than a pod without one, also where the pod goes by itself.
+    /// The pods name a group. Such a unit is more important than a pod without one, even if it is a single pod.
     pub is_of_group: bool,
-    /// The pods on the node that is tried.
+    /// The pods on the tried node.
     pub pods: Vec<Standing>,
     /// The pods on other nodes.
     pub elsewhere: Vec<(NodeId, Standing)>,
 }
 
-/// What a unit is beyond its pods on the node that is tried.
+/// The part of a unit outside the tried node.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Whole {
     /// Its pods on other nodes.
     pub elsewhere: Vec<(NodeId, Standing)>,
-    /// How many of all its pods violate a budget.
+    /// The number of its pods, on all nodes, that violate a budget.
     pub violations: u32,
 }
 
-/// The trial of a node with these pods on it for a preemptor of a priority.
+/// The trial of a node with these pods for a preemptor of this priority.
 ///
-/// `budgets` are asked in this order, and a pod that violates one is not counted in those after it: upstream takes them
-/// as a map has them, and here they are given sorted by namespace and name. `classes` gives the class of a number; a pod
-/// of a class that it does not know is left alone. A trial without victims is no use on any node.
-///
-/// Source: `SelectVictimsOnNode` up to the first filter, and `FilterVictimsWithPDBViolation`. Upstream works out the
-/// violations only where the preemptor fits without all potential victims; they are the same before.
+/// `budgets` apply in this order, and a pod that violates one does not count in later ones. kube-scheduler uses the order of a map; here
+/// they are sorted by namespace and name. `classes` returns a class by number; pods of unknown classes are not victims. A trial without
+/// victims is useless. Source: `SelectVictimsOnNode` up to the first filter, and `FilterVictimsWithPDBViolation`, which kube-scheduler runs
+/// only if the preemptor fits; the result is the same.
 #[must_use]
 pub fn lay_out<'a>(
     node: NodeId,
@@ -87,13 +81,11 @@ pub fn lay_out<'a>(
     Layout { trial: Trial { node, victims, units: Vec::new(), beside }, pods, wholes: Vec::new() }
 }
 
-/// The same where pods of a group may go together: the units that have pods on the node.
+/// As [`lay_out`], with pod groups: the units that have pods on the node.
 ///
-/// A unit goes if all of it may; upstream leaves the order of units open that are alike in all else, and here the first
-/// name and UID decide. A unit with a pod of an unknown class is left alone.
-///
-/// Source: `SelectVictimsOnNode`, `MoreImportantVictim` and `FilterVictimsWithPDBViolation` with the feature gate
-/// GenericWorkload.
+/// A unit is a potential victim if all of its pods are. kube-scheduler leaves the order of equal units open; here the first name and UID
+/// decide. Units with a pod of an unknown class are not victims. Source: `SelectVictimsOnNode`, `MoreImportantVictim` and
+/// `FilterVictimsWithPDBViolation` with the feature gate GenericWorkload.
 #[must_use]
 pub fn lay_out_units(
     node: NodeId,
@@ -131,20 +123,16 @@ fn count<T>(items: impl Iterator<Item = T>) -> u32 {
     u32::try_from(items.count()).unwrap_or(u32::MAX)
 }
 
-/// How many pods each budget lets go still.
 pub(super) struct Toll<'a> {
     budgets: &'a [&'a Budget],
     allowed: Vec<i32>,
 }
-
-// === impl Toll ===
 
 impl<'a> Toll<'a> {
     pub(super) fn new(budgets: &'a [&'a Budget]) -> Self {
         Self { budgets, allowed: budgets.iter().map(|budget| budget.disruptions_allowed).collect() }
     }
 
-    /// Whether the next pod to go violates a budget.
     pub(super) fn violates(&mut self, pod: &Standing, class: &Class) -> bool {
         for (budget, allowed) in self.budgets.iter().zip(&mut self.allowed) {
             if budget.covers(class, &pod.name) {
@@ -158,20 +146,16 @@ impl<'a> Toll<'a> {
     }
 }
 
-// === impl Unit ===
-
 impl Unit {
     fn all(&self) -> impl Iterator<Item = &Standing> {
         self.pods.iter().chain(self.elsewhere.iter().map(|(_, pod)| pod))
     }
 }
 
-/// How important pods are that go together; the smaller is spared first.
+/// The importance of a unit; the smaller is reprieved first.
 pub(super) type Importance = (Reverse<(i32, bool, usize)>, Option<i64>, Option<(Arc<str>, Arc<str>)>);
 
-/// Pods that go together in this order are spared one after the other: those that `pods` gives.
-///
-/// Source: `MoreImportantVictim`; upstream leaves the order of those open that are alike, and here name and UID decide.
+/// The importance of a unit's pods. Source: `MoreImportantVictim`, which leaves the order of equal units open; here name and UID decide.
 pub(super) fn importance<'a, I: Iterator<Item = &'a Standing>>(
     priority: i32,
     is_of_group: bool,
@@ -183,10 +167,8 @@ pub(super) fn importance<'a, I: Iterator<Item = &'a Standing>>(
     (Reverse((priority, is_of_group, pods().count())), started, first)
 }
 
-// === impl Trial ===
-
 impl Trial {
-    /// The places of the victims of each unit.
+    /// The indexes of the victims of each unit.
     #[must_use]
     pub fn spans(&self) -> Vec<Range<usize>> {
         if self.units.is_empty() {
@@ -200,7 +182,7 @@ impl Trial {
         self.units.iter().map(span).collect()
     }
 
-    /// Whether the units are of these victims and no others.
+    /// Whether the units cover exactly these victims.
     #[must_use]
     pub fn is_sound(&self) -> bool {
         let pods = self.units.iter().try_fold(0_usize, |sum, &length| sum.checked_add(length as usize));

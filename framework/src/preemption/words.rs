@@ -1,22 +1,20 @@
-//! What is told of a preemption, in kube-scheduler's words.
-//!
-//! Knows: the texts of 1.37.1. Must not know: who reads them.
+//! Messages about preemption, as in kube-scheduler 1.37.1.
 
 use std::collections::BTreeMap;
 
 use super::Outcome;
 use crate::{prepared::Prepared, status::Code};
 
-/// The pod's own policy.
+/// The pod's `preemptionPolicy` is `Never`.
 pub const NEVER: &str = "not eligible due to preemptionPolicy=Never.";
 
-/// Victims of the last preemption are still there.
+/// Victims of the last preemption are still terminating.
 pub const TERMINATING: &str = "not eligible due to a terminating pod on the nominated node.";
 
-/// What is said of nodes on which preemption is not tried.
+/// The message for nodes on which preemption is not tried.
 pub const UNHELPFUL: &str = "Preemption is not helpful for scheduling";
 
-/// What is said of a node without pods of lower priority.
+/// The message for a node without pods of lower priority.
 pub const NO_VICTIMS: &str = "No preemption victims found for incoming pod";
 
 /// Extenders left no candidate.
@@ -25,30 +23,27 @@ pub const NO_CANDIDATE: &str = "no candidate node for preemption";
 /// PreEnqueue: the victims of a pod are still being evicted.
 pub const RUNNING: &str = "waiting for the preemption for this pod to be finished";
 
-/// What stands before everything that the plugin says in PostFilter.
+/// The prefix of the plugin's PostFilter messages.
 pub const PREFIX: &str = "preemption: ";
 
-/// A potential placement was found.
+/// A candidate was found.
 #[must_use]
 pub fn found(node: &str, victims: usize) -> String {
     format!("{PREFIX}found a potential placement for pod on node {node}, preempting {victims} victims")
 }
 
-/// The pod may not preempt, or there is no candidate for some other reason.
+/// The pod may not preempt, or there is no candidate for another reason.
 #[must_use]
 pub fn because(reason: &str) -> String {
     format!("{PREFIX}{reason}")
 }
 
-/// No trial gave a candidate: what is told of it, or the error for which the attempt fails.
-///
-/// `outcomes` are those of all trials with the names of their nodes, in order; `nodes` counts all nodes of the cluster.
+/// The message if no trial gave a candidate, or the error that fails the attempt. `outcomes` are those of all trials with node names, in
+/// order; `nodes` is the number of nodes in the cluster. Source: `Evaluator.evaluate` and `framework.FitError.Error`.
 ///
 /// # Errors
-/// A filter could not tell of some node, or none of a node's pods is in the way: upstream's words. Its order of several
-/// errors is that in which threads end; here it is that of `outcomes`.
-///
-/// Source: `Evaluator.evaluate` and `framework.FitError.Error`.
+/// A filter failed, or a node needs no victim. kube-scheduler orders several errors as its threads end; here the order of `outcomes`
+/// decides.
 pub fn fruitless<'a>(
     prepared: &Prepared,
     outcomes: impl IntoIterator<Item = (&'a str, &'a Outcome)>,

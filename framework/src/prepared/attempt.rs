@@ -1,30 +1,27 @@
-//! What the plugins of a class may do in an attempt, and what they keep of it.
-//!
-//! Knows: that node-local filters count work. Must not know: what the work is.
+//! The work limits of one attempt, and the memory of its filters.
 
 use super::Prepared;
 use crate::extension::{Filter, NodeFilter};
 
 impl Prepared {
-    /// Another attempt begins: what it may do is counted from nothing.
+    /// Starts an attempt: resets the work counted against its limit.
     pub fn begin(&self) {
         self.node_filters().for_each(NodeFilter::begin);
     }
 
-    /// Whether the filters of a plugin did all that an attempt may do, and have not come to all nodes: nothing but other objects, or
-    /// another pod, can change that.
+    /// Whether a filter reached the work limit of an attempt before all nodes were filtered. Only other objects or another pod help.
     #[must_use]
     pub fn is_exhausted(&self) -> bool {
         self.node_filters().any(NodeFilter::is_exhausted)
     }
 
-    /// The work of its filters since they were made ready, beyond that of ordinary ones, in units of some 10 ns.
+    /// The work of the filters since preparation, beyond that of ordinary ones, in units of some 10 ns.
     #[must_use]
     pub fn work(&self) -> u64 {
         self.node_filters().map(NodeFilter::work).sum()
     }
 
-    /// About how many bytes its filters have found out about nodes.
+    /// The approximate size of the filters' cached results about nodes, in bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.node_filters().map(NodeFilter::bytes).sum()

@@ -1,18 +1,15 @@
-//! Which plugins have a part in judging a class, for those who count.
-//!
-//! Knows: the registry's order. Must not know: how often a class is judged, or who counts.
+//! The plugins that take part in evaluating a class, for metrics.
 
 use crate::registry::Registry;
 
-/// One bit for each plugin at its place in the registry, for each of the points that upstream counts.
-///
-/// Source: `plugin_evaluation_total`, which leaves out what a PreFilter or PreScore skips.
+/// One bit for each plugin, by its index in the registry, for each extension point that kube-scheduler counts. Source:
+/// `plugin_evaluation_total`, which excludes plugins that PreFilter or PreScore skips.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct Parts {
     points: [u64; 4],
 }
 
-/// A point at which plugins are counted.
+/// An extension point at which plugins are counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Point {
     /// Once for each class.
@@ -26,7 +23,7 @@ pub enum Point {
 }
 
 impl Point {
-    /// All of them, in the order they are run in.
+    /// All points, in execution order.
     pub const ALL: [Self; 4] = [Self::PreFilter, Self::Filter, Self::PreScore, Self::Score];
 
     /// The value of the label `extension_point`.
@@ -41,23 +38,21 @@ impl Point {
     }
 }
 
-// === impl Parts ===
-
 impl Parts {
-    /// A plugin has a part. One beyond the sixty-fourth of a registry is not counted; there are some twenty.
+    /// Adds a plugin. Plugins after the sixty-fourth of a registry are not counted; there are some twenty.
     pub(super) fn add(&mut self, registry: Registry, point: Point, plugin: &str) {
         let bit = registry.number(plugin).and_then(|place| 1_u64.checked_shl(u32::try_from(place).ok()?));
         self.points[point as usize] |= bit.unwrap_or(0);
     }
 
-    /// Without the points that come once a node has been found.
+    /// Without the points that follow once a node is feasible.
     #[must_use]
     pub const fn unscored(self) -> Self {
         let [pre_filter, filter, ..] = self.points;
         Self { points: [pre_filter, filter, 0, 0] }
     }
 
-    /// The plugins that have a part at a point, in the registry's order.
+    /// The plugins that take part at a point, in the registry's order.
     pub fn of(self, registry: Registry, point: Point) -> impl Iterator<Item = &'static str> {
         let bits = self.points[point as usize];
         registry

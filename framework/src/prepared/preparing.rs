@@ -1,6 +1,4 @@
-//! How a profile's plugins are made ready: PreFilter and PreScore, one after the other.
-//!
-//! Knows: in which order plugins are asked, and what each answer means for the others. Must not know: nodes.
+//! Runs PreFilter and PreScore of a profile's plugins, in order.
 
 use super::parts::Point;
 use super::{
@@ -160,7 +158,7 @@ impl Prepared {
                 }
             }
         }
-        // No Score runs before all of the PreScores have.
+        // No Score runs before every PreScore succeeded.
         self.score_error = self.score_error.take().or(failed);
     }
 

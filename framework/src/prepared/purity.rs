@@ -1,6 +1,4 @@
-//! Whether plugins are pure, as far as asking twice can tell: only in debug builds, and of some nodes.
-//!
-//! Knows: what a pure answer is. Must not know: any plugin.
+//! Checks in debug builds that plugins are pure, by calling them twice for some nodes.
 
 use super::Prepared;
 use crate::{
@@ -8,14 +6,14 @@ use crate::{
     snapshot::{Slot, Snapshot},
 };
 
-/// Of so many nodes one is asked about twice.
+/// One of this many nodes is evaluated twice.
 const SAMPLE: usize = 8;
 
 impl Prepared {
-    /// In debug builds: asks the node-local filters and scores once more about some nodes.
+    /// In debug builds: repeats the node-local filters and scores for some nodes.
     ///
     /// # Panics
-    /// With the name of a plugin that answers otherwise the second time.
+    /// With the name of a plugin that returns another result the second time.
     pub(super) fn assert_pure(&self, nodes: &Snapshot, slot: Slot) {
         if !cfg!(debug_assertions) || !(slot as usize).is_multiple_of(SAMPLE) {
             return;
@@ -38,8 +36,8 @@ fn compare<T: PartialEq + std::fmt::Debug>(plugin: &str, point: &str, ask: impl 
     let (first, second) = (ask(), ask());
     assert!(
         first == second,
-        "plugin {plugin:?} is not pure: its {point} says {first:?} and then {second:?} of the same pod and node; it may read \
-         nothing but what it is given (docs/plugins.md)"
+        "plugin {plugin:?} is not pure: its {point} returned {first:?} and then {second:?} for the same pod and node; \
+         it may read only its arguments (docs/tasks/plugins.md)"
     );
 }
 
@@ -74,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "plugin \"Counting\" is not pure: its Score says 0 and then 1")]
+    #[should_panic(expected = "plugin \"Counting\" is not pure: its Score returned 0 and then 1")]
     fn a_plugin_that_keeps_a_state_is_found_out() {
         let _ = alone_of(Counting).scores(&pod("p"), &[(node("n"), vec![])]);
     }

@@ -1,9 +1,4 @@
-//! The arguments of plugins, as `kubescheduler.config.k8s.io/v1` has them.
-//!
-//! Knows: fields, ranges and kube-scheduler's defaults. Must not know: YAML, positions in files, or what any plugin does
-//! with its arguments.
-//!
-//! Source: `k8s.io/kube-scheduler/config/v1/types_pluginargs.go` and `pkg/scheduler/apis/config/v1/defaults.go`.
+//! The arguments of kube-scheduler's plugins, with defaults. Source: `config/v1/types_pluginargs.go` and `apis/config/v1/defaults.go`.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::duration::GoDuration;
 
-/// The arguments of every plugin that reads some, with kube-scheduler's defaults filled in.
+/// The arguments of every plugin that has any, with kube-scheduler's defaults.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Args {
@@ -36,22 +31,22 @@ pub struct Args {
     /// `VolumeBindingArgs`.
     #[serde(default)]
     pub volume_binding: VolumeBindingArgs,
-    /// NodeVolumeLimits takes nodes on which a volume's driver is not installed, whatever the driver says; not by default.
-    /// No configuration says so: it is what turning off the feature gate VolumeLimitScaling does.
+    /// Whether NodeVolumeLimits accepts nodes without a volume's driver. Not configurable: it is the disabled feature gate
+    /// VolumeLimitScaling.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub takes_missing_drivers: bool,
-    /// Those of plugins that are compiled in besides, by plugin, as they are written; read with [`Args::of`].
+    /// The arguments of additional plugins, by plugin, unparsed; read with [`Args::of`].
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub own: BTreeMap<String, serde_json::Value>,
 }
 
-/// `DefaultPreemptionArgs`: how many nodes preemption looks at.
+/// `DefaultPreemptionArgs`: the number of candidate nodes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct DefaultPreemptionArgs {
     /// 0 to 100 percent of the nodes; 10 by default.
     pub min_candidate_nodes_percentage: i32,
-    /// 0 or more nodes; 100 by default. Not both are 0.
+    /// 0 or more nodes; 100 by default. At least one of both is above 0.
     pub min_candidate_nodes_absolute: i32,
 }
 
@@ -65,17 +60,15 @@ impl Default for DefaultPreemptionArgs {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct DynamicResourcesArgs {
-    /// How long the search for devices may take on one node; 10 seconds by default, 0 for no limit. `None` where the
-    /// feature gate DRASchedulerFilterTimeout is off.
+    /// The timeout of the device search on one node; 10 s by default, 0: no limit. `None` without the gate DRASchedulerFilterTimeout.
     pub filter_timeout: Option<GoDuration>,
-    /// How long a device may take to become ready, at least a second; 10 minutes by default. `None` where the feature
-    /// gate DRADeviceBindingConditions is off.
+    /// The timeout for a device to become ready, at least 1 s; 10 min by default. `None` without the gate DRADeviceBindingConditions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub binding_timeout: Option<GoDuration>,
 }
 
 impl Default for DynamicResourcesArgs {
-    /// With the feature gates as they are by default.
+    /// With the default feature gates.
     fn default() -> Self {
         let seconds = |seconds: i64| Some(GoDuration { nanoseconds: seconds * 1_000_000_000 });
         Self { filter_timeout: seconds(10), binding_timeout: seconds(600) }
@@ -86,9 +79,9 @@ impl Default for DynamicResourcesArgs {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct InterPodAffinityArgs {
-    /// How much the required affinity of a pod that runs counts towards the score of its node, 0 to 100; 1 by default.
+    /// The weight of existing pods' required affinity in the score, 0 to 100; 1 by default.
     pub hard_pod_affinity_weight: i32,
-    /// Whether preferences of pods that run are left out of the score; not by default.
+    /// Whether to ignore existing pods' preferred terms in the score; false by default.
     pub ignore_preferred_terms_of_existing_pods: bool,
 }
 
@@ -102,20 +95,20 @@ impl Default for InterPodAffinityArgs {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PodTopologySpreadArgs {
-    /// The constraints where `defaulting_type` is `List`, each without a label selector.
+    /// The constraints for the `defaulting_type` `List`, without label selectors.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub default_constraints: Vec<k8s_openapi::api::core::v1::TopologySpreadConstraint>,
-    /// Whose constraints.
+    /// The source of the constraints.
     pub defaulting_type: PodTopologySpreadDefaulting,
 }
 
-/// Whose constraints pods get that have none.
+/// The source of constraints for pods that have none.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum PodTopologySpreadDefaulting {
-    /// kube-scheduler's: a skew of 3 over hosts and 5 over zones, both `ScheduleAnyway`.
+    /// kube-scheduler's defaults: a skew of 3 over hosts and 5 over zones, both `ScheduleAnyway`.
     #[default]
     System,
-    /// The operator's.
+    /// The configured constraints.
     List,
 }
 
@@ -123,23 +116,22 @@ pub enum PodTopologySpreadDefaulting {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct VolumeBindingArgs {
-    /// How long volumes may take to be bound, in seconds, 0 or more; 600 by default.
+    /// The timeout for binding volumes, in seconds, 0 or more; 600 by default.
     pub bind_timeout_seconds: i64,
-    /// The broken line that scores the share of a storage capacity in use; from 10 at 0 to 0 at 100 by default. Empty
-    /// where the feature gate StorageCapacityScoring is off.
+    /// Scores the used share of a storage capacity; from 10 at 0 to 0 at 100 by default. Empty without the gate StorageCapacityScoring.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub shape: Vec<ShapePoint>,
 }
 
 impl Default for VolumeBindingArgs {
-    /// With the feature gates as they are by default.
+    /// With the default feature gates.
     fn default() -> Self {
         let shape = [(0, 10), (100, 0)].map(|(utilization, score)| ShapePoint { utilization, score }).to_vec();
         Self { bind_timeout_seconds: 600, shape }
     }
 }
 
-/// `NodeAffinityArgs`: affinity that the operator adds to every pod of the profile.
+/// `NodeAffinityArgs`: affinity that is added to every pod of the profile.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct NodeAffinityArgs {
@@ -152,13 +144,13 @@ pub struct NodeAffinityArgs {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct NodeResourcesFitArgs {
-    /// Extended resources that the filter does not look at.
+    /// Extended resources that the filter ignores.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ignored_resources: Vec<String>,
-    /// Prefixes (before the `/`) of extended resources that the filter does not look at.
+    /// Prefixes (before the `/`) of extended resources that the filter ignores.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ignored_resource_groups: Vec<String>,
-    /// How a node that fits is scored.
+    /// The scoring of feasible nodes.
     #[serde(default)]
     pub scoring_strategy: ScoringStrategy,
 }
@@ -167,12 +159,12 @@ pub struct NodeResourcesFitArgs {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ScoringStrategy {
-    /// Which of the three.
+    /// The strategy.
     #[serde(rename = "type")]
     pub kind: ScoringStrategyKind,
-    /// The resources it looks at, never empty.
+    /// The scored resources, never empty.
     pub resources: Vec<ResourceWeight>,
-    /// The broken line of `RequestedToCapacityRatio`; empty for the other two.
+    /// The shape of `RequestedToCapacityRatio`; empty for the other two.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub shape: Vec<ShapePoint>,
 }
@@ -190,11 +182,11 @@ pub enum ScoringStrategyKind {
     LeastAllocated,
     /// Pack: the fuller the node, the better.
     MostAllocated,
-    /// A line of the operator's own over the share in use.
+    /// A configured shape over the used share.
     RequestedToCapacityRatio,
 }
 
-/// A resource and how much it counts among the others.
+/// A resource and its weight.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ResourceWeight {
@@ -208,7 +200,7 @@ pub struct ResourceWeight {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ShapePoint {
-    /// Share in use, percent, 0..=100, strictly increasing along the shape.
+    /// Used share, percent, 0..=100, strictly increasing along the shape.
     pub utilization: i32,
     /// 0..=10.
     pub score: i32,
@@ -218,7 +210,7 @@ pub struct ShapePoint {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct NodeResourcesBalancedAllocationArgs {
-    /// The resources whose shares should be alike, each of weight 1.
+    /// The resources to balance, each of weight 1.
     pub resources: Vec<ResourceWeight>,
 }
 
@@ -228,7 +220,7 @@ impl Default for NodeResourcesBalancedAllocationArgs {
     }
 }
 
-/// `cpu` and `memory`, each of weight 1: what both resource plugins look at unless told otherwise.
+/// `cpu` and `memory`, each of weight 1: the default of both resource plugins.
 #[must_use]
 pub fn default_resources() -> Vec<ResourceWeight> {
     ["cpu", "memory"].map(|name| ResourceWeight { name: name.to_owned(), weight: 1 }).to_vec()

@@ -1,13 +1,10 @@
-//! Durations as Go writes them: `15s`, `1m30s`, `1.5h`.
-//!
-//! Knows: the syntax of Go's `time.ParseDuration` and `Duration.String`. Must not know: which field holds a duration
-//! or how long it may be.
+//! Durations in Go's syntax (`time.ParseDuration` and `Duration.String`): `15s`, `1m30s`, `1.5h`.
 
 use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// A duration that is written as Go writes one.
+/// A duration in Go's syntax.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct GoDuration {
     /// May be negative.
@@ -33,7 +30,7 @@ impl<'de> Deserialize<'de> for GoDuration {
     }
 }
 
-/// The units, longest symbol first where one begins with another, and their nanoseconds.
+/// The units and their nanoseconds, longest symbol first if one is a prefix of another.
 const UNITS: [(&str, u64); 8] = [
     ("ns", 1),
     ("us", 1_000),
@@ -45,26 +42,24 @@ const UNITS: [(&str, u64); 8] = [
     ("h", 3_600_000_000_000),
 ];
 
-/// Why a text is no duration.
+/// Why a text is not a duration.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DurationError {
-    /// It does not follow the syntax.
-    #[error("{0:?} is no duration; write one like 15s, 1m30s or 500ms")]
+    /// Invalid syntax.
+    #[error("{0:?} is not a duration; write one like 15s, 1m30s or 500ms")]
     Grammar(String),
     /// A number without unit.
     #[error("{0:?} lacks a unit; write one of h, m, s, ms, us, ns after each number, as in 15s")]
     Unit(String),
-    /// More than Go's `time.Duration` holds, about 292 years.
+    /// Longer than Go's `time.Duration`, about 292 years.
     #[error("{0:?} is too long; the longest duration is about 292 years")]
     Range(String),
 }
 
-/// Nanoseconds of a duration in Go's syntax.
-///
-/// `0` needs no unit; every other number does. Digits beyond a nanosecond are cut off.
+/// Parses a duration in Go's syntax into nanoseconds. `0` needs no unit; every other number does. Digits beyond a nanosecond are cut off.
 ///
 /// # Errors
-/// What `time.ParseDuration` refuses.
+/// Texts that `time.ParseDuration` rejects.
 pub fn parse(text: &str) -> Result<i64, DurationError> {
     let negative = text.starts_with('-');
     let mut rest = text.strip_prefix(['+', '-']).unwrap_or(text);
@@ -83,10 +78,8 @@ pub fn parse(text: &str) -> Result<i64, DurationError> {
     i64::try_from(if negative { -total } else { total }).map_err(|_| DurationError::Range(text.to_owned()))
 }
 
-/// What is wrong, still without the text that it is wrong with.
 type Wrong = fn(String) -> DurationError;
 
-/// Reads one `<number><unit>` and returns its nanoseconds and what follows it.
 fn component(text: &str) -> Result<(i128, &str), Wrong> {
     let (whole, rest) = digits(text);
     let (fraction, rest) = rest.strip_prefix('.').map_or(("", rest), digits);
@@ -102,7 +95,7 @@ fn component(text: &str) -> Result<(i128, &str), Wrong> {
     let whole: u64 = if whole.is_empty() { 0 } else { whole.parse().map_err(|_| DurationError::Range as Wrong)? };
     let mut nanoseconds = i128::from(whole) * i128::from(*unit);
     let (mut numerator, mut scale) = (0_i128, 1_i128);
-    // Eighteen digits tell hours apart to less than a nanosecond, and their product with a unit still fits.
+    // Eighteen digits distinguish hours to less than a nanosecond, and their product with a unit still fits.
     for digit in fraction.bytes().take(18) {
         numerator = numerator * 10 + i128::from(digit - b'0');
         scale *= 10;
@@ -111,13 +104,12 @@ fn component(text: &str) -> Result<(i128, &str), Wrong> {
     Ok((nanoseconds, rest))
 }
 
-/// The digits that `text` begins with, and the rest.
 fn digits(text: &str) -> (&str, &str) {
     let end = text.find(|symbol: char| !symbol.is_ascii_digit()).unwrap_or(text.len());
     text.split_at(end)
 }
 
-/// A duration as Go prints it: `0s`, `1.5ms`, `-5s`, `1m30s`, `1h0m0s`.
+/// Formats a duration as Go does: `0s`, `1.5ms`, `-5s`, `1m30s`, `1h0m0s`.
 pub fn format(nanoseconds: i64) -> String {
     let sign = if nanoseconds < 0 { "-" } else { "" };
     let total = nanoseconds.unsigned_abs();
@@ -145,7 +137,7 @@ pub fn format(nanoseconds: i64) -> String {
     }
 }
 
-/// Nanoseconds as milliseconds, rounded up so that what is longer than nothing stays so; negative becomes 0.
+/// Milliseconds, rounded up so that a positive duration stays positive; negative becomes 0.
 pub fn milliseconds(nanoseconds: i64) -> u64 {
     u64::try_from(nanoseconds).unwrap_or(0).div_ceil(1_000_000)
 }

@@ -1,6 +1,4 @@
-//! The arguments of plugins that are compiled in besides kube-scheduler's own.
-//!
-//! Knows: how they are read, and how it is said what is wrong with them. Must not know: any plugin, or positions in files.
+//! The arguments of plugins beyond kube-scheduler's own.
 
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::Value;
@@ -13,13 +11,13 @@ use super::Args;
 #[serde(deny_unknown_fields)]
 pub struct NoArgs {}
 
-/// What is wrong with the arguments of a plugin, and where in them.
+/// The problem of a plugin's arguments, and its position in them.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct ArgsError {
-    /// The steps from `args` to what is wrong; empty for all of it.
+    /// The steps from `args` to the problem; empty for all of `args`.
     pub path: Vec<ArgsStep>,
-    /// What is wrong: `found ..., expected ...`, or what serde says.
+    /// `found ..., expected ...`, or serde's message.
     pub message: String,
 }
 
@@ -32,24 +30,19 @@ pub enum ArgsStep {
     Element(usize),
 }
 
-// === impl ArgsError ===
-
 impl ArgsError {
-    /// A field of the arguments has a value of the right type that makes no sense; `message` is `found ..., expected ...`.
+    /// A field with a value of the right type that is invalid; `message` is `found ..., expected ...`.
     #[must_use]
     pub fn at(field: &str, message: impl Into<String>) -> Self {
         Self { path: vec![ArgsStep::Field(field.to_owned())], message: message.into() }
     }
 }
 
-// === impl Args ===
-
 impl Args {
-    /// The arguments of a plugin; for one that nothing is written for, what an empty mapping is read as.
+    /// The arguments of a plugin; those of an empty mapping if nothing is configured.
     ///
     /// # Errors
-    /// Those of [`read_args`]. Of a configuration that was read they are those that the plugin's
-    /// [`check_args`](crate::extension::Plugin::check_args) lets pass.
+    /// Those of [`read_args`]. [`check_args`](crate::extension::Plugin::check_args) rejects such a configuration.
     pub fn of<T: DeserializeOwned>(&self, plugin: &str) -> Result<T, ArgsError> {
         match self.own.get(plugin) {
             Some(written) => read_args(written),
@@ -58,7 +51,7 @@ impl Args {
     }
 }
 
-/// Reads arguments into a type of the plugin. Give it `#[serde(deny_unknown_fields)]`, so that a misspelt field is an error.
+/// Reads arguments into a type of the plugin. Use `#[serde(deny_unknown_fields)]` on it, so that a misspelt field is an error.
 ///
 /// # Errors
 /// The first field that does not fit the type.

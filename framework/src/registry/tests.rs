@@ -1,4 +1,4 @@
-//! Knows: that a plugin needs one entry in one list, and nothing anywhere else.
+//! Registration: a plugin needs one entry in one list.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,6 @@ use crate::{
     testing::{node, pod, profile},
 };
 
-/// Refuses every node until a pod goes.
 struct Closed;
 
 impl Plugin for Closed {

@@ -1,6 +1,4 @@
-//! What a view knows of single nodes: which domains refuse them, and what each plugin that normalises gives them.
-//!
-//! Knows: the insides of a view. Must not know: who asks, or what is made of the answer.
+//! Details of single nodes in a view: refusals by domain-level filters, and normalised scores per plugin.
 
 pub(crate) use super::normalized::Normalized;
 use super::view::View;
@@ -12,18 +10,18 @@ use crate::{
     status::Refusal,
 };
 
-/// For each group of nodes the scores of each plugin that normalises; `None` for one that counted nothing at all.
+/// For each group of nodes, the scores of each plugin that normalises; `None` for a plugin that counted nothing.
 pub(crate) type Scores = Vec<Vec<Option<Normalized>>>;
 
 impl View {
-    /// Why the scores of the last [`Self::best`] mean nothing, if so: a plugin could not normalise them.
+    /// The error of a normaliser that makes the scores of the last [`Self::best`] invalid.
     #[must_use]
     pub fn fault(&self) -> Option<&str> {
         self.counted.fault()
     }
 
-    /// How nodes with these domains are refused: as their shard said, unless a domain-level filter that stands before
-    /// does it first. Without a refusal of the shard's, by any domain-level filter.
+    /// The refusal of nodes with these domains: the shard's, unless an earlier domain-level filter refuses. Without `local`, that of any
+    /// domain-level filter.
     pub(crate) fn refusal(
         &mut self,
         prepared: &Prepared,
@@ -34,19 +32,16 @@ impl View {
         self.counted.judge(prepared, domains, before).err().or(local)
     }
 
-    /// The first domain-level filter that refuses nodes with these domains, and what they lack for it.
     pub(crate) fn shortfall(&mut self, prepared: &Prepared, domains: &[Domain]) -> Option<Shortfall> {
         self.counted.shortfall(prepared, domains)
     }
 
-    /// Scores all nodes, for [`Self::normalized`].
     pub(crate) fn scores(&mut self, prepared: &Prepared) -> Scores {
         self.best(prepared, None);
         self.counted.all_scores(prepared)
     }
 
-    /// The scores of the plugins that normalise, in the profile's order, for a feasible node with these raw scores; `None`
-    /// for a plugin that counted nothing at all.
+    /// The normalised scores of a feasible node with these raw scores, in the profile's order; `None` for a plugin that counted nothing.
     pub(crate) fn normalized(&self, scores: &Scores, node: NodeId, raws: &[i64]) -> Vec<Option<Normalized>> {
         self.counted.group_of(node, raws).and_then(|group| scores.get(group)).cloned().unwrap_or_default()
     }

@@ -1,28 +1,25 @@
-//! The best of some nodes.
-//!
-//! Must not know: where the nodes come from.
+//! The best of several nodes.
 
 use crate::evaluation::Offer;
 
-/// What a view says when asked for the best node.
+/// The best node of a view.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Best {
-    /// This node, with this total.
+    /// The best node and its total.
     Node {
         /// The node.
         offer: Offer,
         /// Weighted sum of all scores.
         total: i64,
-        /// Whether the node was judged anew since the shards answered.
+        /// Whether the coordinator re-evaluated the node after the shards answered.
         repaired: bool,
     },
-    /// Some list ran dry: the shards know more than the view.
+    /// A list of offers is exhausted: only the shards know the next node.
     Dry,
     /// No node is feasible.
     Nothing,
 }
 
-/// The best of some offers with their totals, and whether they were judged anew.
 pub(super) fn better(offers: impl Iterator<Item = (i64, Offer, bool)>) -> Best {
     let best = offers.min_by(|(left_total, left, _), (right_total, right, _)| {
         right_total.cmp(left_total).then(left.rank.cmp(&right.rank)).then(left.node.cmp(&right.node))

@@ -1,12 +1,8 @@
-//! What one class counts over domains, and how groups of nodes fare by it.
+//! Groups of nodes by raw scores and domains, evaluated by the counts of one class ([`crate::domains`]).
 //!
-//! Nodes are in groups of equal raw scores and equal domains: which groups are open, how they score, and by how many nodes
-//! the scores are weighed, is worked out anew for each decision from counts that every pod moves. A decision costs time by
-//! groups, of which there are few, and a pod that comes or goes costs the time to move the nodes of one domain at most.
-//! A group has nodes of its own, nodes on a sorted list, or both. Where nothing is counted, a group is a stratum.
-//!
-//! Knows: groups over domains, and how counts move. Must not know: how counts are held ([`crate::domains`]), or where
-//! nodes come from.
+//! Every pod changes counts, so each decision determines the open groups and their scores. The time depends on the number of groups, which
+//! is small; a pod moves at most the nodes of one domain. A group has its own nodes, nodes on a sorted list, or both. Without counts, a
+//! group is a stratum.
 
 use std::{collections::BTreeSet, ops::Range};
 
@@ -32,7 +28,6 @@ use crate::{
 
 pub(super) type Raws = SmallVec<[i64; 4]>;
 
-/// What nodes of one stratum share.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 struct Key {
     raws: Raws,
@@ -45,21 +40,19 @@ struct Group {
     members: BTreeSet<Offer>,
     open: bool,
     bonus: i64,
-    /// It has nodes on a sorted list besides, as of the last look.
+    /// It also has nodes on a sorted list, as of the last look.
     is_shared: bool,
-    /// How many.
     shared: usize,
-    /// The best of them, and whether it was judged anew.
+    /// The best of them, and whether it was re-evaluated.
     shared_head: Option<(Offer, bool)>,
 }
 
 impl Group {
-    /// How many nodes there are.
     fn size(&self) -> usize {
         self.members.len() + self.shared
     }
 
-    /// What a plugin sees of the group: its terms are those from `first` on, its locals those raws.
+    /// The plugin's view of the group: its terms start at `first`, its locals are these raws.
     fn sums<'a>(&'a self, tables: &'a Tables, first: usize, locals: Range<usize>) -> Sums<'a> {
         Sums { tables, codes: &self.key.codes, locals: self.key.raws.get(locals).unwrap_or_default(), first }
     }
@@ -70,31 +63,23 @@ struct Row {
     places: Places,
     offer: Offer,
     group: usize,
-    /// It was judged anew since the shards answered.
     repaired: bool,
 }
 
-/// The groups.
 #[derive(Debug)]
 pub(super) struct Counted {
     tables: Tables,
     rows: Map<NodeId, Row>,
     keys: Map<Key, usize>,
     groups: Vec<Group>,
-    /// Groups without nodes, to be used again.
     free: Vec<usize>,
-    /// The nodes of each domain that is told apart by its counts.
     residents: Map<DomainId, Vec<NodeId>>,
-    /// The scores are those of the groups that are open.
+    /// The scores match the currently open groups.
     is_scored: bool,
-    /// Why the scores mean nothing, if so.
     fault: Option<String>,
 }
 
-// === impl Counted ===
-
 impl Counted {
-    /// Adds up what the shards counted.
     pub(super) fn new(prepared: &Prepared, evaluations: &[Evaluation]) -> Self {
         let tallies = evaluations.iter().map(|evaluation| evaluation.tallies.as_slice());
         let domains = evaluations.iter().flat_map(|evaluation| {
@@ -104,7 +89,6 @@ impl Counted {
         Self::with_tables(Tables::new(prepared, tallies, domains))
     }
 
-    /// Starts with counts and no nodes.
     pub(super) fn with_tables(tables: Tables) -> Self {
         Self {
             tables,
@@ -118,7 +102,6 @@ impl Counted {
         }
     }
 
-    /// The first domain-level filter before `before` that refuses nodes in these domains.
     pub(super) fn judge(
         &mut self,
         prepared: &Prepared,
@@ -126,7 +109,7 @@ impl Counted {
         before: Order,
     ) -> Result<(), (Order, Refusal)> {
         if domains.is_empty() && !prepared.keys().is_empty() {
-            // The shard has left them out, because no domain-level filter comes before the one that refused.
+            // The shard left the domains out, because no domain-level filter precedes the one that refused.
             return Ok(());
         }
         let places = self.tables.places(domains);
@@ -134,17 +117,15 @@ impl Counted {
         prepared.judge_sums(Sums { tables: &self.tables, codes: &codes, locals: &[], first: 0 }, before)
     }
 
-    /// What is counted.
     pub(super) const fn tables(&self) -> &Tables {
         &self.tables
     }
 
-    /// What is counted, to be changed for a while and put back.
+    /// The counts, for a temporary change that the caller reverts.
     pub(super) const fn tables_mut(&mut self) -> &mut Tables {
         &mut self.tables
     }
 
-    /// The first domain-level filter that refuses nodes in these domains, and what they lack for it.
     pub(super) fn shortfall(&mut self, prepared: &Prepared, domains: &[Domain]) -> Option<Shortfall> {
         let places = self.tables.places(domains);
         let codes = self.tables.codes(&places);
@@ -156,7 +137,6 @@ impl Counted {
         })
     }
 
-    /// Takes over a shard's nodes of one stratum.
     pub(super) fn add(&mut self, stratum: &Stratum) {
         let places = self.tables.places(&stratum.domains);
         let raws = Raws::from_slice(&stratum.raws);
@@ -165,7 +145,7 @@ impl Counted {
         let mut members = Vec::with_capacity(stratum.offers.len());
         for offer in &stratum.offers {
             let row = Row { places: places.clone(), offer: *offer, group, repaired: false };
-            // No honest shard offers a node twice, or one of another's.
+            // A correct shard offers each node once, and only its own nodes.
             if self.rows.insert(offer.node, row).is_none() {
                 self.settle(offer.node, &places);
                 members.push(*offer);
@@ -175,13 +155,13 @@ impl Counted {
         if members.len() < known.len() / 8 {
             known.extend(members);
         } else {
-            // All at once: a set made of a sorted list costs a tenth of one that grows.
+            // In one step: collecting a sorted list into a set takes a tenth of the time of single insertions.
             known.append(&mut members.into_iter().collect());
         }
         self.leave_if_empty(group);
     }
 
-    /// Takes over what a node looks like now. `None`: it is gone, or not feasible as far as it alone tells.
+    /// Replaces a node's result. `None`: it was removed or is node-locally infeasible.
     pub(super) fn repair(&mut self, node: NodeId, rank: u64, feasible: Option<Feasible>) {
         self.remove(node);
         if let Some(Feasible { base, raws, domains }) = feasible {
@@ -190,7 +170,7 @@ impl Counted {
         }
     }
 
-    /// So many pods came to the node at a position, or left it, that add these amounts each.
+    /// Counts pods added to the node at a position, or removed, that add these amounts each.
     pub(super) fn shift(
         &mut self,
         prepared: &Prepared,
@@ -220,7 +200,6 @@ impl Counted {
         }
     }
 
-    /// The best node as things stand.
     pub(super) fn best(&mut self, prepared: &Prepared) -> Best {
         let (tables, counts) = (&self.tables, prepared.is_wide());
         for group in &mut self.groups {
@@ -229,7 +208,7 @@ impl Counted {
             self.is_scored &= open == group.open;
             group.open = open;
         }
-        // Where nothing is counted, scores depend only on which groups are open, unless a plugin sees how many nodes there are.
+        // Without counts, scores depend only on the open groups, unless a plugin uses the number of nodes.
         let by_all = |score: &NormalizedScore| matches!(score.normalize, Normalization::ByAll(_));
         if counts || !self.is_scored || prepared.normalized().iter().any(by_all) {
             self.groups.iter_mut().for_each(|group| group.bonus = 0);
@@ -249,47 +228,44 @@ impl Counted {
         better(heads)
     }
 
-    /// The nodes that groups hold themselves and that are feasible, with their totals, as of the last [`Self::best`].
+    /// The feasible nodes that the groups own, with their totals, as of the last [`Self::best`].
     pub(super) fn feasible(&self) -> impl Iterator<Item = (Offer, i64)> {
         let open = self.groups.iter().filter(|group| group.open);
         open.flat_map(|group| group.members.iter().map(|offer| (*offer, offer.base.saturating_add(group.bonus))))
     }
 
-    /// What a group's nodes score beside what each scores by itself, as of the last [`Self::best`]; `None`: it is not open.
+    /// The addition of a group's scores to its nodes' base scores, as of the last [`Self::best`]; `None` if it is not open.
     pub(super) fn bonus(&self, group: usize) -> Option<i64> {
         self.groups.get(group).filter(|group| group.open).map(|group| group.bonus)
     }
 
-    /// How many nodes are known.
     pub(super) fn len(&self) -> usize {
         self.rows.len()
     }
 
-    /// Whether more than one node is feasible, as of the last [`Self::best`].
     pub(super) fn has_choice(&self) -> bool {
         self.groups.iter().filter(|group| group.open).map(Group::size).sum::<usize>() > 1
     }
 
-    /// How a node that passes every filter which needs it alone does otherwise: its total as of the last [`Self::best`],
-    /// or the first domain-level filter that refuses it.
+    /// A node's total as of the last [`Self::best`], or the refusal of the first domain-level filter; assumes that node-local filters pass.
     pub(super) fn judged(&self, prepared: &Prepared, node: NodeId) -> Option<Result<i64, (Order, Refusal)>> {
         let row = self.rows.get(&node)?;
         Some(self.judged_in(prepared, row.group, row.offer.base))
     }
 
-    /// As [`Self::judged`], for a node of a group with this score by itself.
+    /// As [`Self::judged`], for a node of a group with this base score.
     pub(super) fn judged_in(&self, prepared: &Prepared, group: usize, base: i64) -> Result<i64, (Order, Refusal)> {
         let group = &self.groups[group];
         let total = base.saturating_add(group.bonus);
         prepared.judge_sums(group.sums(&self.tables, 0, 0..0), Order::MAX).map(|()| total)
     }
 
-    /// Adds to a count, without any node's place being looked at.
+    /// Adds to a count without moving nodes between groups.
     pub(super) fn count(&mut self, term: usize, domain: &str, amount: i64) {
         self.tables.add(term, domain, amount);
     }
 
-    /// The group of nodes on a sorted list with these raw scores, in these domains, which stays from now on.
+    /// The permanent group of sorted-list nodes with these raw scores and domains.
     pub(super) fn share(&mut self, raws: Raws, domains: &[Domain]) -> usize {
         let codes = self.tables.uncounted_codes(domains);
         let group = self.group(Key { raws, codes });
@@ -297,18 +273,16 @@ impl Counted {
         group
     }
 
-    /// How many nodes a group has on a sorted list now, and the best of them.
+    /// Sets the number of a group's nodes on a sorted list, and the best of them.
     pub(super) fn set_shared(&mut self, group: usize, shared: usize, head: Option<(Offer, bool)>) {
         let group = &mut self.groups[group];
         (group.shared, group.shared_head) = (shared, head);
     }
 
-    /// The raw scores of a group.
     pub(super) fn raws_of(&self, group: usize) -> &[i64] {
         &self.groups[group].key.raws
     }
 
-    /// Whether what was said of a node is what it is.
     pub(super) fn confirms(&mut self, node: NodeId, feasible: &Feasible) -> bool {
         let places = self.tables.places(&feasible.domains);
         let same = |row: &Row| {
@@ -318,7 +292,7 @@ impl Counted {
         self.rows.get(&node).is_some_and(same)
     }
 
-    /// Why nodes are refused that pass every filter which needs one node alone: how many, group by group.
+    /// The refusals of nodes that pass every node-local filter, with the number of nodes, group by group.
     pub(super) fn refusals(&self, prepared: &Prepared) -> impl Iterator<Item = ((Order, Refusal), usize)> {
         self.groups.iter().filter_map(|group| {
             let refusal = prepared.judge_sums(group.sums(&self.tables, 0, 0..0), Order::MAX).err()?;
@@ -326,12 +300,10 @@ impl Counted {
         })
     }
 
-    /// Whether the counts are what nodes counted together here.
     pub(super) fn agrees(&self, prepared: &Prepared, counted: &[Tally]) -> bool {
         Tables::new(prepared, std::iter::once(counted), std::iter::empty()).counts() == self.tables.counts()
     }
 
-    /// Why the scores of the last [`Self::best`] mean nothing, if so.
     pub(super) fn fault(&self) -> Option<&str> {
         self.fault.as_deref()
     }
@@ -352,13 +324,13 @@ impl Counted {
         }
     }
 
-    /// How the raw scores of a plugin are normalised: those of each group, of which the open ones count.
+    /// How a plugin's raw scores are normalised: one raw score per group; open groups count.
     fn scale(&self, normalized: &NormalizedScore, raws: &[Option<i64>], extremes: Extremes) -> Result<Scale, String> {
         let open = self.groups.iter().zip(raws).filter(|(group, _)| group.open);
         Scale::new(&normalized.normalize, extremes, open.filter_map(|(group, raw)| Some(((*raw)?, group.size()))))
     }
 
-    /// A plugin's raw score of each group, `None` for one that it leaves out; and the extremes of those that are open.
+    /// A plugin's raw score of each group, `None` if excluded from normalising; and the extremes of open groups.
     fn raws(&self, normalized: &NormalizedScore) -> (Vec<Option<i64>>, Option<Extremes>) {
         let Self { tables, groups, .. } = self;
         let (from, to) = normalized.raws;
@@ -377,7 +349,7 @@ impl Counted {
         (raws, extremes)
     }
 
-    /// For each group the scores of each plugin that normalises, as of the last [`Self::best`].
+    /// For each group, the scores of each plugin that normalises, as of the last [`Self::best`].
     pub(super) fn all_scores(&self, prepared: &Prepared) -> Vec<Vec<Option<Normalized>>> {
         let mut scores = vec![Vec::with_capacity(prepared.normalized().len()); self.groups.len()];
         for normalized in prepared.normalized() {
@@ -394,7 +366,6 @@ impl Counted {
         scores
     }
 
-    /// Whether a plugin counted nothing at all.
     fn is_idle(&self, normalized: &NormalizedScore) -> bool {
         let first = normalized.first_term;
         match &normalized.score {
@@ -403,13 +374,12 @@ impl Counted {
         }
     }
 
-    /// The group of a node that is held here, or of any node with these raw scores where nothing is counted.
+    /// The group of a node that is held here; without counts, of any node with these raw scores.
     pub(super) fn group_of(&self, node: NodeId, raws: &[i64]) -> Option<usize> {
         let key = || Key { raws: Raws::from_slice(raws), codes: Codes::new() };
         self.rows.get(&node).map(|row| row.group).or_else(|| self.keys.get(&key()).copied())
     }
 
-    /// Whether a node is held here.
     pub(super) fn holds(&self, node: NodeId) -> bool {
         self.rows.contains_key(&node)
     }
@@ -421,7 +391,6 @@ impl Counted {
         self.rows.insert(offer.node, Row { places, offer, group, repaired });
     }
 
-    /// Notes a node with its domains that are told apart by their counts.
     fn settle(&mut self, node: NodeId, places: &[u32]) {
         for (key, &place) in places.iter().enumerate() {
             if place != 0 && self.tables.is_by_count(key) {
@@ -440,7 +409,7 @@ impl Counted {
         }
     }
 
-    /// Puts a node where it belongs now that the counts of its domains have changed.
+    /// Moves a node to its group after the counts of its domains changed.
     fn regroup(&mut self, node: NodeId) {
         let Some(row) = self.rows.get(&node) else { return };
         let (offer, old) = (row.offer, row.group);
@@ -468,7 +437,6 @@ impl Counted {
         }
     }
 
-    /// The place of a group, made now if it is new.
     fn group(&mut self, key: Key) -> usize {
         if let Some(place) = self.keys.get(&key) {
             return *place;

@@ -1,10 +1,7 @@
-//! Nodes that are kept free for nominated pods, laid over a view for one pod after the other.
+//! Applies nominations to a view, for one pod after the other.
 //!
-//! Two pods of a class may differ in priority, so what nominated pods take away is not the class's. It is judged for each
-//! pod on the few nodes that are kept free, and those nodes are taken out of the view and put back as it has to be. A node
-//! is judged twice: with the nominated pods on it, and without; it must do both times.
-//!
-//! Knows: how both passes change what a view says. Must not know: priorities, or who nominates.
+//! Pods of a class may differ in priority, so nominations do not belong to the class. Each nominated node is evaluated with the nominated
+//! pods and without; both must pass. A node that becomes infeasible leaves the view until a later call puts it back.
 //!
 //! Source: `RunFilterPluginsWithNominatedPods`, `addGENominatedPods` and `evaluateNominatedNode`.
 
@@ -25,13 +22,9 @@ use crate::{
     status::{Code, Refusal},
 };
 
-// === impl View ===
-
 impl View {
-    /// Makes the view what it is for a pod that these nominations concern, instead of those it was last told. Gives the
-    /// pod's own nominated node where that will do: upstream takes it without a look at the others.
-    ///
-    /// The snapshot is as it was afterwards: pods are put on nodes and taken off again.
+    /// Replaces the nominations of the previous pod with these. Returns the pod's own nominated node if feasible: kube-scheduler chooses it
+    /// without comparing other nodes. Restores the snapshot after adding pods to nodes.
     pub fn lay_over(
         &mut self,
         prepared: &Prepared,
@@ -69,8 +62,7 @@ impl View {
         taken
     }
 
-    /// Judges the nodes that nominations are about, and notes what they change. Gives the pod's own nominated node where that
-    /// will do.
+    /// Evaluates the nodes with nominations and records the changes. Returns the pod's own nominated node if feasible.
     fn judge_nominations(
         &mut self,
         prepared: &Prepared,
@@ -88,7 +80,7 @@ impl View {
         if let Some(node) = nominations.own
             && let Some(slot) = nodes.slot(node)
         {
-            // The names that PreFilters left are not asked here, and what the filters say of the node is what is told.
+            // kube-scheduler does not apply the restriction of node names here, and reports the refusal of the filters.
             let others = known(nodes, nominations.beside(node));
             match beside.both_passes(nodes, (node, slot), &others) {
                 None => taken = Some(node),
@@ -115,28 +107,26 @@ impl View {
         taken
     }
 
-    /// The nodes that would do but for nominations.
     fn out(&self) -> Vec<NodeId> {
         self.changed.iter().filter(|(_, changed)| changed.before.is_none()).map(|(node, _)| *node).collect()
     }
 
-    /// Whether a node would do but for nominations.
     pub(super) fn is_out(&self, node: NodeId) -> bool {
         self.changed.get(&node).is_some_and(|changed| changed.before.is_none())
     }
 
-    /// Whether nominations change what is said of any node, as of the last [`Self::lay_over`].
+    /// Whether nominations change the result of any node, as of the last [`Self::lay_over`].
     #[must_use]
     pub fn is_laid_over(&self) -> bool {
         !self.changed.is_empty() || self.blamed != 0
     }
 
-    /// The error of a filter on any node, for which an attempt fails even if other nodes are feasible. If the cluster has changed
-    /// since the shards answered, the error of an answer may be out of date ([`Self::is_untouched`]).
+    /// The error of a filter on any node, which fails the attempt even if other nodes are feasible. It may be outdated if the cluster
+    /// changed since the shards answered ([`Self::is_untouched`]).
     #[must_use]
     pub fn error(&self, prepared: &Prepared) -> Option<String> {
         let is_error = |(_, refusal): &(Order, Refusal)| refusal.code == Code::Error;
-        // With nominated pods, another filter may refuse a node before the one that fails, and a filter may fail because of them.
+        // With nominated pods, another filter may refuse the node before the failing one, or a filter may fail because of them.
         let changed = |node: &NodeId| self.changed.contains_key(node);
         let eased = |group: &Refused| {
             let before = Some((group.order, group.refusal));
@@ -153,7 +143,7 @@ impl View {
         Some(prepared.reasons(order, refusal.detail).join(", "))
     }
 
-    /// As [`Self::refused`], with what nominations change.
+    /// As [`Self::refused`], with the changes by nominations.
     #[must_use]
     pub fn refused_now(&self) -> Cow<'_, [Refused]> {
         if !self.is_laid_over() {
@@ -182,14 +172,13 @@ impl View {
         Cow::Owned(refused)
     }
 
-    /// A refusal as it is told. The plugins that are named for the nodes which PreFilters left out are, upstream, in the
-    /// set to which the filter that refuses the pod's own nominated node is added before.
+    /// A refusal as reported. For nodes excluded by PreFilters it names the filter that refuses the pod's own nominated node, as
+    /// kube-scheduler.
     pub(crate) fn told(&self, (order, refusal): (Order, Refusal)) -> (Order, Refusal) {
         let detail = if order == RESTRICTION { u64::from(self.blamed) } else { refusal.detail };
         (order, Refusal { detail, ..refusal })
     }
 
-    /// How a node is refused because of nominations; `None` where they change nothing.
     pub(crate) fn changed(&self, node: NodeId) -> Option<(Order, Refusal)> {
         self.changed.get(&node).map(|changed| changed.after)
     }

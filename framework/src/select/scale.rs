@@ -1,6 +1,4 @@
-//! What the raw scores of a plugin are normalised to.
-//!
-//! Must not know: plugins, or nodes.
+//! The normalisation of one plugin's raw scores.
 
 use std::collections::BTreeMap;
 
@@ -9,16 +7,12 @@ use crate::{
     prepared::Normalization,
 };
 
-/// What a plugin's raw scores are normalised to.
 pub(super) enum Scale {
     ByExtremes(Normalize, Extremes),
     ByAll(BTreeMap<i64, i64>),
 }
 
-// === impl Scale ===
-
 impl Scale {
-    /// By the raw scores of all feasible nodes, and how many have each.
     pub(super) fn new(
         normalization: &Normalization,
         extremes: Extremes,
@@ -38,7 +32,6 @@ impl Scale {
     pub(super) fn of(&self, raw: i64) -> i64 {
         match self {
             Self::ByExtremes(normalize, extremes) => normalize(raw, *extremes),
-            // A group that is not open has no score.
             Self::ByAll(scores) => scores.get(&raw).copied().unwrap_or(0),
         }
     }

@@ -1,10 +1,7 @@
-//! Feasible nodes in the order in which a class takes them: what one node by itself says.
+//! Feasible nodes in the order in which a class prefers them, by node-local results.
 //!
-//! Nodes are in strata of equal raw scores and, for classes that count, of equal domains. In a stratum each shard's nodes
-//! are a list, complete or cut, with the best first; nodes that were judged anew since are in a set beside the lists. A
-//! list may serve all classes of a family: what one class counts comes on top of it ([`super::view`]).
-//!
-//! Knows: strata of nodes by themselves. Must not know: what is counted over domains.
+//! Nodes form strata of equal raw scores and, for classes that count, of equal domains. A stratum has a list per shard, complete or cut,
+//! best first, and a set of re-evaluated nodes. A list may serve a whole family: [`super::view`] adds the counts of a class.
 
 use std::collections::BTreeSet;
 
@@ -23,69 +20,62 @@ use crate::{
     symbols::Symbol,
 };
 
-/// By what a family's nodes are told apart besides their raw scores.
+/// The labels that distinguish a family's nodes besides raw scores.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Ground {
-    /// The labels that are counted over, and whether their domains are told apart by their counts alone. Nodes are told
-    /// apart then by whether they have the label, and otherwise by its value.
+    /// The labels with counts; `true`: domains are grouped by count, so that only the presence of the label distinguishes nodes.
     keys: SmallVec<[(Symbol, bool); 4]>,
-    /// The labels of what is counted on each node by itself: nodes are told apart by whether they have them.
+    /// The labels of node-local counts: only their presence distinguishes nodes.
     locals: SmallVec<[Symbol; 2]>,
 }
 
-/// What nodes of a stratum share. A label that only has to be there stands for its own value.
+/// The key of a stratum. Of some labels only the presence matters; each stands for its value.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 struct Key {
     raws: Raws,
     labels: SmallVec<[Symbol; 4]>,
 }
 
-/// The nodes of one shard that share a key, best first.
 #[derive(Debug)]
 struct List {
     offers: Vec<Offer>,
-    /// All before were judged anew.
+    /// All nodes before it were re-evaluated.
     next: u32,
-    /// No node of this shard and stratum is left out of `offers`.
     complete: bool,
 }
 
-/// The nodes that share a key.
 #[derive(Debug, Default)]
 pub(super) struct Stratum {
     key: Key,
     lists: SmallVec<[List; 2]>,
-    /// Those that were judged anew since the shards answered.
     moved: BTreeSet<Offer>,
-    /// How many there are, where each is known ([`SortedNodes::rows`]).
+    /// The number of nodes, if [`SortedNodes::rows`] is set.
     len: usize,
 }
 
-/// How far one reader of a stratum has come: all before is out of date, or special to the reader for ever.
+/// The position of one reader in a stratum: nodes before it are outdated, or permanently special to the reader.
 #[derive(Debug, Default)]
 pub(super) struct Cursor {
     lists: SmallVec<[u32; 2]>,
     moved: Option<Offer>,
 }
 
-/// The nodes that are feasible as far as one node tells.
+/// The nodes that pass all node-local filters.
 #[derive(Debug, Default)]
 pub struct SortedNodes {
     ground: Ground,
     keys: Map<Key, usize>,
     strata: Vec<Stratum>,
-    /// Where each node stood when the shards answered; only for classes that count, which look nodes up.
+    /// The position of each node when the shards answered; only for classes that count, which look nodes up.
     rows: Option<Map<NodeId, (usize, Offer)>>,
-    /// The nodes that were judged anew since, and where each stands; `None`: it is not feasible.
+    /// The re-evaluated nodes with their stratum; `None` if infeasible.
     moved: Map<NodeId, Option<(usize, Offer)>>,
-    /// For each label that only has to be there: the nodes of each of its values, feasible or not.
+    /// The nodes of each value of the labels that matter only by presence, feasible or not.
     residents: Vec<(Symbol, IndexMap<Symbol, Vec<NodeId>>)>,
 }
 
-// === impl Ground ===
-
 impl Ground {
-    /// By what a class tells nodes apart.
+    /// The labels that distinguish nodes for a class.
     #[must_use]
     pub fn new(prepared: &Prepared, nodes: &Snapshot) -> Self {
         let key =
@@ -96,12 +86,10 @@ impl Ground {
         }
     }
 
-    /// For each key whether its domains are told apart by their counts.
     pub(super) fn by_count(&self) -> SmallVec<[bool; 4]> {
         self.keys.iter().map(|(_, by_count)| *by_count).collect()
     }
 
-    /// Whether the domains of the key at a place are told apart by their counts.
     pub(super) fn is_by_count(&self, place: usize) -> bool {
         self.keys.get(place).is_some_and(|(_, by_count)| *by_count)
     }
@@ -114,34 +102,27 @@ impl Ground {
     }
 }
 
-// === impl Stratum ===
-
 impl Stratum {
-    /// Raw scores of the node-local plugins that normalise.
     pub(super) fn raws(&self) -> &[i64] {
         &self.key.raws
     }
 
-    /// The domains of its nodes; for a key whose domains are told apart by their counts, any text for whether there is one.
+    /// The domains of its nodes; for a key grouped by count, any text that shows the presence of the label.
     pub(super) fn domains(&self, ground: &Ground, nodes: &Snapshot) -> Vec<Domain> {
         self.key.labels.iter().take(ground.keys.len()).map(|&value| domain(nodes, value)).collect()
     }
 
-    /// Whether its nodes have the label of something that is counted on each node by itself.
     pub(super) fn has_local(&self, ground: &Ground, local: usize) -> bool {
         self.key.labels.get(ground.keys.len() + local).is_some_and(|&label| label != Symbol::NONE)
     }
 
-    /// How many nodes there are, on lists that know where each stands.
     pub(super) const fn len(&self) -> usize {
         self.len
     }
 }
 
-// === impl Cursor ===
-
 impl Cursor {
-    /// A node was judged anew and stands here now.
+    /// Moves back to a node that was re-evaluated.
     pub(super) fn rewind(&mut self, offer: Offer) {
         if self.moved.is_some_and(|from| offer < from) {
             self.moved = Some(offer);
@@ -149,10 +130,8 @@ impl Cursor {
     }
 }
 
-// === impl SortedNodes ===
-
 impl SortedNodes {
-    /// Lays out the nodes that shards offered the head of a family; `None` where they left some out.
+    /// Sorts the nodes that shards offered for the head of a family; `None` if an answer is incomplete.
     #[must_use]
     pub fn new(ground: Ground, nodes: &Snapshot, evaluations: &[Evaluation]) -> Option<Self> {
         let strata = || evaluations.iter().flat_map(|evaluation| &evaluation.strata);
@@ -162,7 +141,7 @@ impl SortedNodes {
         let mut sorted = Self::empty(ground, nodes);
         for stratum in strata() {
             let raws = Raws::from_slice(&stratum.raws);
-            // A node that is gone by now is taken off with the changes since.
+            // A node that was removed since is dropped with the later changes.
             let offers =
                 stratum.offers.iter().filter_map(|offer| Some((*offer, raws.clone(), nodes.slot(offer.node)?)));
             sorted.add(nodes, offers);
@@ -170,7 +149,6 @@ impl SortedNodes {
         Some(sorted)
     }
 
-    /// Takes over what shards offered a class that counts nothing; they may have left nodes out.
     pub(super) fn of_answers(evaluations: Vec<Evaluation>) -> Self {
         let mut sorted = Self::default();
         for stratum in evaluations.into_iter().flat_map(|evaluation| evaluation.strata) {
@@ -181,7 +159,7 @@ impl SortedNodes {
         sorted
     }
 
-    /// The same nodes told apart by something else.
+    /// The same nodes with other distinguishing labels.
     #[must_use]
     pub fn regrouped(&self, ground: Ground, nodes: &Snapshot) -> Self {
         let mut sorted = Self::empty(ground, nodes);
@@ -212,12 +190,11 @@ impl SortedNodes {
         Self { ground, rows: Some(Map::default()), residents, ..Self::default() }
     }
 
-    /// Lays out nodes, each with its raw scores and its place.
     fn add(&mut self, nodes: &Snapshot, offers: impl Iterator<Item = (Offer, Raws, Slot)>) {
         let mut lists: Vec<Vec<Offer>> = Vec::new();
         for (offer, raws, slot) in offers {
             let place = self.stratum(Key { raws, labels: self.ground.labels(nodes, slot) });
-            // No honest shard offers a node twice, or one of another's.
+            // A correct shard offers each node once, and only its own nodes.
             if self.rows.get_or_insert_default().insert(offer.node, (place, offer)).is_none() {
                 lists.resize_with(self.strata.len(), Vec::new);
                 lists[place].push(offer);
@@ -230,8 +207,7 @@ impl SortedNodes {
         }
     }
 
-    /// Takes over what a node looks like now. For classes that count, a node that is new, gone or has other labels makes
-    /// the list worthless.
+    /// Replaces a node's result. For classes that count, a node that is added, removed or relabelled invalidates the list.
     pub fn repair(&mut self, nodes: &Snapshot, node: NodeId, result: Option<&NodeResult>) {
         let known = self.moved.get_index_of(&node);
         let (mut left, mut before) = (None, None);
@@ -270,7 +246,7 @@ impl SortedNodes {
         }
         if let Some(stratum) = left.and_then(|stratum| self.strata.get_mut(stratum)) {
             stratum.len -= 1;
-            // A class that is new need not pass over what no class will find there.
+            // Advances for new classes: no class finds a current node before it.
             for List { offers, next, .. } in &mut stratum.lists {
                 let rest = offers.get(*next as usize..).unwrap_or_default().iter();
                 let passed = rest.take_while(|offer| self.moved.contains_key(&offer.node)).count();
@@ -279,40 +255,36 @@ impl SortedNodes {
         }
     }
 
-    /// By what nodes are told apart here.
+    /// The labels that distinguish nodes here.
     #[must_use]
     pub const fn ground(&self) -> &Ground {
         &self.ground
     }
 
-    /// How many nodes are feasible, on lists that know where each stands.
+    /// The number of feasible nodes; only for lists that record each node's position.
     #[must_use]
     pub fn len(&self) -> usize {
         self.strata.iter().map(Stratum::len).sum()
     }
 
-    /// Whether no node is feasible, on lists that know where each stands.
+    /// Whether no node is feasible; only for lists that record each node's position.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// How many nodes were judged anew since the shards answered.
     pub(super) fn touched(&self) -> usize {
         self.moved.len()
     }
 
-    /// Whether each node's place is known.
     pub(super) const fn is_indexed(&self) -> bool {
         self.rows.is_some()
     }
 
-    /// All strata there ever were; none changes its place or its key.
     pub(super) fn strata(&self) -> &[Stratum] {
         &self.strata
     }
 
-    /// The stratum that a node is in, and what it scores by itself; `None` where it is not feasible, or not known.
     pub(super) fn row(&self, node: NodeId) -> Option<(usize, Offer)> {
         match self.moved.get(&node) {
             Some(moved) => *moved,
@@ -320,8 +292,7 @@ impl SortedNodes {
         }
     }
 
-    /// The best node of a stratum that is not special to the reader, and whether it was judged anew. `Err`: a list ran dry,
-    /// so that nodes without an offer could be next.
+    /// The best node of a stratum that is not special to the reader, and whether it was re-evaluated. `Err`: the list is exhausted.
     pub(super) fn head(
         &self,
         stratum: usize,
@@ -354,7 +325,7 @@ impl SortedNodes {
         Ok(head)
     }
 
-    /// The feasible nodes of a stratum that are not special to the reader, in no order, with whether none is left out.
+    /// The feasible nodes of a stratum that are not special to the reader, unordered, and whether they are complete.
     pub(super) fn rest(
         &self,
         stratum: usize,
@@ -369,7 +340,6 @@ impl SortedNodes {
         (complete, fresh.chain(&stratum.moved).filter(move |offer| !is_special(offer.node)).copied())
     }
 
-    /// The nodes with a value of a label whose domains are told apart by their counts.
     pub(super) fn residents(&self, key: Symbol, value: Symbol) -> &[NodeId] {
         let residents = self.residents.iter().find(|(known, _)| *known == key);
         residents.and_then(|(_, residents)| residents.get(&value)).map_or(&[], Vec::as_slice)
@@ -383,7 +353,6 @@ impl SortedNodes {
         self.moved.insert(offer.node, Some((place, offer)));
     }
 
-    /// The place of a stratum, made now if it is new.
     fn stratum(&mut self, key: Key) -> usize {
         if let Some(place) = self.keys.get(&key) {
             return *place;
@@ -394,9 +363,8 @@ impl SortedNodes {
     }
 }
 
-/// A list ran dry.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Dry;
 
-/// No offer comes before it.
+/// Sorts before all offers.
 const FIRST: Offer = Offer { node: NodeId(0), base: i64::MAX, rank: 0 };

@@ -1,18 +1,9 @@
-//! What one class finds on all nodes: the best of them, and why the others are refused.
+//! One class's view of all nodes: the best of them, and the refusals of the others.
 //!
-//! The nodes of a class that counts nothing are on sorted lists of its own, as the shards gave them. A class that counts
-//! something over domains shares the list of its family: to most of them most nodes are special in nothing but their
-//! zone. The class itself holds only the nodes on which, or in whose domain of a label with many values, something is
-//! counted. So a class that is new costs time by the pods that it counts, not by the nodes there are. A class that counts
-//! and has answers of its own holds all nodes itself. Nodes that nominations change are special to any class
-//! ([`super::nominations`]).
-//!
-//! A view stays exact while the cluster changes: each node that changed is judged again and takes its place among those
-//! that did not change, and each pod that came or went moves what is counted. Only when a list runs dry, so that nodes
-//! without an offer could be next, must the shards be asked again.
-//!
-//! Knows: merging, which nodes are special to a class, and what is refused why. Must not know: when to ask, who waits for the
-//! answer, or when a family's list is brought up to date.
+//! The nodes of a class without counts are on its own sorted lists, as the shards answered. A class that counts over domains shares the
+//! list of its family. It holds only its special nodes itself: nodes with counted pods, or in a counted domain of a label with many values.
+//! So a new class costs time by counted pods, not by nodes. A class that counts and has its own answers holds all nodes itself. Nodes
+//! changed by nominations are special in any class ([`super::nominations`]).
 
 use std::collections::BTreeMap;
 
@@ -37,47 +28,51 @@ use crate::{
     symbols::Symbol,
 };
 
-/// One class. What takes `family` is given the list that the view was laid over ([`View::over`]), up to date; a view of the
-/// class's own answers ([`View::new`]) needs none.
+/// All nodes as the pods of one class see them, for one decision after the other.
+///
+/// [`Self::new`] takes the shards' answers for the class; then pass `None` as `family`. [`Self::over`] uses the sorted list of the class's
+/// family; then pass that list, up to date.
+///
+/// 1. Apply changes. After [`Self::new`]: [`Self::repair`] for each changed node, [`Self::shift`] for each added or removed pod. After
+///    [`Self::over`]: update the list, then [`Self::follow`].
+/// 2. [`Self::lay_over`] with the pod's nominations, even if there are none.
+/// 3. [`Self::error`] fails the attempt; otherwise [`Self::best`].
+/// 4. On [`Best::Dry`], request new answers and create a new view. On [`Best::Nothing`], [`Self::refused_now`] has the reasons, exact only
+///    if [`Self::is_untouched`]. [`Self::has_choice`], [`Self::fault`], [`Self::judged`] and [`Self::confirms`] refer to the last
+///    [`Self::best`].
+///
+/// The best node equals that of a new view of the current cluster, unless the result is [`Best::Dry`]. The view trusts the shards' answers;
+/// [`Self::confirms`] compares an offer with a local evaluation.
 #[derive(Debug)]
 pub struct View {
     pub(super) counted: Counted,
-    /// The class's own list, where it counts nothing.
     pub(super) own: Option<SortedNodes>,
-    /// The strata of the sorted list.
     strata: Vec<Place>,
-    /// The special nodes, and which stratum of the sorted list each is in.
+    /// The special nodes, with their stratum of the sorted list.
     special: Map<NodeId, Option<usize>>,
-    /// Special nodes of which something has changed.
     stale: Vec<NodeId>,
     pub(super) refused: Vec<Refused>,
-    /// The nodes that were judged anew and of which it cannot be told whether they will do.
     pub(super) failing: BTreeMap<NodeId, (Order, Refusal)>,
     covered: u32,
-    /// How many nodes were judged anew, and how many pods moved counts.
+    /// The number of re-evaluated nodes and of pods that changed counts.
     changes: usize,
-    /// What nominations change, for the pod that is decided on.
     pub(super) changed: BTreeMap<NodeId, Changed>,
-    /// The filter that refuses the pod's own nominated node, where PreFilters left only some names; else 0.
+    /// The filter that refuses the pod's own nominated node if PreFilters restrict node names; otherwise 0.
     pub(super) blamed: Order,
 }
 
-/// What a class knows of a stratum.
 #[derive(Debug)]
 struct Place {
     group: usize,
-    /// How many of its nodes are special.
     special: usize,
     cursor: Cursor,
 }
 
-/// What one pod of a class adds ([`Matches::of`]), the node it came to or left, and how many came.
+/// A node, the additions of one pod there ([`Matches::of`]), and the number of pods added or, if negative, removed.
 pub type Move<'a> = (NodeId, &'a [(u16, i64)], i64);
 
-// === impl View ===
-
 impl View {
-    /// Merges the answers of all shards and judges whole domains.
+    /// Merges the answers of all shards and applies domain-level filters.
     #[must_use]
     pub fn new(prepared: &Prepared, evaluations: Vec<Evaluation>) -> Self {
         let covered = evaluations.iter().fold(0_u32, |sum, evaluation| sum.saturating_add(evaluation.covered));
@@ -88,7 +83,7 @@ impl View {
         };
         let mut counted = Counted::new(prepared, &evaluations);
         for group in evaluations.iter().flat_map(|evaluation| &evaluation.refused) {
-            // A domain-level filter that stands before the one that refused would have refused first.
+            // A domain-level filter before the one that refused would have refused first.
             let earlier = counted.judge(prepared, &group.domains, group.order).err();
             refuse(earlier.unwrap_or((group.order, group.refusal)), group.count);
         }
@@ -107,7 +102,7 @@ impl View {
         view
     }
 
-    /// Counts for a class whose family's nodes are on a sorted list of its [`super::Ground`].
+    /// Counts for a class with the sorted list of its family, which has its [`super::Ground`].
     #[must_use]
     pub fn over(prepared: &Prepared, nodes: &Snapshot, matches: &Matches, family: &SortedNodes) -> Self {
         let tables = Tables::uncounted(prepared, &family.ground().by_count());
@@ -139,7 +134,7 @@ impl View {
         }
     }
 
-    /// How many nodes the answers covered.
+    /// The number of nodes in the answers.
     #[must_use]
     pub const fn covered(&self) -> u32 {
         self.covered
@@ -151,27 +146,26 @@ impl View {
         self.changes == 0
     }
 
-    /// How many nodes of a class's own list were judged anew since the shards answered.
+    /// The number of re-evaluated nodes on the class's own list.
     #[must_use]
     pub fn touched(&self) -> usize {
         self.own.as_ref().map_or(0, SortedNodes::touched)
     }
 
-    /// How many nodes the class holds by itself, at some 120 bytes each; its own list is what shards gave.
+    /// The number of nodes that the class holds itself, at some 120 bytes each, besides its own list.
     #[must_use]
     pub fn rows(&self) -> usize {
         self.counted.len()
     }
 
-    /// The refused nodes by first failing filter, as of the class's own answers and apart from nominations.
+    /// The refused nodes by first failing filter, from the class's own answers, without nominations.
     #[must_use]
     pub fn refused(&self) -> &[Refused] {
         &self.refused
     }
 
-    /// Takes over what a node looks like now, into a view of the class's own answers. `None`: it is gone. A node whose labels
-    /// or taints changed, one that is new and one that is gone move counts over domains in ways that this does not know of:
-    /// the view of a class that counts is no good then.
+    /// Replaces a node's result in a view of the class's own answers. `None`: removed. For a class that counts over domains, a node that
+    /// was added, removed, or changed its labels or taints invalidates the view.
     pub fn repair(
         &mut self,
         prepared: &Prepared,
@@ -188,7 +182,7 @@ impl View {
             _ => _ = self.failing.remove(&node),
         }
         match &mut self.own {
-            // One that is kept free for others is no choice, whatever it looks like: the next nominations put it back.
+            // A node that nominations make infeasible stays out; the next nominations put it back.
             None => self.replace(nodes, node, result.filter(|_| !self.is_out(node))),
             Some(own) => {
                 own.repair(nodes, node, result.as_ref());
@@ -200,8 +194,7 @@ impl View {
         }
     }
 
-    /// So many pods came to the node at a position, or left it where it is less than none, each of which adds these
-    /// amounts to what is counted over domains ([`Prepared::amounts`]), in a view of the class's own answers.
+    /// Counts `pods` pods added to a node, negative if removed, with these [`Prepared::amounts`], in a view of the class's own answers.
     pub fn shift(&mut self, prepared: &Prepared, nodes: &Snapshot, slot: Slot, amounts: &[(u16, i64)], pods: i64) {
         if self.own.is_none() && !amounts.is_empty() {
             self.changes += 1;
@@ -209,8 +202,7 @@ impl View {
         }
     }
 
-    /// Takes over what happened to nodes, the family's list being up to date: a node that something happened to, and if it
-    /// was a pod that came or left, what of it is counted.
+    /// Applies changes of nodes and pods, after the family's list was updated.
     pub fn follow<'a>(
         &mut self,
         prepared: &Prepared,
@@ -229,7 +221,7 @@ impl View {
         self.refresh(prepared, nodes, matches, Some(family));
     }
 
-    /// The best node as things stand.
+    /// The current best node.
     pub fn best(&mut self, prepared: &Prepared, family: Option<&SortedNodes>) -> Best {
         let Self { counted, own, strata, special, .. } = self;
         if let Some(sorted) = own.as_ref().or(family) {
@@ -243,7 +235,7 @@ impl View {
         counted.best(prepared)
     }
 
-    /// All feasible nodes with their totals, in no order. `None`: the shards know of more than the view does.
+    /// All feasible nodes with their totals, unordered. `None` if only the shards know all of them.
     pub fn feasible(&mut self, prepared: &Prepared, family: Option<&SortedNodes>) -> Option<Vec<(Offer, i64)>> {
         if self.best(prepared, family) == Best::Dry {
             return None;
@@ -258,7 +250,7 @@ impl View {
         Some(all)
     }
 
-    /// Whether more than one node is feasible; upstream scores only then. Exact after [`Self::best`] gave a node.
+    /// Whether more than one node is feasible; kube-scheduler scores only then. Exact after [`Self::best`] returned a node.
     #[must_use]
     pub fn has_choice(&self, family: Option<&SortedNodes>) -> bool {
         if self.own.is_none() {
@@ -268,8 +260,8 @@ impl View {
         listed.sum::<usize>() + self.counted.feasible().take(2).count() > 1
     }
 
-    /// How a node does whose class counts something over domains: its total as of the last [`Self::best`], or the first
-    /// domain-level filter that refuses it. `None` where another filter does, and for a class that counts nothing.
+    /// The result of a node for a class that counts over domains: its total as of the last [`Self::best`], or the refusal of the first
+    /// domain-level filter. `None` if another filter refuses it, and for other classes.
     #[must_use]
     pub fn judged(
         &self,
@@ -287,11 +279,11 @@ impl View {
         }
     }
 
-    /// Whether an offer and its total as of the last [`Self::best`] say of its node what the node is.
+    /// Whether an offer and its total as of the last [`Self::best`] match the node's local evaluation.
     pub fn confirms(&mut self, offer: Offer, total: i64, feasible: &Feasible, family: Option<&SortedNodes>) -> bool {
         match family {
             _ if self.counted.holds(offer.node) => self.counted.confirms(offer.node, feasible),
-            // The node may stand among others whose raw scores are not its own.
+            // The offer's stratum may not match the node's actual raw scores.
             None if self.own.is_some() => {
                 let group = self.counted.group_of(offer.node, &feasible.raws);
                 let bonus = group.and_then(|group| self.counted.bonus(group));
@@ -306,20 +298,18 @@ impl View {
         }
     }
 
-    /// Whether a node that is feasible as far as it alone tells, in these domains, is feasible by what is counted too, and
-    /// nominations have nothing to say about it.
+    /// Whether a node that passes all node-local filters also passes the domain-level ones and is not changed by nominations.
     pub fn suits(&mut self, prepared: &Prepared, node: NodeId, domains: &[Domain]) -> bool {
         !self.changed.contains_key(&node) && self.counted.judge(prepared, domains, Order::MAX).is_ok()
     }
 
-    /// Whether what is counted over domains is what another process counted on all nodes.
+    /// Whether the counts over domains equal another process's counts of all nodes.
     #[must_use]
     pub fn agrees(&self, prepared: &Prepared, counted: &[Tally]) -> bool {
         self.own.is_some() || self.counted.agrees(prepared, counted)
     }
 
-    /// For each open stratum the nodes that are not special, whether none is left out, and what they score beside what each
-    /// scores by itself.
+    /// For each open stratum: whether its nodes are complete, the addition to their base scores, and the nodes that are not special.
     fn rest<'a>(
         &'a self,
         family: Option<&'a SortedNodes>,
@@ -334,7 +324,7 @@ impl View {
         })
     }
 
-    /// Domains of some terms are known although nothing is counted in them.
+    /// Some terms know domains in which nothing is counted.
     fn learn_empty_domains(&mut self, prepared: &Prepared, nodes: &Snapshot) {
         let plugins: SmallVec<[&dyn Domains; 4]> = prepared.domain_plugins().collect();
         for (at, term) in prepared.terms().iter().enumerate().filter(|(_, term)| term.spec.knows_empty) {
@@ -343,7 +333,7 @@ impl View {
             let (mut known, mut found) = (Vec::new(), 0);
             for slot in nodes.live() {
                 let value = column.get(slot);
-                // Nodes that lack the label are one with those whose value is empty.
+                // Nodes without the label count as nodes with an empty value.
                 let number = if value == Symbol::NONE { 0 } else { value.index() + 1 };
                 if known.get(number) == Some(&true)
                     || (number == 0 && !term.spec.lacking_is_empty)
@@ -364,7 +354,6 @@ impl View {
         }
     }
 
-    /// Takes over the strata that the family's list has got since.
     fn learn_strata(&mut self, prepared: &Prepared, nodes: &Snapshot, family: &SortedNodes) {
         for stratum in family.strata().iter().skip(self.strata.len()) {
             let local = |local| if stratum.has_local(family.ground(), local) { 0 } else { -1 };
@@ -374,7 +363,7 @@ impl View {
         }
     }
 
-    /// As [`Self::learn_strata`], of the class's own list, on which nothing is counted.
+    /// As [`Self::learn_strata`], for the class's own list, which has no counts.
     pub(super) fn learn_own_strata(&mut self, prepared: &Prepared) {
         let Some(own) = &self.own else { return };
         for stratum in own.strata().iter().skip(self.strata.len()) {
@@ -383,7 +372,7 @@ impl View {
         }
     }
 
-    /// So many pods came to the node at a position, or left it, that add these amounts each.
+    /// Counts pods added to the node at a position, or removed, that add these amounts each.
     fn count(
         &mut self,
         prepared: &Prepared,
@@ -408,7 +397,6 @@ impl View {
         }
     }
 
-    /// These nodes are special from now on.
     pub(super) fn single_out(&mut self, nodes: &[NodeId]) {
         for &node in nodes {
             if !self.special.contains_key(&node) {
@@ -418,7 +406,7 @@ impl View {
         }
     }
 
-    /// Something has changed on a node of the sorted list. Whether it is special.
+    /// Records a change of a node on the sorted list. Returns whether it is special.
     pub(super) fn note(&mut self, family: Option<&SortedNodes>, node: NodeId) -> bool {
         let special = self.special.contains_key(&node);
         if special {
@@ -431,7 +419,7 @@ impl View {
         special
     }
 
-    /// Puts the stale nodes where they belong.
+    /// Moves the stale nodes to their groups.
     pub(super) fn refresh(
         &mut self,
         prepared: &Prepared,
@@ -464,7 +452,7 @@ impl View {
         self.stale = stale;
     }
 
-    /// Takes over what a node looks like among those that the class holds itself.
+    /// Replaces a node's result among those that the class holds itself.
     pub(super) fn replace(&mut self, nodes: &Snapshot, node: NodeId, result: Option<NodeResult>) {
         let feasible = match result {
             Some(NodeResult::Feasible(feasible)) => Some(feasible),
@@ -475,7 +463,7 @@ impl View {
     }
 }
 
-/// The raw scores of a class on nodes of which the head of its family has those, and what is counted on them singly.
+/// The raw scores of a class from those of its family's head, with node-local counts inserted.
 fn raws(prepared: &Prepared, of_head: &[i64], local: impl Fn(usize) -> i64) -> Raws {
     let mut of_head = of_head.iter();
     let mut locals = 0..prepared.locals().len();

@@ -1,4 +1,4 @@
-//! Terms over the nodes of a snapshot.
+//! Compiled terms over the nodes of a snapshot.
 
 use smallvec::SmallVec;
 
@@ -9,14 +9,13 @@ use crate::{
 };
 
 impl Term {
-    /// The term with the columns that it reads, found once for however many nodes are asked about.
+    /// The term with the columns that it reads, looked up once for all nodes.
     pub(crate) fn over<'a>(&'a self, nodes: &'a Snapshot) -> TermOver<'a> {
         let labels = self.labels.iter().map(|(key, test)| (nodes.label_column(*key), test)).collect();
         TermOver { labels, term: self, nodes }
     }
 }
 
-/// A [`Term`] over the nodes of one snapshot.
 pub(crate) struct TermOver<'a> {
     labels: SmallVec<[(Values<'a, Symbol>, &'a Test); 4]>,
     term: &'a Term,
@@ -24,7 +23,6 @@ pub(crate) struct TermOver<'a> {
 }
 
 impl TermOver<'_> {
-    /// Whether the node at a position matches.
     pub(crate) fn matches(&self, slot: Slot) -> bool {
         self.labels.iter().all(|(column, test)| test.holds(column.get(slot), &self.nodes.symbols))
             && (self.term.names.is_empty() || self.term.suits_name(self.nodes.name(slot)))

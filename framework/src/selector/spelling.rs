@@ -1,6 +1,4 @@
-//! Which texts are label keys and label values.
-//!
-//! Knows: the grammar of `k8s.io/apimachinery/pkg/api/validate/content`. Must not know: what a label is used for.
+//! Validates label keys and values: the grammar of `k8s.io/apimachinery/pkg/api/validate/content`.
 
 /// The longest label value, and the longest part of a key after its `/`.
 const MAX_NAME: usize = 63;
@@ -8,11 +6,10 @@ const MAX_NAME: usize = 63;
 /// The longest part of a key before its `/`.
 const MAX_PREFIX: usize = 253;
 
-/// What is wrong with a text, in the words of apimachinery.
+/// The problem of a text, in apimachinery's format.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Misspelt(pub(crate) String);
 
-/// Whether a text is a label key: a name, with a DNS subdomain and `/` before it or not.
 pub(super) fn is_label_key(text: &str) -> bool {
     match text.split_once('/') {
         None => is_name(text),
@@ -20,12 +17,10 @@ pub(super) fn is_label_key(text: &str) -> bool {
     }
 }
 
-/// Whether a text is a label value: empty or a name.
 pub(super) fn is_label_value(text: &str) -> bool {
     text.is_empty() || is_name(text)
 }
 
-/// What keeps a text from being a label key, if anything does.
 pub(crate) fn misspelt_key(text: &str) -> Option<Misspelt> {
     if is_label_key(text) {
         return None;
@@ -70,7 +65,6 @@ pub(crate) fn misspelt_key(text: &str) -> Option<Misspelt> {
     Some(Misspelt(problems.join("; ")))
 }
 
-/// What keeps a text from being a label value, if anything does.
 pub(crate) fn misspelt_value(text: &str) -> Option<Misspelt> {
     if is_label_value(text) {
         return None;

@@ -1,4 +1,4 @@
-//! What is kept of labels tells each selector in play as much as the labels do.
+//! Each selector in play matches the reduced labels if and only if it matches the original ones.
 
 use std::sync::Arc;
 
@@ -135,7 +135,7 @@ fn of(namespace: &str, labels: &[(&str, &str)]) -> Arc<Class> {
     Arc::new(Class { namespace: namespace.into(), ..Class::clone(&class(labels)) })
 }
 
-/// Selectors of all kinds, and the namespaces in which they select: `None`: in all, `Some("")`: in those with some labels.
+/// Selectors of all kinds with their namespaces: `None`: all, `Some("")`: those with certain labels.
 fn scoped() -> Vec<(Option<&'static str>, LabelSelector)> {
     let selectors = [
         selector(&[("x", LabelOperator::In, &["a"])]),
@@ -161,7 +161,7 @@ fn scope<'a>(name: Option<&str>, namespace: &'a Arc<str>) -> Scope<'a> {
 fn what_is_left_of_pods_in_namespaces_matches_if_and_only_if_the_pods_do() {
     let all = scoped();
     let values = ["", "a", "b"];
-    // Three of them at a time: more tell nothing else, for each is looked up by itself.
+    // Three at a time are enough, because each is looked up separately.
     for (one, two) in (0..all.len()).flat_map(|one| (0..=one).map(move |two| (one, two))) {
         let chosen: Vec<_> = [one, two, (one * 7 + two) % all.len()].iter().map(|&at| &all[at]).collect();
         let mut known = SelectorsInPlay::default();

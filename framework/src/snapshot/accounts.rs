@@ -1,6 +1,4 @@
-//! What each node has and what is charged to it.
-//!
-//! Knows: saturating sums, and how to count anew when one had saturated. Must not know: why a pod is charged.
+//! The allocatable and charged resources of each node, with saturating sums that are recounted after saturation.
 
 use super::{
     Slot,
@@ -8,7 +6,7 @@ use super::{
 };
 use crate::{class::Class, resources::Resources};
 
-/// The amounts of every node, as columns in the units of [`Resources`].
+/// The resources of every node, as columns in the units of [`Resources`].
 #[derive(Debug, Clone, Default)]
 pub struct Accounts {
     /// Allocatable CPU.
@@ -17,7 +15,7 @@ pub struct Accounts {
     pub allocatable_memory: Vec<i64>,
     /// Allocatable ephemeral storage.
     pub allocatable_ephemeral_storage: Vec<i64>,
-    /// How many pods the node takes.
+    /// The allowed number of pods.
     pub allowed_pods: Vec<i64>,
     /// CPU charged.
     pub milli_cpu: Vec<i64>,
@@ -25,48 +23,46 @@ pub struct Accounts {
     pub memory: Vec<i64>,
     /// Ephemeral storage charged.
     pub ephemeral_storage: Vec<i64>,
-    /// CPU charged with a default for containers that ask for none.
+    /// CPU charged, with a default for containers without a request.
     pub nonzero_milli_cpu: Vec<i64>,
-    /// Memory charged with a default for containers that ask for none.
+    /// Memory charged, with a default for containers without a request.
     pub nonzero_memory: Vec<i64>,
     /// Pods charged.
     pub pods: Vec<i64>,
     scalars: Scalars,
 }
 
-// === impl Accounts ===
-
 impl Accounts {
-    /// The column of an extended resource, if any node has some.
+    /// The column of an extended resource that some node has.
     #[must_use]
     pub fn scalar(&self, name: &str) -> Option<&ScalarColumn> {
         self.scalars.get(name)
     }
 
-    /// The columns of all extended resources that nodes have, in no order.
+    /// The columns of all extended resources that nodes have, unordered.
     pub fn scalars(&self) -> impl Iterator<Item = (&str, &ScalarColumn)> {
         self.scalars.iter()
     }
 
-    /// What a node has of an extended resource, and what is charged there.
+    /// The allocatable and charged amount of an extended resource.
     #[must_use]
     pub fn scalar_amounts(&self, name: &str, slot: Slot) -> (i64, i64) {
         self.scalars.amounts(name, slot)
     }
 
-    /// What a node has of an extended resource. `None`: it does not name it, unlike one that names it with an amount of 0.
+    /// The allocatable amount of an extended resource. `None` where the node does not name it, which differs from 0.
     #[must_use]
     pub fn named_scalar(&self, name: &str, slot: Slot) -> Option<i64> {
         self.scalars.is_named(name, slot).then(|| self.scalars.amounts(name, slot).0)
     }
 
-    /// How many bytes the extended resources take.
+    /// The size of the extended resources in bytes.
     #[must_use]
     pub fn scalar_bytes(&self) -> usize {
         self.scalars.bytes()
     }
 
-    /// Everything charged to one node.
+    /// All charges of one node.
     #[must_use]
     pub fn requested(&self, slot: Slot) -> Resources {
         let at = slot as usize;
@@ -134,7 +130,7 @@ impl Accounts {
         }
     }
 
-    /// Takes a pod's charge back. `false`: some sum had saturated, so that it has to be counted anew.
+    /// Subtracts a pod's charge. `false`: some sum was saturated, so the caller must recount.
     pub(super) fn discharge(&mut self, slot: Slot, class: &Class) -> bool {
         let at = slot as usize;
         let mut exact = true;

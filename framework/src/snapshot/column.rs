@@ -1,22 +1,19 @@
-//! A value for each node that has one, in as much memory as there are values.
+//! Columns of values by node: vectors if enough nodes have a value, otherwise sorted lists.
 //!
-//! A vector over all positions is fastest to read, but takes the memory of every node for a label that one node has, and each
-//! node may have a thousand labels of its own. So a column is a vector only where enough nodes have a value, else a sorted list.
-//!
-//! Knows: when a column is which. Must not know: what the values are.
+//! A vector is fastest to read, but takes memory for every node, and each node may have a thousand labels that no other node has.
 
 /// The position of a node in the columns of one snapshot.
 pub type Slot = u32;
 
-/// A vector has at most so many positions for each value when it grows: a label value takes 64 bytes at most then, and 512
-/// nodes of 8,192 are enough for a vector.
+/// The maximum number of positions per value in a growing vector: a label value then takes at most 64 bytes, and 512 of 8,192 nodes make a
+/// vector.
 const POSITIONS_PER_VALUE: usize = 16;
 
-/// A vector becomes a list beyond so many positions for each value: twice as many, so that a value that comes and goes does not
-/// rewrite the column each time.
+/// A vector becomes a list above this number of positions per value. The factor of 2 avoids rewriting the column whenever one value comes
+/// and goes.
 const MAX_POSITIONS_PER_VALUE: usize = 2 * POSITIONS_PER_VALUE;
 
-/// The values; `T::default()` stands for none.
+/// The values; `T::default()` means none.
 #[derive(Debug, Clone)]
 pub(super) struct Column<T> {
     cells: Cells<T>,
@@ -31,7 +28,7 @@ enum Cells<T> {
     Sparse(Vec<(Slot, T)>),
 }
 
-/// The values of a column, to be read for many positions.
+/// Read access to the values of a column.
 #[derive(Debug, Clone, Copy)]
 pub struct Values<'a, T>(Source<'a, T>);
 
@@ -41,15 +38,12 @@ enum Source<'a, T> {
     Sparse(&'a [(Slot, T)]),
 }
 
-// === impl Values ===
-
 impl<'a, T: Copy + Default> Values<'a, T> {
-    /// Values by position, up to the last one that has any.
     pub(crate) const fn dense(values: &'a [T]) -> Self {
         Self(Source::Dense(values))
     }
 
-    /// The value at a position; the default where there is none.
+    /// The value at a position; the default if there is none.
     #[inline]
     #[must_use]
     pub fn get(&self, slot: Slot) -> T {
@@ -70,8 +64,6 @@ fn searched<T: Copy + Default>(values: &[(Slot, T)], slot: Slot) -> T {
     values.binary_search_by_key(&slot, |(at, _)| *at).map_or_else(|_| T::default(), |index| values[index].1)
 }
 
-// === impl Column ===
-
 impl<T> Default for Column<T> {
     fn default() -> Self {
         Self { cells: Cells::Sparse(Vec::new()), values: 0 }
@@ -79,12 +71,10 @@ impl<T> Default for Column<T> {
 }
 
 impl<T: Copy + Default + PartialEq> Column<T> {
-    /// How many positions have a value.
     pub(super) const fn len(&self) -> usize {
         self.values
     }
 
-    /// The values.
     pub(super) fn values(&self) -> Values<'_, T> {
         Values(match &self.cells {
             Cells::Dense(cells) => Source::Dense(cells),
@@ -92,12 +82,10 @@ impl<T: Copy + Default + PartialEq> Column<T> {
         })
     }
 
-    /// The value at a position.
     pub(super) fn get(&self, slot: Slot) -> T {
         self.values().get(slot)
     }
 
-    /// All values with their positions, in order.
     pub(super) fn iter(&self) -> impl Iterator<Item = (Slot, T)> {
         let (dense, sparse) = match &self.cells {
             Cells::Dense(cells) => (cells.as_slice(), &[][..]),
@@ -107,7 +95,6 @@ impl<T: Copy + Default + PartialEq> Column<T> {
         dense.chain(sparse.iter().copied()).filter(|(_, value)| *value != T::default())
     }
 
-    /// Replaces each value by a function of it.
     pub(super) fn map(&mut self, mut change: impl FnMut(T) -> T) {
         let mut change = |value: &mut T| {
             if *value != T::default() {
@@ -120,7 +107,7 @@ impl<T: Copy + Default + PartialEq> Column<T> {
         }
     }
 
-    /// Sets the value at a position; the default takes it away.
+    /// Sets the value at a position; the default removes it.
     pub(super) fn set(&mut self, slot: Slot, value: T) {
         let old = self.get(slot);
         if old == value {
@@ -152,7 +139,6 @@ impl<T: Copy + Default + PartialEq> Column<T> {
         }
     }
 
-    /// How many bytes the values take.
     pub(super) fn bytes(&self) -> usize {
         match &self.cells {
             Cells::Dense(cells) => cells.capacity() * size_of::<T>(),
@@ -172,7 +158,7 @@ impl<T: Copy + Default + PartialEq> Column<T> {
             Ok(index) => cells[index].1 = value,
             Err(index) if value != T::default() => {
                 if cells.capacity() == 0 {
-                    // Most lists have one entry: the hostname, or what one node alone has.
+                    // Most lists have one entry: a hostname, or a label of a single node.
                     cells.reserve_exact(1);
                 }
                 cells.insert(index, (slot, value));
@@ -208,7 +194,7 @@ mod tests {
         for step in 0..20_000_u64 {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             let slot = Slot::try_from((state >> 33) % if step % 4_000 < 2_000 { 5_000 } else { 100 }).expect("a slot");
-            // Long runs of additions and of removals, so that the column is both.
+            // Long runs of additions and of removals, so that both forms occur.
             let value = if step % 2_000 < 1_200 { i64::try_from(step).expect("a value") } else { 0 };
             column.set(slot, value);
             if value == 0 {

@@ -1,26 +1,21 @@
-//! What nodes once had and none has any more is cleared away now and then.
+//! Removes strings, labels and taint sets that no node has any more.
 //!
-//! Labels, taints and names of nodes are kept once each and never removed one by one. An autoscaler writes the time into a
-//! taint, and nodes come under new names, so that most of what is kept may be of the past.
-//!
-//! Knows: when so much is of the past that it is worth clearing away. Must not know: who has to prepare classes anew.
+//! An autoscaler writes the time into a taint, and new nodes have new names, so most of them may become unused.
 
 use indexmap::IndexSet;
 
 use super::{Column, MAX_NUMBERED, Slot, Snapshot};
 use crate::symbols::Symbol;
 
-/// So many bytes of strings may be of the past, besides as many as were in use: 256 KiB are 4,000 names.
+/// Allowed unused bytes of strings, in addition to those in use at the last compaction: 256 KiB are 4,000 names.
 const SPARE_TEXT_BYTES: usize = 256 << 10;
 
-/// So many sets of taints, besides as many as were in use. Each class is compared with each set: 256 of 5 taints and 5
-/// tolerations take 30 us.
+/// Allowed unused taint sets. Each class is compared with each set: 256 of 5 taints and 5 tolerations take 30 us.
 const SPARE_TAINT_SETS: usize = 256;
 
-/// So many labels, besides as many as were in use. One that no node has takes some 100 bytes.
+/// Allowed unused labels. Each takes some 100 bytes.
 const SPARE_LABELS: usize = 256;
 
-/// How much was in use when it was last cleared away.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct InUse {
     text_bytes: usize,
@@ -29,7 +24,7 @@ pub(super) struct InUse {
 }
 
 impl Snapshot {
-    /// Whether so much is of the past that [`Self::compact`] is worth its while.
+    /// Whether enough is unused for [`Self::compact`].
     #[must_use]
     pub fn is_wasteful(&self) -> bool {
         let InUse { text_bytes, taint_sets, labels } = self.in_use;
@@ -38,8 +33,7 @@ impl Snapshot {
             || self.labels.len() > 2 * labels + SPARE_LABELS
     }
 
-    /// Forgets what no node has. Strings and sets of taints have other numbers afterwards: all that was prepared with this
-    /// snapshot has to be prepared anew.
+    /// Drops unused strings, labels and taint sets. The others get new numbers: every class must be prepared again.
     pub fn compact(&mut self) {
         let old = std::mem::take(&mut self.symbols);
         let symbols = &mut self.symbols;
@@ -82,7 +76,7 @@ impl Snapshot {
     }
 }
 
-/// The values of a label, up to one more than are counted.
+/// The values of a label, up to one more than [`MAX_NUMBERED`](super::MAX_NUMBERED).
 fn values(column: &Column<Symbol>) -> Vec<Symbol> {
     let mut values: IndexSet<Symbol> = IndexSet::new();
     for (_, value) in column.iter() {

@@ -1,13 +1,11 @@
-//! What the columns say, counted again from what stands on each node; and whether two snapshots say the same of a node.
-//!
-//! Knows: what each column is the sum of. Must not know: who wants to know, or what is done about a difference.
+//! Recounts columns from the pods on each node, and compares snapshots.
 
 use std::collections::BTreeMap;
 
 use super::{Slot, Snapshot};
 use crate::{class::HostPort, node::NodeId, resources::Resources};
 
-/// Sums of one node, too wide to overflow.
+/// The sums of one node, too wide to overflow.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Sums<'a> {
     milli_cpu: i128,
@@ -20,11 +18,8 @@ struct Sums<'a> {
     ports: Vec<&'a HostPort>,
 }
 
-// === impl Snapshot ===
-
 impl Snapshot {
-    /// The first node of which some column is not the sum over its pods, and which column. Takes time by nodes and by
-    /// classes on each.
+    /// The first node with a column that differs from the sum over its pods, and that column. Takes time by nodes and classes on each.
     #[must_use]
     pub fn miscounted(&self) -> Option<(NodeId, &'static str)> {
         self.live().find_map(|slot| Some((self.id(slot)?, self.miscounted_at(slot)?)))
@@ -55,7 +50,7 @@ impl Snapshot {
             ("non-zero memory", accounts.nonzero_memory[at], sums.nonzero_memory),
             ("pods", accounts.pods[at], sums.pods),
         ];
-        // Columns stop at the largest number.
+        // Columns saturate at the largest number.
         let is_wrong = |(_, column, sum): &(&str, i64, i128)| i128::from(*column) != (*sum).min(i64::MAX.into());
         if let Some((name, ..)) = columns.into_iter().find(is_wrong) {
             return Some(name);
@@ -73,7 +68,7 @@ impl Snapshot {
         (ports != sums.ports).then_some("host ports")
     }
 
-    /// Whether the columns say that a node has this and takes so many pods.
+    /// Whether a node has these allocatable amounts and this number of allowed pods.
     #[must_use]
     pub fn allocates(&self, slot: Slot, allocatable: &Resources, allowed_pods: i64) -> bool {
         let (at, accounts) = (slot as usize, &self.accounts);
@@ -85,7 +80,7 @@ impl Snapshot {
             && allocatable.scalars.iter().all(scalar)
     }
 
-    /// The first node here of which another snapshot, which has all of these nodes, says something else; and what that is.
+    /// The first node that differs from the same node in `whole`, and the difference. `whole` must have all of these nodes.
     #[must_use]
     pub fn differs_from(&self, whole: &Self) -> Option<(NodeId, &'static str)> {
         self.live().find_map(|slot| {
@@ -133,10 +128,8 @@ mod tests {
         testing::{node, pod},
     };
 
-    /// A column, and what makes it wrong.
     type Spoiled = (&'static str, fn(&mut Snapshot));
 
-    /// A node with two pods of one class and one of another.
     fn crowded() -> Snapshot {
         let mut nodes = Snapshot::new(7);
         nodes.upsert_node(NodeId(1), &node("a").capacity("example.com/gpu", "4").build());

@@ -1,6 +1,4 @@
 //! The devices of nodes.
-//!
-//! Knows: where they are kept. Must not know: what a device is.
 
 use std::sync::Arc;
 
@@ -8,13 +6,13 @@ use super::{Slot, Snapshot};
 use crate::{devices::node::NodeDevices, node::NodeId};
 
 impl Snapshot {
-    /// What the node can reach of devices, and what of it is allocated.
+    /// The devices that the node can reach, and their allocation.
     #[must_use]
     pub fn devices(&self, slot: Slot) -> Option<&NodeDevices> {
         self.devices[slot as usize].as_deref()
     }
 
-    /// What a known node can reach of devices is another thing now, or other devices of it are allocated.
+    /// Sets the devices of a known node, or their allocation.
     pub fn set_devices(&mut self, id: NodeId, devices: Option<Arc<NodeDevices>>) {
         if let Some(&slot) = self.slots.get(&id) {
             self.devices[slot as usize] = devices;

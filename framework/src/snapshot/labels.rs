@@ -1,40 +1,38 @@
-//! The labels of nodes.
-//!
-//! Knows: each label as a column, and which labels each node has. Must not know: what reads a label.
+//! The labels of nodes: one column per label, and the labels of each node.
 
 use std::sync::Arc;
 
 use super::{Column, Slot, Snapshot, Values};
 use crate::symbols::Symbol;
 
-/// Domains of a label with more values than this are grouped by their counts, unless a score depends on the domain. A decision reads
-/// every group of nodes, so this bounds the cost of one label: 64 groups of some 20 ns each take about a microsecond.
+/// Domains of a label with more values are grouped by their counts, unless a score depends on the domain. A decision reads every group of
+/// nodes, so this bounds the cost of one label: 64 groups of some 20 ns each take about a microsecond.
 pub(crate) const MAX_NUMBERED: usize = 64;
 
 impl Snapshot {
-    /// The value of a label, [`Symbol::NONE`] where the node has none.
+    /// The value of a label; [`Symbol::NONE`] if the node lacks it.
     #[must_use]
     pub fn label(&self, key: Symbol, slot: Slot) -> Symbol {
         self.label_column(key).get(slot)
     }
 
-    /// The values of a label by position; [`Symbol::NONE`] where the node has none.
+    /// The values of a label by position; [`Symbol::NONE`] if the node lacks it.
     #[must_use]
     pub fn label_column(&self, key: Symbol) -> Values<'_, Symbol> {
         self.labels.get(&key).map_or_else(Values::default, Column::values)
     }
 
-    /// The columns of all labels that nodes have, in no order.
+    /// The columns of all labels, unordered.
     pub fn label_columns(&self) -> impl Iterator<Item = (Symbol, Values<'_, Symbol>)> {
         self.labels.iter().map(|(&key, column)| (key, column.values()))
     }
 
-    /// The labels of a node with their values, in no order.
+    /// The labels of a node with their values, unordered.
     pub fn labels(&self, slot: Slot) -> impl Iterator<Item = (Symbol, Symbol)> {
         self.label_keys[slot as usize].iter().map(move |&key| (key, self.label(key, slot)))
     }
 
-    /// How many bytes the labels of nodes take, but for their texts.
+    /// The size of the labels in bytes, without their texts.
     #[must_use]
     pub fn label_bytes(&self) -> usize {
         let columns: usize = self.labels.values().map(|column| size_of::<Column<Symbol>>() + column.bytes()).sum();
@@ -49,13 +47,13 @@ impl Snapshot {
         self.symbols.get(key).is_some_and(|key| self.labels.contains_key(&key))
     }
 
-    /// Changes whenever [`Self::has_label`] of some key may have.
+    /// Changes whenever the result of [`Self::has_label`] may change for some key.
     #[must_use]
     pub const fn label_keys_version(&self) -> u64 {
         self.label_keys_version
     }
 
-    /// How many values a label ever had; `None` where they are more than [`MAX_NUMBERED`].
+    /// The number of values that a label had; `None` above [`MAX_NUMBERED`].
     pub(crate) fn label_values(&self, key: Symbol) -> Option<usize> {
         Some(self.label_values.get(&key).map_or(0, Vec::len)).filter(|&values| values <= MAX_NUMBERED)
     }

@@ -1,6 +1,4 @@
-//! The host ports that pods have on one node.
-//!
-//! Knows: that they are sorted, so that those of a pod are added and removed in one pass. Must not know: which ports conflict.
+//! The host ports of pods on one node, sorted, so that a pod's ports are added and removed in one pass.
 
 use std::{borrow::Cow, cmp::Ordering};
 
@@ -8,7 +6,6 @@ use flotilla_planted::{planted, spend};
 
 use crate::class::HostPort;
 
-/// Adds the ports of a pod to those of a node.
 pub(super) fn add(taken: &mut Vec<HostPort>, ports: &[HostPort]) {
     if ports.is_empty() {
         return;
@@ -18,7 +15,6 @@ pub(super) fn add(taken: &mut Vec<HostPort>, ports: &[HostPort]) {
     taken.sort();
 }
 
-/// Removes the ports of a pod from those of a node, each once.
 pub(super) fn remove(taken: &mut Vec<HostPort>, ports: &[HostPort]) {
     if ports.is_empty() {
         return;
@@ -40,7 +36,7 @@ pub(super) fn remove(taken: &mut Vec<HostPort>, ports: &[HostPort]) {
     });
 }
 
-/// Ports come sorted from objects; a worker does not rely on the coordinator for it.
+/// Sorts if necessary: a worker does not rely on the coordinator's order.
 fn sorted(ports: &[HostPort]) -> Cow<'_, [HostPort]> {
     if ports.is_sorted() {
         return Cow::Borrowed(ports);

@@ -1,7 +1,4 @@
-//! The classes that were made known, by what they can be looked up by.
-//!
-//! Knows: labels, what affinities cannot match without, the order in which classes came, where their pods are. Must not
-//! know: what a node is, or what the look-up is for.
+//! The registered classes, indexed by labels, necessary labels of affinity terms, arrival, and nodes.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -16,20 +13,19 @@ use crate::{
 
 use super::Slot;
 
-/// Counts the changes of one snapshot; a position whose stamp is above a reader's is news to that reader.
+/// Numbers the changes of one snapshot; a reader has not seen a position with a stamp above its own.
 pub type Stamp = u64;
 
-/// All classes of one snapshot.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Roll {
     known: Map<ClassId, Entry>,
     stamp: Stamp,
-    /// In the order in which they came; entries of forgotten classes are cleared away once they are most of it.
+    /// In order of registration; cleaned up when most entries are of forgotten classes.
     arrivals: Vec<(Stamp, ClassId)>,
     labelled: IndexMap<LabelPair, IndexSet<ClassId>>,
-    /// Classes with an affinity to pods of a label.
+    /// Classes with an affinity term about pods with a label.
     meaning: IndexMap<LabelPair, IndexSet<ClassId>>,
-    /// Classes with an affinity that no single label narrows down.
+    /// Classes with an affinity term that has no necessary label.
     meaning_any: IndexSet<ClassId>,
 }
 
@@ -37,16 +33,11 @@ pub(super) struct Roll {
 struct Entry {
     class: Arc<Class>,
     stamp: Stamp,
-    /// Where its pods are.
     homes: BTreeSet<Slot>,
 }
 
-// === impl Roll ===
-
 impl Roll {
-    /// Makes a class known.
     pub(super) fn register(&mut self, id: ClassId, class: Arc<Class>) {
-        // Its pods stay where they are, whatever is known of them.
         let homes = self.forget(id);
         self.stamp += 1;
         for label in &class.labels {
@@ -71,7 +62,6 @@ impl Roll {
         self.arrivals.push((self.stamp, id));
     }
 
-    /// Forgets a class; gives where its pods were.
     pub(super) fn forget(&mut self, id: ClassId) -> BTreeSet<Slot> {
         let Some(Entry { class, homes, .. }) = self.known.swap_remove(&id) else { return BTreeSet::new() };
         for label in &class.labels {
@@ -92,29 +82,24 @@ impl Roll {
         self.known.get(&id).map(|entry| &entry.class)
     }
 
-    /// A class, and where its pods are.
     pub(super) fn get_mut(&mut self, id: ClassId) -> Option<(&Class, &mut BTreeSet<Slot>)> {
         self.known.get_mut(&id).map(|entry| (entry.class.as_ref(), &mut entry.homes))
     }
 
-    /// Where the pods of a class are.
     pub(super) fn homes(&self, id: ClassId) -> impl Iterator<Item = Slot> {
         self.known.get(&id).into_iter().flat_map(|entry| entry.homes.iter().copied())
     }
 
-    /// No pod of a class is at a place any more.
     pub(super) fn leave(&mut self, id: ClassId, slot: Slot) {
         if let Some(entry) = self.known.get_mut(&id) {
             entry.homes.remove(&slot);
         }
     }
 
-    /// Counts the classes that were made known.
     pub(super) const fn stamp(&self) -> Stamp {
         self.stamp
     }
 
-    /// The classes that were made known after a stamp and are not forgotten.
     pub(super) fn since(&self, stamp: Stamp) -> impl Iterator<Item = (ClassId, &Arc<Class>)> {
         let first = self.arrivals.partition_point(|(arrived, _)| *arrived <= stamp);
         self.arrivals[first..].iter().filter_map(|(arrived, id)| {
@@ -123,7 +108,7 @@ impl Roll {
         })
     }
 
-    /// The classes of a set, and maybe some more; sorted.
+    /// The classes of a set, and possibly others; sorted.
     pub(super) fn of_interest(&self, interest: &Interest) -> Vec<ClassId> {
         let mut found: Vec<ClassId> = Vec::new();
         if interest.is_everyone() {
@@ -137,7 +122,7 @@ impl Roll {
         found
     }
 
-    /// The classes that have an affinity to pods with these labels, and maybe some more; sorted.
+    /// The classes with an affinity term about pods with these labels, and possibly others; sorted.
     pub(super) fn who_mean(&self, labels: &Labels) -> Vec<ClassId> {
         let mut found = Vec::new();
         self.extend_with_those_who_mean(labels, &mut found);

@@ -1,10 +1,6 @@
-//! Extended resources and what is charged of them.
+//! The extended resources of nodes: a column for each that some node has.
 //!
-//! A resource that some node has is a column over all nodes: there are few, and operators make them. A pod may ask for any
-//! name, and stand on a node nevertheless that something else bound it to; names that no node has are kept for the nodes
-//! where they are charged.
-//!
-//! Knows: which names are columns, and when one becomes a column or ceases to be. Must not know: pods, or units.
+//! A pod may request any name and still be bound by another scheduler: charges of names that no node has are stored per node.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -12,40 +8,36 @@ use indexmap::IndexMap;
 
 use super::{Column, Slot, Values};
 
-/// All of them.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Scalars {
     columns: IndexMap<Arc<str>, ScalarColumn>,
-    /// What is charged of resources that no node has. As large as the pods that are charged.
+    /// Charges of resources that no node has. Its size depends on the charged pods.
     sparse: BTreeMap<Slot, BTreeMap<Arc<str>, i64>>,
-    /// What each node names, sorted. The kubelet also names a resource, with an amount of 0, whose device plugin has gone. Nodes
-    /// that name nothing are absent.
+    /// The names of each node's resources, sorted. After a device plugin is gone, the kubelet still reports its resource with an amount of
+    /// 0.
     named: BTreeMap<Slot, Vec<Arc<str>>>,
 }
 
-/// One extended resource over all nodes. A column without an amount that is allocatable is ended.
+/// One extended resource over all nodes. A column ends when no amount is allocatable.
 #[derive(Debug, Clone, Default)]
 pub struct ScalarColumn {
     allocatable: Column<i64>,
     charged: Column<i64>,
 }
 
-/// What an entry of [`Scalars::sparse`] takes: key and value, and as much for what is free in its block.
+/// The size of an entry of [`Scalars::sparse`]: key and value, and as much unused space in its block.
 const SPARSE_BYTES: usize = 48;
 
-/// What a column takes besides its amounts: its name, and its entry in the table.
+/// The size of a column without amounts: its name, and its entry in the table.
 const COLUMN_BYTES: usize = size_of::<ScalarColumn>() + 48;
 
-// === impl ScalarColumn ===
-
 impl ScalarColumn {
-    /// The allocatable amount, 0 where the node has none.
+    /// The allocatable amount, 0 if the node has none.
     #[must_use]
     pub fn allocatable(&self, slot: Slot) -> i64 {
         self.allocatable.get(slot)
     }
 
-    /// The allocatable and the charged amounts by position.
     pub(crate) fn columns(&self) -> (Values<'_, i64>, Values<'_, i64>) {
         (self.allocatable.values(), self.charged.values())
     }
@@ -57,20 +49,15 @@ impl ScalarColumn {
     }
 }
 
-// === impl Scalars ===
-
 impl Scalars {
-    /// The column of a resource, if some node has it.
     pub(super) fn get(&self, name: &str) -> Option<&ScalarColumn> {
         self.columns.get(name)
     }
 
-    /// All columns.
     pub(super) fn iter(&self) -> impl Iterator<Item = (&str, &ScalarColumn)> {
         self.columns.iter().map(|(name, column)| (&**name, column))
     }
 
-    /// What a node has of a resource, and what is charged there.
     pub(super) fn amounts(&self, name: &str, slot: Slot) -> (i64, i64) {
         match self.columns.get(name) {
             Some(column) => (column.allocatable(slot), column.charged(slot)),
@@ -78,13 +65,12 @@ impl Scalars {
         }
     }
 
-    /// Whether a node names a resource, be it with an amount of 0.
+    /// Whether a node names a resource, even with an amount of 0.
     pub(super) fn is_named(&self, name: &str, slot: Slot) -> bool {
         self.columns.get(name).is_some_and(|column| column.allocatable(slot) != 0)
             || self.named.get(&slot).is_some_and(|names| has(names, name))
     }
 
-    /// All that is charged to a node and is not 0, sorted.
     pub(super) fn charged(&self, slot: Slot) -> Vec<(Arc<str>, i64)> {
         let of_columns = self.columns.iter().map(|(name, column)| (Arc::clone(name), column.charged(slot)));
         let sparse = self.sparse.get(&slot).into_iter().flatten().map(|(name, amount)| (Arc::clone(name), *amount));
@@ -93,10 +79,10 @@ impl Scalars {
         charged
     }
 
-    /// Sets what a node has; sorted by name, as [`crate::resources::Resources`] has it.
+    /// Sets a node's allocatable amounts, sorted by name as in [`crate::resources::Resources`].
     pub(super) fn allocate(&mut self, slot: Slot, amounts: &[(Arc<str>, i64)]) {
         let mut names: Vec<Arc<str>> = amounts.iter().map(|(name, _)| Arc::clone(name)).collect();
-        // A worker does not rely on the coordinator for the order.
+        // A worker does not rely on the coordinator's order.
         names.sort_unstable();
         for gone in self.named.remove(&slot).into_iter().flatten().filter(|name| !has(&names, name)) {
             self.set(slot, &gone, 0);
@@ -121,7 +107,6 @@ impl Scalars {
         }
     }
 
-    /// Changes what is charged to a node by a function of the amount.
     pub(super) fn charge(&mut self, slot: Slot, name: &Arc<str>, change: impl FnOnce(&mut i64)) {
         if let Some(column) = self.columns.get_mut(name) {
             let mut amount = column.charged(slot);
@@ -139,19 +124,16 @@ impl Scalars {
         }
     }
 
-    /// Nothing is charged to a node any more.
     pub(super) fn discharge_all(&mut self, slot: Slot) {
         self.sparse.remove(&slot);
         self.columns.values_mut().for_each(|column| column.charged.set(slot, 0));
     }
 
-    /// A node has nothing any more, and nothing is charged to it.
     pub(super) fn clear(&mut self, slot: Slot) {
         self.discharge_all(slot);
         self.allocate(slot, &[]);
     }
 
-    /// How many bytes all of it takes.
     pub(super) fn bytes(&self) -> usize {
         let column = |column: &ScalarColumn| COLUMN_BYTES + column.allocatable.bytes() + column.charged.bytes();
         self.columns.values().map(column).sum::<usize>()
@@ -159,7 +141,6 @@ impl Scalars {
             + size_of::<Arc<str>>() * self.named.values().map(Vec::len).sum::<usize>()
     }
 
-    /// A column for a name of which a node has some from now on.
     fn begin(&mut self, name: &Arc<str>) -> &mut ScalarColumn {
         let column = self.columns.entry(Arc::clone(name)).or_default();
         self.sparse.retain(|slot, charged| {
@@ -171,7 +152,6 @@ impl Scalars {
         column
     }
 
-    /// No node has any of a resource any more.
     fn end(&mut self, name: &Arc<str>) {
         let Some(column) = self.columns.swap_remove(name) else { return };
         for (slot, amount) in column.charged.iter() {
@@ -180,7 +160,6 @@ impl Scalars {
     }
 }
 
-/// Whether a name is one of these, which are sorted.
 fn has(names: &[Arc<str>], name: &str) -> bool {
     names.binary_search_by(|known| known.as_ref().cmp(name)).is_ok()
 }

@@ -1,4 +1,4 @@
-//! Knows: what must hold of columns whatever came before: positions, charges, stamps.
+//! Invariants of columns after any changes: positions, charges, stamps.
 
 use super::*;
 use crate::testing::{PodBuilder, node, pod};
@@ -154,7 +154,7 @@ fn ranks_hang_on_the_uid_and_the_seed_and_on_nothing_else() {
     assert_eq!(build(5, "a", "u"), build(5, "b", "u"));
     assert_ne!(build(5, "a", "u"), build(6, "a", "u"));
     assert_ne!(build(5, "a", "u"), build(5, "a", "v"));
-    // The hash is part of what replicas agree on: it must be the same on every platform and in every release.
+    // Replicas must agree on the hash: it must be the same on every platform and in every release.
     assert_eq!([rank("uid-n1", 0), rank("uid-n1", 42)], [8_504_585_378_451_388_173, 7_793_482_476_618_997_769]);
     let mut nodes = Snapshot::new(1);
     nodes.set_seed(2);
@@ -214,7 +214,7 @@ fn a_charge_stays_when_its_resource_becomes_a_column_and_ceases_to_be_one() {
     assert!(nodes.accounts.scalar(gpu).is_none() && nodes.accounts.scalar_bytes() == 0);
 }
 
-/// Nodes of which the last one has so many labels and resources of its own.
+/// Nodes of which the last one has this many labels and resources that no other node has.
 fn with_one_large(nodes: u32, labels: usize, resources: usize) -> Snapshot {
     let mut snapshot = Snapshot::new(0);
     for number in 1..nodes {
@@ -232,7 +232,7 @@ fn labels_and_resources_take_memory_by_how_many_there_are_and_not_by_the_nodes()
     let (few, many) = (with_one_large(100, 10_000, 3_000), with_one_large(2_000, 10_000, 3_000));
     let (labels, resources) = (few.label_bytes(), few.accounts.scalar_bytes());
     assert!(labels < 200 * 10_000 && resources < 300 * 3_000, "{labels} bytes of labels, {resources} of resources");
-    // What the nodes have in common grows with them: two columns of 2,000 places and a label each.
+    // Columns that all nodes use grow with the nodes: two columns of 2,000 positions and a label each.
     assert!(many.label_bytes() < labels + 32 * 2_000 && many.accounts.scalar_bytes() < resources + 64 * 2_000);
 }
 

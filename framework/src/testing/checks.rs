@@ -1,7 +1,4 @@
-//! One plugin of the registry asked alone: what a row of a table is checked with.
-//!
-//! Knows: how a single plugin is prepared and asked, both ways there are: node by node, and by columns. Must not know:
-//! which plugin it is.
+//! Checks of a single plugin, node by node and by columns, for table tests.
 
 use std::sync::Arc;
 
@@ -24,26 +21,26 @@ use crate::{
     volumes::{facts::VolumeFacts, objects::StorageObject, storage::Storage},
 };
 
-/// What a filter says of a node: nothing, or how it refuses and in which words.
+/// The result of a filter for a node: feasible, or the code and messages.
 pub type Said = Result<(), (Code, Vec<String>)>;
 
-/// A refusal that taking pods away could cure.
+/// A refusal that preemption could resolve.
 ///
 /// # Errors
-/// Always: it is the refusal.
+/// Always: the refusal.
 pub fn unschedulable(reasons: &[&str]) -> Said {
     Err((Code::Unschedulable, reasons.iter().map(|&reason| reason.to_owned()).collect()))
 }
 
-/// A refusal for good.
+/// A refusal that preemption cannot resolve.
 ///
 /// # Errors
-/// Always: it is the refusal.
+/// Always: the refusal.
 pub fn unresolvable(reasons: &[&str]) -> Said {
     Err((Code::UnschedulableAndUnresolvable, reasons.iter().map(|&reason| reason.to_owned()).collect()))
 }
 
-/// A profile with one plugin, wherever that plugin has something to say.
+/// A profile with one plugin at all of its extension points.
 #[derive(Debug, Clone)]
 pub struct Alone {
     registry: Registry,
@@ -52,10 +49,10 @@ pub struct Alone {
     storage: Storage,
 }
 
-/// A plugin that is compiled in besides, alone.
+/// An additional plugin, alone.
 ///
 /// # Panics
-/// Where a built-in plugin has its name.
+/// If a built-in plugin has its name.
 #[must_use]
 pub fn alone_of(plugin: impl Plugin + 'static) -> Alone {
     let name = plugin.name();
@@ -63,7 +60,7 @@ pub fn alone_of(plugin: impl Plugin + 'static) -> Alone {
     Alone { registry, ..alone(name) }
 }
 
-/// The plugin of a name, alone, with stock arguments.
+/// The plugin with this name, alone, with default arguments.
 #[must_use]
 pub fn alone(plugin: &str) -> Alone {
     let name = || vec![plugin.to_owned()];
@@ -87,7 +84,7 @@ pub fn alone(plugin: &str) -> Alone {
     }
 }
 
-/// A node with the pods that stand on it.
+/// A node with the pods on it.
 pub type Standing = (NodeBuilder, Vec<PodBuilder>);
 
 impl Alone {
@@ -98,35 +95,34 @@ impl Alone {
         self
     }
 
-    /// Changes what the whole cluster says about the pod.
+    /// Changes the cluster-wide facts about the pod.
     #[must_use]
     pub fn facts(mut self, change: fn(Facts) -> Facts) -> Self {
         self.facts = change;
         self
     }
 
-    /// Says which objects of storage there are.
+    /// Adds storage objects.
     #[must_use]
     pub fn storage(mut self, objects: impl IntoIterator<Item = StorageObject>) -> Self {
         self.storage = stored(objects);
         self
     }
 
-    /// Leaves PreFilter out, so that nothing restricts the nodes before the filter runs.
+    /// Disables PreFilter, so that node names are not restricted before the filter runs.
     #[must_use]
     pub fn without_pre_filter(mut self) -> Self {
         self.profile.plugins.pre_filter.clear();
         self
     }
 
-    /// Leaves PreScore out.
+    /// Disables PreScore.
     #[must_use]
     pub fn without_pre_score(mut self) -> Self {
         self.profile.plugins.pre_score.clear();
         self
     }
 
-    /// The pod's class, with the fields that the plugin reads.
     fn class(&self, pod: &PodBuilder) -> Class {
         let fields = pod_fields(self.registry, std::slice::from_ref(&self.profile));
         let info = PodInfo { class: Arc::new(pod.clone().into_class()), ..pod.pod.clone() };
@@ -137,7 +133,7 @@ impl Alone {
         self.registry.find(&self.profile.plugins.filter[0]).expect("a built plugin")
     }
 
-    /// What PreFilter says: `continue`, `skip`, `only <names>` or `refuse <message>`.
+    /// The result of PreFilter: `continue`, `skip`, `only <names>` or `refuse <message>`.
     #[must_use]
     pub fn pre_filter(&self, pod: &PodBuilder) -> String {
         let nodes = Snapshot::new(0);
@@ -161,7 +157,7 @@ impl Alone {
         }
     }
 
-    /// What the filter says of one node with these pods on it; the same node by node and by columns.
+    /// The filter's result for one node with these pods on it; verifies that both ways agree.
     ///
     /// # Errors
     /// The refusal.
@@ -179,7 +175,7 @@ impl Alone {
         said
     }
 
-    /// What the filter says of each node, where it counts over domains.
+    /// The filter's result for each node, for a filter that counts over domains.
     #[must_use]
     pub fn verdicts(&self, pod: &PodBuilder, nodes: &[Standing]) -> Vec<Said> {
         let (prepared, snapshot) = self.prepare(pod, nodes, true);
@@ -191,7 +187,7 @@ impl Alone {
         (0..).zip(nodes).map(|(place, _)| said(place)).collect()
     }
 
-    /// The normalised scores of nodes by a plugin that counts over domains; `None` where it has nothing to say.
+    /// The normalised scores of nodes by a plugin that counts over domains; `None` if it does not apply.
     #[must_use]
     pub fn totals(&self, pod: &PodBuilder, nodes: &[Standing]) -> Option<Vec<i64>> {
         let (prepared, snapshot) = self.prepare(pod, nodes, false);
@@ -200,14 +196,14 @@ impl Alone {
         (0..).zip(nodes).map(|(place, _)| view.judged(&prepared, NodeId(place), None)?.ok()).collect()
     }
 
-    /// The scores of nodes, normalised where the plugin does that; `None` where PreScore skips it.
+    /// The scores of nodes, normalised if the plugin does so; `None` if PreScore skips it.
     #[must_use]
     pub fn scores(&self, pod: &PodBuilder, nodes: &[Standing]) -> Option<Vec<i64>> {
-        // A filter that refuses would hide the scores that a table is about.
+        // A filter that refuses would hide the scores.
         self.scores_where(pod, nodes, false)
     }
 
-    /// As [`Self::scores`], for a plugin that scores what its filter found; -1 for a node that the filter refuses.
+    /// As [`Self::scores`], for a score that uses its filter's results; -1 for a node that the filter refuses.
     #[must_use]
     pub fn scores_after_filter(&self, pod: &PodBuilder, nodes: &[Standing]) -> Option<Vec<i64>> {
         self.scores_where(pod, nodes, true)
@@ -233,13 +229,13 @@ impl Alone {
         Some(raws.into_iter().map(|raw| normalize(raw, Extremes { min, max })).collect())
     }
 
-    /// Why the class cannot be scored.
+    /// The error that prevents scoring of the class.
     #[must_use]
     pub fn score_error(&self, pod: &PodBuilder) -> Option<String> {
         self.prepare(pod, &[], false).0.score_error().map(str::to_owned)
     }
 
-    /// Whether an event wakes a pod that the plugin refused.
+    /// Whether an event requeues a pod that the plugin refused.
     #[must_use]
     pub fn wakes(&self, event: ClusterEvent<'_>, pod: &PodBuilder) -> bool {
         let plugin = self.plugin();
@@ -261,7 +257,6 @@ impl Alone {
 }
 
 impl Alone {
-    /// Tells a snapshot what the objects of storage say about its nodes and pods, and gives what they say about a class.
     fn take_up_storage(&self, class: &Class, nodes: &[Standing], snapshot: &mut Snapshot) -> Option<Arc<VolumeFacts>> {
         for (number, (node, _)) in (0..).map(NodeId).zip(nodes) {
             let csi = self.storage.node_csi(&node.0.name);
@@ -292,8 +287,7 @@ pub fn snapshot(nodes: &[Standing]) -> Snapshot {
     snapshot
 }
 
-/// What the nodes and the pods on them say about a class: an image is as large as the first node has it. Namespaces have
-/// no labels.
+/// The facts about a class from nodes and their pods: an image has the size that the first node reports. Namespaces have no labels.
 #[must_use]
 pub fn facts(class: &Class, nodes: &[Standing]) -> Facts {
     let contribution = |name: &str| {
@@ -314,7 +308,7 @@ pub fn facts(class: &Class, nodes: &[Standing]) -> Facts {
     }
 }
 
-/// One whole evaluation by columns.
+/// One complete evaluation by columns.
 #[must_use]
 pub fn evaluate(prepared: &Prepared, nodes: &Snapshot) -> Evaluation {
     let (mut columns, mut scratch) = (Columns::default(), Scratch::default());

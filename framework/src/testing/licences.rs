@@ -1,9 +1,6 @@
-//! A plugin with objects of its own, for tests of Reserve and PreBind: each pod with volumes takes one licence.
+//! A test plugin with objects, for Reserve and PreBind: each pod with volumes takes one licence.
 //!
-//! A licence is a PersistentVolumeClaim in the plugin's namespace: given away when its annotation names a node, and good
-//! when it is bound. What the plugin is asked to do is written down, so that a test can tell in which order that was.
-//!
-//! Knows: the extension point. Must not know: who asks.
+//! A licence is a claim in the plugin's namespace: taken if its annotation names a node, valid if bound. The plugin logs its calls.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -21,7 +18,7 @@ use crate::{
     volumes::objects::{Claim, StorageKey, StorageKind, StorageObject},
 };
 
-/// What plugins were asked to do, in order, such as `First reserves a`.
+/// The calls of plugins, in order, such as `First reserves a`.
 #[derive(Debug, Clone, Default)]
 pub struct Log(Arc<Mutex<Vec<String>>>);
 
@@ -30,9 +27,9 @@ pub struct Log(Arc<Mutex<Vec<String>>>);
 pub struct Licences {
     /// The plugin's name.
     pub name: &'static str,
-    /// How long PreBind waits, in milliseconds.
+    /// The maximum wait of PreBind, in milliseconds.
     pub timeout_ms: u64,
-    /// Where it is written down what it was asked to do.
+    /// The log of its calls.
     pub log: Log,
 }
 
@@ -43,7 +40,6 @@ struct Cache {
     timeout_ms: u64,
     log: Log,
     licences: BTreeMap<Arc<str>, Claim>,
-    /// The nodes for which licences are assumed to be given away.
     assumed: BTreeMap<Arc<str>, Arc<str>>,
     version: u64,
 }
@@ -54,10 +50,8 @@ struct Licence {
     node: Arc<str>,
 }
 
-// === impl Log ===
-
 impl Log {
-    /// What was asked for since this was called last.
+    /// The entries since the last call.
     #[must_use]
     pub fn take(&self) -> Vec<String> {
         std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
@@ -67,8 +61,6 @@ impl Log {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(line);
     }
 }
-
-// === impl Licences ===
 
 impl Plugin for Licences {
     fn name(&self) -> &'static str {
@@ -97,8 +89,6 @@ impl Plan for Licence {
         vec![self.key.clone().into()]
     }
 }
-
-// === impl Cache ===
 
 impl Cache {
     fn key(&self, name: &Arc<str>) -> StorageKey {
@@ -167,7 +157,7 @@ impl ObjectCache for Cache {
         BTreeSet::new()
     }
 
-    /// What was written is taken back by another write.
+    /// Written parts are undone by another write.
     fn unreserve(&mut self, plan: &dyn Plan, written: &Written) -> Undone {
         let Some(licence) = plan.of::<Licence>() else { return Undone::default() };
         self.log.note(format!("{} unreserves {}", self.plugin, licence.key.name));

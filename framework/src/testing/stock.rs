@@ -1,13 +1,11 @@
-//! A profile and a pod group as tests have them.
-//!
-//! Knows: the stock plugins that are built. Must not know: any plugin.
+//! A default profile and a pod group for tests.
 
 use crate::{
     pod_group::PodGroup,
     profile::{Plugins, Profile, WeightedPlugin},
 };
 
-/// A pod group in namespace `default` that needs so many pods, or is basic.
+/// A pod group in namespace `default` with this minCount, or the basic policy.
 #[must_use]
 pub fn pod_group(name: &str, min_count: Option<u32>) -> PodGroup {
     PodGroup {
@@ -22,7 +20,7 @@ pub fn pod_group(name: &str, min_count: Option<u32>) -> PodGroup {
     }
 }
 
-/// The profile `default-scheduler` with every plugin that is built, in the stock order and weights.
+/// The profile `default-scheduler` with every built-in plugin, in the default order and weights.
 #[must_use]
 pub fn profile() -> Profile {
     let names = |list: &[&str]| list.iter().map(|&name| name.to_owned()).collect::<Vec<_>>();

@@ -1,6 +1,4 @@
-//! Builders for objects of storage: as many fields as a test is about, the others as they mostly are.
-//!
-//! Knows: the shortest way to say so. Must not know: any plugin.
+//! Builders for storage objects with usual defaults.
 
 use std::sync::Arc;
 
@@ -17,7 +15,7 @@ use crate::{
     },
 };
 
-/// So many GiB.
+/// An amount in GiB.
 #[must_use]
 pub const fn gibibytes(count: i64) -> Quantity {
     Quantity::from_units(count << 30)
@@ -33,7 +31,7 @@ pub fn stored(objects: impl IntoIterator<Item = StorageObject>) -> Storage {
     storage
 }
 
-/// What pods of these classes hold of storage.
+/// The storage use of pods of these classes.
 #[must_use]
 pub fn standing<'a>(storage: &Storage, classes: impl IntoIterator<Item = (ClassId, &'a Class)>) -> Standing {
     let mut standing = Standing::default();
@@ -44,7 +42,7 @@ pub fn standing<'a>(storage: &Storage, classes: impl IntoIterator<Item = (ClassI
     standing
 }
 
-/// A claim in namespace `default` for 1 GiB of class `later`, by one node at a time.
+/// A claim in namespace `default` for 1 GiB of class `later`, ReadWriteOnce.
 #[must_use]
 pub fn claim(name: &str) -> Claim {
     Claim {
@@ -58,13 +56,13 @@ pub fn claim(name: &str) -> Claim {
     }
 }
 
-/// A claim that is bound to a volume.
+/// A claim bound to a volume.
 #[must_use]
 pub fn bound(name: &str, volume: &str) -> Claim {
     Claim { volume_name: volume.into(), bind_completed: true, ..claim(name) }
 }
 
-/// A free volume of class `later`, of driver `csi.example.com`.
+/// A free volume of class `later` and driver `csi.example.com`.
 #[must_use]
 pub fn volume(name: &str, size: Quantity) -> Volume {
     Volume {
@@ -79,14 +77,14 @@ pub fn volume(name: &str, size: Quantity) -> Volume {
     }
 }
 
-/// A volume that only nodes with one of these values of a label can reach.
+/// Restricts a volume to nodes with one of these values of a label.
 #[must_use]
 pub fn only_where(volume: Volume, key: &str, values: &[&str]) -> Volume {
     let term = NodeTerm { expressions: vec![requirement(key, "In", values)], fields: Vec::new() };
     Volume { node_affinity: Some(vec![term]), ..volume }
 }
 
-/// A storage class whose claims wait for their pods.
+/// A storage class with WaitForFirstConsumer.
 #[must_use]
 pub fn storage_class(name: &str, provisioner: &str) -> StorageClass {
     let binding_mode = Some(BindingMode::WaitForFirstConsumer);
@@ -100,7 +98,7 @@ pub fn csi_node(node: &str, drivers: &[(&str, Option<i32>)]) -> CsiNode {
     CsiNode { name: node.into(), drivers, migrated_plugins: Vec::new() }
 }
 
-/// A driver without which no node will do.
+/// A driver that nodes must have.
 #[must_use]
 pub fn demanding(driver: &str) -> CsiDriver {
     CsiDriver { name: driver.into(), storage_capacity: false, prevents_if_missing: true }

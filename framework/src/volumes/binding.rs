@@ -1,7 +1,4 @@
-//! Whether the volumes of a pod on its way to a node are bound by now, or never will be.
-//!
-//! Knows: what the API has of the claims and volumes of a plan, and what was written of them. Must not know: who writes,
-//! or for how long a pod waits.
+//! Checks whether PreBind's wait for the volumes of a pod is over.
 
 #[cfg(test)]
 mod tests;
@@ -21,26 +18,24 @@ use crate::{
 };
 
 impl ClaimKey {
-    /// The same claim as an object of storage.
+    /// Key of the claim as a storage object.
     #[must_use]
     pub fn storage_key(&self) -> StorageKey {
         StorageKey { kind: StorageKind::Claim, namespace: Arc::clone(&self.namespace), name: Arc::clone(&self.name) }
     }
 }
 
-/// A volume as an object of storage.
+/// Key of a volume as a storage object.
 #[must_use]
 pub fn volume_key(name: &Arc<str>) -> StorageKey {
     StorageKey { kind: StorageKind::Volume, namespace: Arc::default(), name: Arc::clone(name) }
 }
 
-/// Whether every claim of a plan is bound to a volume that the node can reach, by what the API says; what is assumed does
-/// not count.
+/// Whether the API shows every claim of a plan bound to a volume that the node can reach. Assumed changes do not count. Source:
+/// `volumeBinder.checkBindings`, with the prefix of `BindPodVolumes`.
 ///
 /// # Errors
-/// It will not come to that, in upstream's words: the pod has to be scheduled anew. `node` is `None` where it is gone.
-///
-/// Source: `volumeBinder.checkBindings`, with the prefix of `BindPodVolumes`.
+/// The claims cannot be bound, or the node was deleted (`None`). The pod must be scheduled again. Upstream's text.
 pub fn is_bound(storage: &Storage, plan: &Plan, written: &Written, node: Option<&NodeInfo>) -> Result<bool, String> {
     let name = &plan.node;
     let node = node.ok_or_else(|| format!("binding volumes: failed to get node {name:?}: node {name:?} not found"))?;
@@ -108,7 +103,6 @@ impl Check<'_> {
         claim.ok_or_else(|| format!("persistentvolumeclaims \"{}/{}\" not found", key.namespace, key.name))
     }
 
-    /// Whether the API's object is from before our own write of it.
     fn is_older(&self, key: StorageKey, version: &str) -> bool {
         self.written.get(&key.into()).is_some_and(|written| is_older(version, written))
     }
@@ -126,9 +120,8 @@ impl Check<'_> {
         Err(format!("pv {:?} node affinity doesn't match node {:?}: {why}", volume.name, self.node.name))
     }
 
-    /// Which nodes can reach a volume, in the words of the driver where the node has the volume's plugin migrated.
-    ///
-    /// Source: `tryTranslatePVToCSI`.
+    /// Node affinity of a volume. If the node has migrated the volume's plugin, it is translated for the CSI driver. Source:
+    /// `tryTranslatePVToCSI`.
     fn affinity<'v>(&self, volume: &'v Volume) -> Result<Option<&'v [NodeTerm]>, String> {
         let own = volume.node_affinity.as_deref();
         let VolumeSource::InTree(source) = &volume.source else { return Ok(own) };

@@ -1,10 +1,5 @@
-//! The objects of storage as a plugin keeps them: what they say about classes, nodes and the pods on nodes, and what Reserve
-//! and PreBind do for the volumes of a pod.
-//!
-//! VolumeBinding keeps them. VolumeRestrictions, NodeVolumeLimits and VolumeZone read what they come to in the facts.
-//!
-//! Knows: when what storage says of classes and nodes may have changed. Must not know: what a filter makes of it, or who
-//! hears of it.
+//! Cache of storage objects with the effects of Reserve and PreBind. VolumeBinding owns it. VolumeRestrictions, NodeVolumeLimits and
+//! VolumeZone read only the facts.
 
 #[cfg(test)]
 mod tests;
@@ -30,37 +25,28 @@ use crate::{
     profile::{Args, Profile},
 };
 
-/// All of them, and what the pods on nodes hold of them.
 #[derive(Debug)]
 pub(crate) struct VolumeCache {
-    /// The plugin that keeps them.
     plugin: &'static str,
     objects: Storage,
     standing: Standing,
-    /// The classes with volumes whose pods are on nodes or nominated.
+    /// Classes with volumes, and with assigned or nominated pods.
     holders: BTreeMap<ClassId, Holder>,
-    /// The standing classes whose attachments hang on an object.
+    /// Held classes by the objects that determine their attachments.
     by_object: BTreeMap<StorageKey, BTreeSet<ClassId>>,
-    /// The nodes that a volume is attached to.
     by_volume: BTreeMap<Arc<str>, BTreeSet<Arc<str>>>,
-    /// Changes whenever the facts of some class with volumes may have.
+    /// Incremented when the facts of any class with volumes may have changed.
     version: u64,
 }
 
-/// A class with volumes whose pods are on nodes or nominated.
 #[derive(Debug)]
 struct Holder {
     class: Arc<Class>,
-    /// How many such pods there are; of each, one user.
     users: u32,
-    /// The objects that its attachments hang on.
     keys: Vec<StorageKey>,
 }
 
-// === impl VolumeCache ===
-
 impl VolumeCache {
-    /// No objects, kept by a plugin of this name.
     pub(crate) fn of(plugin: &'static str) -> Self {
         Self {
             plugin,
@@ -73,7 +59,7 @@ impl VolumeCache {
         }
     }
 
-    /// An object as the API has it.
+    /// The object from the API, without assumed changes.
     fn api(&self, key: &StorageKey) -> Option<StorageObject> {
         match key.kind {
             StorageKind::Claim => self.objects.api_claim(&key.namespace, &key.name).cloned().map(StorageObject::Claim),
@@ -101,7 +87,6 @@ impl VolumeCache {
         }
     }
 
-    /// The nodes of which an object says something.
     fn nodes_of(&self, object: &StorageObject) -> BTreeSet<Arc<str>> {
         match object {
             StorageObject::CsiNode(node) => BTreeSet::from([Arc::clone(&node.name)]),
@@ -111,7 +96,7 @@ impl VolumeCache {
         }
     }
 
-    /// Takes note of which objects the attachments of a class hang on.
+    /// Records the objects that determine the attachments of a class.
     fn follow(&mut self, id: ClassId) {
         self.unfollow(id);
         let Some(holder) = self.holders.get_mut(&id) else { return };
@@ -124,7 +109,7 @@ impl VolumeCache {
         for (name, _) in class.volumes.iter().flat_map(|volumes| volumes.claims()) {
             holder.keys.push(key(StorageKind::Claim, namespace, name));
             if let Some(claim) = self.objects.claim(namespace, name) {
-                // A volume that is not made yet is attached by the driver of its storage class.
+                // Before its provisioning, a volume counts for the driver of its storage class.
                 let is_made = !claim.volume_name.is_empty();
                 let (kind, name) = if is_made {
                     (StorageKind::Volume, &claim.volume_name)
@@ -151,7 +136,7 @@ impl VolumeCache {
         }
     }
 
-    /// What each pod of a class on a node attaches to it.
+    /// Volumes that each pod of a class attaches to its node.
     fn attachments(&mut self, id: ClassId) -> Attachments {
         self.follow(id);
         let Some(holder) = self.holders.get(&id) else { return Vec::new() };
@@ -163,7 +148,7 @@ impl VolumeCache {
         vec![(id, attachments.into())]
     }
 
-    /// A pod of a class is on a node or nominated. The attachments of the class are known from its first such pod on.
+    /// Counts an assigned or nominated pod. The first pod of a class computes the attachments.
     fn enter(&mut self, id: ClassId, class: &Arc<Class>) -> Attachments {
         let new = || Holder { class: Arc::clone(class), users: 0, keys: Vec::new() };
         let holder = self.holders.entry(id).or_insert_with(new);
@@ -181,7 +166,6 @@ impl VolumeCache {
         }
     }
 
-    /// What follows from an object that is news.
     fn changes(&mut self, key: &StorageKey, old: Option<StorageObject>, new: Option<&StorageObject>) -> Changes {
         self.version += 1;
         let nodes = [old.as_ref(), new].into_iter().flatten().flat_map(|object| self.nodes_of(object)).collect();
@@ -249,9 +233,9 @@ impl ObjectCache for VolumeCache {
         }
     }
 
-    /// Its claims are not in use yet, but its volumes count on its node.
+    /// The claims of a nominated pod are not in use yet, but its volumes count on its node.
     ///
-    /// Source: `addGENominatedPods`, which puts the pod into the NodeInfo and not into the Snapshot.
+    /// Source: `addGENominatedPods`, which adds the pod to the NodeInfo but not to the Snapshot.
     fn pod_nominated(&mut self, id: ClassId, class: &Arc<Class>) -> Attachments {
         if class.volumes.is_some() { self.enter(id, class) } else { Vec::new() }
     }
@@ -260,9 +244,7 @@ impl ObjectCache for VolumeCache {
         self.leave(id);
     }
 
-    /// A node that the filter left no word about is taken for one where all is bound.
-    ///
-    /// Source: `VolumeBinding.Reserve`.
+    /// Without a filter result for a node, all claims count as bound. Source: `VolumeBinding.Reserve`.
     fn plan(&self, pod: &PodInfo, node: &NodeInfo, profile: &Profile) -> Result<Option<Box<dyn Plan>>, String> {
         let is_filtered = profile.plugins.filter.iter().any(|name| name == self.plugin);
         if !is_filtered || pod.class.volumes.is_none() {
@@ -306,6 +288,6 @@ impl ObjectCache for VolumeCache {
     }
 
     fn awaited(&self) -> Awaited {
-        Awaited { what: "their volumes to be bound", see: "what the provisioners of their storage classes are about" }
+        Awaited { what: "their volumes to be bound", see: "the provisioners of their StorageClasses" }
     }
 }

@@ -1,170 +1,163 @@
-//! What all objects of storage come down to for one class of pods: as much as the plugins need to judge a node.
-//!
-//! Knows: the facts, and how large they may get. Must not know: how they are found ([`super::storage::Storage::facts`]), or
-//! what a plugin makes of them.
+//! Facts about storage for one class of pods: all that the plugins need to evaluate a node.
 
 use std::sync::Arc;
 
 use super::node::Attachment;
 use crate::{class::ClassId, class::NodeTerm};
 
-/// The most that the facts of one class may weigh to be sent to workers, those of volumes by [`VolumeFacts::weight`]: beyond
-/// that, only the coordinator can judge the class.
+/// Maximum weight of facts that are sent to workers; for volumes see [`VolumeFacts::weight`]. The coordinator evaluates classes with larger
+/// facts alone.
 ///
-/// A local volume that only its node can reach weighs about 120 bytes, so that 26,000 of them can be told of, each of them
-/// once however many claims of the pod it suits.
+/// A local volume of a single node weighs about 120 bytes, so 26,000 of them fit. Each counts once, however many claims it matches.
 pub const MAX_WEIGHT: usize = 3 << 20;
 
-/// Which nodes: those that match a term of [`Claims::reaches`]. `None`: all of them.
+/// Nodes that match a term of [`Claims::reaches`]; `None`: all.
 pub type Reach = Option<u32>;
 
-/// What the objects of storage say about one class that has volumes.
+/// Facts about a class with volumes.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct VolumeFacts {
-    /// VolumeRestrictions: how many of the claims that only one pod may use are in use; the reason why the class is
-    /// refused where a claim is not there.
+    /// VolumeRestrictions: number of ReadWriteOncePod claims in use, or why a missing claim makes the class infeasible.
     pub exclusive: Result<u32, Arc<str>>,
-    /// VolumeRestrictions: the names of those claims, in use or not. Preemption counts their users as pods go.
+    /// VolumeRestrictions: names of these claims, in use or not. Preemption counts the users that remain.
     pub exclusive_claims: Vec<Arc<str>>,
-    /// NodeVolumeLimits: what the class's volumes would attach, in the pod's order, up to the first that ends the attempt.
+    /// NodeVolumeLimits: volumes to attach in the pod's order, up to the first error.
     pub wanted: Vec<Wanted>,
-    /// NodeVolumeLimits: the drivers among those of `wanted` without which a node is no good, sorted.
+    /// NodeVolumeLimits: drivers in `wanted` that the node must have, sorted.
     pub demanded: Vec<Arc<str>>,
-    /// NodeVolumeLimits: the classes of standing pods whose volumes cannot be counted, with the error. By class.
+    /// NodeVolumeLimits: classes of assigned pods with volumes that cannot be counted, with the error, sorted by class.
     pub uncountable: Vec<(ClassId, Arc<str>)>,
     /// VolumeBinding: the claims.
     pub binding: Binding,
-    /// VolumeZone: the labels that a node must have; the reason why the class is refused.
+    /// VolumeZone: labels that a node must have, or why the class is infeasible.
     pub zones: Result<Vec<ZoneLabel>, Arc<str>>,
 }
 
-/// A volume as NodeVolumeLimits counts it.
+/// A volume in NodeVolumeLimits.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Wanted {
-    /// It would be attached.
+    /// A volume to attach.
     Attach {
         /// The volume.
         attachment: Attachment,
-        /// Only where the node has a CSINode.
+        /// Counts only if the node has a CSINode.
         migrated: bool,
     },
-    /// Its claim is not there; the reason.
+    /// The claim does not exist; the reason.
     Missing(Arc<str>),
-    /// It cannot be told; the error.
+    /// The volume cannot be determined.
     Fail {
         /// The error.
         error: Arc<str>,
-        /// Only where the node has a CSINode.
+        /// Applies only if the node has a CSINode.
         migrated: bool,
     },
 }
 
-/// What VolumeBinding has to do for a class.
+/// Input of VolumeBinding for a class.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub enum Binding {
-    /// Nothing: there are no claims.
+    /// There are no claims.
     #[default]
     Nothing,
-    /// No node will do; the reason.
+    /// No node is feasible; the reason.
     Refuse(Arc<str>),
-    /// It cannot be told; the error.
+    /// The claims cannot be evaluated; the error.
     Fail(Arc<str>),
-    /// To find volumes for these claims.
+    /// Claims that need volumes.
     Claims(Claims),
 }
 
-/// The claims of a class, and the volumes that they may be bound to.
+/// Claims of a class, and the volumes that they can bind.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Claims {
-    /// Those that are bound, in the pod's order.
+    /// Bound claims, in the pod's order.
     pub bound: Vec<BoundClaim>,
-    /// The others: first those for which a node was selected before, in the pod's order; then the smallest first.
+    /// Unbound claims: first those with a selected node in the pod's order, then by increasing size.
     pub unbound: Vec<UnboundClaim>,
-    /// The volumes that suit any of them, the smallest first, those of one size by name.
+    /// Volumes that match any unbound claim, sorted by size and name.
     pub volumes: Vec<FreeVolume>,
-    /// The terms of which a node must match one, for each [`Reach`]. No two are the same.
+    /// Node terms of each [`Reach`], of which one must match. All entries differ.
     pub reaches: Vec<Vec<NodeTerm>>,
 }
 
-/// A claim that is bound.
+/// A bound claim.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum BoundClaim {
-    /// Its volume is not there.
+    /// Its volume does not exist.
     Lost,
-    /// To a volume that these nodes can reach.
+    /// Its volume exists.
     Volume {
-        /// The nodes.
+        /// Nodes that can reach the volume.
         reach: Reach,
-        /// What is different on nodes where a driver stands for the volume's plugin.
+        /// Difference on nodes with CSI migration of the volume's plugin.
         migrated: Option<Migrated>,
     },
 }
 
-/// A volume in the words of the driver that stands for its plugin.
+/// A volume translated for its plugin's CSI driver.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Migrated {
-    /// The plugin.
+    /// The in-tree plugin.
     pub plugin: Arc<str>,
-    /// Which nodes can reach the volume; the error where it cannot be translated.
+    /// Nodes that can reach the volume, or the error of the translation.
     pub reach: Result<Reach, Arc<str>>,
 }
 
-/// A claim that waits for its pod.
+/// A claim with delayed binding.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct UnboundClaim {
-    /// The storage class.
+    /// The StorageClass.
     pub storage_class: Arc<str>,
-    /// How much it asks for, in bytes.
+    /// Requested size in bytes.
     pub requested: i64,
-    /// Where its volume is made already: no other node will do.
+    /// Node of an earlier provisioning. Other nodes are infeasible.
     pub selected_node: Option<Arc<str>>,
-    /// Why no volume can be looked for.
+    /// Why volumes cannot be searched.
     pub error: Option<Arc<str>>,
-    /// The volumes set aside for it, by their place in [`Claims::volumes`]: the first of them, or none.
+    /// Pre-bound volume, by index in [`Claims::volumes`]; at most one.
     pub set_aside: Vec<u32>,
-    /// The volumes that suit it otherwise, by their place, ascending.
+    /// Other matching volumes, by ascending index.
     pub suiting: Vec<u32>,
-    /// How its volume is made; `None` where it is not.
+    /// Dynamic provisioning, if any.
     pub provision: Option<Provision>,
 }
 
-/// How a volume is made.
+/// Dynamic provisioning of a volume.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Provision {
-    /// The nodes that can have it.
+    /// Nodes in the allowed topologies.
     pub reach: Reach,
-    /// Where there is room enough for it, in the order in which one is taken; `None` where room does not count.
+    /// Sufficient storage capacities in order of preference; `None`: capacity is not checked.
     pub rooms: Option<Vec<Room>>,
 }
 
-/// Room for volumes.
+/// Storage capacity for a volume.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Room {
-    /// How much there is in all, in bytes; 0 where that is not said.
+    /// Total capacity in bytes; 0 if unknown.
     pub capacity: i64,
-    /// The nodes that have it.
+    /// Nodes with access.
     pub reach: Reach,
 }
 
-/// A volume that may be bound to a claim.
+/// A volume that a claim may bind.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct FreeVolume {
-    /// Its size in bytes.
+    /// Size in bytes.
     pub capacity: i64,
-    /// The nodes that can reach it.
+    /// Nodes that can reach it.
     pub reach: Reach,
 }
 
-/// A label of a volume that a node must have as well.
+/// A label of a volume that a node must match.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct ZoneLabel {
-    /// The key.
+    /// Key.
     pub key: Arc<str>,
-    /// The values that will do, sorted.
+    /// Allowed values, sorted.
     pub values: Vec<Arc<str>>,
 }
-
-// === impl VolumeFacts ===
 
 impl Default for VolumeFacts {
     fn default() -> Self {
@@ -181,7 +174,7 @@ impl Default for VolumeFacts {
 }
 
 impl VolumeFacts {
-    /// An upper bound on the bytes that these facts take: of each text, of each number, and of what is around either.
+    /// Upper bound of the bytes that these facts take: all texts and numbers, with their overhead.
     #[must_use]
     pub fn weight(&self) -> usize {
         let refused = |reason: Option<&Arc<str>>| reason.map_or(0, |reason| text(reason));
@@ -211,7 +204,7 @@ impl VolumeFacts {
     }
 }
 
-/// A number, and a place in a list of numbers.
+/// Bytes of a number, and of an index in a list.
 const NUMBER: usize = 16;
 const PLACE: usize = 5;
 

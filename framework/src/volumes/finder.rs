@@ -1,10 +1,7 @@
-//! Volumes for a pod's claims on one node.
+//! Finds volumes for a pod's claims on one node.
 //!
-//! Knows: which of several volumes is taken, and what a node lacks where there is none. Must not know: the objects of
-//! storage, or what is done with what was found.
-//!
-//! Source: `volumeBinder.FindPodVolumes`, `checkBoundClaims`, `findMatchingVolumes`, `checkVolumeProvisions`,
-//! component-helpers `volume.FindMatchingVolume`.
+//! Source: `volumeBinder.FindPodVolumes`, `checkBoundClaims`, `findMatchingVolumes`, `checkVolumeProvisions`, component-helpers
+//! `volume.FindMatchingVolume`.
 
 use indexmap::IndexMap;
 use smallvec::SmallVec;
@@ -17,25 +14,24 @@ use crate::{
     symbols::{Lookup, Symbol},
 };
 
-/// The node cannot reach a volume that a claim is bound to.
+/// The node cannot reach the volume of a bound claim.
 pub(crate) const NODE_CONFLICT: u64 = 1;
-/// There is no volume for a claim, and none can be made.
+/// No volume matches a claim, and none can be provisioned.
 pub(crate) const BIND_CONFLICT: u64 = 1 << 1;
-/// There is no room for a volume.
+/// The storage capacity does not suffice for a volume.
 pub(crate) const NO_SPACE: u64 = 1 << 2;
-/// A claim is bound to a volume that is not there.
+/// The volume of a bound claim does not exist.
 pub(crate) const NO_VOLUME: u64 = 1 << 3;
 
-/// Looks for volumes for the claims of one class.
 pub(crate) struct Finder {
     claims: Claims,
     reaches: Vec<Vec<Term>>,
-    /// For each claim that is not bound: the node that was selected, and where its volumes are.
+    /// Per unbound claim: its selected node, and its volumes.
     unbound: Vec<(Option<Symbol>, Pins)>,
 }
 
-/// The volumes that suit a claim, by the one label that their nodes must have, so that not each volume is looked at on each
-/// node. Places are in ascending order.
+/// Volumes that match a claim, by the one label that their nodes must have. This avoids checking each volume on each node. Indices are
+/// ascending.
 #[derive(Default)]
 struct Pins {
     keys: Vec<Symbol>,
@@ -43,32 +39,27 @@ struct Pins {
     others: Vec<u32>,
 }
 
-/// What was found on a node, claims and volumes by their places.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Found {
-    /// Claims with volumes that are there.
     pub(crate) bindings: SmallVec<[(usize, u32); 2]>,
-    /// Claims whose volumes are made, and in which room.
+    /// Claims with volumes to provision, and the index of the capacity.
     pub(crate) provisions: SmallVec<[(usize, Option<usize>); 2]>,
 }
 
-/// Why nothing was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Lacking {
-    /// What the node lacks, as a set of the constants above.
+    /// Reasons of the node, a set of the constants above.
     Reasons(u64),
-    /// The volume of this bound claim cannot be told.
+    /// The volume of this bound claim cannot be determined.
     BoundError(usize),
-    /// No volume can be looked for, for this claim.
+    /// Volumes for this unbound claim cannot be determined.
     UnboundError(usize),
 }
-
-// === impl Finder ===
 
 impl Finder {
     pub(crate) fn new(claims: &Claims, symbols: &mut Lookup<'_>) -> Self {
         let compile = |terms: &Vec<NodeTerm>, symbols: &mut Lookup<'_>| {
-            // Terms that cannot be read match nothing.
+            // Invalid terms match nothing.
             terms.iter().filter_map(|term| selector::compile(term, symbols).ok().flatten()).collect()
         };
         let reaches = claims.reaches.iter().map(|terms| compile(terms, symbols)).collect();
@@ -83,7 +74,6 @@ impl Finder {
         &self.claims
     }
 
-    /// The volumes for all claims on the node at a position.
     pub(crate) fn find(&self, nodes: &Snapshot, slot: Slot) -> Result<Found, Lacking> {
         let bound = self.bound(nodes, slot)?;
         let (unbound, found) = self.unbound(nodes, slot)?;
@@ -136,7 +126,7 @@ impl Finder {
         Ok((0, found))
     }
 
-    /// The volume that is taken for a claim: the one that is set aside for it, or else the smallest.
+    /// Volume for a claim: the pre-bound one, otherwise the smallest.
     fn volume(
         &self,
         number: usize,
@@ -196,7 +186,6 @@ impl Pins {
             }
             for value in &pin.values {
                 let list = pins.pinned.entry((key, symbols.number(value))).or_default();
-                // A value that is listed twice is one.
                 if list.last() != Some(&place) {
                     list.push(place);
                 }

@@ -1,19 +1,16 @@
-//! The volumes of a pod.
-//!
-//! Knows: which of them any plugin reads, and which two cannot be on one node. Must not know: what the claims among them are
-//! bound to.
+//! Volumes of a pod.
 
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 use super::objects::InTree;
 
-/// The volumes of a pod that any plugin reads, in the pod's order.
+/// Volumes of a pod that plugins read, in the pod's order.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct PodVolumes {
     /// The volumes.
     pub mounts: Vec<Mount>,
-    /// The pod, where a volume is ephemeral: its claim has to be the pod's own. Such a pod is a class by itself.
+    /// Set for ephemeral volumes: the pod that must own their claims. Such a pod forms its own class.
     pub owner: Option<Owner>,
 }
 
@@ -26,29 +23,29 @@ pub struct Owner {
     pub uid: Arc<str>,
 }
 
-/// One volume of a pod.
+/// A volume of a pod.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Mount {
-    /// `persistentVolumeClaim`: the claim's name.
+    /// `persistentVolumeClaim`: name of the claim.
     Claim(Arc<str>),
-    /// `ephemeral`: the name of the claim that is made for the pod.
+    /// `ephemeral`: name of the claim created for the pod.
     Ephemeral(Arc<str>),
-    /// A disk that the pod names itself.
+    /// An inline disk.
     Inline(Inline),
     /// `csi`: the driver.
     Csi(Arc<str>),
 }
 
-/// A disk that a pod names itself; at least one of the two says something.
+/// An inline disk; at least one field is set.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Inline {
-    /// The disk, where two pods on one node may get into each other's way.
+    /// The disk, if two pods on one node may conflict over it.
     pub disk: Option<Disk>,
-    /// What it is for the driver that stands for its plugin; an error names the volume.
+    /// Translation for the CSI driver of its plugin; errors name the volume.
     pub in_tree: Option<InTree>,
 }
 
-/// A disk that not all pods can share.
+/// A disk that some pods cannot share.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Disk {
     /// `gcePersistentDisk`.
@@ -83,10 +80,8 @@ pub enum Disk {
     },
 }
 
-// === impl PodVolumes ===
-
 impl PodVolumes {
-    /// The names of claims that the pod names itself.
+    /// Names in `persistentVolumeClaim` volumes.
     pub fn named_claims(&self) -> impl Iterator<Item = &Arc<str>> {
         self.mounts.iter().filter_map(|mount| match mount {
             Mount::Claim(name) => Some(name),
@@ -94,7 +89,7 @@ impl PodVolumes {
         })
     }
 
-    /// The names of all claims, and whether each is the pod's own.
+    /// Names of all claims, and whether the pod must own each.
     pub fn claims(&self) -> impl Iterator<Item = (&Arc<str>, bool)> {
         self.mounts.iter().filter_map(|mount| match mount {
             Mount::Claim(name) => Some((name, false)),
@@ -103,25 +98,23 @@ impl PodVolumes {
         })
     }
 
-    /// The disks that not all pods can share.
+    /// Disks that some pods cannot share.
     pub fn disks(&self) -> impl Iterator<Item = &Disk> {
         self.inline().filter_map(|inline| inline.disk.as_ref())
     }
 
-    /// The disks of plugins that drivers stand for.
+    /// Disks of plugins with CSI migration.
     pub fn in_tree(&self) -> impl Iterator<Item = &InTree> {
         self.inline().filter_map(|inline| inline.in_tree.as_ref())
     }
 
-    /// Whether a volume may have to be attached, so that limits count it.
-    ///
-    /// Source: `CSILimits.PreFilter`.
+    /// Whether a volume may count for attach limits. Source: `CSILimits.PreFilter`.
     #[must_use]
     pub fn may_be_limited(&self) -> bool {
         self.claims().next().is_some() || self.in_tree().next().is_some()
     }
 
-    /// Whether a disk of this pod cannot be on a node beside one of another pod.
+    /// Whether a disk conflicts with one of another pod on the same node.
     #[must_use]
     pub fn conflict(&self, other: &Self) -> bool {
         self.disks().any(|disk| other.disks().any(|taken| disk.conflicts(taken)))
@@ -136,9 +129,7 @@ impl PodVolumes {
 }
 
 impl Disk {
-    /// Whether it is the same disk, and not read by both alone.
-    ///
-    /// Source: `isVolumeConflict` of VolumeRestrictions.
+    /// Whether both are the same disk, and not both read-only. Source: `isVolumeConflict` of VolumeRestrictions.
     #[must_use]
     pub fn conflicts(&self, other: &Self) -> bool {
         match (self, other) {

@@ -1,34 +1,30 @@
-//! What a node's drivers say of it.
-//!
-//! Knows: limits, plugins that drivers stand for, and what is attached. Must not know: pods.
+//! CSI data of a node.
 
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// What the CSINode of a node says, and the VolumeAttachments that name the node.
+/// Data from a node's CSINode and VolumeAttachments.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeCsi {
-    /// The drivers on the node, and how many volumes each can attach; `None` where it names no limit. In its order.
+    /// Drivers with their attach limits, in order; `None`: no limit.
     pub drivers: Vec<(Arc<str>, Option<i32>)>,
-    /// The plugins that drivers stand for on this node, sorted.
+    /// Plugins with CSI migration on this node, sorted.
     pub migrated_plugins: Vec<Arc<str>>,
-    /// What VolumeAttachments have attached, sorted, each once.
+    /// Volumes in VolumeAttachments, sorted and unique.
     pub attached: Vec<Attachment>,
 }
 
-/// A volume that is attached to a node, or would be.
+/// A volume on a node.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Attachment {
     /// The driver.
     pub driver: Arc<str>,
-    /// The driver's handle for the volume. A volume that is yet to be made has one that no driver gives.
+    /// The driver's volume handle. Volumes before provisioning have a placeholder that no driver uses.
     pub handle: Arc<str>,
 }
 
-// === impl NodeCsi ===
-
 impl NodeCsi {
-    /// How many volumes of a driver the node takes; `None` where there is no limit.
+    /// Attach limit of a driver; `None`: no limit.
     #[must_use]
     pub fn limit(&self, driver: &str) -> Option<i32> {
         self.drivers.iter().rev().find_map(|(name, limit)| limit.filter(|_| **name == *driver))

@@ -1,7 +1,4 @@
-//! Claims, volumes, classes and drivers, as far as any plugin reads them.
-//!
-//! Knows: their fields. Must not know: the Kubernetes objects they come from (that is [`crate::ingest`]), or what a plugin
-//! makes of them.
+//! Storage objects with the fields that plugins read.
 
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -22,27 +19,27 @@ pub struct Claim {
     pub uid: Arc<str>,
     /// `metadata.resourceVersion`.
     pub resource_version: Arc<str>,
-    /// The UID of the pod that is its controller, for the claim of an ephemeral volume.
+    /// UID of the controlling pod, for the claim of an ephemeral volume.
     pub owner_pod: Option<Arc<str>>,
-    /// The annotation `volume.beta.kubernetes.io/storage-class`, else `spec.storageClassName`; empty where there is none.
+    /// Annotation `volume.beta.kubernetes.io/storage-class`, otherwise `spec.storageClassName`; may be empty.
     pub storage_class: Arc<str>,
-    /// `spec.volumeName`; empty where there is none.
+    /// `spec.volumeName`; may be empty.
     pub volume_name: Arc<str>,
     /// Whether it has the annotation `pv.kubernetes.io/bind-completed`.
     pub bind_completed: bool,
-    /// Whether it has any annotation: a provisioner that takes the last one off is told of in other words.
+    /// Whether it has any annotation. The error text differs if a provisioner removes the last one.
     pub has_annotations: bool,
     /// The annotation `volume.kubernetes.io/selected-node`.
     pub selected_node: Option<Arc<str>>,
     /// `spec.accessModes`.
     pub access_modes: AccessModes,
-    /// `spec.volumeMode: Block`; otherwise a file system.
+    /// `spec.volumeMode: Block`; otherwise `Filesystem`.
     pub is_block: bool,
-    /// `spec.selector`; the error in upstream's words where it cannot be read.
+    /// `spec.selector`, or upstream's error for an invalid one.
     pub selector: Option<Result<LabelSelector, Arc<str>>>,
     /// `spec.resources.requests.storage`.
     pub requested: Option<Quantity>,
-    /// `spec.volumeAttributesClassName`; empty where there is none.
+    /// `spec.volumeAttributesClassName`; may be empty.
     pub attributes_class: Arc<str>,
     /// Whether `status.phase` is `Lost`.
     pub is_lost: bool,
@@ -50,7 +47,7 @@ pub struct Claim {
     pub is_deleting: bool,
 }
 
-/// A set of access modes, each a bit.
+/// A set of access modes, one bit each.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct AccessModes(pub u8);
 
@@ -63,17 +60,17 @@ impl AccessModes {
     pub const READ_WRITE_MANY: Self = Self(4);
     /// `ReadWriteOncePod`.
     pub const READ_WRITE_ONCE_POD: Self = Self(8);
-    /// A mode that this release does not know. Only claims have it, never volumes, so that no volume has all the modes
-    /// of such a claim: upstream takes a volume that names the very same mode, and no API server stores either.
+    /// An unknown mode. Only claims have it, so that no volume matches them. Upstream matches a volume with the same unknown mode, but the
+    /// API server rejects both.
     pub const UNKNOWN: Self = Self(16);
 
-    /// Whether all modes of another set are in this one.
+    /// Whether this set contains all modes of the other.
     #[must_use]
     pub const fn contains(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }
 
-    /// Both sets together.
+    /// Union of both sets.
     #[must_use]
     pub const fn with(self, other: Self) -> Self {
         Self(self.0 | other.0)
@@ -91,17 +88,17 @@ pub struct Volume {
     pub resource_version: Arc<str>,
     /// `metadata.labels`.
     pub labels: OwnedLabels,
-    /// The annotation `volume.beta.kubernetes.io/storage-class`, else `spec.storageClassName`; empty where there is none.
+    /// Annotation `volume.beta.kubernetes.io/storage-class`, otherwise `spec.storageClassName`; may be empty.
     pub storage_class: Arc<str>,
-    /// `spec.capacity.storage`; zero where there is none.
+    /// `spec.capacity.storage`, zero if missing.
     pub capacity: Quantity,
     /// `spec.accessModes`.
     pub access_modes: AccessModes,
-    /// `spec.volumeMode: Block`; otherwise a file system.
+    /// `spec.volumeMode: Block`; otherwise `Filesystem`.
     pub is_block: bool,
-    /// `spec.volumeAttributesClassName`; empty where there is none.
+    /// `spec.volumeAttributesClassName`; may be empty.
     pub attributes_class: Arc<str>,
-    /// `spec.nodeAffinity.required`: at least one term must match. `None`: every node can reach it.
+    /// `spec.nodeAffinity.required`: one term must match; `None`: all nodes.
     pub node_affinity: Option<Vec<NodeTerm>>,
     /// `spec.claimRef`.
     pub claim: Option<ClaimReference>,
@@ -109,22 +106,22 @@ pub struct Volume {
     pub is_available: bool,
     /// Whether it has a deletion timestamp.
     pub is_deleting: bool,
-    /// Where its data is.
+    /// Source of the data.
     pub source: VolumeSource,
 }
 
 /// `spec.claimRef` of a volume.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClaimReference {
-    /// The claim's namespace.
+    /// Namespace.
     pub namespace: Arc<str>,
-    /// The claim's name.
+    /// Name.
     pub name: Arc<str>,
-    /// The claim's UID; empty where the volume is only set aside for a claim of this name.
+    /// UID; empty if the volume is only pre-bound to a claim of this name.
     pub uid: Arc<str>,
 }
 
-/// Where the data of a volume is, as far as limits and topology hang on it.
+/// Source of a volume, as far as limits and topology depend on it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum VolumeSource {
     /// `spec.csi`.
@@ -134,27 +131,27 @@ pub enum VolumeSource {
         /// `volumeHandle`.
         handle: Arc<str>,
     },
-    /// A source of a plugin that was part of Kubernetes once, and that a CSI driver stands in for now.
+    /// An in-tree plugin, which a CSI driver has replaced.
     InTree(InTree),
     /// Any other.
     #[default]
     Other,
 }
 
-/// A volume of a plugin that was part of Kubernetes once, and what it is in the words of the CSI driver in its place.
+/// A volume of an in-tree plugin, translated for its CSI driver.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct InTree {
     /// The plugin, such as `kubernetes.io/gce-pd`.
     pub plugin: Arc<str>,
-    /// The driver in its place.
+    /// The CSI driver.
     pub driver: Arc<str>,
-    /// The driver's handle for the volume; the error where it cannot be translated.
+    /// The driver's volume handle, or the error of the translation.
     pub handle: Result<Arc<str>, Arc<str>>,
-    /// The volume's node affinity in the driver's words; `None` where the translation leaves it as it is.
+    /// Translated node affinity; `None`: unchanged.
     pub node_affinity: Option<Vec<NodeTerm>>,
 }
 
-/// One term of a class's `allowedTopologies`: label keys with the values that will do, all of which must match.
+/// A term of `allowedTopologies`: label keys with allowed values; all keys must match.
 pub type TopologyTerm = Vec<(Arc<str>, Vec<Arc<str>>)>;
 
 /// A `storage.k8s.io/v1` StorageClass.
@@ -164,18 +161,18 @@ pub struct StorageClass {
     pub name: Arc<str>,
     /// `provisioner`.
     pub provisioner: Arc<str>,
-    /// `volumeBindingMode`; `None` where it is not set.
+    /// `volumeBindingMode`, if set.
     pub binding_mode: Option<BindingMode>,
-    /// `allowedTopologies`: terms of which one must match.
+    /// `allowedTopologies`: one term must match.
     pub allowed_topologies: Vec<TopologyTerm>,
 }
 
-/// When claims of a class are bound.
+/// `volumeBindingMode`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum BindingMode {
-    /// As soon as they are there.
+    /// On creation of the claim.
     Immediate,
-    /// When a pod needs them.
+    /// When a pod needs the claim.
     WaitForFirstConsumer,
 }
 
@@ -199,7 +196,7 @@ pub struct StorageCapacity {
     pub name: Arc<str>,
     /// `storageClassName`.
     pub storage_class: Arc<str>,
-    /// `nodeTopology`; `None` where no node has access, also where it cannot be read.
+    /// `nodeTopology`; `None`: no node has access, or the selector is invalid.
     pub node_topology: Option<LabelSelector>,
     /// `capacity`.
     pub capacity: Option<Quantity>,
@@ -210,11 +207,11 @@ pub struct StorageCapacity {
 /// A `storage.k8s.io/v1` CSINode.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CsiNode {
-    /// `metadata.name`, the node's.
+    /// `metadata.name`, the name of the node.
     pub name: Arc<str>,
-    /// `spec.drivers`: their names, and how many volumes each can attach; `None` where it names no limit. In its order.
+    /// Names and attach limits in `spec.drivers`, in order; `None`: no limit.
     pub drivers: Vec<(Arc<str>, Option<i32>)>,
-    /// The annotation `storage.alpha.kubernetes.io/migrated-plugins`, sorted.
+    /// Annotation `storage.alpha.kubernetes.io/migrated-plugins`, sorted.
     pub migrated_plugins: Vec<Arc<str>>,
 }
 
@@ -227,11 +224,11 @@ pub struct VolumeAttachment {
     pub attacher: Arc<str>,
     /// `spec.nodeName`.
     pub node: Arc<str>,
-    /// `spec.source.persistentVolumeName`; `None` for an inline one.
+    /// `spec.source.persistentVolumeName`; `None` for inline volumes.
     pub volume: Option<Arc<str>>,
 }
 
-/// One object of storage.
+/// A storage object.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum StorageObject {
     /// A PersistentVolumeClaim.
@@ -250,18 +247,18 @@ pub enum StorageObject {
     VolumeAttachment(VolumeAttachment),
 }
 
-/// Which object of storage: its kind and its name.
+/// Kind, namespace and name of a storage object.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct StorageKey {
-    /// The kind.
+    /// Kind.
     pub kind: StorageKind,
-    /// `metadata.namespace`; empty for kinds that belong to none.
+    /// `metadata.namespace`; empty for cluster-scoped kinds.
     pub namespace: Arc<str>,
     /// `metadata.name`.
     pub name: Arc<str>,
 }
 
-/// The kinds of objects of storage.
+/// Kinds of storage objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum StorageKind {
     /// `v1` PersistentVolumeClaim.
@@ -280,10 +277,8 @@ pub enum StorageKind {
     VolumeAttachment,
 }
 
-// === impl StorageObject ===
-
 impl StorageObject {
-    /// Which object it is.
+    /// Its key.
     #[must_use]
     pub fn key(&self) -> StorageKey {
         let none = Arc::default;

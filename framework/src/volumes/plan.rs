@@ -1,6 +1,4 @@
-//! What Reserve has to do for a pod on a node.
-//!
-//! Knows: that it is what the filter found there. Must not know: when it is done.
+//! Plans Reserve for the volumes of a pod.
 
 #[cfg(test)]
 mod tests;
@@ -19,12 +17,9 @@ use crate::{
     symbols::Lookup,
 };
 
-// === impl Storage ===
-
 impl Storage {
-    /// What Reserve has to do for a class on a node, by the law of the filter. `None`: the filter refuses the node.
-    ///
-    /// Source: `volumeBinder.AssumePodVolumes`.
+    /// Plans Reserve for a class on a node, with the filter's search. `None`: the node is infeasible. Source:
+    /// `volumeBinder.AssumePodVolumes`.
     #[must_use]
     pub fn plan(&self, class: &Class, node: &NodeInfo) -> Option<Plan> {
         let plan =

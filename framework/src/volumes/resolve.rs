@@ -1,7 +1,4 @@
-//! What all objects of storage come down to for one class, for a node, and for the pods that stand on it.
-//!
-//! Knows: which objects each plugin reads, in which order, and upstream's words where one is missing. Must not know: nodes'
-//! labels; whatever hangs on those is left to the plugins.
+//! Derives facts about classes, nodes and assigned pods from storage objects. The plugins evaluate node labels.
 
 mod binding;
 mod limits;
@@ -25,10 +22,8 @@ use super::{
 };
 use crate::class::Class;
 
-// === impl Storage ===
-
 impl Storage {
-    /// What the objects of storage say about a class; `None` for a class without volumes that any plugin reads.
+    /// Facts about a class; `None` if plugins read none of its volumes.
     #[must_use]
     pub fn facts(&self, class: &Class, standing: &Standing) -> Option<Arc<VolumeFacts>> {
         let pod = Pod { class, volumes: class.volumes.as_deref()?, storage: self };
@@ -51,19 +46,17 @@ impl Storage {
         }))
     }
 
-    /// What the volumes of a pod that stands on a node attach there, sorted, each once. Claims that are not there do not
-    /// count.
+    /// Volumes that an assigned pod attaches to its node, sorted and unique. Missing claims do not count. Source:
+    /// `CSILimits.filterAttachableVolumes` for an existing pod.
     ///
     /// # Errors
-    /// Why they cannot be counted, in upstream's words.
-    ///
-    /// Source: `CSILimits.filterAttachableVolumes` for an existing pod.
+    /// The volumes cannot be counted. Upstream's text.
     pub fn attached_by(&self, class: &Class) -> Result<Vec<Attachment>, Arc<str>> {
         let Some(volumes) = class.volumes.as_deref() else { return Ok(Vec::new()) };
         limits::attached(Pod { class, volumes, storage: self })
     }
 
-    /// What a node's drivers say of it; `None` where it has no CSINode.
+    /// CSI data of a node; `None` without a CSINode.
     #[must_use]
     pub fn node_csi(&self, node: &str) -> Option<Arc<NodeCsi>> {
         let csi_node = self.csi_node(node)?;
@@ -80,7 +73,7 @@ impl Storage {
         }))
     }
 
-    /// What VolumeBinding has to do for a class, with the names of what the facts tell of by number.
+    /// Input of VolumeBinding for a class, and the names behind its indices.
     pub(super) fn binding(&self, class: &Class) -> (Binding, Names) {
         class
             .volumes
@@ -89,7 +82,6 @@ impl Storage {
     }
 }
 
-/// A class with volumes, and where its claims are looked up.
 #[derive(Clone, Copy)]
 struct Pod<'a> {
     class: &'a Class,
@@ -102,9 +94,7 @@ impl<'a> Pod<'a> {
         self.storage.claim(&self.class.namespace, name)
     }
 
-    /// Whether a claim was made for this very pod.
-    ///
-    /// Source: component-helpers `ephemeral.VolumeIsForPod`.
+    /// Checks that the claim was created for this pod. Source: component-helpers `ephemeral.VolumeIsForPod`.
     fn owns(&self, claim: &Claim) -> Result<(), Arc<str>> {
         let none = Owner::default();
         let owner = self.volumes.owner.as_ref().unwrap_or(&none);
@@ -129,7 +119,7 @@ fn exclusive(pod: Pod<'_>, standing: &Standing) -> Result<(u32, Vec<Arc<str>>), 
     Ok((u32::try_from(used).unwrap_or(u32::MAX), exclusive))
 }
 
-/// What a lister says of a claim that is not there.
+/// A lister's error for a missing claim.
 fn missing_claim(name: &str) -> Arc<str> {
     format!("persistentvolumeclaim {name:?} not found").into()
 }

@@ -1,24 +1,19 @@
-//! What the pods that stand on nodes hold of storage.
-//!
-//! Knows: which claims are in use, and whose volumes cannot be counted. Must not know: on which node a pod stands.
+//! Claims in use by assigned pods, and classes with volumes that cannot be counted.
 
 use std::{collections::BTreeMap, sync::Arc};
 
 use crate::class::{Class, ClassId};
 
-/// What all pods on nodes hold, pods on their way to a node among them.
+/// Storage in use by assigned and assumed pods.
 #[derive(Debug, Clone, Default)]
 pub struct Standing {
     claims: BTreeMap<Arc<str>, BTreeMap<Arc<str>, u32>>,
     uncountable: BTreeMap<ClassId, Arc<str>>,
 }
 
-// === impl Standing ===
-
 impl Standing {
-    /// A pod of a class came to a node. Whether that changes what is in use.
-    ///
-    /// Source: `NodeInfo.updatePVCRefCounts`: claims of ephemeral volumes do not count.
+    /// Counts an assigned pod. Returns whether the claims in use changed. Source: `NodeInfo.updatePVCRefCounts`, which ignores claims of
+    /// ephemeral volumes.
     pub fn add(&mut self, class: &Class) -> bool {
         let mut is_news = false;
         for name in class.volumes.iter().flat_map(|volumes| volumes.named_claims()) {
@@ -30,7 +25,7 @@ impl Standing {
         is_news
     }
 
-    /// A pod of a class left its node. Whether that changes what is in use.
+    /// Removes an assigned pod. Returns whether the claims in use changed.
     pub fn remove(&mut self, class: &Class) -> bool {
         let mut is_news = false;
         for name in class.volumes.iter().flat_map(|volumes| volumes.named_claims()) {
@@ -48,7 +43,7 @@ impl Standing {
         is_news
     }
 
-    /// The volumes of a class that stands on nodes cannot be counted, or they can again. Whether that is news.
+    /// Sets or clears the error of a class with assigned pods. Returns whether it changed.
     pub fn set_uncountable(&mut self, class: ClassId, error: Option<Arc<str>>) -> bool {
         match error {
             Some(error) => self.uncountable.insert(class, Arc::clone(&error)) != Some(error),
@@ -56,13 +51,13 @@ impl Standing {
         }
     }
 
-    /// Whether a pod on a node names a claim.
+    /// Whether an assigned pod uses a claim.
     #[must_use]
     pub fn is_used(&self, namespace: &str, claim: &str) -> bool {
         self.claims.get(namespace).is_some_and(|claims| claims.contains_key(claim))
     }
 
-    /// The classes whose volumes cannot be counted, with the error.
+    /// Classes with volumes that cannot be counted, with the error.
     pub fn uncountable(&self) -> impl Iterator<Item = (ClassId, &Arc<str>)> {
         self.uncountable.iter().map(|(class, error)| (*class, error))
     }

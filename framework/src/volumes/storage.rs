@@ -1,7 +1,4 @@
-//! All objects of storage by name, with what is assumed on top.
-//!
-//! Knows: which object is the newest, and what a pod on its way to a node has been promised. Must not know: what a plugin
-//! makes of any of it, or who writes the promises to the API server.
+//! Storage objects by name, with assumed changes.
 
 #[cfg(test)]
 mod tests;
@@ -16,10 +13,10 @@ use super::objects::{
     Volume, VolumeAttachment,
 };
 
-/// Every object of storage in the cluster. All lists are in the order of names.
+/// All storage objects of the cluster, sorted by name.
 ///
-/// Source: `passiveAssumeCache`: what is assumed is good as long as the API's object has the version that it was assumed
-/// on; the first other version takes its place.
+/// Source: `passiveAssumeCache`. An assumed change holds while the API's object keeps the version that it is based on; any other version
+/// replaces it.
 #[derive(Debug, Clone, Default)]
 pub struct Storage {
     claims: BTreeMap<Arc<str>, BTreeMap<Arc<str>, Held<Claim>>>,
@@ -33,7 +30,7 @@ pub struct Storage {
     by_node: BTreeMap<Arc<str>, BTreeSet<Arc<str>>>,
 }
 
-/// Which claim.
+/// Namespace and name of a claim.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClaimKey {
     /// `metadata.namespace`.
@@ -42,38 +39,36 @@ pub struct ClaimKey {
     pub name: Arc<str>,
 }
 
-/// What Reserve has to do for a pod on a node.
+/// Volume bindings and provisions of a pod for Reserve.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
-    /// The node.
+    /// Name of the node.
     pub node: Arc<str>,
-    /// The volumes that are there already, and the claims they are set aside for.
+    /// Existing volumes to bind, with their claims.
     pub bindings: Vec<StaticBinding>,
-    /// The claims for which the provisioner is told the node.
+    /// Claims to provision on the node.
     pub provisions: Vec<ClaimKey>,
-    /// Whether all of the pod's claims are bound, so that nothing is to be done.
+    /// Whether all claims of the pod are bound, so that nothing is to be done.
     pub all_bound: bool,
 }
 
-/// A volume that is set aside for a claim.
+/// A binding of a volume to a claim.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StaticBinding {
-    /// The claim.
+    /// Claim.
     pub claim: ClaimKey,
-    /// The claim's UID.
+    /// UID of the claim.
     pub claim_uid: Arc<str>,
-    /// The volume's name.
+    /// Name of the volume.
     pub volume: Arc<str>,
 }
 
-/// An object of the API, and what is assumed of it.
 #[derive(Debug, Clone)]
 struct Held<T> {
     api: T,
     assumed: Option<T>,
 }
 
-/// An object whose versions can be told apart.
 trait Versioned: PartialEq {
     fn version(&self) -> &Arc<str>;
 }
@@ -99,7 +94,6 @@ impl<T: Versioned> Held<T> {
         self.assumed.as_ref().unwrap_or(&self.api)
     }
 
-    /// Takes what the API has now; whether it is news.
     fn replace(&mut self, api: T) -> bool {
         let is_other_version = self.api.version() != api.version();
         let is_news = self.api != api;
@@ -111,11 +105,8 @@ impl<T: Versioned> Held<T> {
     }
 }
 
-// === impl Storage ===
-
 impl Storage {
-    /// Takes an object as the API has it now; whether that is news. A claim or volume of another version than the one that
-    /// something was assumed on puts an end to what was assumed.
+    /// Adds or replaces an object from the API. Returns whether it changed. A new version of a claim or volume discards assumed changes.
     pub fn apply(&mut self, object: StorageObject) -> bool {
         match object {
             StorageObject::Claim(claim) => {
@@ -134,7 +125,7 @@ impl Storage {
         }
     }
 
-    /// Forgets an object; whether it was there.
+    /// Deletes an object. Returns whether it existed.
     pub fn delete(&mut self, key: &StorageKey) -> bool {
         match key.kind {
             StorageKind::Claim => self.delete_claim(key),
@@ -149,7 +140,7 @@ impl Storage {
         }
     }
 
-    /// An object as it is now, with what is assumed of it.
+    /// An object with assumed changes.
     #[must_use]
     pub fn get(&self, key: &StorageKey) -> Option<StorageObject> {
         let name = &key.name;
@@ -167,42 +158,42 @@ impl Storage {
         }
     }
 
-    /// A claim, with what is assumed of it.
+    /// A claim with assumed changes.
     #[must_use]
     pub fn claim(&self, namespace: &str, name: &str) -> Option<&Claim> {
         self.claims.get(namespace)?.get(name).map(Held::latest)
     }
 
-    /// A claim as the API has it.
+    /// A claim from the API.
     #[must_use]
     pub fn api_claim(&self, namespace: &str, name: &str) -> Option<&Claim> {
         self.claims.get(namespace)?.get(name).map(|held| &held.api)
     }
 
-    /// A volume, with what is assumed of it.
+    /// A volume with assumed changes.
     #[must_use]
     pub fn volume(&self, name: &str) -> Option<&Volume> {
         self.volumes.get(name).map(Held::latest)
     }
 
-    /// A volume as the API has it.
+    /// A volume from the API.
     #[must_use]
     pub fn api_volume(&self, name: &str) -> Option<&Volume> {
         self.volumes.get(name).map(|held| &held.api)
     }
 
-    /// The volumes of a storage class, with what is assumed of them.
+    /// Volumes of a storage class, with assumed changes.
     pub fn volumes_of_class(&self, class: &str) -> impl Iterator<Item = &Volume> {
         self.by_class.get(class).into_iter().flatten().filter_map(|name| self.volume(name))
     }
 
-    /// A storage class.
+    /// The StorageClass with this name.
     #[must_use]
     pub fn class(&self, name: &str) -> Option<&StorageClass> {
         self.classes.get(name)
     }
 
-    /// A driver.
+    /// The CSIDriver with this name.
     #[must_use]
     pub fn driver(&self, name: &str) -> Option<&CsiDriver> {
         self.drivers.get(name)
@@ -213,21 +204,19 @@ impl Storage {
         self.capacities.values()
     }
 
-    /// What drivers say of a node.
+    /// The CSINode of a node.
     #[must_use]
     pub fn csi_node(&self, name: &str) -> Option<&CsiNode> {
         self.csi_nodes.get(name)
     }
 
-    /// What is attached to a node, or about to be.
+    /// VolumeAttachments of a node.
     pub fn attachments(&self, node: &str) -> impl Iterator<Item = &VolumeAttachment> {
         self.by_node.get(node).into_iter().flatten().filter_map(|name| self.attachments.get(name))
     }
 
-    /// Reserve: what a plan promises counts as done until the API says otherwise. What is not there is passed over; the
-    /// write that follows finds that out.
-    ///
-    /// Source: `AssumePodVolumes`.
+    /// Reserve: assumes the bindings and provisions of a plan until the API shows a new version. Missing objects are skipped; the later
+    /// write reports them. Source: `AssumePodVolumes`.
     pub fn assume(&mut self, plan: &Plan) {
         if plan.all_bound {
             return;
@@ -250,10 +239,8 @@ impl Storage {
         }
     }
 
-    /// Unreserve: what a plan promised counts no more. After a write has succeeded its part of the plan is to be left out
-    /// here: what is assumed stays until the watch brings it.
-    ///
-    /// Source: `RevertAssumedPodVolumes`, and the versions that it compares.
+    /// Unreserve: reverts the assumed changes of a plan. The caller removes parts that were written; these stay assumed until the watch
+    /// shows them. Source: `RevertAssumedPodVolumes`, and its version comparison.
     pub fn restore(&mut self, plan: &Plan) {
         for binding in &plan.bindings {
             if let Some(held) = self.volumes.get_mut(&binding.volume) {
@@ -320,7 +307,6 @@ impl Storage {
     }
 }
 
-/// Puts an object into its place; whether that is news.
 fn insert<K: Ord, V: PartialEq>(objects: &mut BTreeMap<K, V>, key: K, object: V) -> bool {
     if objects.get(&key) == Some(&object) {
         return false;
@@ -329,7 +315,6 @@ fn insert<K: Ord, V: PartialEq>(objects: &mut BTreeMap<K, V>, key: K, object: V)
     true
 }
 
-/// As [`insert`], for what can be assumed.
 fn apply_held<T: Versioned>(objects: &mut BTreeMap<Arc<str>, Held<T>>, name: Arc<str>, object: T) -> bool {
     match objects.get_mut(&name) {
         Some(held) => held.replace(object),
@@ -337,7 +322,6 @@ fn apply_held<T: Versioned>(objects: &mut BTreeMap<Arc<str>, Held<T>>, name: Arc
     }
 }
 
-/// Takes a name out of an index.
 fn drop_from(index: &mut BTreeMap<Arc<str>, BTreeSet<Arc<str>>>, key: &Arc<str>, name: &Arc<str>) {
     if let Some(names) = index.get_mut(key) {
         names.remove(name);

@@ -1,9 +1,5 @@
-//! Volumes of plugins that were part of Kubernetes once, in the words of the CSI drivers in their place.
-//!
-//! Knows: which driver stands for which plugin, and its handle for a volume. Must not know: on which nodes a plugin has been
-//! handed over to its driver, or what hangs on that.
-//!
-//! Source: k8s.io/csi-translation-lib, of which scheduling needs the handle and the node affinity alone.
+//! Translates volumes of in-tree plugins for their CSI drivers. Source: k8s.io/csi-translation-lib; only the handle and the node affinity
+//! are needed.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -18,11 +14,9 @@ mod topology;
 
 use topology::Keys;
 
-/// A plugin, and what stands for it.
 struct Plugin {
     name: &'static str,
     driver: &'static str,
-    /// By which keys the driver names zones and regions; `None`: it names none.
     keys: Option<Keys>,
 }
 
@@ -50,20 +44,15 @@ const VSPHERE: Plugin = Plugin {
     keys: Some(Keys::ZoneAndRegion("topology.csi.vmware.com/zone", "topology.csi.vmware.com/region")),
 };
 
-/// All of them.
 const PLUGINS: [&Plugin; 7] = [&AWS_EBS, &AZURE_DISK, &AZURE_FILE, &CINDER, &GCE_PD, &PORTWORX, &VSPHERE];
 
-/// The driver that stands for a plugin, such as a storage class names as its provisioner. `None`: there is no such driver.
-///
-/// Source: `CSITranslator.GetCSINameFromInTreeName`.
+/// CSI driver of a plugin or provisioner. `None`: not an in-tree plugin. Source: `CSITranslator.GetCSINameFromInTreeName`.
 #[must_use]
 pub fn driver(plugin: &str) -> Option<&'static str> {
     PLUGINS.into_iter().find(|known| known.name == plugin).map(|known| known.driver)
 }
 
-/// A volume in the words of the driver in its plugin's place. `None`: it is of no such plugin.
-///
-/// Source: `CSITranslator.TranslateInTreePVToCSI`.
+/// Translates a persistent volume. `None`: not an in-tree plugin. Source: `CSITranslator.TranslateInTreePVToCSI`.
 #[must_use]
 pub fn volume(volume: &api::PersistentVolume) -> Option<InTree> {
     let spec = volume.spec.as_ref()?;
@@ -93,11 +82,9 @@ pub fn volume(volume: &api::PersistentVolume) -> Option<InTree> {
     Some(InTree { node_affinity, ..translated })
 }
 
-/// A volume that stands in a pod itself, in the words of the driver in its plugin's place; it has no node affinity. `None`:
-/// it is of no such plugin.
+/// Translates an inline volume, which has no node affinity. `None`: not an in-tree plugin.
 ///
-/// Source: `CSITranslator.TranslateInTreeInlineVolumeToCSI`, but for a vSphere volume with a storage policy, at which that
-/// one panics.
+/// Source: `CSITranslator.TranslateInTreeInlineVolumeToCSI`, which panics for a vSphere volume with a storage policy.
 #[must_use]
 pub fn inline(volume: &api::Volume, namespace: &str) -> Option<InTree> {
     let (plugin, handle) = if let Some(disk) = &volume.aws_elastic_block_store {
@@ -120,7 +107,7 @@ pub fn inline(volume: &api::Volume, namespace: &str) -> Option<InTree> {
     Some(plugin.in_tree(handle))
 }
 
-/// The node affinity by the driver's keys. `None`: it stays as it is.
+/// Node affinity with the driver's keys. `None`: unchanged.
 fn moved(
     keys: &Keys,
     required: Option<Vec<NodeTerm>>,

@@ -1,6 +1,4 @@
-//! What PreBind has to write for the volumes of a pod.
-//!
-//! Knows: what the API has of the objects of a plan. Must not know: who writes, or what is waited for afterwards.
+//! Writes of PreBind for the volumes of a pod.
 
 use std::sync::Arc;
 
@@ -11,11 +9,9 @@ use super::{
 };
 use crate::extension::objects::{self, ObjectKey, Patch, Write, Written};
 
-// === impl Storage ===
-
 impl Storage {
-    /// What of a plan the API server has to be told, in order: volumes first. What it has already, from an attempt or a
-    /// leader before, is not written again; upstream writes that too, which changes nothing.
+    /// Writes of a plan, volumes first. Skips changes that the API already has, from an earlier attempt or leader; upstream writes these
+    /// again, without effect.
     ///
     /// Source: `AssumePodVolumes`, `GetBindVolumeToClaim`, `bindAPIUpdate`.
     pub(super) fn writes(&self, plan: &Plan) -> Vec<Write> {
@@ -58,10 +54,7 @@ impl Storage {
     }
 }
 
-// === impl Plan ===
-
 impl Plan {
-    /// What of the plan is not written yet.
     pub(super) fn without(&self, written: &Written) -> Self {
         let mut plan = self.clone();
         plan.bindings.retain(|binding| !written.contains_key(&volume_key(&binding.volume).into()));

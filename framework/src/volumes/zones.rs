@@ -1,15 +1,11 @@
-//! The zones that a volume's labels name.
-//!
-//! Knows: the labels, and how one lists several zones. Must not know: claims or nodes.
-//!
-//! Source: `VolumeZone.getPVTopologies`.
+//! Zones in a volume's labels. Source: `VolumeZone.getPVTopologies`.
 
 use std::sync::Arc;
 
 use super::{facts::ZoneLabel, objects::Volume};
 use crate::labels::value;
 
-/// The labels that name zones and regions, in upstream's order.
+/// Zone and region labels in upstream's order.
 pub(crate) const KEYS: [&str; 4] = [
     "failure-domain.beta.kubernetes.io/zone",
     "failure-domain.beta.kubernetes.io/region",
@@ -17,7 +13,7 @@ pub(crate) const KEYS: [&str; 4] = [
     "topology.kubernetes.io/region",
 ];
 
-/// The zones and regions that a volume's labels name; a label that lists an empty one is passed over.
+/// Zones and regions in a volume's labels. A label with an empty entry is skipped.
 pub(crate) fn of_volume(volume: &Volume) -> impl Iterator<Item = ZoneLabel> {
     KEYS.into_iter().filter_map(|key| {
         let listed = value(&volume.labels, key)?;

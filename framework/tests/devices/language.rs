@@ -1,7 +1,4 @@
-//! A small part of CEL, enough for the selectors of allocator cases: comparisons of a device's fields with constants, joined
-//! by `&&` and `||`.
-//!
-//! Knows: how CEL takes errors in and what it says of a missing key. Must not know: what is selected.
+//! A small part of CEL for allocator cases: comparisons of a device's fields with constants, joined by `&&` and `||`.
 
 use std::sync::Arc;
 
@@ -11,11 +8,9 @@ use flotilla_framework::devices::{
     selectors::{Language, Reach, Selector},
 };
 
-/// The language.
 #[derive(Debug)]
 pub(crate) struct Part;
 
-/// Alternatives, each of terms that must all hold.
 #[derive(Debug)]
 struct Expression {
     any: Vec<Vec<Term>>,
@@ -104,7 +99,7 @@ impl Selector for Expression {
     }
 }
 
-/// What is false counts more than what fails.
+/// False takes precedence over an error.
 fn holds_all(all: &[Term], driver: &str, device: &Device) -> Result<bool, String> {
     let mut failed = None;
     for term in all {

@@ -1,6 +1,4 @@
-//! Cases of the oracle `devices`, as JSON, made into what the allocator takes, and its answer made into JSON.
-//!
-//! Knows: the fields of a case and of an answer. Must not know: who made the case, or what the answer should be.
+//! Converts JSON cases of the oracle `devices` to allocator input, and the allocator's result to JSON.
 
 use std::sync::Arc;
 
@@ -37,11 +35,10 @@ use flotilla_framework::{
 };
 use serde_json::{Map, Value, json};
 
-/// How many steps a search may take: about as many as the oracle takes within its time.
+/// The step limit of a search: about as many as the oracle takes within its timeout.
 const MAX_STEPS: u64 = 100_000;
 
-/// What Flotilla says of a case, as the oracle writes it. Where no devices are found it can be told what is lacking, and nothing
-/// is where there are.
+/// Flotilla's result of a case, in the oracle's format. Verifies that it explains a failed allocation, and only that.
 pub(crate) fn answer(case: &Value, language: Arc<dyn Language>) -> Value {
     let mut inventory = Inventory::default();
     for slice in list(case, "slices") {
@@ -67,7 +64,7 @@ pub(crate) fn answer(case: &Value, language: Arc<dyn Language>) -> Value {
         let (mut verdicts, mut scratch) = (Verdicts::new(language), Scratch::default());
         let wanted = Wanted::of(&claims, &find, &mut verdicts);
         let lacks = lacking(Scene { wanted: &wanted, ..scene }, &mut verdicts, &mut scratch);
-        // A pool at fault is a reason only where devices are not found in the others.
+        // An invalid pool is a reason only if no devices are found in other pools.
         let is_pool = |lack: &DeviceLack| matches!(lack, DeviceLack::Pool { .. });
         let is_refused = lacks.iter().any(|lack| found.is_none() || !is_pool(lack));
         assert_eq!(found.is_none(), is_refused, "{}: {lacks:?}", case["name"]);
@@ -348,9 +345,7 @@ fn read_toleration(value: &Value) -> DeviceToleration {
     }
 }
 
-// === the answer ===
-
-/// An object without the fields that are empty, as Go writes it.
+/// An object without its empty fields, as Go encodes it.
 fn object<const N: usize>(fields: [(&str, Value); N]) -> Value {
     let is_empty = |value: &Value| match value {
         Value::Null => true,
@@ -394,7 +389,7 @@ fn write_allocation(allocation: &Allocation) -> Value {
         json!({ "nodeSelectorTerms": terms.iter().map(term).collect::<Vec<_>>() })
     });
     let mut written = object([("nodeSelector", selector.into())]);
-    // Go leaves no structure out, also where it is empty: a claim without requests is allocated nothing.
+    // Go never omits a struct, even an empty one: a claim without requests has an empty allocation.
     written["devices"] = devices;
     written
 }

@@ -1,7 +1,4 @@
-//! Clusters at random: small sets of everything, so that nodes often agree, tie and refuse for the same reasons.
-//!
-//! Knows: how to draw a cluster, lay it out over shards, and judge it the slow and obvious way. Must not know: any
-//! property.
+//! Random clusters with few different values, so that nodes often agree, tie and refuse for the same reasons.
 
 use std::sync::Arc;
 
@@ -26,26 +23,19 @@ use flotilla_framework::{
 };
 use proptest::{collection::vec, option, prelude::*, sample::select as one_of};
 
-/// Nodes, what stands on them, and the pod that is to be placed.
 #[derive(Debug, Clone)]
 pub(crate) struct World {
-    /// The nodes; a node's number is its place.
+    /// The nodes; a node's number is its index.
     pub(crate) nodes: Vec<NodeInfo>,
-    /// The classes of the pods that stand on nodes; a class's number is its place.
+    /// The classes of existing pods; a class's number is its index.
     pub(crate) classes: Vec<Arc<Class>>,
-    /// For each node the classes of the pods on it.
     pub(crate) standing: Vec<Vec<u64>>,
-    /// What is to be placed.
     pub(crate) class: Class,
-    /// By which profile.
     pub(crate) profile: Profile,
-    /// The objects of storage.
     pub(crate) storage: Storage,
-    /// What services select, where the pod has no constraints of its own.
     pub(crate) default_selector: DefaultSelector,
 }
 
-/// Any node: few sizes, few labels, few taints.
 #[allow(dead_code, reason = "not every property draws from these")]
 pub(crate) fn any_node(name: usize) -> impl Strategy<Value = NodeInfo> {
     let size = (one_of(&["1", "2", "4"][..]), one_of(&["1Gi", "4Gi"][..]), one_of(&["2", "4", "110"][..]));
@@ -71,7 +61,7 @@ pub(crate) fn any_node(name: usize) -> impl Strategy<Value = NodeInfo> {
     )
 }
 
-/// Any pod: few sizes, and each kind of wish now and then.
+/// Any pod: few sizes, and each kind of constraint now and then.
 #[allow(dead_code, reason = "not every property draws from these")]
 pub(crate) fn any_class() -> impl Strategy<Value = Class> {
     let size = (one_of(&["0", "100m", "500m", "1", "3"][..]), one_of(&["0", "256Mi", "1Gi", "3Gi"][..]));
@@ -99,7 +89,6 @@ pub(crate) fn any_class() -> impl Strategy<Value = Class> {
     })
 }
 
-/// The stock profile with each of the scoring strategies.
 #[allow(dead_code, reason = "not every property draws from these")]
 pub(crate) fn any_profile() -> impl Strategy<Value = Profile> {
     use ScoringStrategyKind::{LeastAllocated, MostAllocated, RequestedToCapacityRatio};
@@ -117,7 +106,6 @@ pub(crate) fn any_profile() -> impl Strategy<Value = Profile> {
     })
 }
 
-/// Any cluster of up to `most` nodes.
 #[allow(dead_code, reason = "not every property draws from these")]
 pub(crate) fn any_world(most: usize) -> impl Strategy<Value = World> {
     (1..=most, vec(any_class(), 1..5), any_class(), any_profile()).prop_flat_map(|(count, classes, class, profile)| {
@@ -135,7 +123,6 @@ pub(crate) fn any_world(most: usize) -> impl Strategy<Value = World> {
     })
 }
 
-/// Any cluster of up to `most` nodes with volumes: the pods use claims of every kind.
 #[allow(dead_code, reason = "not every property draws from these")]
 pub(crate) fn any_world_with_volumes(most: usize) -> impl Strategy<Value = World> {
     let volume = (0..3_i64, option::of(one_of(&["z1", "z2"][..])));
@@ -162,7 +149,6 @@ pub(crate) fn any_world_with_volumes(most: usize) -> impl Strategy<Value = World
     )
 }
 
-/// Claims, two volumes that are bound, and some that are free.
 fn storage_of(free: &[(i64, Option<&str>)]) -> Vec<StorageObject> {
     let made = |(place, (size, zone)): (usize, &(i64, Option<&str>))| {
         let volume: Volume = build::volume(&format!("v{place}"), build::gibibytes(*size));
@@ -187,7 +173,6 @@ fn storage_of(free: &[(i64, Option<&str>)]) -> Vec<StorageObject> {
 }
 
 impl World {
-    /// What the whole cluster says about the images of the pod.
     pub(crate) fn facts(&self) -> Facts {
         let contribution = |name: &Arc<str>| {
             let holds = |node: &&NodeInfo| node.images.iter().any(|(names, _)| names.contains(name));
@@ -207,13 +192,11 @@ impl World {
         }
     }
 
-    /// What the pods that stand on nodes hold of storage.
     fn holdings(&self) -> flotilla_framework::volumes::standing::Standing {
         let classes = self.standing.iter().flatten().map(|&class| (ClassId(class), &*self.classes[class as usize]));
         build::standing(&self.storage, classes)
     }
 
-    /// The snapshot of some of the nodes, taken up in this order.
     pub(crate) fn snapshot(&self, places: impl IntoIterator<Item = usize>) -> Snapshot {
         let mut snapshot = Snapshot::new(11);
         for (number, class) in (0..).map(ClassId).zip(&self.classes) {
@@ -231,17 +214,15 @@ impl World {
         snapshot
     }
 
-    /// The snapshot of all nodes.
     pub(crate) fn whole(&self) -> Snapshot {
         self.snapshot(0..self.nodes.len())
     }
 
-    /// The pod's plugins, ready for the nodes of one snapshot.
     pub(crate) fn prepare(&self, registry: Registry, nodes: &mut Snapshot) -> Prepared {
         Prepared::new(registry, &self.profile, &self.class, &self.facts(), nodes)
     }
 
-    /// The answers of shards: `owners` says for each node which of `shards` holds it.
+    /// The shards' answers: `owners` has the shard of each node.
     #[allow(dead_code, reason = "not every property draws from these")]
     pub(crate) fn answers(&self, registry: Registry, owners: &[usize], shards: usize, k: usize) -> Vec<Evaluation> {
         let answer = |shard| {
@@ -260,7 +241,6 @@ impl World {
         answers
     }
 
-    /// The accounts of shards, page by page.
     #[allow(dead_code, reason = "not every property is about accounts")]
     pub(crate) fn pages(&self, registry: Registry, owners: &[usize], shards: usize, limit: usize) -> Vec<Page> {
         let answer = |shard| {
@@ -273,7 +253,6 @@ impl World {
     }
 }
 
-/// All pages of one shard's account.
 #[allow(dead_code, reason = "not every property is about accounts")]
 pub(crate) fn pages(prepared: &Prepared, nodes: &Snapshot, limit: usize) -> Vec<Page> {
     let mut pages = vec![shard::page(prepared, nodes, None, limit)];
@@ -284,7 +263,6 @@ pub(crate) fn pages(prepared: &Prepared, nodes: &Snapshot, limit: usize) -> Vec<
     pages
 }
 
-/// One evaluation from scratch.
 #[allow(dead_code, reason = "not every property draws from these")]
 pub(crate) fn evaluate(prepared: &Prepared, nodes: &Snapshot, k: usize) -> Evaluation {
     let (mut columns, mut scratch) = (Columns::default(), Scratch::default());
@@ -292,8 +270,8 @@ pub(crate) fn evaluate(prepared: &Prepared, nodes: &Snapshot, k: usize) -> Evalu
     columns.answer_all(prepared, nodes, k, &mut scratch)
 }
 
-/// The best node and its total, found the slow way: every node is judged by itself, every score is normalised over all
-/// feasible nodes, the largest sum wins and the smaller rank breaks ties.
+/// The best node and its total, computed naively: evaluates each node alone, normalises every score over all feasible nodes; the largest
+/// sum wins, and the smaller rank breaks ties.
 #[allow(dead_code, reason = "not every property has a slow way")]
 pub(crate) fn best_by_hand(
     registry: Registry,
@@ -310,7 +288,7 @@ pub(crate) fn best_by_hand(
     let normalizing: Vec<_> =
         weighted.filter_map(|weighted| Some((weighted.weight, registry.find(&weighted.name)?.normalize()?))).collect();
     let total = |base: i64, raws: &[i64]| {
-        // TaintToleration is never skipped and comes first; NodeAffinity has no raw score where it is.
+        // TaintToleration is never skipped and comes first; NodeAffinity has no raw score if it is skipped.
         let parts = raws.iter().enumerate().map(|(place, &raw)| {
             let column = || feasible.iter().map(|(_, other)| other.raws[place]);
             let extremes = Extremes { min: column().min().unwrap_or(0), max: column().max().unwrap_or(0) };
@@ -324,7 +302,7 @@ pub(crate) fn best_by_hand(
     Some((nodes.id(slot)?, total))
 }
 
-/// The node and the total of an answer, leaving aside whether the node was judged anew.
+/// The node and total of a result, ignoring `repaired`.
 #[allow(dead_code, reason = "not every property draws from these")]
 pub(crate) fn placed(best: Best) -> Result<Option<(NodeId, i64)>, &'static str> {
     match best {
@@ -334,7 +312,7 @@ pub(crate) fn placed(best: Best) -> Result<Option<(NodeId, i64)>, &'static str> 
     }
 }
 
-/// An answer with its parts in an order that does not hang on what came first.
+/// An answer with its parts in an order that does not depend on arrival.
 #[allow(dead_code, reason = "not every property compares answers")]
 pub(crate) fn canonical(mut evaluation: Evaluation) -> Evaluation {
     evaluation.strata.sort_by(|left, right| (&left.raws, &left.domains).cmp(&(&right.raws, &right.domains)));

@@ -1,8 +1,8 @@
-//! The programs that the tests start, in Go and Flotilla's own, and where each is below `target`.
+//! Programs that the tests start, in Go and Flotilla's, and their paths below `target`.
 //!
-//! Knows: the Go modules beside this crate, and what builds the image. Must not know: what a program is started for.
+//! Contains: the tests' Go modules, and the builder of the image. Does not depend on: the tests that use a program.
 //!
-//! A test that needs a program has it built where it is missing; `cargo xtask go-programs` builds all of them.
+//! A test builds a program that is missing; `cargo xtask go-programs` builds all of them.
 
 mod own;
 mod upstream;
@@ -35,7 +35,7 @@ const E2E: Module = Module {
     go_sum: include_str!("../../e2e/go.sum"),
 };
 
-/// It has a module of its own with the versions of the control plane, which people start who need no kubelet.
+/// A separate module with the control plane's versions: most users of the control plane do not need a kubelet.
 const KUBELET: Module = Module {
     place: "integration-tests/node/kubelet/go.mod",
     go_mod: include_str!("../../node/kubelet/go.mod"),
@@ -58,19 +58,19 @@ const CONTAINERD_PROGRAMS: &[Program] = &[
     Program::new("bridge", "github.com/containernetworking/plugins/plugins/main/bridge", 5),
 ];
 
-/// The programs that most integration tests start, in build order: each compiles most of the packages that the next ones share.
+/// Programs of most integration tests, in build order: each compiles most packages of the next ones.
 ///
 /// # Errors
-/// Where a `go.mod` does not name a version that it should.
+/// A `go.mod` lacks a required version.
 pub fn common() -> Result<Vec<Programs>> {
     Ok(vec![control_plane(&target())?, jaeger(&target())?, helm()?])
 }
 
-/// The programs of one test each, in build order. The kubelet and containerd are among them only where runc is installed, as the test of a real
-/// node is skipped elsewhere.
+/// Programs of one test each, in build order. The kubelet and containerd are included only if runc is installed, because the real node's
+/// test is skipped otherwise.
 ///
 /// # Errors
-/// Where a `go.mod` does not name a version that it should.
+/// A `go.mod` lacks a required version.
 pub fn special() -> Result<Vec<Programs>> {
     let mut special = vec![e2e()?, upstream_quick()?];
     if Command::new("runc").arg("--version").output().is_ok_and(|output| output.status.success()) {
@@ -79,29 +79,29 @@ pub fn special() -> Result<Vec<Programs>> {
     Ok(special)
 }
 
-/// Helm, kept beside the programs of the control plane.
+/// Helm, in the folder of the control plane's programs.
 ///
 /// # Errors
-/// Where its `go.mod` does not name a version of it.
+/// Its `go.mod` has no Helm version.
 pub fn helm() -> Result<Programs> {
     const LIST: &[Program] = &[Program::new("helm", "helm.sh/helm/v4/cmd/helm", 60)];
     Programs::small(HELM, "helm.sh/helm/v4", LIST, &target().join("control-plane"))
 }
 
-/// Kubernetes' own end-to-end tests, `e2e.test`.
+/// Kubernetes' end-to-end tests, `e2e.test`.
 ///
 /// # Errors
-/// Where its `go.mod` does not name a version of Kubernetes.
+/// Its `go.mod` has no Kubernetes version.
 pub fn e2e() -> Result<Programs> {
     const LIST: &[Program] = &[Program::new("e2e.test", "k8s.io/kubernetes/test/e2e", 240)];
     let programs = Programs::small(E2E, "k8s.io/kubernetes", LIST, &target().join("e2e"))?;
     Ok(Programs { kind: Kind::Tests, ..programs })
 }
 
-/// The kubelet, and containerd with what belongs to it, in one folder.
+/// The kubelet, and containerd with its tools, in one folder.
 ///
 /// # Errors
-/// Where a `go.mod` does not name a version that it should.
+/// A `go.mod` lacks a required version.
 pub fn node() -> Result<[Programs; 2]> {
     let linker_flags = linker_flags(&kubernetes_version()?)?;
     let kubelet = KUBELET.key(&KUBELET.version_of("k8s.io/kubernetes")?, &linker_flags);
@@ -124,20 +124,19 @@ pub fn node() -> Result<[Programs; 2]> {
     ])
 }
 
-/// Builds Flotilla's programs with the features and settings of the tests, where they are missing or old, and returns their folder.
+/// Builds Flotilla's programs with the tests' features and settings, and returns their folder.
 ///
 /// # Errors
-/// Where the build fails; its messages are on the standard error.
+/// The build fails; its messages are on the standard error.
 pub fn programs() -> Result<PathBuf> {
     run(&["build", "--quiet", "--workspace", "--all-features", "--bins"])?;
     Ok(cargo_target().join("debug"))
 }
 
-/// Builds the program `flotilla` as the README's first command does, where it is missing or old, and returns its path. It is optimized, and has
-/// no command that needs a cluster.
+/// Builds the program `flotilla` like the README's first command, optimized and without cluster commands. Returns its path.
 ///
 /// # Errors
-/// Where the build fails; its messages are on the standard error.
+/// The build fails; its messages are on the standard error.
 pub fn released() -> Result<PathBuf> {
     run(&["build", "--quiet", "--release", "-p", "flotilla"])?;
     Ok(cargo_target().join("release/flotilla"))
@@ -147,17 +146,17 @@ fn cargo_target() -> PathBuf {
     env::var_os("CARGO_TARGET_DIR").map_or_else(target, |folder| repository().join(folder))
 }
 
-/// Builds the programs of Flotilla's image, where they are missing or old, and returns their folder.
+/// Builds the programs of Flotilla's image, and returns their folder.
 ///
 /// # Errors
-/// Where the build fails; its messages are on the standard error.
+/// The build fails; its messages are on the standard error.
 pub fn image() -> Result<PathBuf> {
     let said = run(&["run", "--quiet", "--all-features", "--bin", "flotilla-image", "--", "--programs"])?;
     Ok(PathBuf::from(said.trim_end()))
 }
 
-/// A command at the top of the checkout, without the variables that cargo sets for the package that runs it: build scripts such as ring's read
-/// them, and would compile most of the dependencies again.
+/// A command in the root of the checkout without cargo's package variables: build scripts such as ring's read them, and would compile most
+/// dependencies again.
 #[must_use]
 pub fn command(program: &OsStr) -> Command {
     const OF_A_PACKAGE: [&str; 5] = ["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_CRATE_", "CARGO_BIN_", "CARGO_PRIMARY_"];
@@ -171,20 +170,19 @@ pub fn command(program: &OsStr) -> Command {
     command
 }
 
-/// The cargo that runs the tests, at the top of the checkout.
+/// The tests' cargo, in the root of the checkout.
 #[must_use]
 pub fn cargo() -> Command {
     command(&env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
 }
 
-/// Runs cargo at the top of the checkout, and returns its standard output.
 fn run(words: &[&str]) -> Result<String> {
     let output = cargo().args(words).stderr(Stdio::inherit()).output().context("cargo cannot be started")?;
     ensure!(output.status.success(), "Flotilla's programs do not build ({}); see the messages above", output.status);
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// What is told of a build as a line for people; `None` where it is of no interest.
+/// Printable line of a build event; `None` if it is not printed.
 #[must_use]
 pub fn line(event: &Event) -> Option<String> {
     match event {
@@ -198,7 +196,6 @@ pub fn line(event: &Event) -> Option<String> {
     }
 }
 
-/// The top of the checkout.
 fn repository() -> &'static Path {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     here.ancestors().nth(2).unwrap_or(here)

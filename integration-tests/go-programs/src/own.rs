@@ -1,7 +1,4 @@
-//! What is built or taken of Go modules in place: the oracle and the client of the benchmark, which are Go code of ours, and the
-//! definitions of Prometheus Operator.
-//!
-//! Knows: where the modules are. Must not know: what is asked of the oracle, or what the client does.
+//! Go modules that are built or used in place: the oracle, the benchmark's client, and Prometheus Operator's definitions.
 
 use std::{fs, path::PathBuf};
 
@@ -10,16 +7,14 @@ use flotilla_go_programs::{Go, Kind, Reaper, go_version};
 
 use crate::{repository, target};
 
-/// The programs of `integration-tests/oracle`.
+/// Programs of `integration-tests/oracle`.
 pub const ORACLES: [&str; 7] = ["cel", "config", "decide", "devices", "generate", "lint", "translate"];
 
-/// Builds a program of the oracle and gives its path. Go itself knows whether it is up to date.
-///
-/// The first build takes about three minutes on two cores, or a quarter of one where the control plane was built before;
-/// the next ones a second.
+/// Builds a program of the oracle, unless Go finds it up to date, and returns its path. The first build takes about three minutes on two
+/// cores, or a quarter of one after the control plane's; later ones take a second.
 ///
 /// # Errors
-/// Where there is no such program, Go is missing or too old, or it does not build.
+/// The program is unknown, Go is missing or too old, or the build fails.
 pub fn oracle(name: &str) -> Result<PathBuf> {
     if !ORACLES.contains(&name) {
         bail!("no oracle is called {name}; there are: {}", ORACLES.join(", "));
@@ -32,22 +27,21 @@ pub fn oracle(name: &str) -> Result<PathBuf> {
     Ok(program)
 }
 
-/// The folder of Prometheus Operator's module, which is fetched if it is not there yet.
+/// Folder of Prometheus Operator's module, downloaded if it is missing.
 ///
 /// # Errors
-/// Go is missing, the module cannot be fetched or is not the one whose checksum is known.
+/// Go is missing, the download fails, or the checksum differs.
 pub fn prometheus_operator() -> Result<PathBuf> {
     in_place("integration-tests/monitoring", "monitoring", |go| {
         go.fetch("github.com/prometheus-operator/prometheus-operator").context("cannot fetch Prometheus Operator")
     })
 }
 
-/// Builds the client of the benchmark and gives its path. Go itself knows whether it is up to date.
-///
-/// The first build takes about two minutes on two cores, or some seconds where the control plane was built before.
+/// Builds the benchmark's client, unless Go finds it up to date, and returns its path. The first build takes about two minutes on two
+/// cores, or some seconds after the control plane's.
 ///
 /// # Errors
-/// Where Go is missing or too old, or it does not build.
+/// Go is missing or too old, or the build fails.
 pub fn load() -> Result<PathBuf> {
     let program = target().join("perf").join("load");
     in_place("perf/load", "perf", |go| {
@@ -57,7 +51,7 @@ pub fn load() -> Result<PathBuf> {
     Ok(program)
 }
 
-/// Has `go` work in the module in this folder of the repository. What it needs only while it builds is in `target/<folder>`.
+/// Runs `go` in a module's folder of the repository, with temporary files in `target/<folder>`.
 fn in_place<T>(module: &str, folder: &str, work: impl FnOnce(&Go<'_>) -> Result<T>) -> Result<T> {
     let module = repository().join(module);
     let temporary = target().join(folder).join("building");

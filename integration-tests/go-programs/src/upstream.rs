@@ -1,9 +1,7 @@
-//! Kubernetes' own integration tests of the scheduler, built with Flotilla in place of kube-scheduler.
+//! Kubernetes' integration tests of the scheduler, built with Flotilla instead of kube-scheduler.
 //!
-//! Knows: which packages are built, and what is changed in their text. Must not know: how the tests are run.
-//!
-//! `go build -overlay` replaces no file of the module cache, so the build copies the packages into our module. Everything that they
-//! import stays in the module cache and is compiled once for all programs.
+//! `go build -overlay` cannot replace files of the module cache, so the build copies the packages into our module. Their imports remain in
+//! the module cache, and are compiled once for all programs.
 
 use std::{fs, path::Path};
 
@@ -18,14 +16,13 @@ const UPSTREAM: Module = Module {
     go_sum: include_str!("../../upstream/go.sum"),
 };
 
-/// The file that is added to the package `util`.
 const FLOTILLA: &str = include_str!("../../upstream/util/flotilla.go");
 
-/// The changes below, so that another change is another build.
+/// Part of the build's key, because it contains the changes below.
 const THIS_FILE: &str = include_str!("upstream.rs");
 
-/// How many of the programs `cargo xtask test --all` runs: the first take a minute or two, and test preemption and groups with a real API
-/// server, which unit tests reach least.
+/// Number of programs in `cargo xtask test --all`. The first take a minute or two, and test preemption and groups with a real API server,
+/// which unit tests cover least.
 const QUICK: usize = 3;
 
 const PROGRAMS: &[Program] = &[
@@ -45,41 +42,39 @@ const PROGRAMS: &[Program] = &[
     Program::new("volumescheduling.test", "./volumescheduling", 10),
 ];
 
-/// Packages without tests of their own that the others import.
+/// Imported packages without tests.
 const IMPORTED: &[&str] = &["./framework", "./util", "./scheduler/podgroup/stepsframework"];
 
-/// The folders of `test/integration` that hold all these packages.
 const FOLDERS: &[&str] = &["framework", "util", "scheduler", "volumescheduling"];
 
-/// Where the packages are in Kubernetes, and in our module.
 const THEIRS: &str = "\"k8s.io/kubernetes/test/integration/";
 const OURS: &str = "\"flotilla/integration-tests/upstream/";
 
-/// How a test starts the scheduler: the words before the context, which ends with the line.
+/// Start of the scheduler in a test, before the context at the end of the line.
 const RUN: &str = "go testCtx.Scheduler.Run(";
 
-/// A change of one file: the words are found exactly once.
+/// A replacement in one file of a text that occurs exactly once.
 struct Change {
-    /// A line that only this file has.
+    /// A line that identifies the file.
     file: &'static str,
     find: &'static str,
     replace: &'static str,
 }
 
 const CHANGES: &[Change] = &[
-    // A scheduler is created from its options.
+    // Creates a scheduler from its options.
     Change {
         file: "\nfunc InitTestSchedulerWithOptions(\n",
         find: "\tvar err error\n\teventBroadcaster := events.NewBroadcaster(",
         replace: "\tDescribeFlotilla(t, testCtx, testCtx.KubeConfig, opts)\n\n\tvar err error\n\teventBroadcaster := events.NewBroadcaster(",
     },
-    // An API server is started for a test.
+    // Starts a test's API server.
     Change {
         file: "\nfunc InitTestSchedulerWithOptions(\n",
         find: "\ttCtx := ktesting.Init(t)\n\ttestCtx := &TestContext{Ctx: tCtx}\n",
         replace: "\tSkipSubtest(t)\n\ttCtx := ktesting.Init(t)\n\ttestCtx := &TestContext{Ctx: tCtx}\n",
     },
-    // An API server that is not ready in time ends the whole package; other tests and builds may need the processors.
+    // A late API server fails the whole package, and other tests and builds may use the CPU.
     Change {
         file: "\nfunc StartTestServer(",
         find: "100*time.Millisecond, 10*time.Second, true, func(ctx context.Context) (done bool, err error)",
@@ -87,10 +82,10 @@ const CHANGES: &[Change] = &[
     },
 ];
 
-/// The programs, one a package.
+/// One program per package.
 ///
 /// # Errors
-/// Where `go.mod` does not name a version of Kubernetes.
+/// `go.mod` has no Kubernetes version.
 pub fn upstream() -> Result<Programs> {
     let linker_flags = "-s -w".to_owned();
     let version = UPSTREAM.version_of("k8s.io/kubernetes")?;
@@ -108,7 +103,7 @@ pub fn upstream() -> Result<Programs> {
     })
 }
 
-/// As [`upstream`], only the programs that `cargo xtask test --all` runs.
+/// The programs of [`upstream`] that `cargo xtask test --all` runs.
 ///
 /// # Errors
 /// As [`upstream`].
@@ -116,11 +111,10 @@ pub fn upstream_quick() -> Result<Programs> {
     Ok(Programs { list: &PROGRAMS[..QUICK], ..upstream()? })
 }
 
-/// Copies the packages into the module and changes them.
 fn prepare(go: &Go<'_>) -> Result<()> {
     let theirs = go.fetch("k8s.io/kubernetes")?.join("test/integration");
     for folder in FOLDERS {
-        // An interrupted build may have left files.
+        // Remains of an interrupted build.
         _ = fs::remove_dir_all(go.module.join(folder));
     }
     for package in IMPORTED.iter().copied().chain(PROGRAMS.iter().map(Program::package)) {
@@ -130,7 +124,7 @@ fn prepare(go: &Go<'_>) -> Result<()> {
     fs::write(&added, FLOTILLA).with_context(|| format!("cannot write {}", added.display()))
 }
 
-/// Copies the Go files of one package, without the packages below it.
+/// Copies the Go files of one package, without subpackages.
 fn copy(from: &Path, to: &Path) -> Result<()> {
     fs::create_dir_all(to).with_context(|| format!("cannot create {}", to.display()))?;
     for entry in fs::read_dir(from).with_context(|| format!("cannot read {}", from.display()))? {
@@ -147,14 +141,13 @@ fn copy(from: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
-/// A file that starts Flotilla where it started kube-scheduler.
 fn changed(original: &str) -> Result<String> {
     let is_util = original.contains("\npackage util\n");
     let mut lines = Vec::new();
     for line in original.lines() {
         lines.push(match line.split_once(RUN) {
             Some((indent, rest)) => {
-                let context = rest.strip_suffix(')').context("the start of a scheduler goes on after its line")?;
+                let context = rest.strip_suffix(')').context("the start of a scheduler spans several lines")?;
                 let package = if is_util { String::new() } else { format!("{}.", alias(original)?) };
                 format!("{indent}{package}StartFlotilla({context}, testCtx)")
             }
@@ -166,7 +159,7 @@ fn changed(original: &str) -> Result<String> {
         ensure!(text.matches(find).count() == 1, "{find:?} is not found once");
         text = text.replacen(find, replace, 1);
     }
-    // StartSchedulerWithDone has another name for its scheduler; no package here calls it.
+    // StartSchedulerWithDone names its scheduler differently; no package here calls it.
     ensure!(!text.contains("Scheduler.Run("), "a scheduler is started in a way that is not known");
     ensure!(
         is_util || !text.contains(".StartScheduler"),
@@ -175,14 +168,12 @@ fn changed(original: &str) -> Result<String> {
     Ok(text)
 }
 
-/// The name under which a file imports the package `util`.
 fn alias(text: &str) -> Result<&str> {
     let path = format!("{THEIRS}util\"");
     let mut lines = text.lines().filter_map(|line| line.strip_suffix(&path));
     Ok(lines.next().context("a scheduler is started without the package util")?.trim())
 }
 
-/// A line with the import path of a copied package in place of the original.
 fn imported(line: &str) -> String {
     let copied = |folder: &&str| line.contains(&format!("{THEIRS}{folder}"));
     if FOLDERS.iter().any(copied) { line.replace(THEIRS, OURS) } else { line.to_owned() }

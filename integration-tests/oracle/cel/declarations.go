@@ -11,8 +11,8 @@ import (
 	dracel "k8s.io/dynamic-resource-allocation/cel"
 )
 
-// declare prints the overloads of the environment, one a line and tab-separated: function, overload, "member" or "global",
-// the types of the arguments, the type of the result. The order of the overloads of a function is that of the environment.
+// declare prints the environment's overloads, one tab-separated line each: function, overload, "member" or "global", argument types, result
+// type. A function's overloads are in the environment's order.
 func declare(out io.Writer) error {
 	compiled := dracel.GetCompiler(features).CompileCELExpression("true", dracel.Options{DisableCostEstimation: true})
 	if compiled.Error != nil {
@@ -47,7 +47,7 @@ func declare(out io.Writer) error {
 	return nil
 }
 
-// write gives the name of a type; a type parameter begins with a dollar sign.
+// write prints a type's name; type parameters start with a dollar sign.
 func write(t *types.Type) string {
 	if t.Kind() == types.TypeParamKind {
 		return "$" + t.TypeName()

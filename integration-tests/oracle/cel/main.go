@@ -1,11 +1,11 @@
-// Program cel tells what kube-scheduler makes of CEL selectors of devices: k8s.io/dynamic-resource-allocation/cel compiles
-// and evaluates them, in the environment for stored expressions.
+// Program cel evaluates CEL selectors of devices with k8s.io/dynamic-resource-allocation/cel, in the environment for stored
+// expressions.
 //
 //	cel [--devices FILE] < CASES
 //	cel --declarations
 //
-// A case is a JSON object on a line of its own: {"expression": TEXT, "device": DEVICE}. A device is an object, or the name of
-// one in FILE. There is one answer per line, in the order of the cases.
+// Each line is a case: {"expression": TEXT, "device": DEVICE}. A device is an object, or the name of one in FILE. The output
+// has one answer per line, in the order of the cases.
 package main
 
 import (
@@ -21,7 +21,6 @@ import (
 	dracel "k8s.io/dynamic-resource-allocation/cel"
 )
 
-// device is what an expression can see of a device.
 type device struct {
 	Driver                   string                                                    `json:"driver"`
 	AllowMultipleAllocations *bool                                                     `json:"allowMultipleAllocations,omitempty"`
@@ -34,15 +33,15 @@ type question struct {
 	Device     json.RawMessage `json:"device"`
 }
 
-// answer is the verdict: "true", "false", "compile" or "runtime", the last two with the error's text, or "panic" where
-// compiling ends the process. Cost is that of the evaluation.
+// answer is the result: "true", "false", "compile" or "runtime", the last two with an error text, or "panic" if compiling panics. Cost is
+// the evaluation's.
 type answer struct {
 	Verdict string  `json:"verdict"`
 	Text    string  `json:"text,omitempty"`
 	Cost    *uint64 `json:"cost,omitempty"`
 }
 
-// features are those of kube-scheduler 1.37.1 without feature gates. Stored expressions do not depend on them.
+// features are the defaults of kube-scheduler 1.37.1. Stored expressions do not depend on them.
 var features = dracel.Features{EnableConsumableCapacity: true}
 
 func main() {
@@ -104,7 +103,7 @@ func find(named map[string]device, text json.RawMessage) (device, error) {
 	return given, json.Unmarshal(text, &given)
 }
 
-// judge does as the allocator does, which does not estimate costs.
+// judge evaluates like the allocator, without cost estimation.
 func judge(expression string, which device) (given answer) {
 	defer func() {
 		if cause := recover(); cause != nil {

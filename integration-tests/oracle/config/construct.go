@@ -17,12 +17,11 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/profile"
 )
 
-// nobody is an address that is never dialled, because no informer is started.
+// nobody is never dialled, because no informer is started.
 const nobody = "http://127.0.0.1:1"
 
-// construct builds all that kube-scheduler builds before it starts to run: clients, the lock of the election, the
-// scheduler with its frameworks, and the elector. It gives the profiles as the frameworks were told to complete them,
-// and as they run.
+// construct builds what kube-scheduler builds before it runs: clients, the election's lock, the scheduler with its frameworks, and the
+// elector. It returns the profiles as configured and as they run.
 func construct(cfg *config.KubeSchedulerConfiguration) ([]config.KubeSchedulerProfile, []running, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -91,7 +90,7 @@ func newScheduler(
 	)
 }
 
-// makeElection does what kube-scheduler's makeLeaderElectionConfig does; it gives nil where there is no election.
+// makeElection is kube-scheduler's makeLeaderElectionConfig; it returns nil without an election.
 func makeElection(
 	cfg *config.KubeSchedulerConfiguration,
 	kubeConfig *restclient.Config,
@@ -126,7 +125,7 @@ func makeElection(
 	}, nil
 }
 
-// listRunning lists what runs at each extension point, in the order of the profiles.
+// listRunning lists the plugins of each extension point, in the order of the profiles.
 func listRunning(cfg *config.KubeSchedulerConfiguration, sched *scheduler.Scheduler) []running {
 	var profiles []running
 	for _, profile := range cfg.Profiles {

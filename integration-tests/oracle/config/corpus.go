@@ -14,16 +14,16 @@ import (
 	"strings"
 )
 
-// gatesPrefix begins the first line of a file that is to be read with other feature gates than the default ones.
+// gatesPrefix starts the first line of a file with non-default feature gates.
 const gatesPrefix = "# feature-gates:"
 
-// file is a file to answer: where it is, and what the answer calls it.
+// file is an input file with its name in the output.
 type file struct {
 	path string
 	name string
 }
 
-// collect gives the files that are named and all those below the folders that are named.
+// collect returns the named files and all files below the named folders.
 func collect(arguments []string) ([]file, error) {
 	var files []file
 	for _, argument := range arguments {
@@ -48,8 +48,7 @@ func collect(arguments []string) ([]file, error) {
 	return files, nil
 }
 
-// answerAll answers each file. Feature gates belong to a whole process, so files that ask for some of their own are
-// answered by a process of their own.
+// answerAll examines each file. Feature gates apply to a whole process, so files with gates are examined in separate processes.
 func answerAll(gates string, files []file) ([]answer, error) {
 	groups := map[string][]file{}
 	for _, file := range files {
@@ -108,7 +107,7 @@ func answerGroup(gates, wanted string, files []file) ([]answer, error) {
 	return answers, lines.Err()
 }
 
-// gatesOf gives the feature gates that the first line of a file asks for.
+// gatesOf returns the feature gates in a file's first line.
 func gatesOf(text []byte) string {
 	first, _, _ := strings.Cut(string(text), "\n")
 	gates, found := strings.CutPrefix(first, gatesPrefix)

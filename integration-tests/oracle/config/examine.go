@@ -22,35 +22,35 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// answer is what kube-scheduler makes of one file.
+// answer is kube-scheduler's result for one file.
 type answer struct {
-	// File is the path of the file, seen from the folder that was given.
+	// File is the path relative to the given folder.
 	File string `json:"file"`
 	// Accepted is whether kube-scheduler would start.
 	Accepted bool `json:"accepted"`
-	// Stage is where it gave up: gates, decode, validate or construct.
+	// Stage is where it failed: gates, decode, validate or construct.
 	Stage string `json:"stage"`
-	// Error is what it said.
+	// Error is its message.
 	Error string `json:"error"`
-	// Configuration is what --write-config-to writes, as JSON.
+	// Configuration is the output of --write-config-to as JSON.
 	Configuration json.RawMessage `json:"configuration"`
-	// Running lists the plugins that run at each extension point of each profile, once multiPoint is expanded.
+	// Running lists the plugins at each extension point of each profile, with multiPoint expanded.
 	Running []running `json:"running"`
 }
 
-// running is one profile as its framework runs it: the plugins of each extension point that has some, in their order.
+// running is a profile as its framework runs it: the plugins of each non-empty extension point, in order.
 type running struct {
 	SchedulerName string              `json:"schedulerName"`
 	Plugins       map[string][]plugin `json:"plugins"`
 }
 
-// plugin is a plugin at an extension point, with its weight where weights count.
+// plugin is a plugin at an extension point, with its weight if weights apply.
 type plugin struct {
 	Name   string `json:"name"`
 	Weight int32  `json:"weight,omitempty"`
 }
 
-// stageError is an error that knows where kube-scheduler gave up.
+// stageError is an error with the failed stage.
 type stageError struct {
 	stage string
 	cause error
@@ -58,7 +58,7 @@ type stageError struct {
 
 func (e *stageError) Error() string { return e.cause.Error() }
 
-// silence keeps the log of kube-scheduler to itself.
+// silence discards kube-scheduler's log.
 func silence() error {
 	flags := flag.NewFlagSet("klog", flag.ContinueOnError)
 	klog.InitFlags(flags)
@@ -66,7 +66,7 @@ func silence() error {
 	return flags.Parse([]string{"-logtostderr=false", "-stderrthreshold=FATAL"})
 }
 
-// examineAll answers each file, with the same feature gates for all of them.
+// examineAll examines files with the same feature gates.
 func examineAll(gates string, files []file) ([]answer, error) {
 	gatesError := setGates(gates)
 	stand, err := newStandIns()
@@ -95,7 +95,7 @@ func examineAll(gates string, files []file) ([]answer, error) {
 	return answers, nil
 }
 
-// examine takes a file through the steps of kube-scheduler's Setup.
+// examine runs the steps of kube-scheduler's Setup on a file.
 func examine(path string, stand *standIns) (written json.RawMessage, profiles []running, err error) {
 	stage := "decode"
 	defer func() {
@@ -129,7 +129,7 @@ func examine(path string, stand *standIns) (written json.RawMessage, profiles []
 	return written, profiles, err
 }
 
-// write encodes a configuration as --write-config-to does, and gives the YAML as JSON.
+// write encodes a configuration like --write-config-to, and returns the YAML as JSON.
 func write(cfg *config.KubeSchedulerConfiguration) (json.RawMessage, error) {
 	info, found := runtime.SerializerInfoForMediaType(scheme.Codecs.SupportedMediaTypes(), runtime.ContentTypeYAML)
 	if !found {
@@ -143,10 +143,10 @@ func write(cfg *config.KubeSchedulerConfiguration) (json.RawMessage, error) {
 	return yaml.YAMLToJSON(text)
 }
 
-// address matches what %v prints of a pointer.
+// address matches pointers formatted with %v.
 var address = regexp.MustCompile(`0x[0-9a-f]{6,}`)
 
-// steady gives an error's text without what differs from run to run: the order in which Go walks a map, and addresses.
+// steady removes parts of an error text that vary between runs: map order and addresses.
 func steady(err error) string {
 	text := err.Error()
 	var aggregate utilerrors.Aggregate

@@ -10,21 +10,21 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/apis/config/latest"
 )
 
-// gate is one feature gate of kube-scheduler.
+// gate is a feature gate of kube-scheduler.
 type gate struct {
-	// Name is what --feature-gates calls it.
+	// Name is the gate's name in --feature-gates.
 	Name string `json:"name"`
 	// Default is whether it is on by default.
 	Default bool `json:"default"`
 	// Stage is ALPHA, BETA, GA or DEPRECATED.
 	Stage string `json:"stage"`
-	// Locked is whether it cannot be set to anything but its default.
+	// Locked is whether only the default is allowed.
 	Locked bool `json:"locked"`
-	// Requires are the gates that have to be on where this one is.
+	// Requires are the gates that must be on if this one is.
 	Requires []string `json:"requires"`
 }
 
-// setGates sets feature gates as the flag of kube-scheduler does, and checks them as it does before it reads a file.
+// setGates sets and checks feature gates like kube-scheduler's flag, before a file is read.
 func setGates(gates string) error {
 	opts := options.NewOptions()
 	if gates != "" {

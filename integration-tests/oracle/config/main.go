@@ -1,13 +1,12 @@
-// Program config tells what kube-scheduler makes of configuration files: whether it would start with each of them, and
-// with which effective configuration. It is kube-scheduler's own code that reads, completes and checks the files; only
-// the order of the steps is copied, from its Setup function. Nothing is contacted and nothing keeps running.
+// Program config checks whether kube-scheduler accepts configuration files, and prints their effective configuration.
+// kube-scheduler's code reads, completes and validates the files; only the order of the steps is copied from its Setup
+// function. There are no connections.
 //
 //	config FILE|FOLDER...                      one JSON object per file, ordered by name
 //	config -feature-gates A=true,B=false ...   the same, with these feature gates for all files
 //	config gates                               one JSON object per feature gate, ordered by name
 //
-// A file whose first line is the comment "# feature-gates: A=true,B=false" is read with these gates unless the flag says
-// otherwise.
+// The comment "# feature-gates: A=true,B=false" in the first line of a file sets its gates, unless the flag does.
 package main
 
 import (
@@ -17,7 +16,7 @@ import (
 	"fmt"
 	"os"
 
-	// The scheduler's main package has these beside its command, and they register feature gates and metrics.
+	// Imported by the scheduler's main package for feature gates and metrics.
 	_ "k8s.io/component-base/logs/json/register"
 	_ "k8s.io/component-base/metrics/prometheus/clientgo"
 	_ "k8s.io/component-base/metrics/prometheus/version"
@@ -56,7 +55,7 @@ func run(gates string, arguments []string) error {
 	return printLines(answers)
 }
 
-// printLines writes each item as one line of JSON, with the characters that HTML escapes left as they are.
+// printLines writes each item as a line of JSON without escaping HTML.
 func printLines[T any](items []T) error {
 	out := bufio.NewWriter(os.Stdout)
 	encoder := json.NewEncoder(out)

@@ -14,8 +14,8 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 )
 
-// standIns are readable files for the certificates and keys that a configuration only names. Whether such a file is on
-// the machine says nothing about the configuration, so each of them is taken to be there and to be good.
+// standIns are readable files in place of certificates and keys named in a configuration. The result must not depend on the existence of
+// those files.
 type standIns struct {
 	folder      string
 	certificate string
@@ -61,7 +61,7 @@ func (s *standIns) remove() {
 	_ = os.RemoveAll(s.folder)
 }
 
-// replaceFiles puts the stand-ins where extenders name files, and returns what puts the names back.
+// replaceFiles sets the stand-ins in extenders, and returns a function that restores the names.
 func (s *standIns) replaceFiles(cfg *config.KubeSchedulerConfiguration) func() {
 	var undo []func()
 	replace := func(name *string, file string) {

@@ -1,6 +1,6 @@
 package main
 
-// This file knows folders of cases: many clusters, each judged by itself in one process.
+// Folders of cases: many clusters, each evaluated separately in one process.
 
 import (
 	"bufio"
@@ -21,18 +21,18 @@ const (
 	configurationSuffix = ".config.yaml"
 )
 
-// atOnce is how many cases are judged at the same time: most of the time of each is spent waiting for informers.
+// atOnce is the number of concurrent cases, which mostly wait for informers.
 const atOnce = 8
 
-// outcome is what came of one case: a line of the output.
+// outcome is the output line of one case.
 type outcome struct {
 	Case string `json:"case"`
-	// Refused says why the case was not judged.
+	// Refused is why the case was rejected.
 	Refused string            `json:"refused,omitempty"`
 	Answers []json.RawMessage `json:"answers,omitempty"`
 }
 
-// decideAll judges every case of a folder, one line for each in the order of their names. Warnings are not told.
+// decideAll evaluates the cases of a folder, one line each, sorted by name, without warnings.
 func decideAll(folder string, reading cluster.Reading, out io.Writer) error {
 	names, err := casesOf(folder)
 	if err != nil {
@@ -64,7 +64,7 @@ func decideAll(folder string, reading cluster.Reading, out io.Writer) error {
 	return lines.Flush()
 }
 
-// casesOf gives the names of the cases of a folder, sorted.
+// casesOf returns the sorted names of the cases in a folder.
 func casesOf(folder string) ([]string, error) {
 	entries, err := os.ReadDir(folder)
 	if err != nil {

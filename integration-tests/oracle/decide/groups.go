@@ -1,6 +1,6 @@
 package main
 
-// This file knows folders of cases with pod groups, and answers about them that are compared.
+// Folders of cases with pod groups, and comparison of given answers.
 
 import (
 	"bufio"
@@ -16,21 +16,21 @@ import (
 	"flotilla/integration-tests/oracle/decide/judge"
 )
 
-// told is what is said of one case.
+// told is the given answer of one case.
 type told struct {
 	Case       string         `json:"case"`
 	Placements []judge.Placed `json:"placements"`
 }
 
-// compared is what came of one case: a line of the output.
+// compared is the output line of one case.
 type compared struct {
 	Case string `json:"case"`
 	*judge.Verdict
-	// Refused says why the case was not judged.
+	// Refused is why the case was rejected.
 	Refused string `json:"refused,omitempty"`
 }
 
-// compareAll compares the answers in a file, one line for each in their order.
+// compareAll compares the answers in a file, one line each, in order.
 func compareAll(folder, answers string, reading cluster.Reading, out io.Writer) error {
 	if err := judge.EnableGroups(); err != nil {
 		return err

@@ -1,11 +1,11 @@
-// Program decide tells what kube-scheduler makes of the pending pods of a cluster that is only written down: which nodes
-// each of them fits, why not the others, and the scores of each plugin on each node. It is kube-scheduler's own code that
-// decides, with every node looked at; nothing is contacted but the extenders of the configuration, and each pod is judged as if it was the only one.
+// Program decide evaluates the pending pods of a cluster in files with kube-scheduler's code: the feasible nodes, the reasons
+// of the others, and each plugin's scores. Every node is evaluated, and each pod as if it was the only pending one. Only the
+// extenders of the configuration are contacted.
 //
 //	decide [--config FILE] [--as-is] FILE...   one JSON object per pending pod, in the order of the files
 //	decide [--as-is] --cases FOLDER            one JSON object per case: a cluster, and maybe a configuration
 //
-// The format is told in the README.md of the oracle, what is filled into hand-written objects in cluster/defaults.go.
+// The oracle's README.md describes the format, and cluster/defaults.go the defaults of hand-written objects.
 package main
 
 import (
@@ -44,7 +44,7 @@ func main() {
 	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
 }
 
-// run gives the exit code.
+// run returns the exit code.
 func run(arguments []string, out, problems io.Writer) int {
 	flags := flag.NewFlagSet("decide", flag.ContinueOnError)
 	flags.SetOutput(problems)
@@ -63,7 +63,7 @@ func run(arguments []string, out, problems io.Writer) int {
 		fmt.Fprint(problems, usage)
 		return 2
 	}
-	// What kube-scheduler logs is for those who run it.
+	// Discard kube-scheduler's log.
 	klog.SetLogger(klog.New(nil))
 	reading := cluster.Reading{AsIs: *asIs}
 	var err error

@@ -35,7 +35,7 @@ status: {capacity: {cpu: "4", memory: 8Gi}}
 ---
 `
 
-// pod gives a pod of a name with fields of its spec; it asks for the given amount of cpu.
+// pod returns a pod with a CPU request and further spec fields.
 func pod(name, cpu, spec string) string {
 	text := `
 kind: Pod
@@ -50,7 +50,7 @@ spec:
 	return text + "---\n"
 }
 
-// decideText judges a text, with more arguments before it.
+// decideText evaluates a text, with additional arguments.
 func decideText(t *testing.T, text string, arguments ...string) (code int, out, problems string) {
 	t.Helper()
 	path := write(t, "cluster.yaml", text)

@@ -1,10 +1,10 @@
-// Program devices tells which devices kube-scheduler's allocator gives to claims on a node.
+// Program devices runs kube-scheduler's allocator for claims on a node.
 //
 //	devices FILE...
 //
-// Files hold one case per line, as JSON: a node, the classes, slices and claims of the cluster, and what is allocated
-// already. "-" is standard input. There is one answer per line, in the order of the cases: the allocations, or the error. IDs
-// of shares, which are random, are replaced by "share-0" and so on. An answer also tells how many steps the search took.
+// Each line of the files is a case in JSON: a node, the classes, slices and claims of the cluster, and existing allocations.
+// "-" is the standard input. The output has one answer per line, in the order of the cases: the allocations or an error, and
+// the number of steps of the search. Random share IDs are replaced by "share-0" and so on.
 package main
 
 import (
@@ -30,7 +30,7 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// The features that a kube-scheduler of this release runs with by default.
+// The features of this kube-scheduler release by default.
 var features = structured.Features{
 	AdminAccess:            true,
 	ConsumableCapacity:     true,
@@ -40,7 +40,7 @@ var features = structured.Features{
 	PrioritizedList:        true,
 }
 
-// A search that takes longer has no answer. Who asks leaves long searches out.
+// Longer searches have no answer; callers skip them.
 const patience = time.Minute
 
 type device struct {
@@ -57,11 +57,11 @@ type question struct {
 	Classes []*resourceapi.DeviceClass   `json:"classes,omitempty"`
 	Slices  []*resourceapi.ResourceSlice `json:"slices,omitempty"`
 	Claims  []*resourceapi.ResourceClaim `json:"claims,omitempty"`
-	// Devices that are allocated to one claim each.
+	// Devices allocated to one claim each.
 	Allocated []device `json:"allocated,omitempty"`
-	// Devices that several claims have a share of.
+	// Devices shared by several claims.
 	Shared []device `json:"shared,omitempty"`
-	// How much of the capacity of devices is consumed.
+	// Consumed capacity of devices.
 	Consumed []device `json:"consumed,omitempty"`
 }
 
@@ -121,7 +121,7 @@ func answerFile(path string, encoder *json.Encoder) error {
 	}
 }
 
-// allocate asks the allocator. It stops at nothing where a case has what no API server lets in.
+// allocate runs the allocator, and recovers from panics on cases that no API server accepts.
 func allocate(asked *question) (said *answer, err error) {
 	defer func() {
 		if reason := recover(); reason != nil {
@@ -185,8 +185,7 @@ func (d *device) id() structured.DeviceID {
 	return structured.MakeDeviceID(d.Driver, d.Pool, d.Device)
 }
 
-// steps is how often the search called itself. The allocator tells it by a method whose type cannot be named outside of its
-// module.
+// steps is the number of recursive calls of the search, from a method of a type that is not exported.
 func steps(allocator structured.Allocator) int64 {
 	method := reflect.ValueOf(allocator).MethodByName("GetStats")
 	if !method.IsValid() {
@@ -195,7 +194,7 @@ func steps(allocator structured.Allocator) int64 {
 	return method.Call(nil)[0].FieldByName("NumAllocateOneInvocations").Int()
 }
 
-// classLister lists in the order of the case, and finds as kube-scheduler's lister does.
+// classLister lists in the case's order, and finds like kube-scheduler's lister.
 type classLister struct {
 	resourcelisters.DeviceClassLister
 	classes []*resourceapi.DeviceClass

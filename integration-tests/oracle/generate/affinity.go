@@ -1,13 +1,13 @@
 package main
 
-// This file knows what pods want of nodes, and of the pods beside them.
+// Affinity of pods to nodes and to other pods.
 
 import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// attract binds a pod to some of the nodes.
+// attract restricts a pod to some nodes.
 func (w *world) attract(pod *corev1.Pod) {
 	if w.chance(25) {
 		pod.Spec.NodeSelector = map[string]string{"disk": pick(w.dice, "ssd", "hdd")}
@@ -78,7 +78,7 @@ func (w *world) nodeRequirement() corev1.NodeSelectorRequirement {
 	}
 }
 
-// byName binds a pod to nodes by their names, as a DaemonSet's pods are, or in unusual ways.
+// byName restricts a pod to nodes by name, like a DaemonSet's pods or in unusual ways.
 func (w *world) byName() []corev1.NodeSelectorTerm {
 	name := func() string {
 		if len(w.nodes) == 0 || w.chance(15) {
@@ -114,7 +114,7 @@ func (w *world) topologyKey() string {
 	return pick(w.dice, topologyKeys...)
 }
 
-// befriend gives a pod terms about other pods.
+// befriend adds inter-pod affinity terms.
 func (w *world) befriend(pod *corev1.Pod) {
 	affinity := affinityOf(pod)
 	for range w.between(1, 2) {
@@ -210,7 +210,7 @@ func (w *world) selector(pod *corev1.Pod) *metav1.LabelSelector {
 	return &metav1.LabelSelector{MatchLabels: map[string]string{"app": app}}
 }
 
-// unused are label keys that the selector does not speak of; a pod may or may not have them.
+// unused are label keys outside of the selector, which pods may or may not have.
 func (w *world) unused(selector *metav1.LabelSelector) []string {
 	key := pick(w.dice, "version", "version", "nobody")
 	if _, has := selector.MatchLabels[key]; has {

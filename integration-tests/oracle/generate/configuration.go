@@ -1,6 +1,6 @@
 package main
 
-// This file knows configurations: profiles, weights and the arguments of plugins.
+// Configurations: profiles, weights and plugin arguments.
 
 import (
 	"fmt"
@@ -8,7 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// configuration is a KubeSchedulerConfiguration, as a map so that only what is chosen is written.
+// configuration is a KubeSchedulerConfiguration as a map, so that only chosen fields are written.
 type configuration = map[string]any
 
 func (w *world) addConfiguration() {
@@ -68,7 +68,7 @@ func (w *world) profile(name string) map[string]any {
 		}})
 	}
 	if w.has["preemption"] && w.chance(10) {
-		// More candidates than there are nodes, so that all are looked at.
+		// More candidates than nodes, so that all are evaluated.
 		argue("DefaultPreemption", map[string]any{"minCandidateNodesPercentage": 0, "minCandidateNodesAbsolute": w.between(30, 200)})
 	}
 	if len(arguments) > 0 {
@@ -77,8 +77,8 @@ func (w *world) profile(name string) map[string]any {
 	return profile
 }
 
-// balanced are resources for NodeResourcesBalancedAllocation. kube-scheduler 1.37.1 ends with a nil pointer where one of them is
-// served by a class with selectors.
+// balanced are resources for NodeResourcesBalancedAllocation. kube-scheduler 1.37.1 panics with a nil pointer if one of them is served by a
+// class with selectors.
 func (w *world) balanced() []string {
 	resources := []string{"cpu", "memory"}
 	if !w.has["extended"] {
@@ -87,7 +87,7 @@ func (w *world) balanced() []string {
 	return resources
 }
 
-// plugins changes weights and leaves plugins out.
+// plugins changes weights and disables plugins.
 func (w *world) plugins() map[string]any {
 	plugins := map[string]any{}
 	if w.chance(50) {
@@ -165,7 +165,7 @@ func (w *world) fitArguments() map[string]any {
 	return args
 }
 
-// weights weighs some of the resources, each with 1 or with the highest weight.
+// weights weighs some resources, each with 1 or the highest weight.
 func (w *world) weights(highest int, names ...string) []any {
 	var weighted []any
 	for _, name := range some(w.dice, 1, len(names), names...) {

@@ -1,6 +1,6 @@
 package main
 
-// This file knows the objects around pods: those that select them, own them, rank them and guard them.
+// Objects related to pods: controllers, Services, priority classes and disruption budgets.
 
 import (
 	appsv1 "k8s.io/api/apps/v1"
@@ -22,7 +22,7 @@ func (w *world) addControllers() {
 			Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "busybox:latest"}}},
 		}
 	}
-	// The clusters have the pods that there are; no controller makes more.
+	// No controller creates further pods.
 	none := pointer(int32(0))
 	for _, namespace := range w.namespaces {
 		web, db, cache := map[string]string{"app": "web"}, map[string]string{"app": "db"}, map[string]string{"app": "cache"}

@@ -1,6 +1,6 @@
 package main
 
-// This file knows devices and the claims to them.
+// Devices and their claims.
 
 import (
 	"maps"
@@ -30,7 +30,7 @@ func (w *world) addDevices() {
 		slice.Spec.Driver, slice.Spec.NodeName = deviceDriver, &node.Name
 		slice.Spec.Pool = resourcev1.ResourcePool{Name: node.Name, Generation: 1, ResourceSliceCount: 1}
 		if w.chance(5) {
-			// A slice of the pool is not published yet.
+			// One slice of the pool is not published yet.
 			slice.Spec.Pool.ResourceSliceCount = 2
 		}
 		for _, device := range some(w.dice, 1, 3, "zero", "one", "two") {
@@ -71,7 +71,7 @@ func (w *world) addDevices() {
 	}
 }
 
-// extend makes devices of a class serve an extended resource, which pods ask for without a claim.
+// extend lets devices of a class serve an extended resource, which pods request without a claim.
 func (w *world) extend(class *resourcev1.DeviceClass) {
 	if !w.has["extended"] || !w.chance(60) {
 		return
@@ -82,7 +82,7 @@ func (w *world) extend(class *resourcev1.DeviceClass) {
 		return
 	}
 	w.hasRivals = true
-	// Of two classes the younger one counts, and of two that are as old the first by name.
+	// Of two classes the younger one counts, and of equally old ones the first by name.
 	other := add(w, "resource.k8s.io/v1", "DeviceClass", &resourcev1.DeviceClass{ObjectMeta: named("another")})
 	other.Spec.ExtendedResourceName = &name
 	other.Spec.Selectors = selecting(largeModel)
@@ -91,8 +91,8 @@ func (w *world) extend(class *resourcev1.DeviceClass) {
 	}
 }
 
-// askClass asks for a device by the name that each class has as an extended resource. kube-scheduler does not find a class by that
-// name where the class came after one that is preferred for its other name.
+// askClass requests a device by its class's extended resource name. kube-scheduler does not find the class by that name if it was added
+// after one that is preferred for its other name.
 func (w *world) askClass(pod *corev1.Pod) {
 	if w.hasRivals {
 		return
@@ -105,7 +105,7 @@ func (w *world) askClass(pod *corev1.Pod) {
 	withLimit(&container.Resources, name, pick(w.dice, "1", "1", "2"))
 }
 
-// device makes a device, some with attributes, capacity and taints.
+// device creates a device, sometimes with attributes, capacity and taints.
 func (w *world) device(name string) resourcev1.Device {
 	device := resourcev1.Device{Name: name}
 	if w.chance(80) {
@@ -141,7 +141,7 @@ const (
 		`device.capacity["` + deviceDriver + `"].memory.isGreaterThan(quantity("30Gi"))`
 )
 
-// demanding are the requests of claims that not every device will do for, by the names of the claims.
+// demanding are requests that not every device satisfies, by claim.
 var demanding = map[string][]resourcev1.DeviceRequest{
 	"large":   {exactly("devices", 1, largeModel)},
 	"strict":  {exactly("devices", 1, anyModel)},
@@ -176,7 +176,7 @@ func selecting(expressions ...string) []resourcev1.DeviceSelector {
 	return selectors
 }
 
-// allocate gives a device of a node to a claim.
+// allocate allocates a node's device to a claim.
 func (w *world) allocate(claim *resourcev1.ResourceClaim) {
 	node := pick(w.dice, w.nodes...)
 	claim.Status.Allocation = &resourcev1.AllocationResult{
@@ -195,7 +195,7 @@ func onlyNode(name string) *corev1.NodeSelector {
 	}}}
 }
 
-// claim makes a pod use a claim; one that does not exist keeps the pod out of the queue.
+// claim adds a claim to a pod; a missing claim gates the pod.
 func (w *world) claim(pod *corev1.Pod) {
 	name := pick(w.dice, "single", "double", "double", "taken")
 	if w.chance(50) {

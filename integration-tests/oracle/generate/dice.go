@@ -1,6 +1,6 @@
 package main
 
-// This file knows chance, and that the same seed always throws the same.
+// Reproducible random numbers.
 
 import "math/rand"
 
@@ -8,16 +8,16 @@ type dice struct{ *rand.Rand }
 
 func newDice(seed int64) dice { return dice{rand.New(rand.NewSource(seed))} }
 
-// chance is true in so many of a hundred cases.
+// chance is true with this probability in percent.
 func (d dice) chance(percent int) bool { return d.Intn(100) < percent }
 
-// between gives a number of a range, both ends included.
+// between returns a number from low to high, inclusive.
 func (d dice) between(low, high int) int { return low + d.Intn(high-low+1) }
 
-// pick gives one of the choices.
+// pick returns one of the choices.
 func pick[T any](d dice, choices ...T) T { return choices[d.Intn(len(choices))] }
 
-// some gives between low and high of the choices, in their order.
+// some returns between low and high of the choices, in order.
 func some[T any](d dice, low, high int, choices ...T) []T {
 	left := min(d.between(low, high), len(choices))
 	var picked []T

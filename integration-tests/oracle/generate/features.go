@@ -1,6 +1,6 @@
 package main
 
-// This file knows what a case can be aimed at.
+// Features of cases.
 
 import (
 	"fmt"
@@ -8,13 +8,13 @@ import (
 	"strings"
 )
 
-// features are all names that --features takes.
+// features are the names for --features.
 var features = []string{
 	"resources", "taints", "nodeaffinity", "ports", "images", "spread", "interpod", "volumes", "controllers",
 	"priorities", "gates", "claims", "extended", "declared", "configuration", "odd", "preemption",
 }
 
-// apart are features that only those cases have that are asked for them by name.
+// apart are features that must be requested by name.
 var apart = []string{"groups"}
 
 // groups are names for several features.
@@ -23,7 +23,7 @@ var groups = map[string][]string{
 	"all":       features,
 }
 
-// parseFeatures reads a list of features and groups; an empty one stands for all of them.
+// parseFeatures parses a list of features and groups; empty means all.
 func parseFeatures(text string) ([]string, error) {
 	if text == "" {
 		text = "all"
@@ -41,6 +41,6 @@ func parseFeatures(text string) ([]string, error) {
 				name, strings.Join(slices.Concat(features, apart), ", "))
 		}
 	}
-	// The order of the flag must not matter to the dice.
+	// The random sequence must not depend on the flag's order.
 	return slices.DeleteFunc(slices.Concat(features, apart), func(name string) bool { return !slices.Contains(named, name) }), nil
 }

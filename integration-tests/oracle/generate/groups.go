@@ -1,6 +1,6 @@
 package main
 
-// This file knows pod groups: some of the pending pods are one group, and the other pods take no part.
+// Pod groups: some of the pending pods are one group.
 
 import (
 	"slices"
@@ -15,12 +15,12 @@ const (
 	leastMembers = 2
 )
 
-// important are classes of a priority above 0. Of other groups no member is nominated: while a group is tried, upstream's
-// nominator has its members as pods without a spec and of priority 0, and counts them one to a node.
+// important are classes with a priority above 0. Members of other groups are not nominated: while a group is tried, upstream's nominator
+// stores its members without spec and priority, and counts one per node.
 var important = []string{"high", "urgent", "system-cluster-critical"}
 
-// group makes one group of pending pods: they share a namespace, a scheduler, a priority and a preemption policy, as
-// kube-scheduler demands. All other pending pods wait behind a gate, so that only their nominations count.
+// group makes one group of pending pods with the same namespace, scheduler, priority and preemption policy, as kube-scheduler requires. All
+// other pending pods are gated, so that only their nominations count.
 func (w *world) group() {
 	if !w.has["groups"] {
 		return
@@ -63,7 +63,7 @@ func (w *world) group() {
 	group.Spec.SchedulingPolicy.Gang = &schedulingv1beta1.GangSchedulingPolicy{MinCount: int32(least)}
 }
 
-// rank gives the group the priority that the API server has found for its pods.
+// rank sets the group's priority to that of its pods.
 func (w *world) rank() {
 	if w.gang != nil {
 		w.gang.Spec.Priority = w.members[0].Spec.Priority

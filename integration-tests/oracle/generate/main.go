@@ -1,10 +1,10 @@
-// Program generate writes small clusters with everything in them that scheduling reads, for decide to judge. The same
-// seed gives the same bytes. Every object is one that the API server would take, filled in as it would be.
+// Program generate writes small clusters with all fields that scheduling reads, as input of decide. The same seed generates
+// the same bytes. The API server would accept every object; its defaults are set.
 //
 //	generate --seed S --count N --out FOLDER [--features a,b,c] [--stats]
 //
-// Case S is case-S.yaml, a List; some cases come with a configuration, case-S.config.yaml. With --stats, each case is judged
-// and what came of it is printed.
+// Case S is case-S.yaml, a List; some cases have a configuration, case-S.config.yaml. With --stats, each case is evaluated and
+// statistics of the results are printed.
 package main
 
 import (
@@ -39,7 +39,7 @@ func main() {
 	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
 }
 
-// run gives the exit code.
+// run returns the exit code.
 func run(arguments []string, out, problems io.Writer) int {
 	flags := flag.NewFlagSet("generate", flag.ContinueOnError)
 	flags.SetOutput(problems)
@@ -102,7 +102,7 @@ func makeAll(seed, count int64, folder string, asked []string, isCounting bool, 
 	return nil
 }
 
-// files are where a case is.
+// files are the paths of a case.
 type files struct{ cluster, configuration string }
 
 func (w *world) write(folder string, seed int64) (files, error) {

@@ -61,7 +61,7 @@ func TestAFeatureStaysAlone(t *testing.T) {
 	}
 }
 
-// Every case is judged, and kube-scheduler's own cycle must agree with each answer.
+// Every case is evaluated, and kube-scheduler's cycle must agree with each answer.
 func TestAnswersToCasesAreConfirmed(t *testing.T) {
 	var out, problems bytes.Buffer
 	if code := run([]string{"--seed", "7000", "--count", "40", "--stats"}, &out, &problems); code != 0 {

@@ -1,6 +1,6 @@
 package main
 
-// This file knows nodes: what they have, what they are called, and what is wrong with them.
+// Nodes: capacities, names, taints and conditions.
 
 import (
 	"fmt"
@@ -94,7 +94,7 @@ func (w *world) capacity() corev1.ResourceList {
 	if w.chance(40) {
 		list[gpu] = quantity(pick(w.dice, "1", "2", "8"))
 	} else if w.has["extended"] && w.chance(10) {
-		// A device plugin that is there without devices.
+		// A device plugin without devices.
 		list[gpu] = quantity("0")
 	}
 	if w.chance(20) {
@@ -110,7 +110,7 @@ func (w *world) capacity() corev1.ResourceList {
 	return list
 }
 
-// allocatable keeps something back from the capacity, now and then.
+// allocatable sometimes reserves part of the capacity.
 func (w *world) allocatable(capacity corev1.ResourceList) corev1.ResourceList {
 	list := capacity.DeepCopy()
 	if w.chance(30) && list.Memory().Value() > 1<<31 {
@@ -121,7 +121,7 @@ func (w *world) allocatable(capacity corev1.ResourceList) corev1.ResourceList {
 	return list
 }
 
-// spoil gives a node taints, conditions, and takes it out of use.
+// spoil adds taints and conditions, and cordons a node.
 func (w *world) spoil(node *corev1.Node) {
 	if w.chance(35) {
 		for _, key := range some(w.dice, 1, 2, "dedicated", "spot", "gpu") {
@@ -154,7 +154,7 @@ func (w *world) spoil(node *corev1.Node) {
 	}
 }
 
-// images are what containers run, with the sizes that nodes tell.
+// images are container images, with the sizes that nodes report.
 var images = []struct {
 	name string
 	size int64

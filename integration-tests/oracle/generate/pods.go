@@ -1,6 +1,6 @@
 package main
 
-// This file knows pods: how many, where they are, and which features each of them has.
+// Pods: their number, nodes and features.
 
 import (
 	"fmt"
@@ -37,7 +37,7 @@ func (w *world) newPod(name string) *corev1.Pod {
 	w.pods = append(w.pods, pod)
 	pod.Labels = w.podLabels()
 	if w.chance(50) {
-		// As the pods of a StatefulSet or an indexed Job have it.
+		// As for pods of a StatefulSet or an indexed Job.
 		if pod.Labels == nil {
 			pod.Labels = map[string]string{}
 		}
@@ -61,7 +61,7 @@ func (w *world) podLabels() map[string]string {
 	return labels
 }
 
-// equip gives a pod what both bound and pending pods have.
+// equip sets fields of both bound and pending pods.
 func (w *world) equip(pod *corev1.Pod) {
 	w.size(pod)
 	if w.has["images"] {
@@ -93,7 +93,7 @@ func (w *world) equip(pod *corev1.Pod) {
 	}
 }
 
-// live says what a kubelet would of a pod on its node.
+// live sets a kubelet's status of a bound pod.
 func (w *world) live(pod *corev1.Pod) {
 	pod.Status.Phase = corev1.PodRunning
 	pod.Status.StartTime = longAgo.DeepCopy()
@@ -113,7 +113,7 @@ func (w *world) live(pod *corev1.Pod) {
 	}
 }
 
-// wait gives a pending pod what has to do with where it may go.
+// wait sets fields that restrict the nodes of a pending pod.
 func (w *world) wait(pod *corev1.Pod) {
 	pod.Status.Phase = corev1.PodPending
 	if w.has["taints"] && w.chance(60) {
@@ -146,7 +146,7 @@ func (w *world) wait(pod *corev1.Pod) {
 	}
 }
 
-// require asks for a feature that nodes declare.
+// require requests a declared node feature.
 func (w *world) require(pod *corev1.Pod) {
 	always := corev1.ContainerRestartPolicyNever
 	pod.Spec.Containers[0].RestartPolicy = &always
@@ -159,7 +159,7 @@ func (w *world) require(pod *corev1.Pod) {
 	}}
 }
 
-// image is one that nodes may have, in one of the spellings that mean the same to a scheduler or do not.
+// image is an image that nodes may have, in equivalent or different spellings.
 func (w *world) image() string {
 	image := pick(w.dice, images...).name
 	if w.chance(15) {

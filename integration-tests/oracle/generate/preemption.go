@@ -1,7 +1,6 @@
 package main
 
-// This file knows what preemption reads: who is more important, who has a budget, who came first, and who is on its way
-// out already.
+// Inputs of preemption: priorities, budgets, start times and terminating pods.
 
 import (
 	"fmt"
@@ -32,7 +31,7 @@ func (w *world) addPreemption() {
 	}
 }
 
-// guard makes a budget for some pods, as the disruption controller leaves it.
+// guard creates a budget as the disruption controller leaves it.
 func (w *world) guard(namespace, name string) {
 	budget := add(w, "policy/v1", "PodDisruptionBudget", &policyv1.PodDisruptionBudget{ObjectMeta: within(namespace, name)})
 	budget.Spec.MinAvailable = pointer(intstr.FromInt32(1))
@@ -53,7 +52,7 @@ func (w *world) guard(namespace, name string) {
 	}
 }
 
-// crowd fills nodes with more pods, so that there are pods to preempt.
+// crowd adds pods to nodes, so that there are victims.
 func (w *world) crowd() {
 	if !w.has["preemption"] || len(w.nodes) == 0 {
 		return
@@ -66,8 +65,8 @@ func (w *world) crowd() {
 	}
 }
 
-// tellApart gives the pods of a node that has many different times to have begun. kube-scheduler sorts victims that are equally
-// important as they come where there are up to twelve, and as pdqsort leaves them where there are more.
+// tellApart sets different start times on nodes with many pods. kube-scheduler keeps the order of up to twelve equally important victims,
+// and uses pdqsort's for more.
 func (w *world) tellApart() {
 	onNode := map[string]int{}
 	for _, pod := range w.pods {
@@ -81,7 +80,7 @@ func (w *world) tellApart() {
 	}
 }
 
-// outrank gives a pod its priority: those that wait are mostly more important than those that stand.
+// outrank sets priorities: pending pods mostly have a higher one than bound pods.
 func (w *world) outrank(pod *corev1.Pod) {
 	if pod.Spec.NodeName != "" {
 		pod.Spec.PriorityClassName = pick(w.dice, "batch", "batch", "normal", "normal", "normal", "polite", "urgent")
@@ -105,8 +104,8 @@ func (w *world) outrank(pod *corev1.Pod) {
 	}
 }
 
-// makeRoom takes the host ports from a pod that another one on its node has already: kube-scheduler frees such a port with
-// the first that leaves, on purpose Flotilla does with the last.
+// makeRoom removes a pod's host ports that another pod on the node uses too: kube-scheduler frees such a port with the first deleted pod,
+// Flotilla intentionally with the last.
 func (w *world) makeRoom(pod *corev1.Pod) {
 	if pod.Spec.NodeName == "" {
 		return
@@ -127,7 +126,7 @@ func (w *world) makeRoom(pod *corev1.Pod) {
 	}
 }
 
-// begin says when a bound pod started, and why it ends.
+// begin sets the start of a bound pod, and the reason of its end.
 func (w *world) begin(pod *corev1.Pod) {
 	started := metav1.NewTime(longAgo.Add(time.Duration(w.between(0, 5)) * time.Hour))
 	pod.Status.StartTime = &started
@@ -143,8 +142,7 @@ func (w *world) begin(pod *corev1.Pod) {
 	}
 }
 
-// onHost is the port that a container's port takes on its node; 0: none. The API server fills it in for pods in the network of
-// their node.
+// onHost is the host port of a container port; 0 for none. The API server sets it for pods with host networking.
 func onHost(pod *corev1.Pod, port corev1.ContainerPort) int32 {
 	if port.HostPort == 0 && pod.Spec.HostNetwork {
 		return port.ContainerPort

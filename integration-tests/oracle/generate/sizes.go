@@ -1,6 +1,6 @@
 package main
 
-// This file knows what pods ask for.
+// Resource requests of pods.
 
 import (
 	"fmt"
@@ -89,7 +89,7 @@ func (w *world) resources() corev1.ResourceRequirements {
 	return needed
 }
 
-// withLimit asks for what may not be overcommitted.
+// withLimit requests a resource that cannot be overcommitted.
 func withLimit(needed *corev1.ResourceRequirements, name corev1.ResourceName, amount string) {
 	if needed.Limits == nil {
 		needed.Limits = corev1.ResourceList{}
@@ -100,7 +100,7 @@ func withLimit(needed *corev1.ResourceRequirements, name corev1.ResourceName, am
 	}
 }
 
-// sizeWhole asks for resources as a pod. The API server wants no less than the containers ask for.
+// sizeWhole sets pod-level resources. The API server requires at least the sum of the containers.
 func (w *world) sizeWhole(pod *corev1.Pod) {
 	for i := range pod.Spec.Containers {
 		pod.Spec.Containers[i].Resources = w.small()
@@ -133,7 +133,7 @@ func (w *world) small() corev1.ResourceRequirements {
 	}}
 }
 
-// resize puts a bound pod into the middle of a resize: what the kubelet gave differs from what the spec asks for.
+// resize puts a bound pod into a resize: the kubelet's allocation differs from the spec.
 func (w *world) resize(pod *corev1.Pod) {
 	condition := pick(w.dice, corev1.PodResizePending, corev1.PodResizeInProgress, "")
 	if condition != "" {

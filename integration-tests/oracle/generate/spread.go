@@ -1,13 +1,13 @@
 package main
 
-// This file knows how pods want to be spread, and how the API server stores it.
+// Topology spread constraints as the API server stores them.
 
 import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// spread gives a pod constraints; each pair of topology key and action may be there once.
+// spread adds constraints with unique pairs of topology key and action.
 func (w *world) spread(pod *corev1.Pod) {
 	type pair struct {
 		key    string
@@ -42,8 +42,8 @@ func (w *world) spread(pod *corev1.Pod) {
 	}
 }
 
-// mergeLabelKeys puts matchLabelKeys and mismatchLabelKeys into the selectors, as the API server does when a pod is
-// created. A scheduler reads the selectors alone.
+// mergeLabelKeys merges matchLabelKeys and mismatchLabelKeys into the selectors, as the API server does for new pods. A scheduler reads
+// only the selectors.
 func mergeLabelKeys(pod *corev1.Pod) {
 	merge := func(selector *metav1.LabelSelector, keys []string, operator metav1.LabelSelectorOperator) {
 		for _, key := range keys {

@@ -1,6 +1,6 @@
 package main
 
-// This file knows what makes cases interesting, and counts it.
+// Statistics of cases.
 
 import (
 	"context"
@@ -18,13 +18,13 @@ import (
 type statistics struct {
 	cases, configured, pods, skipped      int
 	none, some, all, gated, erred, nomine int
-	// verdicts counts nodes by plugin and reason, names apart.
+	// verdicts counts nodes by plugin and reason, without names.
 	verdicts map[string]int
 	errors   map[string]int
-	// scored counts the pods in which a plugin's scores differ between nodes.
+	// scored counts pods with different scores of a plugin between nodes.
 	scored map[string]int
 	tied   int
-	// preemptions counts the pods that fit no node by what DefaultPreemption makes of them, names and numbers apart.
+	// preemptions counts pods without feasible nodes by DefaultPreemption's result, without names and numbers.
 	preemptions map[string]int
 	candidates  int
 }
@@ -33,7 +33,7 @@ func newStatistics() *statistics {
 	return &statistics{verdicts: map[string]int{}, errors: map[string]int{}, scored: map[string]int{}, preemptions: map[string]int{}}
 }
 
-// names are what differs between reasons that are the same.
+// names are the variable parts of reasons.
 var names = regexp.MustCompile(`"[^"]*"|\b[a-z-]+/[a-z0-9-]*pod-[a-z0-9-]+`)
 
 // numbers are what differs between messages of preemption.

@@ -1,6 +1,6 @@
 package main
 
-// This file knows volumes: classes, drivers, what nodes can attach, and claims in every state.
+// Volumes: classes, drivers, attach limits, and claims in every state.
 
 import (
 	"fmt"
@@ -93,7 +93,7 @@ func (w *world) addDrivers() {
 	}
 }
 
-// attach attaches a volume to a node that no pod there uses.
+// attach attaches an unused volume to a node.
 func (w *world) attach(node string) {
 	attachment := add(w, "storage.k8s.io/v1", "VolumeAttachment", &storagev1.VolumeAttachment{ObjectMeta: named("to-" + node)})
 	attachment.Spec.Attacher, attachment.Spec.NodeName = driver, node
@@ -125,7 +125,7 @@ func onlyWhere(key string, values ...string) *corev1.VolumeNodeAffinity {
 	}}}}
 }
 
-// addClaims gives a namespace one claim of each kind, or most of them.
+// addClaims adds claims of most kinds to a namespace.
 func (w *world) addClaims(namespace string) {
 	for _, class := range []string{"now", "later", "local", "picky", "zoned", "tight", "gone"} {
 		if w.chance(70) {
@@ -154,7 +154,7 @@ func (w *world) addClaims(namespace string) {
 	w.addBroken(namespace)
 }
 
-// addBroken adds claims that no pod can use.
+// addBroken adds unusable claims.
 func (w *world) addBroken(namespace string) {
 	orphan := w.addClaim(namespace, "orphan", "now")
 	orphan.Spec.VolumeName = "gone"
@@ -190,7 +190,7 @@ func bind(claim *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolume) 
 	}
 }
 
-// mount gives a pod volumes. A pod that runs has none that could not have been bound.
+// mount adds volumes to a pod. A bound pod gets only volumes that could have been bound.
 func (w *world) mount(pod *corev1.Pod) {
 	if pod.Spec.NodeName != "" {
 		name := pick(w.dice, "free", "affine", "labelled", "alone", "choosy")
@@ -224,7 +224,7 @@ func (w *world) mount(pod *corev1.Pod) {
 	}
 }
 
-// broken are the claims that keep a pod from every node.
+// broken are the claims that make every node infeasible.
 var broken = map[string]bool{
 	"orphan": true, "lost": true, "leaving": true, "classless": true, "unbound-now": true, "unbound-gone": true,
 }
@@ -235,7 +235,7 @@ func claimed(name, claim string) corev1.Volume {
 	return volume
 }
 
-// inline is a volume that pods name themselves, and that only one of them may write to.
+// inline is an inline volume that only one pod may write to.
 func (w *world) inline() corev1.Volume {
 	volume, isReadOnly := corev1.Volume{Name: "disk"}, w.chance(30)
 	switch w.Intn(4) {
@@ -251,7 +251,7 @@ func (w *world) inline() corev1.Volume {
 	return volume
 }
 
-// mountEphemeral gives a pod a volume of its own, whose claim is there, not yet there, or another owner's.
+// mountEphemeral adds an ephemeral volume; its claim exists, is missing, or has another owner.
 func (w *world) mountEphemeral(pod *corev1.Pod) {
 	class := pick(w.dice, "later", "tight", "local")
 	spec := corev1.PersistentVolumeClaimSpec{StorageClassName: &class}

@@ -1,7 +1,6 @@
 package main
 
-// This file knows the less usual volumes: those that suit only some claims, those of plugins that drivers stand for, and
-// those of pods that run.
+// Unusual volumes: for some claims only, of migrated plugins, and of bound pods.
 
 import (
 	"fmt"
@@ -22,7 +21,7 @@ const (
 	ebsDriver         = "ebs.csi.aws.com"
 )
 
-// addOddVolumes adds volumes of the class `mixed`, no two of one size: of several that are alike upstream takes any.
+// addOddVolumes adds volumes of the class `mixed` with different sizes, because upstream chooses any of equal ones.
 func (w *world) addOddVolumes() {
 	later := storagev1.VolumeBindingWaitForFirstConsumer
 	mixed := &storagev1.StorageClass{ObjectMeta: named("mixed"), Provisioner: "kubernetes.io/no-provisioner", VolumeBindingMode: &later}
@@ -50,8 +49,8 @@ func (w *world) addOddVolumes() {
 	}
 }
 
-// leaveHalfDone leaves claims as a scheduler does that ends between its writes and its binds: a node was selected and
-// nothing is made yet, or a volume was set aside and the volume controller has not bound the claim, or has done half of it.
+// leaveHalfDone leaves claims as a scheduler that ends between its writes and its bindings: a node is selected but no volume provisioned,
+// or a volume is assigned but the claim not or only partly bound.
 func (w *world) leaveHalfDone() {
 	for _, object := range w.objects {
 		claim, ok := object.(*corev1.PersistentVolumeClaim)
@@ -69,8 +68,7 @@ func (w *world) leaveHalfDone() {
 	}
 }
 
-// setAsideFor has a volume that is free name a claim, and now and then the claim the volume. Of two volumes that name one
-// claim upstream takes any.
+// setAsideFor lets an available volume name a claim, and sometimes the claim the volume. Of two volumes for one claim upstream chooses any.
 func (w *world) setAsideFor(claim *corev1.PersistentVolumeClaim) {
 	if w.isNamed(claim) {
 		return
@@ -134,7 +132,7 @@ func (w *world) vary(volume *corev1.PersistentVolume) {
 	}
 }
 
-// addOddClaim adds a claim that only some volumes suit; one in four has a volume set aside for it.
+// addOddClaim adds a claim that only some volumes satisfy; one in four has an assigned volume.
 func (w *world) addOddClaim(namespace, name string) {
 	claim := w.addClaim(namespace, name, "mixed")
 	if w.chance(30) {
@@ -169,7 +167,7 @@ func (w *world) addOddClaim(namespace, name string) {
 	}
 }
 
-// addInTree adds claims that are bound to volumes of plugins that drivers stand for.
+// addInTree adds claims bound to volumes of migrated plugins.
 func (w *world) addInTree(namespace string) {
 	add := func(name string) *corev1.PersistentVolume {
 		claim := w.addClaim(namespace, name, "now")
@@ -195,7 +193,7 @@ func (w *world) addInTree(namespace string) {
 	add("share").Spec.AzureFile = &corev1.AzureFilePersistentVolumeSource{SecretName: "key", ShareName: "share"}
 }
 
-// migrate says of a node that drivers stand for plugins there, and how many volumes they take.
+// migrate sets a node's migrated plugins and their volume limits.
 func (w *world) migrate(able *storagev1.CSINode) {
 	if plugins := some(w.dice, 0, 2, gcePlugin, ebsPlugin); len(plugins) > 0 {
 		text := plugins[0]
@@ -210,7 +208,7 @@ func (w *world) migrate(able *storagev1.CSINode) {
 	}
 }
 
-// mountOdd gives a pod more volumes of all kinds.
+// mountOdd adds more volumes of all kinds to a pod.
 func (w *world) mountOdd(pod *corev1.Pod) {
 	if pod.Spec.NodeName != "" {
 		if w.chance(20) {
@@ -236,7 +234,7 @@ func (w *world) mountOdd(pod *corev1.Pod) {
 	}
 }
 
-// inlineOld is a volume of a plugin that drivers stand for, and that pods can share as they like.
+// inlineOld is an inline volume of a migrated plugin, shareable by pods.
 func (w *world) inlineOld() corev1.Volume {
 	volume := corev1.Volume{Name: "old"}
 	switch w.Intn(4) {

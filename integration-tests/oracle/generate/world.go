@@ -1,6 +1,6 @@
 package main
 
-// This file knows what one case consists of, and in which order its parts are thrown.
+// The parts of a case and their random order.
 
 import (
 	"fmt"
@@ -15,28 +15,28 @@ import (
 	"flotilla/integration-tests/oracle/decide/cluster"
 )
 
-// world is a case in the making.
+// world is a case under construction.
 type world struct {
 	dice
-	// has are the features of this case: some of those that were asked for.
+	// has are the features of this case: some of the requested ones.
 	has        map[string]bool
 	nodes      []*corev1.Node
 	pods       []*corev1.Pod
 	objects    []runtime.Object
 	namespaces []string
-	// claims are the names of the claims of each namespace.
+	// claims are the claim names of each namespace.
 	claims map[string][]string
 	// hasRivals: two device classes serve one extended resource.
 	hasRivals bool
 	// schedulers are the names of the profiles of this case.
 	schedulers    []string
 	configuration *configuration
-	// gang is the pod group of this case, if it has one, with its pods.
+	// gang is the pod group of this case, if any, with its pods.
 	gang    *schedulingv1beta1.PodGroup
 	members []*corev1.Pod
 }
 
-// add stores an object of a kind.
+// add stores an object.
 func add[T runtime.Object](w *world, version, kind string, object T) T {
 	object.GetObjectKind().SetGroupVersionKind(schema.FromAPIVersionAndKind(version, kind))
 	w.objects = append(w.objects, object)
@@ -49,8 +49,7 @@ func within(namespace, name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: namespace, Name: name}
 }
 
-// generate makes the case of a seed, complete as an API server would hold it. It fails where the API server would refuse
-// an object.
+// generate makes the case of a seed, complete as an API server stores it. It fails if the API server would reject an object.
 func generate(seed int64, asked []string) (*world, error) {
 	w := &world{dice: newDice(seed), has: map[string]bool{}, claims: map[string][]string{}}
 	w.chooseFeatures(asked)
@@ -70,8 +69,7 @@ func generate(seed int64, asked []string) (*world, error) {
 	return w, nil
 }
 
-// chooseFeatures takes each feature that was asked for in more than half of the cases, so that cases differ, and now and
-// then only a few of them; if few were asked for, all of them.
+// chooseFeatures takes each requested feature in more than half of the cases, and sometimes only a few of them; if few are requested, all.
 func (w *world) chooseFeatures(asked []string) {
 	if len(asked) > 3 && w.chance(15) && !slices.Contains(asked, "groups") {
 		for _, feature := range some(w.dice, 1, 2, asked...) {
@@ -105,7 +103,7 @@ func (w *world) addNamespaces() {
 	}
 }
 
-// complete does what the API server does to objects that are created, and checks them as it does.
+// complete applies the API server's defaults for new objects, and its validation.
 func (w *world) complete() error {
 	for _, pod := range w.pods {
 		mergeLabelKeys(pod)
@@ -115,7 +113,7 @@ func (w *world) complete() error {
 	}
 	w.rank()
 	for _, node := range w.nodes {
-		// A kubelet always sets the label, and people take it away.
+		// A kubelet always sets the label; users may remove it.
 		if node.Annotations["oracle/hostname"] == "missing" {
 			delete(node.Labels, corev1.LabelHostname)
 		}

@@ -1,5 +1,4 @@
-// Lint reads a page of metrics in Prometheus' text format and prints what `promtool check metrics` would find wrong with
-// it, one `NAME: TEXT` a line.
+// Lint reads metrics in Prometheus' text format and prints the problems that `promtool check metrics` finds, one `NAME: TEXT` a line.
 package main
 
 import (

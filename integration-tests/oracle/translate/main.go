@@ -1,10 +1,10 @@
-// Program translate tells what k8s.io/csi-translation-lib makes of volumes of plugins that were part of Kubernetes once:
-// the driver in the plugin's place, its handle for the volume, and the node affinity in its words.
+// Program translate translates volumes of migrated in-tree plugins with k8s.io/csi-translation-lib: the CSI driver, its volume
+// handle, and the translated node affinity.
 //
 //	translate FILE...
 //
-// Files hold PersistentVolumes and Pods in YAML, several documents each. One JSON object per PersistentVolume and per
-// volume of a Pod, one per line, in the order of the files.
+// Files contain PersistentVolumes and Pods as YAML documents. The output has one JSON object and line per PersistentVolume and
+// per volume of a Pod, in the order of the files.
 package main
 
 import (
@@ -21,7 +21,7 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// answer is what becomes of one volume; a volume that does not migrate has a name alone.
+// answer is the result for one volume; only a name if it does not migrate.
 type answer struct {
 	Name         string                    `json:"name"`
 	Plugin       string                    `json:"plugin,omitempty"`

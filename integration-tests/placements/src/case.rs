@@ -1,6 +1,4 @@
-//! A cluster with the configuration that it is looked at with.
-//!
-//! Knows: how a case lies in a folder, and its parts as values. Must not know: what is made of it.
+//! A cluster and its configuration, as files in a folder.
 
 use std::{
     fs,
@@ -10,22 +8,22 @@ use std::{
 use anyhow::Context as _;
 use serde_json::Value;
 
-/// One case.
+/// A case.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Case {
-    /// The name of its file without `.yaml`.
+    /// File name without `.yaml`.
     pub name: String,
-    /// The objects of the cluster.
+    /// Objects of the cluster.
     pub objects: Vec<Value>,
-    /// The KubeSchedulerConfiguration; `None` for kube-scheduler's own.
+    /// KubeSchedulerConfiguration; `None` for the default.
     pub configuration: Option<Value>,
 }
 
 impl Case {
-    /// Reads `NAME.yaml`, and `NAME.config.yaml` where that is there.
+    /// Reads `NAME.yaml`, and `NAME.config.yaml` if it exists.
     ///
     /// # Errors
-    /// A file is missing or is not YAML.
+    /// A file is missing or invalid.
     pub fn read(folder: &Path, name: &str) -> anyhow::Result<Self> {
         let objects = documents(&folder.join(format!("{name}.yaml")))?.into_iter().flat_map(items).collect();
         let configuration = configuration_path(folder, name);
@@ -33,10 +31,10 @@ impl Case {
         Ok(Self { name: name.to_owned(), objects, configuration })
     }
 
-    /// Writes the case into a folder, and gives the path of the cluster.
+    /// Writes the case into a folder, and returns the path of the cluster.
     ///
     /// # Errors
-    /// The folder cannot be written to.
+    /// The folder is not writable.
     pub fn write(&self, folder: &Path) -> anyhow::Result<PathBuf> {
         let cluster = folder.join(format!("{}.yaml", self.name));
         let objects: Result<Vec<String>, _> =
@@ -45,7 +43,7 @@ impl Case {
         let path = configuration_path(folder, &self.name);
         match &self.configuration {
             Some(configuration) => write(&path, &serde_yaml::to_string(configuration)?)?,
-            // One of an earlier case of the name must not be taken for this one's.
+            // The configuration of an earlier case with this name must not remain.
             None if path.exists() => {
                 fs::remove_file(&path).with_context(|| format!("cannot remove {}", path.display()))?
             }
@@ -54,10 +52,10 @@ impl Case {
         Ok(cluster)
     }
 
-    /// The names of the cases of a folder, sorted.
+    /// Sorted names of the cases in a folder.
     ///
     /// # Errors
-    /// The folder cannot be read.
+    /// The folder is not readable.
     pub fn names(folder: &Path) -> anyhow::Result<Vec<String>> {
         let mut names = Vec::new();
         for entry in fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))? {
@@ -68,8 +66,7 @@ impl Case {
         Ok(names)
     }
 
-    /// The same with no word of plugins that are not built, which Flotilla refuses to be asked to run. Says whether there
-    /// was any.
+    /// Removes plugins that are not built, which Flotilla rejects. Returns whether there were any.
     pub fn leave_unbuilt_out(&mut self) -> bool {
         let mut is_changed = false;
         let profiles = self.configuration.as_mut().and_then(|root| root.get_mut("profiles")?.as_array_mut());
@@ -102,7 +99,7 @@ fn documents(path: &Path) -> anyhow::Result<Vec<Value>> {
     Ok(documents.into_iter().filter(|document| !document.is_null()).collect())
 }
 
-/// The objects of a `List`, or the one object.
+/// Objects of a `List`, or a single object.
 fn items(mut document: Value) -> Vec<Value> {
     match document.get_mut("items").map(Value::take) {
         Some(Value::Array(items)) if document["kind"] == "List" => items,
@@ -114,7 +111,7 @@ fn items(mut document: Value) -> Vec<Value> {
     }
 }
 
-/// The same with quotes around words that are booleans in YAML 1.1, which Kubernetes reads.
+/// Quotes words that are booleans in YAML 1.1, which Kubernetes reads.
 fn quoted(text: &str) -> String {
     const WORDS: [&str; 6] = ["yes", "no", "on", "off", "y", "n"];
     let quote = |line: &str| match line.rsplit_once(' ') {

@@ -1,6 +1,4 @@
-//! Where two outcomes of a case differ.
-//!
-//! Knows: the fields of an answer. Must not know: why they differ.
+//! Differences between two outcomes of a case.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -11,18 +9,18 @@ use serde_json::Value;
 
 use crate::{normal, outcome::Outcome};
 
-/// One field that both sides give, and give differently.
+/// A field with different values on both sides.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Difference {
-    /// `namespace/name`; empty where the whole case differs.
+    /// `namespace/name`; empty if the whole case differs.
     pub pod: String,
-    /// The node; empty where it is about the pod.
+    /// Node; empty for a field of the pod.
     pub node: String,
-    /// The field of the answer.
+    /// Field of the answer.
     pub field: String,
-    /// What kube-scheduler says.
+    /// kube-scheduler's value.
     pub expected: String,
-    /// What Flotilla says.
+    /// Flotilla's value.
     pub found: String,
 }
 
@@ -35,8 +33,7 @@ impl fmt::Display for Difference {
     }
 }
 
-/// Where Flotilla's outcome differs from kube-scheduler's; the expected answer is none. Two refusals
-/// are the same whatever they say.
+/// Differences of Flotilla's outcome from kube-scheduler's. Two refusals are equal regardless of their texts.
 #[must_use]
 pub fn differences(expected: &Outcome, found: &Outcome) -> Vec<Difference> {
     let (expected, found) = match (expected, found) {
@@ -66,7 +63,6 @@ pub fn differences(expected: &Outcome, found: &Outcome) -> Vec<Difference> {
     found_differences
 }
 
-/// What follows from scores.
 const SCORED: [&str; 5] = ["best", "error", "raw", "scores", "total"];
 
 fn compare(expected: &Value, found: &Value, differences: &mut Vec<Difference>) {
@@ -86,7 +82,7 @@ fn compare(expected: &Value, found: &Value, differences: &mut Vec<Difference>) {
     let names: BTreeSet<&String> = expected.keys().chain(found.keys()).collect();
     for name in names {
         let (Some(expected), Some(found)) = (expected.get(name), found.get(name)) else {
-            let said = |nodes: &BTreeMap<String, Value>| if nodes.contains_key(name) { "told of" } else { "left out" };
+            let said = |nodes: &BTreeMap<String, Value>| if nodes.contains_key(name) { "present" } else { "absent" };
             note(differences, &pod, name, "the node", said(&expected), said(&found));
             continue;
         };
@@ -168,7 +164,7 @@ mod tests {
         let without_pod = differences(&answers(&["p", "q"], &[]), &answers(&["p"], &[]));
         assert_eq!(told(&without_pod), ["the case: pods\n  kube-scheduler: p, q\n  Flotilla:       p"]);
         let without_node = differences(&answers(&["p"], &["a", "b"]), &answers(&["p"], &["a"]));
-        assert_eq!(told(&without_node), ["p on b: the node\n  kube-scheduler: told of\n  Flotilla:       left out"]);
+        assert_eq!(told(&without_node), ["p on b: the node\n  kube-scheduler: present\n  Flotilla:       absent"]);
     }
 
     #[test]

@@ -1,12 +1,7 @@
-//! What generated clusters may hold.
-//!
-//! Knows: which features of the generator Flotilla is to agree on. Must not know: how a cluster is made.
+//! Features of generated clusters.
 
-/// The features of `integration-tests/oracle/generate` that a run uses unless it is told others: all that only need plugins
-/// which are built. A plugin that gets built brings its features.
-///
-/// What plugins that are not built leave in kube-scheduler's answers is taken away in one place, `normal.rs`; it follows
-/// the list of plugins by itself.
+/// Default features of `integration-tests/oracle/generate`: all that need only built plugins. A new plugin adds its features. `normal.rs`
+/// removes plugins that are not built from kube-scheduler's answers, according to the list of plugins.
 pub const FEATURES: &[&str] = &[
     "resources",
     "taints",
@@ -27,9 +22,7 @@ pub const FEATURES: &[&str] = &[
     "extended",
 ];
 
-/// The features of a run that compares how pod groups are placed: `groups` and all others but these.
-///
-/// Configurations and gates are about which pods are tried.
+/// Features of a run that compares pod groups: `groups` and all others but these. Configurations and gates affect which pods are tried.
 #[must_use]
 pub fn of_groups() -> String {
     const APART: [&str; 2] = ["configuration", "gates"];

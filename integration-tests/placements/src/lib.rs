@@ -1,7 +1,7 @@
-//! What Flotilla and kube-scheduler make of the same clusters, compared; and a cluster made smaller while they differ.
+//! Compares Flotilla and kube-scheduler on the same clusters, and minimises differing clusters.
 //!
-//! Knows: cases, the lines that `decide --cases` and `flotilla explain --cases` write, and what counts as the same. Must
-//! not know: how either of them is run.
+//! Contains: cases, the output of `decide --cases` and `flotilla explain --cases`, and their comparison. Does not depend on: how these
+//! programs are run.
 
 mod case;
 mod difference;

@@ -1,19 +1,16 @@
-//! What of kube-scheduler's answers is not compared, and what it is not asked to run.
-//!
-//! Knows: where Flotilla goes its own way on purpose, and which plugins are not built. Must not know: how answers are
-//! compared.
+//! Parts of kube-scheduler's answers that are not compared: intended differences, and plugins that are not built.
 
 use flotilla_configuration::catalogue;
 use serde_json::Value;
 
-/// Whether kube-scheduler gave up on a pod because its arithmetic left the range of scores. Flotilla goes on with the score
-/// at the edge, on purpose; only what the filters say is compared then.
+/// Whether kube-scheduler rejected a pod because its arithmetic left the range of scores. Flotilla intentionally continues with the limit;
+/// then only filter results are compared.
 pub(crate) fn is_out_of_range(answer: &Value) -> bool {
     answer["error"].as_str().is_some_and(|error| error.contains("returns an invalid score"))
 }
 
-/// What one side says of preemption with the node that the other side chose, where both say that several are equally good
-/// and each chose one of them: kube-scheduler takes any. `None` where it has to be compared as it is.
+/// One side's preemption with the node that the other side chose, if both report equally good nodes and chose one of them: kube-scheduler
+/// chooses any. `None` if it has to be compared unchanged.
 pub(crate) fn as_chosen(expected: &Value, found: &Value) -> Option<Value> {
     let (chosen, other) = (expected["node"].as_str()?, found["node"].as_str()?);
     let tied = expected["tied"].as_array()?;

@@ -1,25 +1,23 @@
-//! What one side makes of a case.
-//!
-//! Knows: the lines of a run over a folder of cases. Must not know: which side wrote them.
+//! Outcome of a case on one side.
 
 use std::collections::BTreeMap;
 
 use anyhow::Context as _;
 use serde_json::Value;
 
-/// What came of a case.
+/// Outcome of a case.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Outcome {
-    /// The input was not accepted, as this says.
+    /// The input was rejected with this message.
     Refused(String),
     /// One object per pending pod.
     Answers(Vec<Value>),
 }
 
-/// Reads lines such as `{"case":"a","answers":[...]}` and `{"case":"b","refused":"..."}`.
+/// Parses lines such as `{"case":"a","answers":[...]}` and `{"case":"b","refused":"..."}`.
 ///
 /// # Errors
-/// A line is neither.
+/// A line is invalid.
 pub fn outcomes(lines: &str) -> anyhow::Result<BTreeMap<String, Outcome>> {
     let outcome = |line: &str| {
         let mut value: Value = serde_json::from_str(line)?;

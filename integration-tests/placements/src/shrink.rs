@@ -1,18 +1,13 @@
-//! A case made smaller while something still holds of it.
-//!
-//! Knows: objects, fields and elements as parts that can be left out. Must not know: what must hold, or what a field
-//! means: a part that cannot be missing is one without which it no longer holds.
+//! Minimises a case while a predicate holds. A required part is detected because the predicate does not hold without it.
 
 use serde_json::{Value, json};
 
 use crate::case::Case;
 
-/// How often it is asked at most whether something holds, each time of many cases; far more than small cases need.
+/// Maximum number of predicate calls, each with many cases; far more than small cases need.
 const MOST_ROUNDS: usize = 300;
-/// How many cases are asked about at once.
 const MOST_AT_ONCE: usize = 250;
 
-/// The way to a part: keys and indices from the top.
 type Path = Vec<Step>;
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -21,8 +16,8 @@ enum Step {
     Index(usize),
 }
 
-/// The smallest case that is found by leaving out objects, then fields and elements, then what is inside them, again and
-/// again, such that `holds` is true of it. It is taken to be true of the case that is given.
+/// The smallest case found by repeatedly removing objects, then fields and elements, then their contents, so that `holds` is true. `holds`
+/// must be true of `case`.
 ///
 /// # Errors
 /// Those of `holds`.
@@ -31,7 +26,7 @@ pub fn shrunk(case: &Case, holds: impl FnMut(&[Case]) -> anyhow::Result<Vec<bool
     let mut shrinking = Shrinking { name: &case.name, holds, whole, rounds: MOST_ROUNDS };
     loop {
         let before = shrinking.whole.clone();
-        // The objects are below the list of them, so the configuration goes first, where it can.
+        // Removes the configuration first if possible, because objects are one level below their list.
         let mut depth = 1;
         while !paths(&shrinking.whole, depth).is_empty() {
             shrinking.leave_out_at(depth)?;
@@ -51,7 +46,7 @@ struct Shrinking<'a, F> {
 }
 
 impl<F: FnMut(&[Case]) -> anyhow::Result<Vec<bool>>> Shrinking<'_, F> {
-    /// Leaves out as many parts at a depth as can be: first many at once, then fewer.
+    /// Removes as many parts at a depth as possible: first many at once, then fewer.
     fn leave_out_at(&mut self, depth: usize) -> anyhow::Result<()> {
         let mut size = paths(&self.whole, depth).len();
         while size > 0 && self.rounds > 0 {
@@ -89,7 +84,6 @@ impl<F: FnMut(&[Case]) -> anyhow::Result<Vec<bool>>> Shrinking<'_, F> {
     }
 }
 
-/// All parts at a depth, in the order of the value.
 fn paths(value: &Value, depth: usize) -> Vec<Path> {
     if depth == 0 {
         return vec![Path::new()];
@@ -109,7 +103,7 @@ fn paths(value: &Value, depth: usize) -> Vec<Path> {
 fn without(value: &Value, parts: &[Path]) -> Value {
     let mut value = value.clone();
     let mut parts: Vec<&Path> = parts.iter().collect();
-    // From the back, so that the indices that are left keep their meaning.
+    // From the back, so that the remaining indices stay valid.
     parts.sort_unstable_by(|left, right| right.cmp(left));
     for path in parts {
         remove(&mut value, path);
@@ -150,7 +144,7 @@ mod tests {
             objects: ["a", "b", "c", "d", "e"].map(object).to_vec(),
             configuration: Some(json!({ "profiles": [{ "schedulerName": "s" }] })),
         };
-        // It takes the taint of one object and the name of another.
+        // Needs the taint of one object and the name of another.
         let holds = |cases: &[Case]| {
             let has_taint = |object: &Value| {
                 object["spec"]["taints"].as_array().is_some_and(|taints| taints.contains(&json!({ "key": "d" })))

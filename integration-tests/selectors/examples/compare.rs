@@ -1,5 +1,5 @@
-//! Compares Flotilla's answers with those of a built oracle, by hand: `compare ORACLE SEED COUNT`, or
-//! `compare ORACLE DEVICES CASES` with recorded cases. Prints differences as JSON.
+//! Compares Flotilla with a built oracle manually: `compare ORACLE SEED COUNT`, or `compare ORACLE DEVICES CASES` with recorded cases.
+//! Prints differences as JSON.
 
 use std::{
     collections::BTreeMap,

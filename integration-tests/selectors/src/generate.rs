@@ -1,5 +1,4 @@
-//! Makes up selectors and devices from a seed: mostly of types that fit, with constants at the edges, and now and then what
-//! does not fit.
+//! Generates selectors and devices from a seed: mostly well-typed, with boundary constants, and some errors.
 
 mod kinds;
 
@@ -9,7 +8,7 @@ use rand::{Rng as _, SeedableRng as _, rngs::StdRng, seq::IndexedRandom as _};
 
 use crate::{AttributeObject, CapacityObject, Case, DeviceObject};
 
-/// One in so many operands is of a type that does not fit.
+/// One in so many operands has a wrong type.
 const MISFIT: u32 = 60;
 const DOMAINS: [&str; 3] = ["gpu.example.com", "other.example.com", "none"];
 const STRINGS: [&str; 14] = [
@@ -32,14 +31,14 @@ const INTS: [&str; 12] =
     ["0", "1", "2", "3", "7", "-1", "-3", "10", "9223372036854775807", "-9223372036854775808", "0x1f", "100"];
 const DOUBLES: [&str; 12] =
     ["0.0", "1.0", "-1.5", "2.5", "1e3", "1e300", "7.0", "0.1", "(0.0 / 0.0)", "(1.0 / 0.0)", "(-1.0 / 0.0)", "5e-324"];
-/// Lists that have no order, or one that only few elements keep.
+/// Unordered lists, or with an order on few elements.
 const DOUBLE_LISTS: [&str; 4] = [
     "[2.0, 0.0 / 0.0, 1.0]",
     "[0.0 / 0.0, 0.0 / 0.0]",
     "[1.0 / 0.0, 3.5, -1.0 / 0.0, 0.0, -0.0]",
     "[9.0, 8.0, 0.0 / 0.0, 7.0, 6.0, 0.0 / 0.0, 5.0, 4.0, 3.0, 2.0, 1.0]",
 ];
-/// Precisions at the ends of the numbers that upstream keeps them in.
+/// Precisions at the limits of upstream's number types.
 const PRECISIONS: [&str; 12] =
     ["0", "1", "17", "60", "255", "256", "300", "32767", "32768", "65536", "10000009", "10000010"];
 const QUANTITIES: [&str; 12] =
@@ -77,7 +76,6 @@ const TIMES: [&str; 4] =
     ["2024-02-29T12:34:56Z", "1970-01-01T00:00:00Z", "2023-12-31T23:59:59.999Z", "2024-06-01T00:00:00+02:00"];
 const ZONES: [&str; 4] = ["'UTC'", "'Europe/Berlin'", "'-02:30'", "'America/New_York'"];
 
-/// What an expression is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Of {
     Bool,
@@ -121,7 +119,7 @@ const ALL: [Of; 18] = [
     Of::Dyn,
 ];
 
-/// Makes cases, the same ones for the same seed.
+/// Generator of cases, deterministic by seed.
 #[derive(Debug)]
 pub struct Generator {
     dice: StdRng,
@@ -130,12 +128,12 @@ pub struct Generator {
 }
 
 impl Generator {
-    /// A generator of its own for each seed.
+    /// A generator for a seed.
     pub fn new(seed: u64) -> Self {
         Self { dice: StdRng::seed_from_u64(seed), variables: Vec::new(), names: 0 }
     }
 
-    /// The next case.
+    /// Next case.
     pub fn case(&mut self) -> Case<DeviceObject> {
         self.variables.clear();
         self.names = 0;
@@ -164,7 +162,7 @@ impl Generator {
                 }
             }
         }
-        // A name with and without the driver's domain would be two values of one key, and upstream takes either.
+        // Names with and without the driver's domain would be two values of one key, and upstream chooses either.
         attributes.retain(|name, _| name.contains('/') || !name.is_empty());
         let plain: Vec<String> = attributes.keys().filter(|name| !name.contains('/')).cloned().collect();
         for name in plain {
@@ -181,7 +179,7 @@ impl Generator {
     fn attribute(&mut self, name: &str) -> AttributeObject {
         let mut made = AttributeObject::default();
         let texts = ["a", "abc", "gpu", "", "A-b_C"];
-        // Now and then the type is another one than the name says.
+        // Sometimes the type does not match the name.
         let name = if self.dice.random_ratio(1, 15) { self.pick(&["model", "count", "fast", "version"]) } else { name };
         match name {
             "model" => made.string = Some(self.pick(&texts).to_owned()),
@@ -214,7 +212,6 @@ impl Generator {
         self.made(of, depth - 1)
     }
 
-    /// What can be of any type.
     fn shaped(&mut self, of: Of, depth: u32) -> String {
         match self.dice.random_range(0..7) {
             0 => {
@@ -241,7 +238,7 @@ impl Generator {
         }
     }
 
-    /// An expression with one variable more, and the variable's name.
+    /// An expression with one more variable, and the variable's name.
     fn within(&mut self, variable: Of, of: Of, depth: u32) -> (String, String) {
         self.names += 1;
         let name = format!("v{}", self.names);
@@ -285,7 +282,6 @@ impl Generator {
         }
     }
 
-    /// An attribute of the device.
     fn looked_up(&mut self) -> String {
         let domain = self.pick(&DOMAINS);
         let name = self.pick(&["model", "count", "fast", "version", "sizes", "tags", "flags", "versions", "missing"]);

@@ -1,7 +1,6 @@
-//! Selectors and devices, what upstream's code answers about them (`integration-tests/oracle/cel`), what Flotilla answers, and
-//! where the two differ.
+//! Compares evaluation of selectors on devices between upstream's code (`integration-tests/oracle/cel`) and Flotilla.
 //!
-//! Knows: the oracle's lines, and which differences are meant. Must not know: how either answer is computed.
+//! Contains: the oracle's lines, and intended differences. Does not depend on: how either side evaluates.
 
 mod generate;
 
@@ -13,11 +12,11 @@ use serde::{Deserialize, Serialize};
 
 pub use generate::Generator;
 
-/// A device as the API writes it.
+/// A device in the API's format.
 #[derive(Clone, Debug, Default, Deserialize, Serialize, PartialEq)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct DeviceObject {
-    /// The driver.
+    /// Driver.
     pub driver: String,
     /// `allowMultipleAllocations`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -30,7 +29,7 @@ pub struct DeviceObject {
     pub capacity: BTreeMap<String, CapacityObject>,
 }
 
-/// An attribute as the API writes it: one of the fields is set.
+/// An attribute in the API's format: exactly one field is set.
 #[derive(Clone, Debug, Default, Deserialize, Serialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct AttributeObject {
@@ -60,7 +59,7 @@ pub struct AttributeObject {
     pub versions: Option<Vec<String>>,
 }
 
-/// A capacity as the API writes it.
+/// A capacity in the API's format.
 #[derive(Clone, Debug, Deserialize, Serialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct CapacityObject {
@@ -87,10 +86,10 @@ impl AttributeObject {
 }
 
 impl DeviceObject {
-    /// The device that expressions see.
+    /// The device for expressions.
     ///
     /// # Errors
-    /// A capacity is no quantity.
+    /// A capacity is invalid.
     pub fn device(&self) -> Result<Device> {
         let attributes = self.attributes.iter().map(|(name, attribute)| (name.as_str(), attribute.attribute()));
         let capacity = self.capacity.iter().map(|(name, capacity)| (name.as_str(), capacity.value.as_str()));
@@ -98,32 +97,32 @@ impl DeviceObject {
     }
 }
 
-/// A question to both sides. In recorded cases the device is a name.
+/// A case for both sides. In recorded cases the device is a name.
 #[derive(Clone, Debug, Deserialize, Serialize, PartialEq)]
 pub struct Case<D> {
-    /// The selector.
+    /// Selector.
     pub expression: String,
-    /// The device.
+    /// Device.
     pub device: D,
 }
 
-/// An answer.
+/// Result of a case.
 #[derive(Clone, Debug, Deserialize, Serialize, PartialEq, Eq)]
 pub struct Answer {
     /// `true`, `false`, `compile`, `runtime` or `panic`.
     pub verdict: String,
-    /// The error's text.
+    /// Error text.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub text: String,
-    /// The cost of the evaluation.
+    /// Cost of the evaluation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<u64>,
 }
 
-/// What Flotilla answers.
+/// Evaluates a case with Flotilla.
 ///
 /// # Errors
-/// The device is none.
+/// The device is invalid.
 pub fn answer(case: &Case<DeviceObject>) -> Result<Answer> {
     let device = case.device.device()?;
     let expression = match Expression::compile(&case.expression) {
@@ -139,19 +138,19 @@ pub fn answer(case: &Case<DeviceObject>) -> Result<Answer> {
     })
 }
 
-/// Reads JSON objects, one a line.
+/// Parses JSON objects, one a line.
 ///
 /// # Errors
-/// A line is none.
+/// A line is invalid.
 pub fn lines<T: for<'text> Deserialize<'text>>(text: &str) -> Result<Vec<T>> {
     let line = |(at, line)| serde_json::from_str(line).with_context(|| format!("line {}: {line}", at + 1));
     text.lines().enumerate().map(line).collect()
 }
 
-/// How two answers differ; nothing where they are the same, or differ as is listed in `docs/compatibility.md`.
+/// Difference between two answers; `None` if they are equal, or the difference is listed in `docs/reference/compatibility.md`.
 pub fn difference(upstream: &Answer, ours: &Answer) -> Option<String> {
     if upstream.verdict == "panic" {
-        // Upstream's process ends; here the expression does not compile, or the evaluation fails.
+        // Upstream's process panics; here the expression does not compile, or the evaluation fails.
         return (!matches!(ours.verdict.as_str(), "compile" | "runtime")).then(|| "panic".to_owned());
     }
     if upstream.verdict != ours.verdict {
@@ -166,11 +165,11 @@ pub fn difference(upstream: &Answer, ours: &Answer) -> Option<String> {
     None
 }
 
-/// Texts that are meant to differ.
+/// Intended differences of texts.
 fn is_listed(upstream: &str, ours: &str) -> bool {
-    // The words on what cannot be read are those of upstream's parser generator.
+    // Messages of syntax errors are from upstream's parser generator.
     let is_syntax = |text: &str| text.contains("Syntax error:") || text.contains("unable to unescape");
-    // So are those on regular expressions, in part.
+    // Those of regular expressions in part.
     let is_regex = |text: &str| text.contains("error parsing regexp");
     (is_syntax(upstream) && is_syntax(ours)) || (is_regex(upstream) && is_regex(ours))
 }

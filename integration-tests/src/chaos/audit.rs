@@ -1,6 +1,4 @@
-//! What the API server's audit log says of bindings and deletions, beside what was committed.
-//!
-//! Knows: the audit log, and commits. Must not know: which faults there were.
+//! Compares bindings and deletions in the API server's audit log with the commits.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -14,27 +12,22 @@ use serde_json::Value;
 
 use super::history::History;
 
-/// Coordinators are known by users whose names begin so.
 pub(super) const USERS: &str = "chaos:coordinator-";
 
-/// What was asked for and done, as far as the log tells: an API server that is killed has not told of what was under way.
+/// Contents of the log. A killed API server does not log requests in flight.
 #[derive(Debug, Default)]
 pub(super) struct Audit {
-    /// The nodes that pods were bound to, by UID, in the order of the log.
+    /// Nodes of each pod UID's bindings, in order.
     bound: BTreeMap<String, Vec<String>>,
-    /// The UIDs of pods that coordinators have deleted.
     deleted: BTreeSet<String>,
-    /// How many bindings each coordinator sent that were carried out.
+    /// Committed bindings by coordinator.
     pub(super) binders: BTreeMap<String, usize>,
-    /// How many requests of coordinators were refused, by verb, resource and code.
+    /// Refused requests of coordinators, by verb, resource and code.
     pub(super) refused: BTreeMap<String, usize>,
 }
 
 impl Audit {
-    /// Reads a log. A line that an API server was killed in is no JSON, and left out.
-    ///
-    /// # Errors
-    /// Where the log cannot be read.
+    /// Reads a log without incomplete lines, which a killed API server leaves.
     pub(super) fn read(path: &Path) -> anyhow::Result<Self> {
         let file = File::open(path).with_context(|| format!("cannot read {}", path.display()))?;
         let mut audit = Self::default();
@@ -70,7 +63,7 @@ impl Audit {
         }
     }
 
-    /// Where the log contradicts what may be, or what was committed.
+    /// Contradictions of the log with invariants or commits.
     #[must_use]
     pub(super) fn wrong(&self, history: &History) -> Vec<String> {
         let mut wrong = Vec::new();
@@ -118,7 +111,6 @@ mod tests {
         audit
     }
 
-    /// A history of one pod on node a.
     fn history() -> History {
         let room = json!({ "cpu": "1", "memory": "1Gi", "pods": "10" });
         let node = json!({ "metadata": { "name": "a" }, "status": { "allocatable": room } });

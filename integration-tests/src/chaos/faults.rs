@@ -1,6 +1,4 @@
-//! Faults, made and undone.
-//!
-//! Knows: how each fault is made of signals, proxies, limits and files. Must not know: which comes when, or what must hold.
+//! Injection and removal of faults.
 
 use std::{
     collections::BTreeSet,
@@ -25,31 +23,25 @@ use super::{
 };
 use crate::certificates::{mount, trusting};
 
-/// How often a part of the control plane is waited for again that was not ready in time. It does not end by itself; on a machine
-/// that does other things before, it takes minutes.
+/// Additional waits for a control plane component that is not ready in time. It does not end; a busy machine takes minutes.
 const MORE_WAITS: usize = 4;
 
 const ROLES: [Role; 2] = [Role::Coordinator, Role::Worker];
 
-/// What came of a fault.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
-    /// It was made and is over.
     Over,
-    /// It was not made: another one is under way there, or there is nothing that it could hit.
+    /// Not injected: the place has another fault, or nothing to hit.
     Left(String),
 }
 
-/// Makes faults.
 pub(super) struct Faults<'a> {
     scene: &'a Scene<'a>,
-    /// The number of the coordinator that leads, as seen last.
     leader: AtomicUsize,
-    /// Where a fault is under way.
     busy: Mutex<BTreeSet<String>>,
 }
 
-/// A place where one fault at a time is under way. It is free again with this.
+/// Lock of a place with at most one fault, released on drop.
 struct Place<'a> {
     busy: &'a Mutex<BTreeSet<String>>,
     name: String,
@@ -66,25 +58,23 @@ impl<'a> Faults<'a> {
         Self { scene, leader: AtomicUsize::new(0), busy: Mutex::default() }
     }
 
-    /// Who leads.
     pub(super) fn leader(&self) -> usize {
         self.leader.load(Ordering::Relaxed)
     }
 
-    /// Who leads from now on.
     pub(super) fn set_leader(&self, number: usize) {
         self.leader.store(number, Ordering::Relaxed);
     }
 
-    /// Whether a process of that name is stopped, or ended and not to be started again yet.
+    /// Whether a process is stopped, or has ended and must not be restarted yet.
     pub(super) fn is_kept_down(&self, process: &str) -> bool {
         locked(&self.busy).contains(process)
     }
 
-    /// Makes a fault, waits for as long as it lasts, and undoes it. `tell` is called when it begins.
+    /// Injects a fault, waits for its duration, and removes it. `tell` is called at its start.
     ///
     /// # Errors
-    /// Where the fault cannot be made or undone, which is a fault of the test.
+    /// Injection or removal fails, which is a defect of the test.
     pub(super) async fn carry_out(
         &self,
         planned: &Planned,
@@ -131,7 +121,7 @@ impl<'a> Faults<'a> {
         }
     }
 
-    /// Faults with the same place do not go on at the same time.
+    /// Place of a fault; faults of the same place do not overlap.
     fn place(&self, fault: &Fault) -> String {
         match fault {
             Fault::Kill(process) | Fault::Terminate(process) | Fault::Stop(process) => self.process(*process),
@@ -169,7 +159,7 @@ impl<'a> Faults<'a> {
     }
 
     fn terminate(&self, process: &str, tell: &impl Fn(&dyn fmt::Display)) -> anyhow::Result<Outcome> {
-        // It may end by itself at any moment.
+        // It may end at any moment.
         if self.scene.cluster.processes().signal(process, "TERM").is_err() {
             return Ok(ended(process));
         }
@@ -200,12 +190,12 @@ impl<'a> Faults<'a> {
         tell(&process);
         self.limit_files(process, Some(0))?;
         sleep(lasts).await;
-        // One that was started again meanwhile has no limit, and that is what it gets.
+        // A restarted process has no limit, which is the desired state.
         self.limit_files(process, getrlimit(Resource::Fsize).current)?;
         Ok(Outcome::Over)
     }
 
-    /// No file that a process writes to may be longer than that, bytes.
+    /// Limits the size of the files that a process writes, in bytes.
     fn limit_files(&self, process: &str, current: Option<u64>) -> anyhow::Result<()> {
         if !self.runs(process)? {
             return Ok(());
@@ -214,7 +204,7 @@ impl<'a> Faults<'a> {
         let limit = Rlimit { current, maximum: getrlimit(Resource::Fsize).maximum };
         match prlimit(Pid::from_raw(id), Resource::Fsize, limit) {
             Ok(_) => Ok(()),
-            // It has ended since.
+            // It has ended in the meantime.
             Err(_) if !self.runs(process)? => Ok(()),
             Err(error) => Err(error).with_context(|| format!("cannot limit the files of {process}")),
         }
@@ -286,7 +276,7 @@ impl<'a> Faults<'a> {
         Ok(Outcome::Over)
     }
 
-    /// In the order in which an operator does it: all trust both, then all show the new one, then the old one is dropped.
+    /// In an operator's order: trust both authorities, then use the new one, then drop the old one.
     async fn replace_authority(&self, lasts: Duration, tell: &impl Fn(&dyn fmt::Display)) -> anyhow::Result<Outcome> {
         tell(&"all");
         let (old, new) = (self.scene.authority(), Arc::new(Authority::make(now_s())?));

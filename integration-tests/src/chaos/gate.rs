@@ -1,6 +1,4 @@
-//! A proxy in front of the API server for one coordinator, which turns requests away and loses answers.
-//!
-//! Knows: HTTP, and as whom the coordinator speaks. Must not know: what is asked for.
+//! A proxy in front of the API server for one coordinator, which throttles requests and loses responses.
 
 use std::{
     net::Ipv4Addr,
@@ -34,16 +32,14 @@ use crate::certificates::acceptor;
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// How many percent of the requests fare badly.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Odds {
-    /// Are not passed on, and answered with 429 and a Retry-After.
+    /// Not forwarded, and answered with 429 and a Retry-After.
     pub(super) turned_away: u32,
-    /// Are carried out, and the connection is closed instead of an answer.
+    /// Forwarded, with the connection closed instead of a response.
     pub(super) lost: u32,
 }
 
-/// What becomes of one request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fate {
     Passed,
@@ -70,7 +66,6 @@ impl Shared {
     }
 }
 
-/// A running proxy; it ends with this.
 #[derive(Debug)]
 pub(super) struct Gate {
     port: u16,
@@ -79,10 +74,7 @@ pub(super) struct Gate {
 }
 
 impl Gate {
-    /// Serves with the control plane's own certificate, and asks its API server as `user`, who may do everything.
-    ///
-    /// # Errors
-    /// Where no port is free, or a certificate cannot be used.
+    /// Listens with the control plane's certificate, and forwards to its API server as the administrator `user`.
     pub(super) async fn start(cluster: &ControlPlane, user: &str, seed: u64) -> anyhow::Result<Self> {
         let client = client(&cluster.kubeconfig_for(user, Some("system:masters"))?).await?;
         let (certificate, key) = cluster.serving_certificate();
@@ -94,12 +86,10 @@ impl Gate {
         Ok(Self { port, shared, serving })
     }
 
-    /// Where it listens.
     pub(super) const fn port(&self) -> u16 {
         self.port
     }
 
-    /// How requests fare from now on.
     pub(super) fn set(&self, odds: Odds) {
         self.shared.lock().unwrap_or_else(PoisonError::into_inner).odds = odds;
     }
@@ -115,13 +105,13 @@ async fn client(kubeconfig: &Path) -> anyhow::Result<Client> {
     let kubeconfig = Kubeconfig::read_from(kubeconfig)?;
     let mut config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
     config.proxy_url = None;
-    // A proxy passes each request on once.
+    // A proxy must not retry.
     config.default_retry = false;
     Ok(Client::try_from(config)?)
 }
 
 async fn serve(listener: TcpListener, acceptor: TlsAcceptor, client: Client, shared: Arc<Mutex<Shared>>) {
-    // Ended with this task.
+    // Aborted with this task.
     let mut connections = JoinSet::new();
     while let Ok((stream, _)) = listener.accept().await {
         let (acceptor, client, shared) = (acceptor.clone(), client.clone(), Arc::clone(&shared));
@@ -131,7 +121,6 @@ async fn serve(listener: TcpListener, acceptor: TlsAcceptor, client: Client, sha
                 let fate = shared.lock().unwrap_or_else(PoisonError::into_inner).draw();
                 carry_out(request, client.clone(), fate)
             });
-            // An error closes the connection, which is what a lost answer is.
             drop(auto::Builder::new(TokioExecutor::new()).serve_connection(TokioIo::new(stream), service).await);
         });
         while connections.try_join_next().is_some() {}
@@ -149,7 +138,7 @@ async fn carry_out(request: Request<Incoming>, client: Client, fate: Fate) -> Re
     if fate == Fate::Lost { Err("the answer is lost".into()) } else { Ok(answer) }
 }
 
-/// As the API server's priority and fairness says it.
+/// Like the response of API priority and fairness.
 fn turned_away() -> Result<Response<Body>, http::Error> {
     let status = json!({
         "apiVersion": "v1", "kind": "Status", "status": "Failure", "code": 429, "reason": "TooManyRequests",

@@ -1,11 +1,8 @@
-//! What no commit may bring about: a pod on two nodes, a node over its capacity, an eviction for nobody's sake.
+//! Safety checks of commits: no pod on two nodes, no overcommitted node, no unnecessary eviction.
 //!
-//! Knows: commits of pods in the order of resourceVersions, and what the nodes have. Must not know: clocks, or which scheduler is
-//! at work.
-//!
-//! An eviction is needless where no pod of higher priority waits, or where each that does has fitted on some node ever since it
-//! was created, beside all other pods that wait. A scheduler that has seen a pod has seen all commits before its creation, and
-//! what it has assumed are pods that wait: so it cannot have missed such a node, however late it hears of anything.
+//! An eviction is unnecessary if no pod of higher priority is pending. It is also unnecessary if each such pod has fitted on some node
+//! since its creation, in addition to all other pending pods. A scheduler that has received a pod has received all earlier commits, and has
+//! assumed only pending pods. So it cannot have missed such a node, with any delay of its watches.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -21,82 +18,70 @@ use crate::{
     fleet::node_of,
 };
 
-/// What is counted of pods and nodes.
 pub(super) const RESOURCES: [&str; 3] = ["cpu", "memory", "pods"];
 
-/// So much of each of [`RESOURCES`], in thousandths.
+/// Amounts of [`RESOURCES`] in thousandths.
 pub(super) type Amounts = [i128; RESOURCES.len()];
 
-/// What a pod asks for.
 pub(super) fn asks(pod: &Pod) -> Amounts {
     RESOURCES.map(|resource| requested(pod, resource))
 }
 
-/// What a node has for pods.
 pub(super) fn has(node: &Node) -> Amounts {
     let room = node.status.as_ref().and_then(|status| status.allocatable.as_ref());
     RESOURCES.map(|resource| room.and_then(|room| room.get(resource)).and_then(thousandths).unwrap_or(0))
 }
 
-/// The sum of both.
 pub(super) fn plus(one: Amounts, other: Amounts) -> Amounts {
     std::array::from_fn(|resource| one[resource] + other[resource])
 }
 
-/// Whether a node that has `room` holds so much.
 pub(super) fn holds(room: Amounts, sum: Amounts) -> bool {
     sum.iter().zip(room).all(|(sum, room)| *sum <= room)
 }
 
-/// Whether the node selector of a pod admits a node.
 pub(super) fn selects(pod: &Pod, node: &Node) -> bool {
     let wanted = pod.spec.iter().flat_map(|spec| spec.node_selector.iter().flatten());
     wanted.into_iter().all(|(key, value)| node.labels().get(key) == Some(value))
 }
 
-/// The priority of a pod.
 pub(super) fn priority(pod: &Pod) -> i32 {
     pod.spec.as_ref().and_then(|spec| spec.priority).unwrap_or(0)
 }
 
-/// A pod that was seen.
 #[derive(Debug)]
 pub(super) struct Seen {
-    /// Of this UID.
     pub(super) uid: String,
-    /// As `namespace/name`.
     pub(super) name: String,
-    /// The node that it was bound to.
     pub(super) node: Option<String>,
-    /// Whether it is gone, or has ended.
+    /// Whether it is deleted or has ended.
     pub(super) over: bool,
     /// Whether a scheduler has marked it for preemption.
     pub(super) chosen: bool,
     priority: i32,
     asks: Amounts,
     nominated: BTreeSet<String>,
-    /// The nodes on which it has fitted since it was created, beside all that waited; kept while it waits.
+    /// Nodes that have fitted since its creation in addition to all pending pods; only while it is pending.
     fitted: BTreeSet<String>,
 }
 
-/// An eviction, and for whom it may have been.
+/// An eviction and its possible preemptors.
 #[derive(Debug)]
 struct Eviction {
     node: String,
-    /// The pods of higher priority that needed it.
+    /// Pods of higher priority that needed it.
     needed_by: Vec<String>,
 }
 
-/// How many evictions there were, by what became of them.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Evictions {
-    /// A pod that was nominated to the victim's node was bound there.
+    /// A pod nominated to the victim's node was bound there.
     pub(super) landed: usize,
-    /// One was nominated there and bound elsewhere: the lead has changed, or there was room elsewhere before.
+    /// It was bound to another node: the leader has changed, or the other node was feasible before.
     pub(super) elsewhere: usize,
-    /// The nomination was not written, and a pod that needed room was bound: the leader ended or was cut off before.
+    /// The nomination was not written, but a preemptor was bound: the leader ended or was partitioned before.
     pub(super) untold: usize,
-    /// No pod that needed room was bound. It is among those that wait, or was deleted.
+    /// No preemptor was bound; it is pending, or was deleted.
     pub(super) lost: usize,
 }
 
@@ -112,16 +97,13 @@ impl fmt::Display for Evictions {
     }
 }
 
-/// What the commits so far amount to.
 #[derive(Debug, Default)]
 pub(super) struct History {
     nodes: BTreeMap<String, (Node, Amounts)>,
     used: BTreeMap<String, Amounts>,
     overfull: BTreeSet<String>,
     pods: BTreeMap<String, Seen>,
-    /// The UID of the pod that has a name now.
     named: BTreeMap<String, String>,
-    /// The UIDs of those that wait, each with the pod.
     waiting: BTreeMap<String, Pod>,
     evictions: Vec<Eviction>,
     wrong: Vec<String>,
@@ -129,14 +111,13 @@ pub(super) struct History {
 }
 
 impl History {
-    /// Before the first commit. The nodes stay as they are.
+    /// State before the first commit. Nodes do not change.
     #[must_use]
     pub(super) fn new(nodes: &[Node]) -> Self {
         let nodes = nodes.iter().map(|node| (node.name_any(), (node.clone(), has(node)))).collect();
         Self { nodes, ..Self::default() }
     }
 
-    /// Takes in the next commit.
     pub(super) fn apply(&mut self, commit: &Commit) {
         if commit.revision <= self.revision {
             self.wrong.push(format!("commit {} came after {}", commit.revision, self.revision));
@@ -240,7 +221,7 @@ impl History {
         }
     }
 
-    /// A scheduler has marked a pod; nothing else of this commit is taken in yet.
+    /// Handles a mark for preemption, before the rest of the commit.
     fn evicted(&mut self, uid: &str) {
         let Some(victim) = self.pods.get(uid) else { return };
         let higher =
@@ -253,14 +234,13 @@ impl History {
             };
             self.wrong.push(format!("the eviction of {} at {} is needless: {why}", victim.name, self.revision));
         }
-        // A pod whose binding is under way takes room on its node as others do, to kube-scheduler too, and is preempted as they are.
-        // No commit says which node that is.
+        // A pod in its binding cycle occupies its node and may be preempted, as in kube-scheduler. No commit names its node.
         if let Some(node) = &victim.node {
             self.evictions.push(Eviction { node: node.clone(), needed_by });
         }
     }
 
-    /// Each pod that waits keeps the nodes that hold it now too, beside all that wait.
+    /// Removes nodes that do not fit any more from each pending pod.
     fn keep_fitted(&mut self) {
         let uids = self.waiting.keys().filter_map(|uid| self.pods.get(uid));
         let waiting = uids.fold(Amounts::default(), |sum, pod| plus(sum, pod.asks));
@@ -273,30 +253,26 @@ impl History {
         }
     }
 
-    /// What may not be, one line each, in the order in which it was found.
     #[must_use]
     pub(super) fn wrong(&self) -> &[String] {
         &self.wrong
     }
 
-    /// All pods that were ever seen.
     pub(super) fn pods(&self) -> impl Iterator<Item = &Seen> {
         self.pods.values()
     }
 
-    /// The pod of a UID.
     #[must_use]
     pub(super) fn pod(&self, uid: &str) -> Option<&Seen> {
         self.pods.get(uid)
     }
 
-    /// How many pods wait.
     #[must_use]
     pub(super) fn waiting(&self) -> usize {
         self.waiting.len()
     }
 
-    /// The share of the cluster's CPU that all pods together ask for that are not over, in percent.
+    /// CPU requests of all running and pending pods in percent of the cluster.
     #[must_use]
     pub(super) fn asked_percent(&self) -> i128 {
         let there: i128 = self.nodes.values().map(|(_, room)| room[0]).sum();
@@ -304,13 +280,11 @@ impl History {
         asked * 100 / there.max(1)
     }
 
-    /// The resourceVersion of the last commit.
     #[must_use]
     pub(super) fn revision(&self) -> u64 {
         self.revision
     }
 
-    /// What became of the evictions.
     #[must_use]
     pub(super) fn evictions(&self) -> Evictions {
         let mut count = Evictions::default();
@@ -344,7 +318,6 @@ mod tests {
 
     use super::*;
 
-    /// Nodes of one CPU.
     fn history(nodes: &[&str]) -> History {
         let node = |name: &&str| -> Node {
             let room = json!({ "cpu": "1", "memory": "1Gi", "pods": "10" });
@@ -364,7 +337,7 @@ mod tests {
     const OTHER: Made = Made { uid: "other", cpu: "600m", priority: 10 };
     const HIGH: Made = Made { uid: "high", cpu: "600m", priority: 30 };
 
-    /// Feeds the next commit: the pod without a node, or on one, or marked for preemption there.
+    /// Applies the next commit: a pending pod, a bound one, or one marked for preemption.
     fn commit(history: &mut History, made: &Made, node: Option<&str>, status: Value) {
         let container = json!({ "name": "main", "resources": { "requests": { "cpu": made.cpu } } });
         let spec = json!({ "nodeName": node, "priority": made.priority, "containers": [container] });
@@ -395,7 +368,7 @@ mod tests {
         feed(&mut history, "low", None);
         commit(&mut history, &HIGH, None, Value::Null);
         commit(&mut history, &HIGH, Some("a"), Value::Null);
-        // One that has ended takes no room.
+        // An ended pod occupies nothing.
         commit(&mut history, &HIGH, Some("a"), json!({ "phase": "Succeeded" }));
         commit(&mut history, &Made { uid: "next", ..LOW }, Some("a"), Value::Null);
         assert_eq!(history.wrong(), Vec::<String>::new());
@@ -441,7 +414,7 @@ mod tests {
         assert!(only_wrong(&history).contains("which there is not"), "{:?}", history.wrong());
     }
 
-    /// A full node, and a pod of higher priority that waits.
+    /// A full node, and a pending pod of higher priority.
     fn with_a_preemptor(nodes: &[&str]) -> History {
         let mut history = history(nodes);
         commit(&mut history, &LOW, Some("a"), Value::Null);
@@ -485,7 +458,7 @@ mod tests {
         }
         commit(&mut history, &HIGH, None, Value::Null);
         feed(&mut history, "other", None);
-        // Its scheduler need not have seen that there is room on b by now.
+        // Its scheduler may not know yet that b has room.
         commit(&mut history, &LOW, Some("a"), chosen());
         assert_eq!(history.wrong(), Vec::<String>::new());
     }
@@ -494,7 +467,7 @@ mod tests {
     fn an_eviction_for_a_pod_beside_others_that_may_be_assumed_is_fine() {
         let mut history = history(&["a", "b"]);
         commit(&mut history, &LOW, Some("a"), Value::Null);
-        // Assumed on b perhaps, and its binding lost.
+        // It may be assumed on b, with its binding lost.
         commit(&mut history, &OTHER, None, Value::Null);
         commit(&mut history, &HIGH, None, Value::Null);
         commit(&mut history, &LOW, Some("a"), chosen());

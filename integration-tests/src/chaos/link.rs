@@ -1,6 +1,4 @@
-//! A proxy on loopback whose connections can be cut, stalled and slowed.
-//!
-//! Knows: bytes and connections. Must not know: what is said over them.
+//! A loopback proxy that can cut, stall and slow its connections.
 
 use std::{io, net::Ipv4Addr, time::Duration};
 
@@ -18,10 +16,10 @@ use tokio::{
 
 use super::plan::Trouble;
 
-/// The most that is taken from one side at once, bytes; more waits in the kernel.
+/// Read size in bytes; the rest stays in the kernel.
 const PIECE: usize = 16 << 10;
 
-/// A proxy for one port of loopback. It ends with this.
+/// A proxy for one loopback port; dropping it ends it.
 #[derive(Debug)]
 pub(super) struct Link {
     port: u16,
@@ -30,10 +28,6 @@ pub(super) struct Link {
 }
 
 impl Link {
-    /// A proxy in front of a port, at a port of its own.
-    ///
-    /// # Errors
-    /// Where no port is free.
     pub(super) async fn start(to: u16) -> anyhow::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.context("no port of 127.0.0.1 is free")?;
         let port = listener.local_addr()?.port();
@@ -41,12 +35,10 @@ impl Link {
         Ok(Self { port, trouble, serving: tokio::spawn(serve(listener, to, seen)) })
     }
 
-    /// Where it listens.
     pub(super) const fn port(&self) -> u16 {
         self.port
     }
 
-    /// What is wrong with its connections from now on, if anything.
     pub(super) fn set(&self, trouble: Option<Trouble>) {
         self.trouble.send_replace(trouble);
     }
@@ -59,7 +51,7 @@ impl Drop for Link {
 }
 
 async fn serve(listener: TcpListener, to: u16, trouble: watch::Receiver<Option<Trouble>>) {
-    // Ended with this task.
+    // Aborted with this task.
     let mut connections = JoinSet::new();
     while let Ok((near, _)) = listener.accept().await {
         connections.spawn(carry(near, to, trouble.clone()));
@@ -67,7 +59,6 @@ async fn serve(listener: TcpListener, to: u16, trouble: watch::Receiver<Option<T
     }
 }
 
-/// One connection, until either side ends it or it is cut.
 async fn carry(near: TcpStream, to: u16, mut trouble: watch::Receiver<Option<Trouble>>) {
     let both = async {
         if *trouble.borrow() == Some(Trouble::Cut) {
@@ -83,11 +74,11 @@ async fn carry(near: TcpStream, to: u16, mut trouble: watch::Receiver<Option<Tro
             _ = trouble.wait_for(|trouble| *trouble == Some(Trouble::Cut)) => Ok(()),
         }
     };
-    // That a connection breaks is what it is for.
+    // Connections break on purpose.
     drop::<io::Result<()>>(both.await);
 }
 
-/// One direction. What has been read is delivered also when its sender is gone by then, as by a network.
+/// Copies one direction. Read data is delivered even if the sender is gone, as in a network.
 async fn pump(
     mut from: OwnedReadHalf,
     mut to: OwnedWriteHalf,
@@ -120,7 +111,6 @@ mod tests {
 
     use super::*;
 
-    /// A server that says everything back.
     async fn echo() -> u16 {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a free port");
         let port = listener.local_addr().expect("bound").port();

@@ -1,6 +1,4 @@
-//! Pods that come and go, of three priorities, sometimes more than the nodes hold.
-//!
-//! Knows: what users do to pods. Must not know: faults, or who binds the pods.
+//! Load: pods of three priorities are created and deleted, sometimes more than the nodes' capacity.
 
 use std::{
     collections::BTreeMap,
@@ -24,30 +22,25 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::history::{History, Seen};
 
-/// The profile that the pods name.
 pub(super) const SCHEDULER: &str = "flotilla";
-/// How many nodes there are. Some 90 pods fill them, so that the checks after each commit cost next to nothing.
+/// Some 90 pods fill the nodes, so that the checks of each commit are cheap.
 pub(super) const NODES: usize = 16;
 const ZONES: [&str; 3] = ["a", "b", "c"];
 const ZONE: &str = "topology.kubernetes.io/zone";
-/// Classes, their priorities, and how often each is drawn.
+/// Priority classes, priorities, and weights.
 const CLASSES: [(&str, i32, u32); 3] = [("low", 10, 60), ("mid", 20, 25), ("high", 30, 15)];
-/// So much of the cluster the pods ask for together, percent; every few seconds another of these.
+/// Demand in percent of the cluster, redrawn every few seconds.
 const DEMANDS: [i128; 5] = [40, 80, 100, 120, 150];
-/// No more are created while so many wait.
 const MOST_WAITING: usize = 80;
-/// The most that are created at once.
 const BURST: usize = 12;
-/// Between two looks at what there is.
 const PAUSE: Duration = Duration::from_millis(250);
-/// When a pod that was deleted and is still there is deleted again.
+/// Retry interval of deletions.
 const AGAIN: Duration = Duration::from_secs(5);
-/// How often the last deletions are tried, of which a busy API server may carry out none.
+/// Maximum number of attempts at the last deletions, which a busy API server may refuse.
 const SHAKES: usize = 60;
-/// How long the API server may take to answer before the load goes on without that.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// The nodes, all alike but for their zone.
+/// Identical nodes in different zones.
 pub(super) fn nodes() -> impl Iterator<Item = NodeBuilder> {
     (0..NODES).map(|index| {
         let node = NodeBuilder::new(format!("node-{index}")).label(ZONE, ZONES[index % ZONES.len()]);
@@ -55,10 +48,6 @@ pub(super) fn nodes() -> impl Iterator<Item = NodeBuilder> {
     })
 }
 
-/// Creates the classes of priority that the pods name.
-///
-/// # Errors
-/// Where the API server refuses one.
 pub(super) async fn create_classes(cluster: &ControlPlane) -> anyhow::Result<()> {
     let api: Api<PriorityClass> = Api::all(cluster.client());
     for (name, value, _) in CLASSES {
@@ -68,17 +57,15 @@ pub(super) async fn create_classes(cluster: &ControlPlane) -> anyhow::Result<()>
     Ok(())
 }
 
-/// Users at work.
 pub(super) struct Load<'a> {
     api: Api<Pod>,
     history: &'a Mutex<History>,
     rng: StdRng,
     demand: i128,
     demand_until: Instant,
-    /// When each pod that was seen bound is deleted, by UID.
     ends: BTreeMap<String, Instant>,
     made: u64,
-    /// Requests that were not carried out for all the load knows.
+    /// Requests without a known success.
     pub(super) failed: usize,
 }
 
@@ -87,7 +74,7 @@ impl<'a> Load<'a> {
         Self {
             api: Api::namespaced(cluster.client(), "default"),
             history,
-            // Another sequence than that of the faults.
+            // A sequence independent of the faults.
             rng: StdRng::seed_from_u64(!seed),
             demand: DEMANDS[0],
             demand_until: Instant::now(),
@@ -97,7 +84,7 @@ impl<'a> Load<'a> {
         }
     }
 
-    /// Creates and deletes pods until then. Pods that wait are left alone.
+    /// Creates and deletes pods. Pending pods are not deleted.
     pub(super) async fn run(&mut self, until: Instant) {
         while Instant::now() < until {
             let now = Instant::now();
@@ -111,7 +98,7 @@ impl<'a> Load<'a> {
         }
     }
 
-    /// Deletes every third pod that is bound and creates some: what waits and fits has to land then, and no fault is left.
+    /// Deletes every third bound pod and creates some, so that pending feasible pods must be bound after the last fault.
     pub(super) async fn shake(&mut self) {
         let over: Vec<(String, String)> = {
             let history = self.history.lock().unwrap_or_else(PoisonError::into_inner);
@@ -128,7 +115,7 @@ impl<'a> Load<'a> {
         }
     }
 
-    /// Creates so many pods and deletes these. Gives how many requests failed.
+    /// Creates and deletes pods. Returns the number of failed requests.
     async fn change(&mut self, wanted: usize, over: &[(String, String)]) -> usize {
         let pods: Vec<Pod> = (0..wanted).map(|_| self.draw()).collect();
         let creations = join_all(pods.iter().map(|pod| self.create(pod)));
@@ -139,7 +126,7 @@ impl<'a> Load<'a> {
         failed
     }
 
-    /// The pods whose time is over, by UID and name, and how many more are wanted.
+    /// Bound pods to delete, as UID and name, and the number of pods to create.
     fn look(&mut self, now: Instant) -> (Vec<(String, String)>, usize) {
         let history = self.history.lock().unwrap_or_else(PoisonError::into_inner);
         let (rng, ends) = (&mut self.rng, &mut self.ends);
@@ -151,7 +138,7 @@ impl<'a> Load<'a> {
             }
             let end = ends.entry(pod.uid.clone()).or_insert_with(|| now + lifetime(rng));
             if now >= *end {
-                // Again then, unless it is gone by then.
+                // Retried unless it is deleted by then.
                 *end = now + AGAIN;
                 over.push((pod.uid.clone(), name(pod)));
             }
@@ -187,14 +174,13 @@ impl<'a> Load<'a> {
         let parameters = DeleteParams { preconditions: Some(same), ..DeleteParams::default() };
         match timeout(PATIENCE, self.api.delete(name, &parameters)).await {
             Ok(Ok(_)) => true,
-            // It is gone, or another one has its name.
+            // Deleted, or replaced by a pod of the same name.
             Ok(Err(kube::Error::Api(status))) => matches!(status.code, 404 | 409),
             _ => false,
         }
     }
 }
 
-/// Without its namespace.
 fn name(pod: &Seen) -> String {
     pod.name.rsplit('/').next().unwrap_or_default().to_owned()
 }
@@ -203,10 +189,7 @@ fn lifetime(rng: &mut StdRng) -> Duration {
     Duration::from_millis(rng.random_range(3_000..45_000))
 }
 
-/// The nodes as they are stored, which do not change.
-///
-/// # Errors
-/// Where the API server does not list them.
+/// Nodes never change.
 pub(super) async fn stored_nodes(cluster: &ControlPlane) -> anyhow::Result<Vec<Node>> {
     Ok(Api::<Node>::all(cluster.client()).list(&kube::api::ListParams::default()).await?.items)
 }

@@ -1,23 +1,17 @@
-//! Which fault comes when: drawn from a seed, and from nothing else.
-//!
-//! Knows: the kinds of faults, how often and how long each is. Must not know: processes, or how a fault is made.
+//! Sequence of faults, drawn only from a seed.
 
 use std::{fmt, time::Duration};
 
 use flotilla_transport::Role;
 use rand::{Rng as _, SeedableRng as _, rngs::StdRng, seq::IndexedRandom as _};
 
-/// How many coordinators there are.
 pub(super) const COORDINATORS: usize = 3;
-/// How many workers there are.
 pub(super) const WORKERS: usize = 4;
 
-/// One of the coordinators.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Coordinator {
-    /// Whichever leads when the fault begins.
+    /// The leader at the start of the fault.
     Leader,
-    /// This one.
     Number(usize),
 }
 
@@ -30,12 +24,9 @@ impl fmt::Display for Coordinator {
     }
 }
 
-/// A process of Flotilla's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Process {
-    /// A coordinator.
     Coordinator(Coordinator),
-    /// The worker of this number.
     Worker(usize),
 }
 
@@ -48,14 +39,10 @@ impl fmt::Display for Process {
     }
 }
 
-/// The connections between two parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Path {
-    /// Of a coordinator to the API server.
     ToApiServer(Coordinator),
-    /// Of a coordinator to the worker of this number.
     ToWorker(Coordinator, usize),
-    /// Of all coordinators to the worker of this number.
     AllToWorker(usize),
 }
 
@@ -69,14 +56,13 @@ impl fmt::Display for Path {
     }
 }
 
-/// What is wrong with connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Trouble {
-    /// They are closed, and new ones too.
+    /// Existing and new connections are closed.
     Cut,
-    /// Nothing comes through until this is over, then all that was sent.
+    /// Data is held until the end of the fault.
     Stalled,
-    /// Each piece of data comes so much later.
+    /// Data is delayed.
     Slow(Duration),
 }
 
@@ -90,41 +76,36 @@ impl fmt::Display for Trouble {
     }
 }
 
-/// A part of the control plane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Server {
-    /// etcd, of which there is one member.
     Etcd,
-    /// The API server.
     ApiServer,
 }
 
-/// Something that goes wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fault {
-    /// SIGKILL. The process is started again.
+    /// SIGKILL, and a restart.
     Kill(Process),
-    /// SIGTERM. The process is started again once it has ended.
+    /// SIGTERM, and a restart after its end.
     Terminate(Process),
     /// SIGSTOP, at the end SIGCONT.
     Stop(Process),
-    /// No file of the process may grow: each line of its log fails as on a full disk.
+    /// The process's files cannot grow: logging fails as on a full disk.
     FullDisk(Process),
-    /// Connections that do not work.
     Network(Path, Trouble),
-    /// The API server answers this many percent of a coordinator's requests with 429 and a Retry-After.
+    /// The API server answers this percentage of a coordinator's requests with 429 and a Retry-After.
     TurnedAway(Coordinator, u32),
-    /// This many percent of a coordinator's requests are carried out, and their answers are lost.
+    /// This percentage of a coordinator's requests is executed without a response.
     AnswersLost(Coordinator, u32),
     /// SIGSTOP, at the end SIGCONT.
     Pause(Server),
-    /// SIGKILL, and started again at the end.
+    /// SIGKILL, and a restart at the end.
     Restart(Server),
     /// All get new certificates of the same authority.
     CertificatesRenewed,
-    /// All get certificates of another authority, after both are trusted for a while.
+    /// All get certificates of a new authority, after a period that trusts both.
     AuthorityReplaced,
-    /// All processes of a role get a certificate of an authority that nobody trusts, and at the end a good one again.
+    /// All processes of a role get certificates of an untrusted authority until the end.
     CertificateWrong(Role),
 }
 
@@ -153,24 +134,21 @@ impl fmt::Display for Fault {
     }
 }
 
-/// A fault and its times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Planned {
-    /// How long after the beginning of the one before.
+    /// Delay after the start of the previous fault.
     pub(super) after: Duration,
-    /// What goes wrong.
     pub(super) fault: Fault,
-    /// For how long.
     pub(super) lasts: Duration,
 }
 
-/// Faults without end; the same ones for the same seed.
+/// Endless sequence of faults; the same for the same seed.
 #[derive(Debug, Clone)]
 pub(super) struct Plan {
     rng: StdRng,
 }
 
-/// The kinds of faults, each as often as it is drawn among all.
+/// Kinds of faults with weights.
 const KINDS: [(Kind, u32); 13] = [
     (Kind::Kill, 6),
     (Kind::Terminate, 3),
@@ -205,7 +183,6 @@ enum Kind {
 }
 
 impl Plan {
-    /// The faults of a seed.
     #[must_use]
     pub(super) fn new(seed: u64) -> Self {
         Self { rng: StdRng::seed_from_u64(seed) }
@@ -215,7 +192,7 @@ impl Plan {
         KINDS.choose_weighted(&mut self.rng, |(_, often)| *often).map_or(Kind::Kill, |(kind, _)| *kind)
     }
 
-    /// Every second time the leader: what happens to it matters most.
+    /// The leader in half of the cases, because its faults matter most.
     fn coordinator(&mut self) -> Coordinator {
         if self.rng.random_bool(0.5) {
             Coordinator::Leader
@@ -256,7 +233,7 @@ impl Plan {
         Duration::from_millis(self.rng.random_range(range))
     }
 
-    /// A fault, and how long it lasts. Some last longer than the lead of who is hit by them, most do not.
+    /// A fault and its duration. Some exceed the lease duration of the affected leader, most do not.
     fn fault(&mut self) -> (Fault, Duration) {
         let lasts = self.ms(500..16_000);
         match self.kind() {
@@ -314,7 +291,7 @@ mod tests {
 
     #[test]
     fn every_kind_and_every_part_is_drawn_within_a_run() {
-        // Thirty minutes are some five hundred faults.
+        // Thirty minutes contain some five hundred faults.
         let words: BTreeSet<String> = drawn(1, 500).iter().map(|planned| planned.fault.to_string()).collect();
         let has =
             |what: &str| assert!(words.iter().any(|fault| fault.contains(what)), "no fault is {what:?}: {words:?}");

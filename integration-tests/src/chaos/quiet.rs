@@ -1,6 +1,4 @@
-//! What may not be left over when nothing goes wrong any more: a pod that waits although there is room for it.
-//!
-//! Knows: nodes and pods at one moment. Must not know: how they came to be so.
+//! Liveness check after all faults: no feasible pod is pending.
 
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::ResourceExt as _;
@@ -11,7 +9,7 @@ use crate::{
     fleet::node_of,
 };
 
-/// Each pod that waits and fits on a node, or would if pods of lower priority made room, one line for each.
+/// Pending pods that fit on a node, or would after preemption, one line each.
 #[must_use]
 pub(super) fn fitting(census: &Census) -> Vec<String> {
     let waiting = census.pods.iter().filter(|pod| node_of(pod).is_none() && !has_ended(pod));
@@ -28,7 +26,7 @@ fn room_for(census: &Census, pod: &Pod) -> Option<String> {
     if let Some(node) = admitted().find(|node| fits(node, &|_| true)) {
         return Some(format!("{name} waits and fits on {}", node.name_any()));
     }
-    // None of them is on the node: it is too small for the pod, or those of the same priority fill it.
+    // Checked without lower-priority pods: otherwise the node is too small, or full of pods of the same priority.
     let node = admitted().find(|node| fits(node, &|other| priority(other) >= priority(pod)))?;
     Some(format!("{name} waits, and pods of lower priority could make room on {}", node.name_any()))
 }
@@ -46,7 +44,7 @@ mod tests {
 
     use super::*;
 
-    /// Two nodes of one CPU, in zones of their own, and pods: name, node, CPU, priority, zone.
+    /// Two nodes of one CPU in different zones, and pods: name, node, CPU, priority, zone.
     fn census(pods: &[(&str, &str, &str, i32, &str)]) -> Census {
         let node = |name: &str| {
             let room = json!({ "cpu": "1", "memory": "1Gi", "pods": "3" });

@@ -1,6 +1,4 @@
-//! A control plane and Flotilla beside it: three coordinators and four workers, whose connections all go through proxies.
-//!
-//! Knows: processes, proxies and certificates. Must not know: which fault comes when, or what must hold.
+//! A control plane, three coordinators and four workers, with proxies between all of them.
 
 use std::{
     collections::BTreeMap,
@@ -29,15 +27,13 @@ use crate::{
     metrics::{Family, parse},
 };
 
-/// Long enough for a busy machine, short enough that faults outlast it.
+/// Long enough for a busy machine, and shorter than the longest faults.
 const ELECTION: [&str; 3] =
     ["--leader-elect-lease-duration=6s", "--leader-elect-renew-deadline=4s", "--leader-elect-retry-period=1s"];
-/// A file that may not grow is an error to its writer then, as on a full disk, and not the end of the process.
+/// Ignoring SIGXFSZ makes a write beyond the limit an error, as on a full disk, instead of ending the process.
 const LAUNCHER: [&str; 3] = ["/bin/sh", "-c", r#"trap "" XFSZ; exec "$0" "$@""#];
-/// How long a coordinator may take to tell of itself.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// A coordinator, and what is between it and the others.
 pub(super) struct Coordinator<'a> {
     pub(super) name: String,
     pub(super) gate: Gate,
@@ -46,7 +42,6 @@ pub(super) struct Coordinator<'a> {
     fleet: Mutex<Fleet<'a>>,
 }
 
-/// All that runs.
 pub(super) struct Scene<'a> {
     pub(super) cluster: &'a ControlPlane,
     pub(super) coordinators: Vec<Coordinator<'a>>,
@@ -63,10 +58,10 @@ pub(super) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The control plane with its nodes, an audit log with bodies of requests, and objects in etcd that can be read.
+/// A control plane with nodes, an audit log with request bodies, and readable objects in etcd.
 pub(super) async fn control_plane() -> anyhow::Result<ControlPlane> {
     let mut options = Options::default().with_audit(AuditLevel::Request);
-    // One file of so many megabytes: without this a second one is begun after a hundred.
+    // One large file: the default starts a second one after a hundred megabytes.
     for flag in [store::STORED_AS_JSON, "--audit-log-maxsize=100000"] {
         options = options.with_arg(Component::ApiServer, flag);
     }
@@ -77,10 +72,7 @@ pub(super) async fn control_plane() -> anyhow::Result<ControlPlane> {
 }
 
 impl<'a> Scene<'a> {
-    /// Starts all processes and does not wait for them.
-    ///
-    /// # Errors
-    /// Where one cannot be started.
+    /// Starts all processes without waiting.
     pub(super) async fn start(cluster: &'a ControlPlane, seed: u64) -> anyhow::Result<Self> {
         let launcher = LAUNCHER.map(str::to_owned);
         let mut workers = Fleet::new(cluster).launched_by(launcher.clone());
@@ -102,16 +94,11 @@ impl<'a> Scene<'a> {
         Ok(scene)
     }
 
-    /// The names of Flotilla's processes.
     pub(super) fn names(&self) -> Vec<String> {
         let coordinators = self.coordinators.iter().map(|coordinator| coordinator.name.clone());
         (0..WORKERS).map(worker).chain(coordinators).collect()
     }
 
-    /// Starts a process of that name, which does not run.
-    ///
-    /// # Errors
-    /// Where it cannot be started.
     pub(super) fn start_process(&self, name: &str) -> anyhow::Result<()> {
         match self.coordinators.iter().find(|coordinator| coordinator.name == name) {
             Some(coordinator) => locked(&coordinator.fleet).start_coordinator(name, Some(&self.config)),
@@ -119,22 +106,18 @@ impl<'a> Scene<'a> {
         }
     }
 
-    /// The authority of all certificates that are any good.
     pub(super) fn authority(&self) -> Arc<Authority> {
         Arc::clone(&locked(&self.authority))
     }
 
-    /// Certificates are of another authority from now on.
     pub(super) fn set_authority(&self, authority: Arc<Authority>) {
         *locked(&self.authority) = authority;
     }
 
-    /// The folder with the certificate of all processes of a role.
     pub(super) fn certificates(&self, role: Role) -> PathBuf {
         self.workers.certificates(role)
     }
 
-    /// What each coordinator tells of itself, if it answers.
     pub(super) async fn pages(&self) -> Vec<Option<BTreeMap<String, Family>>> {
         join_all(self.coordinators.iter().map(async |coordinator| {
             let url = locked(&coordinator.fleet).url(&coordinator.name).ok()?;
@@ -156,7 +139,7 @@ impl<'a> Coordinator<'a> {
         let gate = Gate::start(cluster, &format!("{}{number}", audit::USERS), seed).await?;
         let to_api_server = Link::start(gate.port()).await?;
         let url = format!("https://127.0.0.1:{}", to_api_server.port());
-        // The gate does not ask who it is.
+        // The gate does not authenticate clients.
         let kubeconfig = cluster.kubeconfig_at(&url, &name, None)?;
         let (certificate, key) = cluster.serving_certificate();
         let serving =

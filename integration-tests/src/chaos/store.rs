@@ -1,9 +1,7 @@
-//! Every commit of a pod, in the order of resourceVersions, as etcd has them.
+//! All commits of pods from etcd, in the order of resourceVersions.
 //!
-//! Knows: etcd's JSON over HTTP, and where the API server stores pods. Must not know: what must hold of them.
-//!
-//! Watches of the API server may begin anew when it is restarted, and then tell nothing of what lies between. etcd keeps each
-//! revision until it is compacted, five minutes after it was written.
+//! An API server's watch may restart after an outage and skip commits. etcd keeps each revision until its compaction, five minutes after
+//! the write.
 
 use std::time::Duration;
 
@@ -15,22 +13,20 @@ use serde::Deserialize;
 use serde_json::json;
 use tokio::{sync::mpsc, time::sleep};
 
-/// Has the API server store objects as JSON.
+/// Lets the API server store objects as JSON.
 pub(super) const STORED_AS_JSON: &str = "--storage-media-type=application/json";
-/// Where pods are stored, and the first key behind them.
+/// Key range of pods.
 const FIRST: &[u8] = b"/registry/pods/";
 const END: &[u8] = b"/registry/pods0";
-/// Before etcd is asked again.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// A change of a pod.
 #[derive(Debug, Clone)]
 pub(super) struct Commit {
-    /// The resourceVersion.
+    /// resourceVersion.
     pub(super) revision: u64,
-    /// Which pod, as `namespace/name`.
+    /// Pod as `namespace/name`.
     pub(super) name: String,
-    /// What it is now; `None` where it is gone.
+    /// The new state; `None` if deleted.
     pub(super) pod: Option<Box<Pod>>,
 }
 
@@ -63,10 +59,10 @@ struct Pair {
     mod_revision: String,
 }
 
-/// Tells of all commits of pods from the first one on, until nobody listens any more.
+/// Sends all commits of pods from the first one on, until the receiver is dropped.
 ///
 /// # Errors
-/// Where etcd has dropped a revision that was not told of, or what it says cannot be read.
+/// etcd has compacted an unread revision, or its response is invalid.
 pub(super) async fn follow(cluster: &ControlPlane, to: mpsc::UnboundedSender<Commit>) -> anyhow::Result<()> {
     let client = cluster.client_of(Component::Etcd)?;
     let mut next = 1;
@@ -75,7 +71,7 @@ pub(super) async fn follow(cluster: &ControlPlane, to: mpsc::UnboundedSender<Com
             "key": ByteString(FIRST.to_vec()), "range_end": ByteString(END.to_vec()), "start_revision": next.to_string(),
         } });
         let request = http::Request::post("/v3/watch").body(watch.to_string().into_bytes())?;
-        // etcd may be stopped or gone, then it is asked again.
+        // etcd may be stopped or down; the watch is retried.
         if let Ok(answers) = client.request_stream(request).await {
             let mut lines = answers.lines();
             while let Some(Ok(line)) = lines.next().await {
@@ -91,14 +87,14 @@ pub(super) async fn follow(cluster: &ControlPlane, to: mpsc::UnboundedSender<Com
     }
 }
 
-/// The commits of one line; those of one revision come in one line.
+/// Commits of one line, which contains all of a revision.
 fn read(line: &str) -> anyhow::Result<Vec<Commit>> {
     if line.trim().is_empty() {
         return Ok(Vec::new());
     }
     let told: Told = serde_json::from_str(line).with_context(|| format!("etcd says {line:?}"))?;
     if let Some(error) = told.error {
-        // The member ends; the next question is about the same revision.
+        // The member ends; the next watch starts at the same revision.
         eprintln!("chaos: etcd ends the watch: {error}");
         return Ok(Vec::new());
     }

@@ -1,6 +1,4 @@
-//! What goes on during a run: commits are judged, processes that have ended are started again, and all of it is told.
-//!
-//! Knows: what may not be, and how a supervisor of processes behaves. Must not know: which fault comes when.
+//! Checks commits, restarts ended processes, and logs events during a run.
 
 use std::{
     collections::BTreeMap,
@@ -34,21 +32,18 @@ use super::{
 };
 use crate::metrics::Family;
 
-/// Between two looks at processes and coordinators.
 const PAUSE: Duration = Duration::from_millis(250);
-/// Between two starts of one process.
+/// Minimum time between two starts of a process.
 const BETWEEN_STARTS: Duration = Duration::from_secs(1);
-/// What a process ends with after a panic.
 const PANICKED: i32 = 101;
-/// The signals that end a process by a fault of ours: SIGKILL and SIGTERM.
+/// Signals of injected faults: SIGKILL and SIGTERM.
 const OURS: [i32; 2] = [9, 15];
 
-/// The one sample of a metric.
+/// Value of a metric with one sample.
 pub(super) fn value(page: &BTreeMap<String, Family>, name: &str) -> Option<f64> {
     page.get(name)?.sum(name, &[])
 }
 
-/// What is known of a run so far.
 pub(super) struct Watch<'a> {
     pub(super) scene: &'a Scene<'a>,
     pub(super) history: Mutex<History>,
@@ -57,10 +52,9 @@ pub(super) struct Watch<'a> {
     journal: Mutex<File>,
     commits: Mutex<BufWriter<File>>,
     wrong: Mutex<Vec<String>>,
-    /// How often processes have ended by themselves, by how.
     ends: Mutex<BTreeMap<String, usize>>,
     started: Mutex<BTreeMap<String, Instant>>,
-    /// The highest sum of pods that no event woke in time, of each coordinator's lives.
+    /// Maximum of pods flushed without an event, summed over each coordinator's restarts.
     flushed: Mutex<f64>,
 }
 
@@ -84,30 +78,25 @@ impl<'a> Watch<'a> {
         })
     }
 
-    /// Says a line, and keeps it with the logs.
+    /// Prints a line, and writes it to the journal.
     pub(super) fn tell(&self, what: &str) {
         let line = format!("chaos: {:7.1} s: {what}", self.began.elapsed().as_secs_f64());
         eprintln!("{line}");
-        // It was said at least.
+        // It is printed anyway.
         drop(writeln!(locked(&self.journal), "{line}"));
     }
 
-    /// Something is as it may not be.
     pub(super) fn is_wrong(&self, what: String) {
         self.tell(&format!("WRONG: {what}"));
         locked(&self.wrong).push(what);
     }
 
-    /// Whether nothing was wrong so far.
-    ///
-    /// # Errors
-    /// With all that was.
+    /// The error lists the violations.
     pub(super) fn is_sound(&self) -> anyhow::Result<()> {
         let wrong = locked(&self.wrong);
         if wrong.is_empty() { Ok(()) } else { bail!("{}", wrong.join("\n")) }
     }
 
-    /// Makes a fault, and tells of it when it begins and ends.
     pub(super) async fn make(&self, number: usize, planned: Planned) -> anyhow::Result<Outcome> {
         let (fault, lasts) = (planned.fault, planned.lasts.as_secs_f64());
         let begins = |who: &dyn std::fmt::Display| self.tell(&format!("fault {number}: {fault} ({who}), {lasts:.1} s"));
@@ -121,10 +110,7 @@ impl<'a> Watch<'a> {
         outcome.with_context(|| format!("fault {number}: {fault}"))
     }
 
-    /// Judges commits as they come.
-    ///
-    /// # Errors
-    /// Where they cannot be kept.
+    /// Checks and journals commits as they arrive.
     pub(super) async fn take_in(&self, mut commits: mpsc::UnboundedReceiver<Commit>) -> anyhow::Result<()> {
         let mut told = 0;
         while let Some(commit) = commits.recv().await {
@@ -143,10 +129,7 @@ impl<'a> Watch<'a> {
         Ok(())
     }
 
-    /// Starts processes that have ended again, until something cannot be started.
-    ///
-    /// # Errors
-    /// With what that is.
+    /// Restarts ended processes, until a start fails.
     pub(super) async fn supervise(&self) -> anyhow::Result<()> {
         let processes = self.scene.cluster.processes();
         loop {
@@ -185,7 +168,7 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// Looks who leads, and what coordinators find wrong with themselves.
+    /// Tracks the leader, and collects violations that coordinators report.
     pub(super) async fn look_at_coordinators(&self) -> Infallible {
         loop {
             let pages = self.scene.pages().await;
@@ -208,7 +191,6 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// A line now and then.
     pub(super) async fn tell_of_progress(&self, pause: Duration) -> Infallible {
         loop {
             sleep(pause).await;
@@ -228,10 +210,7 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// Waits until one coordinator leads with all workers, and all know the cluster.
-    ///
-    /// # Errors
-    /// Where that does not come about.
+    /// Waits until one coordinator leads with all workers, and all caches are synced.
     pub(super) async fn all_are_ready(&self, patience: Duration) -> anyhow::Result<()> {
         wait_until("a leader with all workers", patience, async || {
             let pages = self.scene.pages().await;
@@ -251,7 +230,6 @@ impl<'a> Watch<'a> {
         })
     }
 
-    /// The panics that logs tell of.
     pub(super) fn panics(&self) -> Vec<String> {
         let processes = self.scene.cluster.processes();
         let mut found = Vec::new();
@@ -262,7 +240,6 @@ impl<'a> Watch<'a> {
         found
     }
 
-    /// What was seen, for a person.
     pub(super) fn report(&self, run: Run, faults: usize, failed: usize, audit: &Audit) -> String {
         let history = locked(&self.history);
         let bound = history.pods().filter(|pod| pod.node.is_some()).count();
@@ -290,7 +267,6 @@ impl<'a> Watch<'a> {
     }
 }
 
-/// A commit as it is kept with the logs: what the checks read of it.
 fn line(commit: &Commit) -> String {
     let pod = commit.pod.as_deref();
     let status = pod.and_then(|pod| pod.status.as_ref());

@@ -1,6 +1,4 @@
-//! What is known of each spec: with which scheduler it passes, what it takes, and why it does not pass.
-//!
-//! Knows: the file `integration-tests/e2e/specs.jsonl`. Must not know: how specs are run.
+//! Record of each spec: its verdicts, duration, and the reason of a failure.
 
 use std::{
     collections::BTreeMap,
@@ -13,32 +11,32 @@ use serde::{Deserialize, Serialize};
 
 use super::{Outcome, Scheduler, Verdict};
 
-/// Specs that take longer are no part of the quick check.
+/// Maximum duration of specs in the quick check.
 const QUICK_SECONDS: u64 = 20;
 
-/// The same for those of devices: each starts pods of a driver first, and many differ by little.
+/// The same for specs of devices: each starts driver pods first, and many are similar.
 const QUICK_SECONDS_OF_DEVICES: u64 = 9;
 
-/// What was found of one spec.
+/// Record of one spec.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Entry {
-    /// Its full name.
+    /// Full name.
     pub spec: String,
-    /// With the stock scheduler.
+    /// Verdict with kube-scheduler.
     pub kube_scheduler: Verdict,
-    /// With Flotilla.
+    /// Verdict with Flotilla.
     pub flotilla: Verdict,
-    /// What it took with the slower of the two, where both passed.
+    /// Duration with the slower scheduler, if both passed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seconds: Option<u64>,
-    /// Why it does not pass with both. Written by people.
+    /// Reason why it does not pass with both, written by hand.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
 }
 
 impl Entry {
-    /// Whether it passes with both without any gate, and takes a few seconds.
+    /// Whether it passes with both without gates in a few seconds.
     #[must_use]
     pub fn is_quick(&self) -> bool {
         let most = if self.spec.contains("[DRA]") { QUICK_SECONDS_OF_DEVICES } else { QUICK_SECONDS };
@@ -46,7 +44,7 @@ impl Entry {
     }
 }
 
-/// All that is recorded, by spec.
+/// All entries by spec.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Record(BTreeMap<String, Entry>);
 
@@ -54,7 +52,7 @@ impl Record {
     /// Reads the record.
     ///
     /// # Errors
-    /// Where the file cannot be read or a line is no entry.
+    /// The file is not readable, or a line is invalid.
     pub fn read() -> Result<Self> {
         let path = path();
         let text = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
@@ -72,7 +70,7 @@ impl Record {
     /// Writes the record, sorted by spec.
     ///
     /// # Errors
-    /// Where the file cannot be written.
+    /// The file is not writable.
     pub fn write(&self) -> Result<()> {
         let path = path();
         let lines = self.0.values().map(|entry| Ok(serde_json::to_string(entry)? + "\n"));
@@ -85,8 +83,8 @@ impl Record {
         self.0.values()
     }
 
-    /// Takes over what runs with both schedulers gave. What was not run with Flotilla failed. A reason is kept as long as the
-    /// spec does not pass with both.
+    /// Updates the record with runs of both schedulers. A spec without a Flotilla run counts as failed. The reason is kept unless both
+    /// pass.
     pub fn take(&mut self, runs: &BTreeMap<Scheduler, Vec<Outcome>>) {
         let outcomes = |scheduler| runs.get(&scheduler).into_iter().flatten();
         for theirs in outcomes(Scheduler::KubeScheduler) {
@@ -105,7 +103,7 @@ impl Record {
         }
     }
 
-    /// What differs for the worse from the record, a line each: specs that are recorded as passing and did not.
+    /// Specs recorded as passed that did not pass, one line each.
     #[must_use]
     pub fn worse(&self, runs: &BTreeMap<Scheduler, Vec<Outcome>>) -> Vec<String> {
         let all =
@@ -115,7 +113,7 @@ impl Record {
                 Scheduler::KubeScheduler => entry.kube_scheduler,
                 Scheduler::Flotilla => entry.flotilla,
             });
-            // A spec that is not recorded has to pass.
+            // Unrecorded specs must pass.
             outcome.verdict != Verdict::Passed && recorded.is_none_or(|recorded| recorded == Verdict::Passed)
         });
         worse
@@ -123,7 +121,7 @@ impl Record {
             .collect()
     }
 
-    /// A regular expression of Go's for the quick specs.
+    /// Go regular expression of the quick specs.
     #[must_use]
     pub fn quick_focus(&self) -> String {
         let quick: Vec<String> =
@@ -151,7 +149,7 @@ fn escaped(text: &str) -> String {
 mod tests {
     use super::*;
 
-    /// What the quick specs may take together: they run beside other tests, and those take eight minutes more.
+    /// Maximum total of the quick specs: they run in parallel with other tests, which take eight minutes more.
     const QUICK_TOTAL_SECONDS: u64 = 260;
 
     fn outcome(spec: &str, verdict: Verdict, seconds: u64) -> Outcome {

@@ -1,24 +1,22 @@
-//! What Ginkgo reports of a run.
-//!
-//! Knows: the fields of its JSON report. Must not know: which specs there are.
+//! Ginkgo's report of a run.
 
 use anyhow::{Context as _, ensure};
 use serde::{Deserialize, Serialize};
 
-/// What became of a spec.
+/// Result of a spec.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
-    /// It held.
+    /// Passed.
     Passed,
-    /// It did not, or it ran out of time.
+    /// Failed or timed out.
     Failed,
-    /// It found that it cannot run here.
+    /// The spec skipped itself.
     Skipped,
 }
 
 impl Verdict {
-    /// As it is written in tables and in the record.
+    /// Name in tables and in the record.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -29,16 +27,16 @@ impl Verdict {
     }
 }
 
-/// One spec of a run.
+/// Result of one spec.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
-    /// Its full name, by which `--ginkgo.focus` finds it.
+    /// Full name, as `--ginkgo.focus` matches it.
     pub spec: String,
-    /// What became of it.
+    /// Verdict.
     pub verdict: Verdict,
-    /// What it took, in seconds.
+    /// Duration in seconds.
     pub seconds: u64,
-    /// Why it did not pass; empty where it did.
+    /// Reason; empty if passed.
     pub message: String,
 }
 
@@ -73,10 +71,10 @@ struct Failure {
     message: String,
 }
 
-/// The specs that a report tells of, by name. Those that were not asked for are left out.
+/// Reads the specs of a report, without unselected ones.
 ///
 /// # Errors
-/// Where the report is not Ginkgo's, and where what goes before all specs failed, so that none was run.
+/// The format is not Ginkgo's, or the suite's setup failed, so that no spec ran.
 pub(super) fn read(text: &str) -> anyhow::Result<Vec<Outcome>> {
     let suites: Vec<Suite> = serde_json::from_str(text).context("the report is not the JSON of Ginkgo")?;
     let mut outcomes = Vec::new();
@@ -89,7 +87,7 @@ pub(super) fn read(text: &str) -> anyhow::Result<Vec<Outcome>> {
             }
             let verdict = match &*spec.state {
                 "passed" => Verdict::Passed,
-                // Without a reason it was skipped because it was not selected.
+                // Skipped without a reason: unselected.
                 "skipped" if message.is_empty() => continue,
                 "skipped" => Verdict::Skipped,
                 "pending" => continue,

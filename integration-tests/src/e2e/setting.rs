@@ -1,6 +1,4 @@
-//! The cluster in which the specs run: the same for both schedulers.
-//!
-//! Knows: which nodes the specs ask for, and what beside the defaults must be on. Must not know: what a spec does with it.
+//! The cluster of the specs, equal for both schedulers.
 
 use anyhow::Context as _;
 use flotilla_control_plane::{Component, ControlPlane, NodeBuilder, Options};
@@ -11,16 +9,16 @@ use serde_json::json;
 use super::Scheduler;
 use crate::fleet::Fleet;
 
-/// What the specs expect of a kubelet and kwok's own stages leave out.
+/// Kubelet behaviour expected by the specs, missing in kwok's stages.
 const KUBELET: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/e2e/kubelet.yaml");
 
-/// Two nodes in each of two zones: some specs need two nodes, some two zones, and each starts pods for all nodes.
+/// Two nodes in each of two zones: some specs need two nodes, some two zones. Each spec starts pods for all nodes.
 const ZONES: [&str; 4] = ["zone-a", "zone-b", "zone-a", "zone-b"];
 
-/// How many workers Flotilla has, so that every decision is put together from more than one answer.
+/// Two workers, so that every decision combines several answers.
 const WORKERS: usize = 2;
 
-/// The cluster with its nodes, and kube-scheduler where that is asked for.
+/// Starts the cluster with nodes, and with kube-scheduler if selected.
 pub(super) async fn start(scheduler: Scheduler, gates: Option<&str>) -> anyhow::Result<ControlPlane> {
     let mut options = Options::default().with_arg(Component::Kwok, format!("--config={KUBELET}"));
     if scheduler == Scheduler::KubeScheduler {
@@ -45,7 +43,7 @@ pub(super) async fn start(scheduler: Scheduler, gates: Option<&str>) -> anyhow::
     Ok(cluster)
 }
 
-/// Flotilla, where that is what is tested.
+/// Starts Flotilla if selected.
 pub(super) async fn start_flotilla<'a>(
     cluster: &'a ControlPlane,
     scheduler: Scheduler,
@@ -55,16 +53,15 @@ pub(super) async fn start_flotilla<'a>(
         return Ok(None);
     }
     let gates = gates.map(|gates| format!("--feature-gates={gates}"));
-    // Patient, because all of a small machine's cores may be busy for longer than the Lease of a failover test lasts.
+    // A small machine may be busy for longer than the Lease of a failover test.
     let fleet = Fleet::new(cluster).patient().with_args(gates);
     fleet.up("default-scheduler", WORKERS).await.map(Some)
 }
 
-/// Name of the pods that stand for those of a cluster's system. Many specs wait a minute for nodes without such pods: the
-/// name has to contain these three, which is what they look for.
+/// Name of the pods that represent system pods. Many specs wait a minute for nodes without such pods; they search for these three names.
 const SYSTEM_PODS: &str = "kube-proxy-fluentd-elasticsearch-node-problem-detector";
 
-/// One pod of the system on each node, placed by the scheduler under test. The specs begin when they run.
+/// Creates a system pod on each node with the scheduler under test. The specs start when they run.
 pub(super) async fn add_system_pods(cluster: &ControlPlane) -> anyhow::Result<()> {
     let labels = json!({ "name": SYSTEM_PODS });
     let set: DaemonSet = serde_json::from_value(json!({

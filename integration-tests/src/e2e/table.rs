@@ -1,16 +1,12 @@
-//! The results of runs as a table for people.
-//!
-//! Knows: how results are laid out. Must not know: how they were come by.
+//! Table of results.
 
 use std::{collections::BTreeMap, fmt::Write as _};
 
 use super::{Outcome, Scheduler};
 
-/// How much of a message is shown: its first line, as far as a person reads.
 const MESSAGE_LENGTH: usize = 200;
 
-/// One line for each spec, with the verdict and the seconds of each scheduler that was run, and below it why specs did not
-/// pass.
+/// One line per spec with each scheduler's verdict and seconds, then the reasons of failures.
 #[must_use]
 pub fn table(runs: &BTreeMap<Scheduler, Vec<Outcome>>) -> String {
     let mut rows: BTreeMap<&str, BTreeMap<Scheduler, &Outcome>> = BTreeMap::new();

@@ -1,6 +1,4 @@
-//! containerd: its configuration and its command line tool.
-//!
-//! Knows: where its parts lie in a room. Must not know: who asks for containers.
+//! containerd: configuration and command line.
 
 use std::{
     fs,
@@ -14,25 +12,22 @@ use flotilla_control_plane::{ControlPlane, wait_until};
 
 use super::{PAUSE_IMAGE, room::PROGRAMS};
 
-/// The name of its process, and of its log.
 pub(super) const PROCESS: &str = "containerd";
 
-/// Where it listens. A room's /run is its own.
+/// A room has its own /run.
 pub(super) const SOCKET: &str = "/run/containerd.sock";
 
-/// The namespace in which containerd keeps what the kubelet asks for.
+/// containerd's namespace of the kubelet's containers.
 const NAMESPACE: &str = "k8s.io";
 
 const START_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A containerd that runs.
 #[derive(Debug)]
 pub(super) struct Containerd {
     tool: PathBuf,
 }
 
 impl Containerd {
-    /// Starts it and waits until it answers.
     pub(super) async fn start(cluster: &ControlPlane, folder: &Path) -> anyhow::Result<Self> {
         let network = folder.join("network");
         write(&network.join("bridge.conflist"), &bridge(folder))?;
@@ -51,12 +46,10 @@ impl Containerd {
         Ok(containerd)
     }
 
-    /// Takes the images of an archive in.
     pub(super) fn import(&self, archive: &Path) -> anyhow::Result<()> {
         self.ctr(&["images", "import", &archive.to_string_lossy()]).map(drop)
     }
 
-    /// Kills what runs in a container.
     pub(super) fn kill(&self, container: &str) -> anyhow::Result<()> {
         self.ctr(&["tasks", "kill", "--signal=SIGKILL", container]).map(drop)
     }
@@ -78,7 +71,7 @@ impl Containerd {
     }
 }
 
-/// A bridge of the room's own, from which nothing leads outside.
+/// CNI bridge inside the room without a route to the outside.
 fn bridge(folder: &Path) -> String {
     format!(
         r#"{{

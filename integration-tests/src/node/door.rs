@@ -1,6 +1,4 @@
-//! The address of the Service `kubernetes`, which leads to the API server. On other nodes kube-proxy does this.
-//!
-//! Knows: TCP. Must not know: what is said.
+//! Forwards the Service `kubernetes` to the API server, instead of kube-proxy.
 
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -10,10 +8,9 @@ use tokio::{
     net::{TcpListener, TcpStream},
 };
 
-/// What kube-apiserver gives that Service.
 const PORT: u16 = 443;
 
-/// Passes on what comes to `address`, as long as the runtime lives in which this is called.
+/// Forwards connections to `address`, until the calling runtime ends.
 pub(super) async fn open(address: Ipv4Addr, url: &str) -> anyhow::Result<()> {
     let server: SocketAddr = url
         .trim_start_matches("https://")
@@ -25,7 +22,7 @@ pub(super) async fn open(address: Ipv4Addr, url: &str) -> anyhow::Result<()> {
     tokio::spawn(async move {
         while let Ok((mut caller, _)) = listener.accept().await {
             tokio::spawn(async move {
-                // The caller sees the connection end, which is all that can be told.
+                // On failure the caller only observes a closed connection.
                 if let Ok(mut server) = TcpStream::connect(server).await {
                     _ = copy_bidirectional(&mut caller, &mut server).await;
                 }

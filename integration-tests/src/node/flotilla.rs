@@ -1,6 +1,4 @@
-//! Flotilla as its manifests run it on the real node, and what there is to ask of it.
-//!
-//! Knows: the names and ports of the manifests. Must not know: how containers run.
+//! Flotilla on the real node, started from its manifests.
 
 use std::{path::Path, time::Duration};
 
@@ -15,13 +13,13 @@ use kube::{
 
 use crate::{deployed::kubectl, metrics};
 
-/// Where everything of Flotilla is.
+/// Namespace of Flotilla.
 pub const NAMESPACE: &str = "flotilla";
 
-/// What a container may take to start, to be found and to get its share, on a machine that is busy otherwise.
+/// Maximum time on a busy machine until a container has started, is discovered and has its shard.
 const PATIENCE: Duration = Duration::from_secs(180);
 
-/// The port of coordinators, and that of workers for those who ask for their metrics here.
+/// Ports of coordinators and of the workers' metrics.
 const COORDINATOR_PORT: u16 = 10_259;
 const WORKER_METRICS_PORT: u16 = 10_272;
 
@@ -32,29 +30,29 @@ pub struct Flotilla<'a> {
 }
 
 impl<'a> Flotilla<'a> {
-    /// Applies the manifests, as a person would.
+    /// Applies the manifests, as a user does.
     ///
     /// # Errors
-    /// Where the API server refuses one.
+    /// The API server refuses one.
     pub fn apply(cluster: &'a ControlPlane) -> anyhow::Result<Self> {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("node");
         kubectl(cluster, &["apply", "-k", &folder.to_string_lossy()])?;
         Ok(Self { cluster })
     }
 
-    /// Scales the workers, as a person would.
+    /// Scales the workers, as a user does.
     ///
     /// # Errors
-    /// Where kubectl fails.
+    /// kubectl fails.
     pub fn scale_workers(&self, replicas: usize) -> anyhow::Result<()> {
         let replicas = format!("--replicas={replicas}");
         kubectl(self.cluster, &["scale", "deployment/flotilla-worker", "-n", NAMESPACE, &replicas]).map(drop)
     }
 
-    /// The pods of a component, `worker` or `coordinator`, that are not on their way out.
+    /// Pods of a component (`worker` or `coordinator`) that are not terminating.
     ///
     /// # Errors
-    /// Where the API server does not give them.
+    /// The API server does not answer.
     pub async fn pods(&self, component: &str) -> anyhow::Result<Vec<Pod>> {
         let api: Api<Pod> = Api::namespaced(self.cluster.client(), NAMESPACE);
         let of = ListParams::default().labels(&format!("app.kubernetes.io/component={component}"));
@@ -63,11 +61,11 @@ impl<'a> Flotilla<'a> {
         Ok(pods)
     }
 
-    /// Waits until as many coordinators and workers are Ready, no more and no fewer, and the leader's metrics and the workers'
-    /// own say that every worker holds nodes and all of them together hold each node once.
+    /// Waits until exactly this many coordinators and workers are Ready. The metrics of the leader and the workers must also show that
+    /// every worker holds nodes and each node has one worker.
     ///
     /// # Errors
-    /// Where that does not come about; with what the containers have printed last.
+    /// Timeout; contains the tail of the containers' logs.
     pub async fn settle(&self, coordinators: usize, workers: usize, nodes: usize) -> anyhow::Result<()> {
         let what = format!("{coordinators} coordinators and {workers} workers to share {nodes} nodes");
         let settled = wait_until(&what, PATIENCE, async || {
@@ -93,7 +91,7 @@ impl<'a> Flotilla<'a> {
         Ok(())
     }
 
-    /// The pods of a component, where that many and no others are Ready.
+    /// The pods of a component, if exactly this many are Ready.
     async fn ready(&self, component: &str, count: usize) -> anyhow::Result<Vec<Pod>> {
         let pods = self.pods(component).await?;
         let unready: Vec<String> = pods.iter().filter(|pod| !is_ready(pod)).map(Pod::name_any).collect();
@@ -101,10 +99,10 @@ impl<'a> Flotilla<'a> {
         Ok(pods)
     }
 
-    /// The pod of the coordinator that leads.
+    /// Pod of the leader.
     ///
     /// # Errors
-    /// Where none does.
+    /// No coordinator leads.
     pub async fn leader(&self) -> anyhow::Result<Pod> {
         let leases: Api<Lease> = Api::namespaced(self.cluster.client(), NAMESPACE);
         let holder = leases.get("flotilla").await?.spec.and_then(|spec| spec.holder_identity).unwrap_or_default();
@@ -113,7 +111,7 @@ impl<'a> Flotilla<'a> {
         leader.with_context(|| format!("the Lease is held by {holder:?}, which is no coordinator"))
     }
 
-    /// The metrics of a pod. Certificates are not checked: nothing but this test is in the room.
+    /// Metrics of a pod. Certificates are not verified: the room contains only this test.
     async fn page(&self, scheme: &str, pod: &Pod, port: u16) -> anyhow::Result<String> {
         let address =
             pod.status.as_ref().and_then(|status| status.pod_ip.as_deref()).context("a pod has no address")?;
@@ -127,7 +125,6 @@ impl<'a> Flotilla<'a> {
         Ok(Client::try_from(config)?.request_text(request).await?)
     }
 
-    /// What kubectl tells of Flotilla's pods and their logs, for an error message.
     fn describe(&self) -> String {
         let of = "-lapp.kubernetes.io/name=flotilla";
         let told = [

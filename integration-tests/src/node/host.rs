@@ -1,13 +1,11 @@
-//! What a host must have to be a node.
-//!
-//! Knows: how each of it is found. Must not know: what it is used for.
+//! Requirements of a host for a node.
 
 use std::{env, fs};
 
-/// What is run and not built here. Debian and Ubuntu have them in runc, util-linux, mount and iproute2.
+/// Required programs. Debian and Ubuntu package them in runc, util-linux, mount and iproute2.
 const PROGRAMS: [&str; 5] = ["runc", "unshare", "mount", "ip", "sh"];
 
-/// Why this host cannot be a node; `None` where it can, as far as can be told before it is tried.
+/// The missing requirement; `None` if all known ones are met.
 #[must_use]
 pub fn lacking() -> Option<String> {
     if !cfg!(target_os = "linux") {
@@ -39,7 +37,7 @@ fn is_there(program: &str) -> bool {
     env::var_os("PATH").is_some_and(|path| env::split_paths(&path).any(|folder| folder.join(program).is_file()))
 }
 
-/// Both kinds will do: one folder for each controller, or one for all.
+/// Accepts cgroups of versions 1 and 2.
 fn has_cgroups() -> bool {
     fs::exists("/sys/fs/cgroup/memory").unwrap_or(false)
         || fs::read_to_string("/sys/fs/cgroup/cgroup.controllers").is_ok_and(|names| names.contains("memory"))

@@ -1,6 +1,4 @@
-//! The images that the node's containers run: Flotilla's own, and one that waits.
-//!
-//! Knows: how they are built. Must not know: how a runtime takes them.
+//! Images of the node: Flotilla's, and pause.
 
 use std::{
     env, fs,
@@ -10,20 +8,19 @@ use std::{
 
 use anyhow::{Context as _, ensure};
 
-/// Flotilla's image, as the manifests of the test name it.
+/// Name of Flotilla's image in the test's manifests.
 pub const FLOTILLA_IMAGE: &str = "flotilla.test/flotilla:test";
 
-/// The image of every pod's sandbox, and of containers that have nothing to do.
+/// Image of pod sandboxes and of idle containers.
 pub const PAUSE_IMAGE: &str = "flotilla.test/pause:test";
 
-/// The archives of both.
 #[derive(Debug)]
 pub(super) struct Images {
     pub(super) flotilla: PathBuf,
     pub(super) pause: PathBuf,
 }
 
-/// Where archives and programs are kept: `target/real-node` of this checkout.
+/// `target/real-node` of this checkout, for archives and programs.
 pub(super) fn folder() -> anyhow::Result<PathBuf> {
     let folder = repository()?.join("target/real-node");
     fs::create_dir_all(&folder)
@@ -31,11 +28,7 @@ pub(super) fn folder() -> anyhow::Result<PathBuf> {
     Ok(folder)
 }
 
-/// Builds both images. `FLOTILLA_IMAGE` names an archive that is taken as it is; the image in it has to be called
-/// [`FLOTILLA_IMAGE`].
-///
-/// # Errors
-/// Where a build fails; its messages are above the error.
+/// Builds both images. `FLOTILLA_IMAGE` names an existing archive instead; its image must be called [`FLOTILLA_IMAGE`].
 pub(super) fn build() -> anyhow::Result<Images> {
     let folder = folder()?;
     let program = folder.join("pause");
@@ -62,7 +55,7 @@ fn archive(arguments: &[&str], output: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// By rustc alone: with cargo, all that the tests need would be compiled for musl too.
+/// With rustc alone: cargo would compile all dependencies of the tests for musl too.
 fn compile_pause(to: &Path) -> anyhow::Result<()> {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/pause.rs");
     let target = format!("--target={}-unknown-linux-musl", env::consts::ARCH);

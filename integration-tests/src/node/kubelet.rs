@@ -1,7 +1,6 @@
-//! The kubelet: its configuration and its command line.
+//! The kubelet: configuration and command line.
 //!
-//! Knows: what has to be off where a host is shared, has cgroups of version 1 or withholds some rights of root. Must not
-//! know: which pods come.
+//! Features are off that fail on a shared host, with cgroups of version 1, or with a restricted root.
 
 use std::{fs, path::Path, process::Command};
 
@@ -14,17 +13,15 @@ use super::{
     room::{NODE_ADDRESS, PROGRAMS},
 };
 
-/// The name of its process, and of its log.
 pub(super) const PROCESS: &str = "kubelet";
 
-/// Starts it.
 pub(super) fn start(cluster: &ControlPlane, folder: &Path) -> anyhow::Result<()> {
     let home = folder.join("kubelet");
     fs::create_dir_all(&home).with_context(|| format!("cannot create {}", home.display()))?;
     let config = folder.join("kubelet.json");
     let text = serde_json::to_string_pretty(&configuration(folder)?)?;
     fs::write(&config, text).with_context(|| format!("cannot write {}", config.display()))?;
-    // As the Node authorizer knows kubelets: it hears of the pods of its node and of what they use.
+    // The Node authorizer permits only objects of the kubelet's node and pods.
     let kubeconfig = cluster.kubeconfig_for(&format!("system:node:{NAME}"), Some("system:nodes"))?;
     let mut command = Command::new(folder.join(PROGRAMS).join("kubelet"));
     command.arg(format!("--config={}", config.display()));
@@ -43,7 +40,7 @@ fn configuration(folder: &Path) -> anyhow::Result<Value> {
     Ok(json!({
         "apiVersion": "kubelet.config.k8s.io/v1beta1",
         "kind": "KubeletConfiguration",
-        // For the logs of containers; no other process is in the room.
+        // For containers' logs; no other process is in the room.
         "authentication": { "anonymous": { "enabled": true }, "webhook": { "enabled": false } },
         "authorization": { "mode": "AlwaysAllow" },
         "address": NODE_ADDRESS,
@@ -51,7 +48,7 @@ fn configuration(folder: &Path) -> anyhow::Result<Value> {
         "healthzPort": 0,
         "containerRuntimeEndpoint": format!("unix://{}", containerd::SOCKET),
         "resolvConf": names,
-        // No server is there. Without an address there would be an event about each pod.
+        // There is no DNS server. Without an address each pod would get an event.
         "clusterDNS": ["10.96.0.10"],
         "podLogsDir": folder.join("pod-logs"),
         "volumePluginDir": folder.join("volume-plugins"),
@@ -61,7 +58,7 @@ fn configuration(folder: &Path) -> anyhow::Result<Value> {
         "cgroupsPerQOS": false,
         "enforceNodeAllocatable": [],
         "localStorageCapacityIsolation": false,
-        // A disk that is nearly full is the host's own business.
+        // The host's disk is not the test's concern.
         "evictionHard": { "memory.available": "1Mi" },
         "imageGCHighThresholdPercent": 100,
     }))

@@ -1,6 +1,4 @@
-//! A room for a node: namespaces of its own for mounts, the network and processes, so that nothing is left when it ends.
-//!
-//! Knows: how a test runs itself again in a room, and what is to be cleaned after it. Must not know: what a node is made of.
+//! Separate namespaces for mounts, network and processes of a node, so that nothing remains at the end.
 
 use std::{
     env,
@@ -19,40 +17,35 @@ use flotilla_control_plane::{ProcessGroup, wait_until};
 
 use super::Outfit;
 
-/// The address of the Service `kubernetes`: the first of the API server's range.
+/// Address of the Service `kubernetes`: the first of the API server's range.
 pub(super) const SERVICE_ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 96, 0, 1);
 
-/// The node's own address. A kubelet takes none of 127.0.0.0/8.
+/// Address of the node. A kubelet rejects 127.0.0.0/8.
 pub(super) const NODE_ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 250, 0, 1);
 
-/// Where in the folder of a room the archive of Flotilla's image is.
 pub(super) const FLOTILLA_ARCHIVE: &str = "flotilla.tar";
 
-/// Where in it the archive of the other image is.
 pub(super) const PAUSE_ARCHIVE: &str = "pause.tar";
 
-/// Where in it the programs are.
 pub(super) const PROGRAMS: &str = "programs";
 
-/// Tells the inner part of a test the folder of its room.
+/// Variable with the room's folder for the inner part of a test.
 const FOLDER: &str = "FLOTILLA_ROOM";
 
-/// What begins the names of cgroups of rooms; the process that made the room ends them.
+/// Prefix of cgroups of rooms; the creator's process ID follows.
 const CGROUP: &str = "flotilla-room-";
 
-/// The name of the process, and of its log.
 const PROCESS: &str = "room";
 
-/// How long the kernel may take to let go of the cgroups of processes that were killed.
+/// Maximum time until the kernel releases cgroups of killed processes.
 const CGROUP_PATIENCE: Duration = Duration::from_secs(10);
 
-/// Runs the ignored test of this name, of the same program as the calling one, in a room, and gives what it printed.
+/// Runs the ignored test `test` of the current program in a room, and returns its output.
 ///
-/// However this process ends, all processes of the room end with it. The cgroups of a process that was killed are removed
-/// by the next that calls this.
+/// All processes of the room end with this process. The cgroups of a killed process are removed by the next call.
 ///
 /// # Errors
-/// Where no room can be made, and where the test fails; with what it printed.
+/// The room cannot be created, or the test fails; contains its output.
 pub async fn enter(outfit: &Outfit, test: &str, patience: Duration) -> anyhow::Result<String> {
     let _cgroup = Cgroup::new();
     let folder = tempfile::Builder::new()
@@ -81,10 +74,7 @@ pub async fn enter(outfit: &Outfit, test: &str, patience: Duration) -> anyhow::R
     Ok(log)
 }
 
-/// The folder of the room that this runs in.
-///
-/// # Errors
-/// Where it runs in none.
+/// Folder of the current room.
 pub(super) fn folder() -> anyhow::Result<PathBuf> {
     let folder = env::var_os(FOLDER).context("this runs in a room only; run the test that enters it")?;
     Ok(PathBuf::from(folder))
@@ -100,7 +90,7 @@ fn command(folder: &Path, test: &str) -> anyhow::Result<Command> {
     command.arg(name(process::id())).arg(format!("{SERVICE_ADDRESS} {NODE_ADDRESS}"));
     command.arg(env::current_exe().context("the path of this program")?);
     command.args(["--exact", test, "--ignored", "--nocapture", "--test-threads=1"]);
-    // The control plane's folder in that of the room: it goes with it whatever happens to the inner part.
+    // The control plane's folder is below the room's, so that it is always deleted.
     command.env(FOLDER, folder).env("TMPDIR", folder).env("PATH", path);
     Ok(command)
 }
@@ -109,7 +99,7 @@ fn name(process: u32) -> String {
     format!("{CGROUP}{process}")
 }
 
-/// The cgroup of a room, removed at last.
+/// Cgroup of a room, removed on drop.
 #[derive(Debug)]
 struct Cgroup;
 
@@ -117,7 +107,7 @@ impl Cgroup {
     fn new() -> Self {
         for (process, path) in cgroups() {
             if !Path::new("/proc").join(process.to_string()).exists() {
-                // One that is in use after all stays.
+                // A cgroup in use remains.
                 _ = remove(&path);
             }
         }
@@ -140,7 +130,6 @@ impl Drop for Cgroup {
     }
 }
 
-/// The cgroups of all rooms, with the process that made each.
 fn cgroups() -> Vec<(u32, PathBuf)> {
     let top = PathBuf::from("/sys/fs/cgroup");
     let trees = folders(&top).unwrap_or_default();
@@ -148,7 +137,7 @@ fn cgroups() -> Vec<(u32, PathBuf)> {
     inside.filter_map(|path| Some((path.file_name()?.to_str()?.strip_prefix(CGROUP)?.parse().ok()?, path))).collect()
 }
 
-/// Removes a cgroup and those in it. They hold files that cannot be removed and go with them.
+/// Removes a cgroup and its children. Their files cannot be removed, and disappear with them.
 fn remove(path: &Path) -> io::Result<()> {
     for inner in folders(path)? {
         remove(&inner)?;

@@ -1,6 +1,4 @@
-//! Pod groups: where Flotilla places one, and whether kube-scheduler's own cycle may place it so.
-//!
-//! Knows: how the two are asked. Must not know: what is in a cluster, or what makes two answers the same (that is the oracle's).
+//! Pod groups: Flotilla's placement, and whether kube-scheduler's cycle allows it.
 
 use std::{
     fs,
@@ -16,30 +14,30 @@ use serde_json::Value;
 
 use crate::{fleet, oracle};
 
-/// How the message of a pod begins whose PreBind failed.
+/// Prefix of the message after a failed PreBind.
 const PRE_BIND: &str = "running PreBind plugin ";
 
-/// How many cases a process of the oracle compares. It keeps some 3 MB for each, as kube-scheduler's informers end with the process.
+/// Cases per oracle process. Each leaks some 3 MB, because kube-scheduler's informers end with the process.
 const MOST_AT_ONCE: usize = 400;
 
-/// The comparison of one case.
+/// Comparison of one case.
 #[derive(Debug, Deserialize)]
 pub struct Comparison {
-    /// The case.
+    /// Case.
     pub case: String,
-    /// `agrees`, `differs`, or `unknown` where there are too many ways to choose among equal nodes.
+    /// `agrees`, `differs`, or `unknown` if there are too many ways to choose among equal nodes.
     #[serde(default)]
     pub result: String,
     /// `placed`, `refused` or `gated`.
     #[serde(default)]
     pub outcome: String,
-    /// What kube-scheduler does where it differs.
+    /// kube-scheduler's result if it differs.
     #[serde(default)]
     pub found: Value,
-    /// Why kube-scheduler was not asked.
+    /// Reason why kube-scheduler did not run.
     #[serde(default)]
     pub refused: String,
-    /// What Flotilla does.
+    /// Flotilla's result.
     #[serde(skip)]
     pub placements: Value,
 }
@@ -47,8 +45,7 @@ pub struct Comparison {
 // === impl Comparison ===
 
 impl Comparison {
-    /// Whether kube-scheduler gives another answer, or none. A pod whose PreBind failed was decided on, and for which node is not
-    /// always known.
+    /// Whether kube-scheduler's result differs or is missing. After a failed PreBind the decided node is not always known.
     #[must_use]
     pub fn is_wrong(&self) -> bool {
         let placements = self.placements.as_array().into_iter().flatten();
@@ -63,10 +60,10 @@ struct Told<'a> {
     placements: &'a Value,
 }
 
-/// Has Flotilla place the group of each case of a folder, and kube-scheduler compare.
+/// Lets Flotilla place the group of each case, and compares with kube-scheduler.
 ///
 /// # Errors
-/// Where one of them does not run.
+/// Flotilla or kube-scheduler does not run.
 pub fn compare(folder: &Path, workers: u16) -> anyhow::Result<Vec<Comparison>> {
     let names = Case::names(folder)?;
     let parts = names.chunks(MOST_AT_ONCE).map(|names| compare_some(folder, names, workers));
@@ -92,7 +89,7 @@ fn compare_some(folder: &Path, names: &[String], workers: u16) -> anyhow::Result
     Ok(comparisons)
 }
 
-/// Half of the time of a run is spent waiting, so several run at once.
+/// Runs are parallel, because they wait half of the time.
 fn all_placed(folder: &Path, names: &[String], workers: u16) -> anyhow::Result<Vec<Value>> {
     const AT_ONCE: usize = 4;
     let place = |names: &[String]| -> anyhow::Result<Vec<Value>> {
@@ -123,8 +120,8 @@ fn placed(folder: &Path, name: &str, workers: u16) -> anyhow::Result<Value> {
     Ok(placements)
 }
 
-/// What the first attempt decided on a pod, as kube-scheduler's one cycle has it. Claims that are written wake the pods that were
-/// refused. A pod whose PreBind failed was decided on.
+/// Keeps the result of the first attempt at each pod, like kube-scheduler's single cycle. Written claims wake refused pods later. A pod
+/// with a failed PreBind counts as decided.
 fn decided(placed: &mut Value) {
     if let Some(first) = placed["firstMessage"].as_str().map(str::to_owned) {
         placed["node"] = "".into();

@@ -1,37 +1,33 @@
-//! What the tests of one package gave.
-//!
-//! Knows: what `go test -v` prints, and what `util/flotilla.go` reports. Must not know: which tests there are.
+//! Results of the tests of one package.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Deserialize;
 
-/// The result of a test.
+/// Result of a test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verdict {
-    /// It passed with Flotilla.
+    /// Passed with Flotilla.
     Passed,
-    /// It failed, or did not end.
+    /// Failed or unfinished.
     Failed,
-    /// It was not run, or it ran without Flotilla.
+    /// Not run, or run without Flotilla.
     Skipped,
 }
 
-/// One test.
+/// A test.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Test {
-    /// Its full name.
+    /// Full name.
     pub name: String,
-    /// Its result.
+    /// Result.
     pub verdict: Verdict,
-    /// Why it did not pass; empty where it did.
+    /// Reason; empty if passed.
     pub why: String,
 }
 
-/// Why a test that passed is not counted as passed.
 const WITHOUT_FLOTILLA: &str = "starts no scheduler: it tests the API server, or parts of kube-scheduler's process";
 
-/// A line of the report.
 #[derive(Deserialize)]
 struct Reported {
     test: String,
@@ -39,8 +35,8 @@ struct Reported {
     why: String,
 }
 
-/// The tests of `output`, by name, and those that were `skipped` without being run, each with the reason. Tests with subtests are
-/// left out, unless they failed where no subtest did.
+/// Results of the tests in `output` by name, and of those in `skipped` with their reasons. A test with subtests is listed only if it failed
+/// without a failed subtest.
 pub(super) fn read(output: &str, report: &str, skipped: &[(&str, &str)]) -> Vec<Test> {
     let printed = printed(output);
     let reported: Vec<Reported> = report.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
@@ -59,7 +55,7 @@ pub(super) fn read(output: &str, report: &str, skipped: &[(&str, &str)]) -> Vec<
         let below: Vec<_> = printed.range(name..).skip(1).take_while(|(other, _)| other.starts_with(name)).collect();
         let below: Vec<_> = below.into_iter().filter(|(other, _)| is_below(other, name)).collect();
         let is_explained = below.iter().any(|(_, found)| found.verdict == Verdict::Failed);
-        // A test whose subtests are all skipped has no subtest in the output.
+        // A test without any remaining subtest has none in the output.
         let only_skipped = skipped.iter().any(|(test, _)| is_below(test, name)) && found.verdict == Verdict::Passed;
         if (!below.is_empty() || only_skipped) && (found.verdict != Verdict::Failed || is_explained) {
             continue;
@@ -77,14 +73,13 @@ pub(super) fn read(output: &str, report: &str, skipped: &[(&str, &str)]) -> Vec<
     tests
 }
 
-/// What was printed of a test.
 struct Printed<'a> {
     verdict: Verdict,
-    /// The last line of its own before its result.
+    /// Its last line before the result.
     line: &'a str,
 }
 
-/// All tests of an output. One without a result has failed: the program ended before.
+/// Tests in an output. A test without a result counts as failed, because the program ended.
 fn printed(output: &str) -> BTreeMap<&str, Printed<'_>> {
     const RESULTS: [(&str, Verdict); 3] =
         [("--- PASS: ", Verdict::Passed), ("--- FAIL: ", Verdict::Failed), ("--- SKIP: ", Verdict::Skipped)];
@@ -95,7 +90,7 @@ fn printed(output: &str) -> BTreeMap<&str, Printed<'_>> {
         } else if line.contains(".go:") {
             last = line.trim();
         }
-        // What a test printed last may have no line break.
+        // The last output of a test may lack a line break.
         for (words, verdict) in RESULTS {
             let name = line.split_once(words).and_then(|(_, rest)| rest.split(" (").next());
             if let Some(name) = name.filter(|name| found.contains_key(name)) {

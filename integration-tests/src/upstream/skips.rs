@@ -1,23 +1,20 @@
-//! Which tests cannot pass with a scheduler outside of their process, and why.
-//!
-//! Knows: the file `integration-tests/upstream/skipped.jsonl`. Must not know: how tests are run.
+//! Tests that cannot pass with a scheduler outside of their process, with reasons.
 
 use std::{fs, path::Path};
 
 use anyhow::{Context as _, Result};
 use serde::Deserialize;
 
-/// One test that is not run.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Entry {
     package: String,
-    /// Its full name; its subtests are not run either.
+    /// Full name; its subtests are skipped too.
     test: String,
     why: String,
 }
 
-/// All tests that are not run.
+/// Skipped tests.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Skips(Vec<Entry>);
 
@@ -25,7 +22,7 @@ impl Skips {
     /// Reads the list.
     ///
     /// # Errors
-    /// Where the file cannot be read or a line is no entry.
+    /// The file is not readable, or a line is invalid.
     pub fn read() -> Result<Self> {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("upstream/skipped.jsonl");
         let text = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
@@ -40,19 +37,19 @@ impl Skips {
         entries.collect::<Result<_>>().map(Self)
     }
 
-    /// The packages of the list.
+    /// Packages in the list.
     pub fn packages(&self) -> impl Iterator<Item = &str> {
         self.0.iter().map(|entry| entry.package.as_str())
     }
 
-    /// The tests of one package, each with the reason.
+    /// Tests of one package with reasons.
     #[must_use]
     pub fn of(&self, package: &str) -> Vec<(&str, &str)> {
         let entries = self.0.iter().filter(|entry| entry.package == package);
         entries.map(|entry| (entry.test.as_str(), entry.why.as_str())).collect()
     }
 
-    /// The tests of one package as a pattern of `go test -skip`; `None` where there are none.
+    /// Pattern of a package's tests for `go test -skip`; `None` without tests.
     #[must_use]
     pub fn pattern(&self, package: &str) -> Option<String> {
         let tests = self.of(package).into_iter().map(|(test, _)| pattern(test)).collect::<Vec<_>>();
@@ -60,7 +57,7 @@ impl Skips {
     }
 }
 
-/// Exactly this test: Go compares each part of a name with a regular expression of its own.
+/// Go matches each part of a name separately.
 fn pattern(test: &str) -> String {
     let part = |part: &str| {
         let mut escaped = String::from("^");

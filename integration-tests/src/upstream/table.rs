@@ -1,15 +1,12 @@
-//! The results of packages as a table.
-//!
-//! Knows: how results are laid out. Must not know: how they were obtained.
+//! Table of results by package.
 
 use std::{collections::BTreeMap, fmt::Write as _};
 
 use super::{Package, Verdict};
 
-/// How much of a reason is shown.
 const REASON_LENGTH: usize = 300;
 
-/// One line for each package, below it each failed test, and each reason for which tests were skipped, with those tests.
+/// One line per package, then failed tests, and skipped tests by reason.
 #[must_use]
 pub fn table(packages: &[Package]) -> String {
     let mut text = String::from("| package | passed | failed | skipped | seconds |\n|---|---|---|---|---|\n");

@@ -1,9 +1,6 @@
-//! Devices of made-up cases are allocated as kube-scheduler's allocator does it.
-//!
-//! `FLOTILLA_SEED` is the seed of the first case, 1 without it; `FLOTILLA_CASES` is the number of cases, 2,000 without it. A case
-//! on which the two differ is made small before it is shown; `framework/tests/devices/cases.jsonl` is where it can be recorded.
-//!
-//! Knows: who gives the answers. Must not know: how devices are found.
+//! Compares device allocations of random cases with kube-scheduler's allocator. `FLOTILLA_SEED` is the seed of the first case (default 1),
+//! `FLOTILLA_CASES` the number of cases (default 2,000). Differing cases are minimised and printed; record them in
+//! `framework/tests/devices/cases.jsonl`.
 
 mod compare;
 mod generate;
@@ -17,9 +14,8 @@ use std::{env, fs, sync::Arc};
 use flotilla_integration_tests::oracle;
 use serde_json::Value;
 
-/// How often the oracle is asked again where the two differ.
+/// Maximum number of oracle runs for a differing case.
 const TIMES: usize = 8;
-/// How many cases the oracle is given at once.
 const BATCH: u64 = 2_000;
 
 #[test]
@@ -53,13 +49,12 @@ fn made_up_cases_are_allocated_as_kube_scheduler_does() {
     println!(
         "{allocated} allocated, {refused} not, {failed} with an error, {given_up} not asked: the search is too long"
     );
-    // A few may well be alike.
     let is_mixed =
         count < 1_000 || allocated > count / 5 && refused > count / 10 && failed > count / 50 && given_up < count / 50;
     assert!(is_mixed, "the cases are too much of one kind");
 }
 
-/// The cases whose search is short enough, with both answers: of the oracle, and of Flotilla.
+/// Cases with a short enough search, with the answers of the oracle and Flotilla.
 fn both(cases: &[Value]) -> Vec<(Value, [Value; 2])> {
     let said = cases.iter().map(|case| (case, read::answer(case, Arc::new(language::Part))));
     let (cases, said): (Vec<Value>, Vec<Value>) =
@@ -68,7 +63,7 @@ fn both(cases: &[Value]) -> Vec<(Value, [Value; 2])> {
     cases.into_iter().zip(wanted.into_iter().zip(said).map(|(wanted, said)| [wanted, said])).collect()
 }
 
-/// Whether kube-scheduler's allocator, which goes through maps in no order, gives Flotilla's answer another time.
+/// Whether another run of kube-scheduler's allocator, which iterates over maps in random order, returns Flotilla's answer.
 fn is_unsteady(case: &Value, said: &Value) -> bool {
     (0..TIMES).any(|_| asked(std::slice::from_ref(case)).iter().any(|wanted| !compare::differ(wanted, said)))
 }
@@ -80,7 +75,6 @@ fn differing(cases: &[Value]) -> Vec<bool> {
     cases.iter().map(differs).collect()
 }
 
-/// What kube-scheduler's allocator says.
 fn asked(cases: &[Value]) -> Vec<Value> {
     let folder = tempfile::tempdir().unwrap_or_else(|error| panic!("a folder for cases: {error}"));
     let path = folder.path().join("cases.jsonl");

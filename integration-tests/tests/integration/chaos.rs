@@ -1,14 +1,13 @@
-//! Real processes under random faults keep what docs/reliability.md promises.
-//!
-//! `cargo xtask chaos` runs it, told by `FLOTILLA_MINUTES` and `FLOTILLA_SEED`.
+//! Real processes under random faults keep the guarantees of docs/concepts/reliability.md. Run by `cargo xtask chaos`, with
+//! `FLOTILLA_MINUTES` and `FLOTILLA_SEED`.
 
 use std::{env, time::Duration};
 
 use flotilla_integration_tests::chaos::Run;
 
-/// Where none is given: what a run of all tests has time for, three at a time.
+/// Default, short enough for a run of all tests.
 const MINUTES: u64 = 3;
-/// A failure can be run again as it is.
+/// Fixed default, so that a failure is reproducible.
 const SEED: u64 = 1;
 
 fn variable(name: &str, default: u64) -> u64 {

@@ -1,5 +1,5 @@
-//! The Helm chart in `deploy/helm/flotilla`: what it renders is what kustomize makes of `deploy/`, each value does what it says,
-//! values that are not valid are refused, and the API server takes all of it.
+//! The Helm chart renders the same objects as kustomize from `deploy/`. Each value has its documented effect, invalid values are rejected,
+//! and the API server accepts all objects.
 
 use std::{collections::BTreeSet, fs, process::Command};
 
@@ -16,19 +16,17 @@ use flotilla_integration_tests::{
 use flotilla_transport::Role;
 use serde_json::{Value, json};
 
-/// Labels that only helm sets.
 const HELM_LABELS: [&str; 4] =
     ["app.kubernetes.io/instance", "app.kubernetes.io/managed-by", "app.kubernetes.io/version", "helm.sh/chart"];
 
-/// Labels by which nothing is selected where only an object has them, and which not every object of the overlays has.
+/// Labels without selectors, which some objects of the overlays lack.
 const OWN_LABELS: [&str; 2] = ["app.kubernetes.io/name", "app.kubernetes.io/part-of"];
 
-/// What two ways to write the same object must agree in.
 fn essence(value: &mut Value) {
     match value {
         Value::Object(fields) => {
             fields.retain(|key, _| !HELM_LABELS.contains(&key.as_str()));
-            // A file in a file: what is in it counts, not how it is laid out.
+            // Compare embedded files by content instead of layout.
             if let Some(Value::String(text)) = fields.get("config.yaml") {
                 let read: Value = serde_yaml::from_str(text).expect("a configuration is YAML");
                 fields.insert("config.yaml".to_owned(), read);
@@ -53,7 +51,7 @@ fn essences(yaml: &str) -> Vec<(String, Value)> {
     objects
 }
 
-/// What kustomize makes of the overlay, with components of `deploy/components` added.
+/// kustomize's output of the overlay with additional components of `deploy/components`.
 async fn kustomized(overlay: &str, components: &[&str]) -> anyhow::Result<Vec<(String, Value)>> {
     let kubectl = build(&repository().join("target"), &Lines).await?.kubectl();
     let folder = tempfile::Builder::new().prefix("chart-").tempdir_in(repository().join("target"))?;
@@ -64,9 +62,9 @@ async fn kustomized(overlay: &str, components: &[&str]) -> anyhow::Result<Vec<(S
     let output = Command::new(kubectl).arg("kustomize").arg(folder.path()).output()?;
     ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let mut objects = essences(&String::from_utf8(output.stdout)?);
-    // Helm keeps its own records in the namespace, so that this is there before any object of a chart.
+    // Helm requires the namespace before it installs a chart.
     objects.retain(|(name, _)| !name.starts_with("Namespace "));
-    // A release may be in a namespace with others, which it must not cut off.
+    // A release may share its namespace, and must not restrict other pods in it.
     for (name, object) in &mut objects {
         if name == "NetworkPolicy flotilla/flotilla-default-deny" {
             object["spec"]["podSelector"] = json!({ "matchLabels": { "app.kubernetes.io/name": "flotilla" } });
@@ -75,7 +73,6 @@ async fn kustomized(overlay: &str, components: &[&str]) -> anyhow::Result<Vec<(S
     Ok(objects)
 }
 
-/// Where the objects differ, one line for each.
 fn differences(expected: &[(String, Value)], found: &[(String, Value)]) -> Vec<String> {
     let names: BTreeSet<&String> = expected.iter().chain(found).map(|(name, _)| name).collect();
     let of = |objects: &[(String, Value)], name: &str| {
@@ -140,8 +137,7 @@ const COORDINATOR: &str = "Deployment flotilla/flotilla-coordinator";
 const WORKER: &str = "Deployment flotilla/flotilla-worker";
 const CONFIG: &str = "ConfigMap flotilla/flotilla";
 
-/// A value, and what it comes to: an object, a place in it, and what stands there, among arguments one of them. `null`: nothing
-/// does.
+/// A value and its effect: an object, a path in it, and the content there, or one element of arguments. `null`: the path is absent.
 struct Case {
     values: &'static str,
     object: &'static str,
@@ -153,7 +149,6 @@ fn case(values: &'static str, object: &'static str, pointer: &'static str, expec
     Case { values, object, pointer, expected }
 }
 
-/// What is told to the pods of both Deployments alike.
 fn pod_cases() -> Vec<Case> {
     let toleration = json!([{ "key": "a", "operator": "Exists" }]);
     vec![
@@ -225,7 +220,6 @@ fn pod_cases() -> Vec<Case> {
     ]
 }
 
-/// What the configuration, the names and the options come to.
 fn other_cases() -> Vec<Case> {
     let monitored =
         "monitoring: {enabled: true, interval: 5s, labels: {team: a}, prometheus: {serviceAccount: p, namespace: m}}";
@@ -286,10 +280,10 @@ fn other_cases() -> Vec<Case> {
     ]
 }
 
-/// The values that `tree` sets, as they are written in the table of the chart's README: `scheduler.name`.
+/// Paths of values in `tree` as in the table of the chart's README, such as `scheduler.name`.
 fn paths(tree: &Value, before: &str, found: &mut BTreeSet<String>) {
     match tree {
-        // What is in these is for Kubernetes to name.
+        // Their contents are Kubernetes' own fields.
         Value::Object(fields) if !fields.is_empty() && !before.ends_with("resources.") => {
             for (name, inner) in fields {
                 paths(inner, &format!("{before}{name}."), found);
@@ -330,9 +324,12 @@ fn every_value_does_what_it_says() -> anyhow::Result<()> {
 
 #[test]
 fn every_flag_that_the_chart_gives_is_one_of_the_program() -> anyhow::Result<()> {
-    let reference = fs::read_to_string(repository().join("docs/reference.md"))?;
+    let reference = fs::read_to_string(repository().join("docs/reference/command-line.md"))?;
     let of = |program: &str| {
-        let rest = reference.split(&format!("\n## {program}\n")).nth(1).context("no such part in docs/reference.md")?;
+        let rest = reference
+            .split(&format!("\n## {program}\n"))
+            .nth(1)
+            .context("no such part in docs/reference/command-line.md")?;
         anyhow::Ok(rest.split("\n## ").next().unwrap_or_default().to_owned())
     };
     let rendered = essences(&render("flotilla", "fullnameOverride: own\nmonitoring: {enabled: true}")?);
@@ -395,7 +392,7 @@ async fn the_api_server_takes_what_the_chart_renders_without_a_warning() -> anyh
         Ok(lossy(&output.stdout) + &lossy(&output.stderr))
     };
     kubectl(&["create", "namespace", "flotilla"])?;
-    // What the strictest pods may do is all that ours ask for, or there are warnings.
+    // Warns unless the pods satisfy the strictest pod security standard.
     kubectl(&["label", "namespace", "flotilla", "pod-security.kubernetes.io/warn=restricted"])?;
     for file in crds::prometheus_operator(&["podmonitors", "prometheusrules", "servicemonitors"])? {
         kubectl(&["apply", "--server-side", "-f", &file.display().to_string()])?;
@@ -420,7 +417,6 @@ async fn the_api_server_takes_what_the_chart_renders_without_a_warning() -> anyh
     Ok(())
 }
 
-/// Runs helm against the cluster, for the release `flotilla`.
 fn release(cluster: &ControlPlane, arguments: &[&str]) -> anyhow::Result<()> {
     let kubeconfig = cluster.kubeconfig().display().to_string();
     let more = ["--namespace", "flotilla", "--kubeconfig", &kubeconfig];
@@ -438,7 +434,7 @@ async fn a_release_has_the_rights_that_a_coordinator_needs_is_upgraded_while_it_
     release(&cluster, &["install", "flotilla", &chart, "--create-namespace"])?;
     let of_release = ["get", "configmap", "flotilla", "-n", "flotilla", "-o", "jsonpath={.data.config\\.yaml}"];
 
-    // The coordinator of the release, as a process beside the cluster: with its rights and its configuration.
+    // Run the release's coordinator as a process with its permissions and configuration.
     let fleet = Fleet::new(&cluster).speaking_as(cluster.kubeconfig_for(SERVICE_ACCOUNT, None)?);
     let mut fleet = fleet.over(Transport::OwnAuthority).with_args(["--worker-namespace=flotilla".to_owned()]);
     fleet.reserve("worker-0")?;

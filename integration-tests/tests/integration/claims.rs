@@ -1,6 +1,4 @@
-//! Pods get the devices that they claim, on a cluster whose own controllers make claims from templates.
-//!
-//! Knows: the API's claims, classes and slices, and what drivers publish. Must not know: how devices are found.
+//! Pods get their claimed devices, on a cluster with controllers that create claims from templates.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -26,7 +24,6 @@ use serde_json::{Value, from_value, json};
 
 const GPU: &str = "gpu.example.com";
 const NIC: &str = "nic.example.com";
-/// Who places pods.
 const SCHEDULERS: [&str; 2] = ["default-scheduler", "flotilla"];
 
 async fn create<K>(api: &Api<K>, object: Value) -> anyhow::Result<K>
@@ -40,7 +37,6 @@ fn claims(cluster: &ControlPlane) -> Api<ResourceClaim> {
     Api::namespaced(cluster.client(), "default")
 }
 
-/// A pool of one slice on a node.
 fn slice(driver: &str, node: &str, devices: &[Value]) -> Value {
     json!({
         "metadata": { "name": format!("{node}-{driver}") },
@@ -67,7 +63,7 @@ fn nic() -> Value {
     })
 }
 
-/// A cluster with this many nodes of so many GPUs each, beside a network card, the classes of both, and a template for one GPU.
+/// A cluster of nodes with GPUs and a network card each, both device classes, and a template for one GPU.
 async fn cluster(options: Options, nodes: usize, gpus: u32) -> anyhow::Result<ControlPlane> {
     let cluster = ControlPlane::start(options).await?;
     let names: Vec<String> = (0..nodes).map(|index| format!("node-{index}")).collect();
@@ -101,7 +97,7 @@ fn asks(requests: &[Value]) -> Value {
     json!({ "devices": { "requests": requests } })
 }
 
-/// A pod with claims, each of which has a name, or a template.
+/// A pod with claims, by name or by template.
 fn claiming(name: &str, scheduler: &str, claims: &[Value]) -> anyhow::Result<Pod> {
     let mut pod = pod(name, scheduler, &[("cpu", "10m")]);
     pod.spec.get_or_insert_default().resource_claims = Some(from_value(Value::from(claims.to_vec()))?);
@@ -116,7 +112,7 @@ fn with_claim(name: &str, scheduler: &str, claim: &str) -> anyhow::Result<Pod> {
     claiming(name, scheduler, &[json!({ "name": "own", "resourceClaimName": claim })])
 }
 
-/// The devices that claims have for themselves, by the name of the claim.
+/// Exclusively allocated devices by claim.
 async fn taken(cluster: &ControlPlane) -> anyhow::Result<BTreeMap<String, Vec<String>>> {
     let mut taken = BTreeMap::new();
     for claim in claims(cluster).list(&ListParams::default()).await? {
@@ -129,7 +125,6 @@ async fn taken(cluster: &ControlPlane) -> anyhow::Result<BTreeMap<String, Vec<St
     Ok(taken)
 }
 
-/// Nobody has a device that somebody else has.
 async fn assert_no_device_is_taken_twice(cluster: &ControlPlane) -> anyhow::Result<()> {
     let taken = taken(cluster).await?;
     let all: Vec<&String> = taken.values().flatten().collect();
@@ -137,7 +132,7 @@ async fn assert_no_device_is_taken_twice(cluster: &ControlPlane) -> anyhow::Resu
     Ok(())
 }
 
-/// The claims of a pod that runs are allocated where it runs, and reserved for it.
+/// A running pod's claims are allocated on its node, and reserved for it.
 async fn assert_has_its_claims(cluster: &ControlPlane, pod: &Pod) -> anyhow::Result<()> {
     let all = claims(cluster).list(&ListParams::default()).await?;
     let uid = pod.uid().unwrap_or_default();
@@ -178,7 +173,7 @@ async fn claims_from_templates_get_devices_and_give_them_back() -> anyhow::Resul
     assert_no_device_is_taken_twice(&cluster).await
 }
 
-/// What is claimed beside each other on one node: shares, alternatives, constraints, a selector.
+/// Claims that fit together on one node: shares, alternatives, constraints, a selector.
 fn claimed() -> Vec<(&'static str, Value)> {
     let large =
         json!({ "cel": { "expression": format!("device.capacity['{GPU}'].memory.compareTo(quantity('80Gi')) >= 0") } });
@@ -186,7 +181,7 @@ fn claimed() -> Vec<(&'static str, Value)> {
         json!({ "name": "two", "exactly": { "deviceClassName": GPU, "allocationMode": "ExactCount", "count": 2 } });
     let alike =
         json!({ "devices": { "requests": [two], "constraints": [{ "matchAttribute": format!("{GPU}/numa") }] } });
-    // The last of it is written anew by a patch of the claim, which the API server refuses.
+    // A patch of the claim would rewrite the last parameter, which the API server rejects.
     let parameters = json!({ "b": [1, null], "a": null, "c": "<" });
     let share = |amount: &str| json!({ "name": "nic", "exactly": { "deviceClassName": NIC, "capacity": { "requests": { "bandwidth": amount } } } });
     let configured = json!({ "devices": {
@@ -204,7 +199,7 @@ fn claimed() -> Vec<(&'static str, Value)> {
     ]
 }
 
-/// What was allocated to a claim, without what is drawn or told by a clock.
+/// A claim's allocation without random and time-dependent fields.
 async fn allocation_of(cluster: &ControlPlane, name: &str) -> anyhow::Result<Value> {
     let claim = serde_json::to_value(claims(cluster).get(name).await?)?;
     let mut allocation = claim["status"]["allocation"].clone();
@@ -218,7 +213,7 @@ async fn allocation_of(cluster: &ControlPlane, name: &str) -> anyhow::Result<Val
     Ok(allocation)
 }
 
-/// The claims as a scheduler allocates them, each once the one before it is; then nothing is left of them.
+/// Allocates the claims one by one with a scheduler, and deletes them.
 async fn allocated_by(cluster: &ControlPlane, scheduler: &str) -> anyhow::Result<BTreeMap<String, Value>> {
     let mut allocated = BTreeMap::new();
     for (name, spec) in claimed() {
@@ -233,7 +228,7 @@ async fn allocated_by(cluster: &ControlPlane, scheduler: &str) -> anyhow::Result
     Ok(allocated)
 }
 
-/// Deletes all pods, and waits until nothing is left of their claims.
+/// Deletes all pods, and waits until their claims are gone.
 async fn clear(cluster: &ControlPlane) -> anyhow::Result<()> {
     let api: Api<Pod> = Api::namespaced(cluster.client(), "default");
     api.delete_collection(&DeleteParams::default().grace_period(0), &ListParams::default()).await?;
@@ -306,7 +301,7 @@ async fn coordinators_that_are_killed_between_writes_lose_no_device_and_give_non
     Ok(())
 }
 
-/// Eight pods name one claim, which others write to all the while. With `group`, they are a gang.
+/// Eight pods share a claim under concurrent writes by others. With `group` they are a gang.
 async fn assert_pods_can_share(cluster: &ControlPlane, claim: &str, group: Option<&str>) -> anyhow::Result<()> {
     create(&claims(cluster), json!({ "metadata": { "name": claim }, "spec": asks(&[exactly("gpu", GPU)]) })).await?;
     let sharing = (0..8).map(|index| {
@@ -350,12 +345,12 @@ async fn pods_that_share_a_claim_go_where_it_is_and_conflicts_keep_none_from_it(
     assert_pods_can_share(&cluster, "gang", Some("gang")).await?;
     assert_no_device_is_taken_twice(&cluster).await?;
     assert_eq!(pods(&cluster).await?.len(), 16);
-    // Writes that failed leave pods without their claims.
+    // Pods of failed writes are without claims.
     println!("{:?} writes were looked up", fleet.metric("coordinator", "flotilla_claim_writes_looked_up_total").await?);
     Ok(())
 }
 
-/// A pod that asks for GPUs as extended resources: what its init container has, its container goes on with.
+/// A pod with GPUs as extended resources; its container reuses those of its init container.
 fn extended(name: &str, scheduler: &str, gpus: &str) -> anyhow::Result<Pod> {
     let mut pod = pod(name, scheduler, &[("cpu", "10m"), (EXTENDED, gpus)]);
     let spec = pod.spec.get_or_insert_default();
@@ -368,7 +363,7 @@ fn extended(name: &str, scheduler: &str, gpus: &str) -> anyhow::Result<Pod> {
 
 const EXTENDED: &str = "example.com/gpu";
 
-/// What became of a pod with extended resources: its claim without what is drawn or told by a clock, and what the pod says of it.
+/// The special claim of a pod with extended resources, without random and time-dependent fields, and the pod's status of it.
 async fn special_claim_of(cluster: &ControlPlane, pod: &Pod) -> anyhow::Result<Value> {
     let status = pod.status.as_ref().and_then(|status| status.extended_resource_claim_status.as_ref());
     let status = status.with_context(|| format!("{} names no claim for extended resources", pod.name_any()))?;
@@ -412,7 +407,7 @@ async fn kube_scheduler_and_flotilla_make_the_same_claims_for_extended_resources
     Ok(())
 }
 
-/// A pod whose volume's claim is not there, nominated to a node before it is tried.
+/// A nominated pod with a volume claim that does not exist yet.
 async fn nominated(cluster: &ControlPlane, name: &str, scheduler: &str) -> anyhow::Result<()> {
     let mut pod = pod(name, scheduler, &[("cpu", "10m")]);
     let spec = pod.spec.get_or_insert_default();

@@ -1,7 +1,4 @@
-//! What the owners of pods are told, and what telling them costs, is what kube-scheduler tells and pays.
-//!
-//! Knows: the same pods and nodes under either scheduler, and what the API server was asked for. Must not know: how either
-//! comes to its words.
+//! Conditions, events and API writes equal kube-scheduler's for the same pods and nodes.
 
 use std::{collections::BTreeMap, fs};
 
@@ -18,7 +15,6 @@ use kube::{
 use serde_json::{Value, json};
 
 const SCHEDULER: &str = "default-scheduler";
-/// What the user agents of Flotilla's requests begin with.
 const AGENT: &str = "flotilla-coordinator/";
 const HOST: &str = "kubernetes.io/hostname";
 
@@ -26,14 +22,12 @@ fn configuration() -> Value {
     json!({ "profiles": [{ "schedulerName": SCHEDULER }] })
 }
 
-/// What is told and paid for.
 #[derive(Debug, Default, PartialEq)]
 struct Account {
-    /// By pod: its `PodScheduled` condition.
     conditions: BTreeMap<String, Value>,
-    /// By pod: the events about it, in the order they were made.
+    /// Events by pod, in order of creation.
     events: BTreeMap<String, Vec<Value>>,
-    /// By pod and kind: the writes that the API server took from the scheduler.
+    /// Number of the scheduler's committed writes by pod and kind.
     writes: BTreeMap<(String, String), usize>,
 }
 
@@ -42,8 +36,7 @@ fn on_node(mut pod: Pod, label: &str, value: &str) -> Pod {
     pod
 }
 
-/// A pod that waits for a gate, one that fits nowhere, one that a node's label lets land, one that is deleted, and one
-/// that names a scheduler that does not exist.
+/// A gated pod, an infeasible pod, one that becomes feasible with a node label, a deleted one, and one with an unknown scheduler.
 fn held_back() -> Vec<Pod> {
     let mut gated = on_node(pod("gated", SCHEDULER, &[]), HOST, "node-0");
     gated.spec.get_or_insert_default().scheduling_gates = Some(vec![PodSchedulingGate { name: "wait/for-it".into() }]);
@@ -52,7 +45,6 @@ fn held_back() -> Vec<Pod> {
     vec![gated, huge("huge"), huge("doomed"), late, pod("nobodys", "somebody-else", &[])]
 }
 
-/// Waits until the events about a pod are as wanted, each told by how often it was counted.
 async fn wait_for_counts(cluster: &ControlPlane, name: &str, wanted: &[i32]) -> anyhow::Result<()> {
     wait_until(&format!("events {wanted:?} about {name}"), PATIENCE * 2, async || {
         let events = cluster.events_for("default", name).await.map_err(|error| format!("{error:#}"))?;
@@ -63,7 +55,7 @@ async fn wait_for_counts(cluster: &ControlPlane, name: &str, wanted: &[i32]) -> 
     .await
 }
 
-/// The same course under any scheduler: the account of it.
+/// The same sequence of actions for both schedulers.
 async fn course(cluster: &ControlPlane, agent: &str) -> anyhow::Result<Account> {
     let pods: Api<Pod> = Api::namespaced(cluster.client(), "default");
     let nodes: Api<Node> = Api::all(cluster.client());
@@ -80,7 +72,7 @@ async fn course(cluster: &ControlPlane, agent: &str) -> anyhow::Result<Account> 
     }
     let at_once = DeleteParams::default().grace_period(0);
     pods.delete("doomed", &at_once).await?;
-    // Each pod that goes has the one that fits nowhere tried again: as it is since it was refused, and then once more.
+    // Each deletion wakes the infeasible pod: it has changed since it was rejected, and a further attempt follows.
     pods.delete("filler-0", &at_once).await?;
     wait_for_counts(cluster, "huge", &[1, 1]).await?;
     pods.delete("filler-1", &at_once).await?;
@@ -126,7 +118,7 @@ async fn account(cluster: &ControlPlane, agent: &str, created: &[Pod]) -> anyhow
     Ok(account)
 }
 
-/// An event about a pod, without what no two runs share.
+/// An event of a pod, without fields that differ between runs.
 fn told(mut event: Value, pod: &Pod) -> anyhow::Result<Value> {
     let name = event["metadata"]["name"].as_str().unwrap_or_default().to_owned();
     let prefix = format!("{}.", pod.name_any());
@@ -135,7 +127,7 @@ fn told(mut event: Value, pod: &Pod) -> anyhow::Result<Value> {
     assert!(event["eventTime"].is_string(), "{event}");
     let about = &mut event["regarding"];
     assert_eq!(about["uid"].as_str(), pod.uid().as_deref());
-    // Of which of its states an event speaks is part of what makes two events the same.
+    // The pod's version in an event is part of the deduplication key.
     let is_new = about["resourceVersion"].as_str() == pod.resource_version().as_deref();
     about["uid"] = json!("its UID");
     about["resourceVersion"] = json!(if is_new { "as created" } else { "later" });
@@ -147,7 +139,7 @@ fn told(mut event: Value, pod: &Pod) -> anyhow::Result<Value> {
     Ok(event)
 }
 
-/// The pod and the kind of a write that the API server took from this agent; none where it is about an election.
+/// Pod and kind of a committed write of this agent; none for elections.
 fn write_in(entry: &Value, agent: &str) -> Option<(String, String)> {
     let (about, verb) = (&entry["objectRef"], entry["verb"].as_str()?);
     let is_write = matches!(verb, "create" | "update" | "patch" | "delete");
@@ -185,7 +177,6 @@ async fn ours() -> anyhow::Result<Account> {
     course(&cluster, AGENT).await
 }
 
-/// A coordinator that leads, and two workers.
 async fn fleet(cluster: &ControlPlane) -> anyhow::Result<Fleet<'_>> {
     let mut fleet = Fleet::new(cluster);
     for worker in ["worker-0", "worker-1"] {
@@ -201,8 +192,7 @@ async fn fleet(cluster: &ControlPlane) -> anyhow::Result<Fleet<'_>> {
     Ok(fleet)
 }
 
-/// How often Flotilla asked for anything about pods and events but a list or a watch, by what it asked for, whatever the
-/// answer was.
+/// Number of Flotilla's requests about pods and events by kind, except lists and watches, including failed ones.
 fn asked(cluster: &ControlPlane) -> anyhow::Result<BTreeMap<String, usize>> {
     let mut asked = BTreeMap::new();
     for line in fs::read_to_string(cluster.audit_log())?.lines() {
@@ -228,7 +218,7 @@ async fn a_pod_that_is_placed_at_once_costs_one_binding_and_one_event_and_nothin
     let _fleet = fleet(&cluster).await?;
     cluster.create_pods((0..PODS).map(|index| pod(&format!("burst-{index}"), SCHEDULER, &[]))).await?;
     wait_until_running(&cluster, "burst-", PODS).await?;
-    // Events come after binds, and the last of them when there are no more binds.
+    // Events follow bindings, and the last ones come after all bindings.
     wait_until("an event about each pod", PATIENCE, async || {
         let wrong = misreported(&cluster, false).await.map_err(|error| format!("{error:#}"))?;
         if wrong.is_empty() { Ok(()) } else { Err(format!("{} of {PODS} have none", wrong.len())) }
@@ -246,7 +236,7 @@ async fn pods_are_told_what_kube_scheduler_tells_them_with_as_many_writes() -> a
     assert_eq!(ours.conditions, theirs.conditions);
     assert_eq!(ours.events, theirs.events);
     assert_eq!(ours.writes, theirs.writes);
-    // What both agree on is what was to be looked at.
+    // The schedulers agree, and these writes happened at all.
     let write = |pod: &str, kind: &str| ours.writes.get(&(pod.to_owned(), kind.to_owned())).copied().unwrap_or(0);
     assert_eq!(write("huge", "patch pods/status"), 1, "it says the same each time");
     assert_eq!((write("huge", "create events"), write("huge", "patch events")), (2, 1));

@@ -1,6 +1,4 @@
-//! The pods that `flotilla_workloads` makes, beside those that the real controllers make of the same objects.
-//!
-//! Knows: what is drawn by chance, and what admission adds. Must not know: how a pod is made.
+//! Compares the pods of `flotilla_workloads` with those of the real controllers.
 
 use std::{collections::BTreeMap, fmt::Debug, sync::Arc};
 
@@ -24,14 +22,14 @@ use kube::{
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
-/// Labels whose values come from Go's layout of a template.
+/// Labels with hashes of Go's representation of a template.
 const HASHES: [&str; 2] = ["pod-template-hash", "controller-revision-hash"];
 
-/// What the API server adds to a pod's metadata, or draws for it.
+/// Metadata that the API server adds or draws.
 const DRAWN: [&str; 7] =
     ["uid", "resourceVersion", "creationTimestamp", "generateName", "generation", "managedFields", "name"];
 
-/// What admission adds to a pod's spec.
+/// Spec fields that admission adds.
 const ADMITTED: [&str; 5] =
     ["serviceAccount", "serviceAccountName", "priority", "preemptionPolicy", "enableServiceLinks"];
 
@@ -44,7 +42,6 @@ fn template(app: &str, more: &Value) -> Value {
     json!({ "metadata": { "labels": { "app": app }, "annotations": { "note": app } }, "spec": spec })
 }
 
-/// An object that wants pods of an application.
 fn wanting(app: &str, more: &Value, pod: &Value) -> Value {
     let mut spec = json!({ "selector": { "matchLabels": { "app": app } }, "template": template(app, pod) });
     spec.as_object_mut().into_iter().for_each(|spec| spec.extend(more.as_object().cloned().unwrap_or_default()));
@@ -67,7 +64,7 @@ where
     Ok(api.list(&ListParams::default()).await?.items)
 }
 
-/// One of each, with what its controller adds to pods.
+/// One workload of each kind, with the fields that its controller adds to pods.
 async fn workloads(cluster: &ControlPlane) -> anyhow::Result<Vec<Workload>> {
     let claim = json!({
         "metadata": { "name": "data", "labels": { "kept": "yes" } },
@@ -113,7 +110,7 @@ async fn workloads(cluster: &ControlPlane) -> anyhow::Result<Vec<Workload>> {
     ])
 }
 
-/// The name without what is drawn: hashes, and the five letters at the end where there are any.
+/// A name without hashes and random suffixes.
 fn name(pod: &Pod, is_drawn: bool) -> String {
     let labels = pod.metadata.labels.iter().flatten();
     let hashes = labels.filter(|(key, _)| HASHES.contains(&key.as_str())).map(|(_, value)| value);
@@ -122,7 +119,7 @@ fn name(pod: &Pod, is_drawn: bool) -> String {
     if is_drawn { name[..name.len().saturating_sub(5)].to_owned() } else { name }
 }
 
-/// A pod as text without what is drawn and what admission adds.
+/// A pod as text, without random fields and those of admission.
 fn told(pod: &Pod) -> anyhow::Result<String> {
     let owner = pod.metadata.owner_references.iter().flatten().next().context("a pod without an owner")?;
     let name = name(pod, owner.kind != "StatefulSet");
@@ -206,7 +203,7 @@ async fn pods_that_are_made_of_workloads_are_those_that_the_real_controllers_mak
     let claim = |claim: &PersistentVolumeClaim| Ok(told_claim(claim));
     assert_eq!(sorted(made.iter().flat_map(|made| &made.claims), claim)?, sorted(&claims, claim)?);
 
-    // Of the cluster as it is by now, nothing is missing and nothing is too much.
+    // For the current cluster, no pod is missing or surplus.
     let sets = all(Api::<ReplicaSet>::default_namespaced(cluster.client())).await?;
     let is_new = |set: &ReplicaSet| set.metadata.name.as_deref() != Some("alone");
     let present: Vec<Workload> =

@@ -1,4 +1,4 @@
-//! What the documents say that can be held against the sources: metrics, messages, links.
+//! Compares the documentation with the sources: metrics, messages, links.
 
 use std::{
     collections::BTreeSet,
@@ -18,7 +18,6 @@ fn read(path: &Path) -> String {
     fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// All files of a folder and its folders with this extension.
 fn files(folder: &Path, extension: &str) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
     let paths = entries.map(|entry| entry.expect("an entry of a folder that could be opened").path());
@@ -34,12 +33,11 @@ fn files(folder: &Path, extension: &str) -> Vec<PathBuf> {
     found
 }
 
-/// What stands in code marks.
 fn code(text: &str) -> impl Iterator<Item = &str> {
     text.lines().flat_map(|line| line.split('`').skip(1).step_by(2))
 }
 
-/// The names of metrics that a file of sources registers, without those of its tests.
+/// Names of metrics that a source file registers outside of tests.
 fn registered(source: &str) -> BTreeSet<String> {
     const STARTS: [&str; 6] =
         ["scheduler_", "flotilla_", "rest_client_", "leader_election_", "kubernetes_", "kube_pod_"];
@@ -51,7 +49,7 @@ fn registered(source: &str) -> BTreeSet<String> {
     source.split('"').skip(1).step_by(2).filter(|word| is_name(word)).map(str::to_owned).collect()
 }
 
-/// Whether a name of the document, in which one `*` may stand for anything, means this metric.
+/// Whether a documented name, in which one `*` matches anything, denotes this metric.
 fn means(written: &str, name: &str) -> bool {
     let written = written.split('{').next().unwrap_or(written);
     let is = |name: &str| match written.split_once('*') {
@@ -71,18 +69,17 @@ fn every_metric_is_in_the_document_of_metrics_and_the_document_names_no_other() 
         names.extend(registered(&read(&path)));
     }
     assert!(names.len() > 80, "only {} metrics were found; do their names stand elsewhere now?", names.len());
-    let text = read(&root().join("docs/metrics.md"));
+    let text = read(&root().join("docs/reference/metrics.md"));
     let (before, rest) = text.split_once("\nLeft out,").expect("the part about what is left out");
     let after = &rest[rest.find("\n## ").expect("a next part")..];
     let written: Vec<&str> = code(before).chain(code(after)).collect();
     let missing: Vec<&String> = names.iter().filter(|name| !written.iter().any(|word| means(word, name))).collect();
-    assert!(missing.is_empty(), "docs/metrics.md does not tell of {missing:#?}");
+    assert!(missing.is_empty(), "docs/reference/metrics.md does not tell of {missing:#?}");
     let own = written.iter().filter(|word| word.starts_with("flotilla_") && !word.ends_with("_*"));
     let stale: Vec<&&str> = own.filter(|word| !names.iter().any(|name| means(word, name))).collect();
-    assert!(stale.is_empty(), "docs/metrics.md describes metrics that are not registered: {stale:#?}");
+    assert!(stale.is_empty(), "docs/reference/metrics.md describes metrics that are not registered: {stale:#?}");
 }
 
-/// What a program prints with one argument, on both streams.
 fn printed(program: &Path, argument: &str) -> anyhow::Result<String> {
     let output = Command::new(program).arg(argument).output()?;
     Ok(String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned())
@@ -98,7 +95,7 @@ async fn every_flag_of_kube_scheduler_is_in_the_reference_or_refused_with_what_t
     });
     let flags: BTreeSet<String> = flags.filter(|flag| flag != "--help" && flag != "--version").collect();
     assert!(flags.len() > 40, "the flags were not found: {flags:?}");
-    let reference = read(&root().join("docs/reference.md"));
+    let reference = read(&root().join("docs/reference/command-line.md"));
     for flag in
         flags.iter().filter(|flag| !["=", "[", "`"].iter().any(|end| reference.contains(&format!("`{flag}{end}"))))
     {
@@ -111,7 +108,7 @@ async fn every_flag_of_kube_scheduler_is_in_the_reference_or_refused_with_what_t
     Ok(())
 }
 
-/// The sources of the programs, with strings that go on in the next line joined.
+/// Sources of the programs, with continued strings joined.
 fn sources() -> String {
     let rooms = ["coordinator/src", "coordinator/machine/src", "worker/src", "transport/src", "framework/src"];
     let more =
@@ -126,7 +123,7 @@ fn sources() -> String {
     joined.replace("\\\"", "\"")
 }
 
-/// The first cells of all tables whose first heading is this.
+/// First cells of all tables with this first heading.
 fn first_cells<'a>(text: &'a str, heading: &str) -> Vec<&'a str> {
     let mut cells = Vec::new();
     let mut is_inside = false;
@@ -147,7 +144,7 @@ fn first_cells<'a>(text: &'a str, heading: &str) -> Vec<&'a str> {
 #[test]
 fn every_message_of_the_document_of_troubles_is_one_that_a_program_prints() {
     let sources = sources();
-    let text = read(&root().join("docs/troubleshooting.md"));
+    let text = read(&root().join("docs/tasks/troubleshooting.md"));
     let cells = first_cells(&text, "message");
     assert!(cells.len() > 20, "the tables of messages were not found: {cells:?}");
     for message in cells.iter().flat_map(|cell| code(cell)) {
@@ -157,7 +154,7 @@ fn every_message_of_the_document_of_troubles_is_one_that_a_program_prints() {
     }
 }
 
-/// What stands in quotes behind `before` in a file of sources, with the rest of its line.
+/// Quoted texts after `before` in a source file, with the rest of the line.
 fn quoted_behind<'a>(source: &'a str, before: &str) -> Vec<(&'a str, &'a str)> {
     let parts = source.split(before).skip(1).filter_map(|rest| rest.trim_start().strip_prefix('"'));
     parts
@@ -168,14 +165,14 @@ fn quoted_behind<'a>(source: &'a str, before: &str) -> Vec<(&'a str, &'a str)> {
 
 #[test]
 fn the_document_of_compatibility_has_every_plugin_and_every_gate_of_scheduling() {
-    let text = read(&root().join("docs/compatibility.md"));
+    let text = read(&root().join("docs/reference/compatibility.md"));
     let catalogue = read(&root().join("configuration/src/catalogue.rs"));
     let mut plugins = quoted_behind(&catalogue, " stock(");
     plugins.extend(quoted_behind(&catalogue, " gated("));
     assert!(plugins.len() > 20, "the plugins were not found: {plugins:?}");
     let rows = first_cells(&text, "plugin");
     let missing: Vec<_> = plugins.iter().filter(|(name, _)| !rows.contains(name)).collect();
-    assert!(missing.is_empty(), "docs/compatibility.md has no row for {missing:?}");
+    assert!(missing.is_empty(), "docs/reference/compatibility.md has no row for {missing:?}");
 
     let table = read(&root().join("configuration/src/features/table.rs"));
     let gates = quoted_behind(&table, " gate(");
@@ -183,22 +180,20 @@ fn the_document_of_compatibility_has_every_plugin_and_every_gate_of_scheduling()
     assert!(gates.len() > 30, "the gates were not found: {gates:?}");
     let rows: BTreeSet<&str> = first_cells(&text, "gate").iter().flat_map(|cell| cell.split(", ")).collect();
     let missing: Vec<_> = gates.iter().filter(|(name, _)| !rows.contains(name)).collect();
-    assert!(missing.is_empty(), "docs/compatibility.md does not say what may be done with {missing:?}");
+    assert!(missing.is_empty(), "docs/reference/compatibility.md does not say what may be done with {missing:?}");
 }
 
-/// The anchor that a heading has on a rendered page.
+/// Anchor of a heading on a rendered page.
 fn anchor(heading: &str) -> String {
     let kept = heading.trim().to_lowercase();
     let kept = kept.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
     kept.map(|c| if c == ' ' { '-' } else { c }).collect()
 }
 
-/// A document without its blocks of code.
 fn prose(text: &str) -> String {
     text.split("```").step_by(2).collect()
 }
 
-/// The documents, for users and for those who change the code.
 fn documents() -> Vec<PathBuf> {
     let folders = ["docs", "deploy", "integration-tests"].map(|folder| files(&root().join(folder), "md"));
     folders

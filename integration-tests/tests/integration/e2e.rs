@@ -1,9 +1,6 @@
-//! Kubernetes' own specs of scheduling pass with Flotilla where they pass with kube-scheduler.
-//!
-//! Knows: which specs are run when, and what a person chose. Must not know: how they are run.
-//!
-//! `cargo xtask e2e` runs the ignored test, told by `FLOTILLA_E2E_SCHEDULER`, `FLOTILLA_E2E_FOCUS` and
-//! `FLOTILLA_E2E_GATES`. With `FLOTILLA_RECORD=1` what both schedulers gave is recorded instead of checked.
+//! Kubernetes' specs of scheduling pass with Flotilla if they pass with kube-scheduler. `cargo xtask e2e` runs the ignored test with
+//! `FLOTILLA_E2E_SCHEDULER`, `FLOTILLA_E2E_FOCUS` and `FLOTILLA_E2E_GATES`. `FLOTILLA_RECORD=1` records the results of both schedulers
+//! instead of checking them.
 
 use std::{collections::BTreeMap, env, time::Duration};
 

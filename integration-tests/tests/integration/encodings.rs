@@ -1,9 +1,5 @@
-//! The API server tells scheduling the same in protobuf and in JSON.
-//!
-//! Knows: objects with all that scheduling reads, the recorded clusters, and upstream's own samples, which have every field of the
-//! API. Must not know: how either encoding is decoded.
-//!
-//! With `FLOTILLA_RECORD=1` one object of each kind is written to `coordinator/encoding/tests/recorded` in both encodings.
+//! The API server returns equal objects in protobuf and JSON, for all fields that scheduling reads, recorded clusters, and upstream's
+//! samples. `FLOTILLA_RECORD=1` writes one object of each kind to `coordinator/encoding/tests/recorded` in both encodings.
 
 use std::{collections::BTreeMap, env, fs, path::PathBuf, process::Command};
 
@@ -28,7 +24,7 @@ fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// An API server that serves pod groups.
+/// An API server with pod groups.
 async fn cluster() -> anyhow::Result<ControlPlane> {
     let options = Options { controller_manager: false, kwok: false, ..Options::default() };
     let options = options
@@ -56,7 +52,6 @@ async fn get(client: &Client, path: &str, accept: &str) -> anyhow::Result<bytes:
     Ok(send(client, "GET", path, accept, None).await?.collect().await?.to_bytes())
 }
 
-/// The collection of an object, and the kind.
 fn collection(object: &Value) -> anyhow::Result<(&'static str, String)> {
     let kind = object["kind"].as_str().unwrap_or_default();
     let (kind, path) = KINDS.into_iter().find(|(known, _)| *known == kind).context("a kind that is watched")?;
@@ -67,7 +62,6 @@ fn collection(object: &Value) -> anyhow::Result<(&'static str, String)> {
     })
 }
 
-/// Creates an object and its status.
 async fn create(client: &Client, object: &Value) -> anyhow::Result<()> {
     let (_, path) = collection(object)?;
     let made = send(client, "POST", &path, JSON, Some(object)).await?.collect().await?.to_bytes();
@@ -79,7 +73,7 @@ async fn create(client: &Client, object: &Value) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Compares all lists in both encodings, in pages. Gives the number of objects of each kind.
+/// Compares all paginated lists in both encodings. Returns the number of objects by kind.
 async fn compare_lists(client: &Client) -> anyhow::Result<BTreeMap<&'static str, usize>> {
     let mut counts = BTreeMap::new();
     for (kind, path) in KINDS {
@@ -105,7 +99,6 @@ async fn compare_lists(client: &Client) -> anyhow::Result<BTreeMap<&'static str,
     Ok(counts)
 }
 
-/// The first frames of a watch.
 async fn watched(client: &Client, kind: &str, path: &str, accept: &str, count: usize) -> anyhow::Result<Vec<String>> {
     let mut body = send(client, "GET", path, accept, None).await?;
     let encoding = Encoding::of(Some(accept));
@@ -144,7 +137,7 @@ async fn objects_with_all_that_is_read_are_listed_and_watched_alike() -> anyhow:
         let named = format!("{path}/{}", object["metadata"]["name"].as_str().context("a name")?);
         let list = Page::decode(Encoding::Protobuf, get(&client, &path, Encoding::PROTOBUF).await?)?;
         let count = list.items.len();
-        // All that there is, the bookmark after it, a change and a removal.
+        // Initial objects, their bookmark, a change and a deletion.
         let begin = "watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true";
         let begun = compare_watches(&client, &format!("{path}?{begin}&timeoutSeconds=60"), kind, count + 1).await?;
         assert!(begun.last().is_some_and(|mark| mark.contains("ends_list: true")), "{begun:?}");
@@ -205,7 +198,7 @@ async fn the_objects_of_all_recorded_clusters_are_the_same() -> anyhow::Result<(
             );
             let metadata = object["metadata"].as_object_mut().context("metadata")?;
             if kind != "Namespace" {
-                // Every case has a node of its own of some name.
+                // Cases share node names, so each case gets different ones.
                 let own = metadata["name"].as_str().map(|name| format!("{name}-{number}")).context("a name")?;
                 metadata.insert("name".to_owned(), json!(own));
             }
@@ -223,12 +216,11 @@ async fn the_objects_of_all_recorded_clusters_are_the_same() -> anyhow::Result<(
     }
     let counts = compare_lists(&client).await?;
     println!("{made} objects, {} refused, {counts:?}", refused.len());
-    // What an API server does not take are mostly pods of priority classes and volumes that only a file can have.
+    // Most refused objects are pods with unknown priority classes, and volumes that are only valid in files.
     assert!(refused.len() * 5 < made, "{made} made, {} refused:\n{}", refused.len(), refused.join("\n"));
     Ok(())
 }
 
-/// The folder of a module of Kubernetes.
 fn module(name: &str) -> anyhow::Result<PathBuf> {
     let output = Command::new("go").args(["mod", "download", "-json", name]).output().context("cannot start go")?;
     ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

@@ -1,4 +1,4 @@
-//! `flotilla explain pod` against a live cluster, and who may ask a coordinator what.
+//! `flotilla explain pod` against a live cluster, and authorization of queries.
 
 use std::{
     path::Path,
@@ -20,7 +20,7 @@ fn flotilla(kubeconfig: &Path, arguments: &[&str]) -> anyhow::Result<Output> {
     Ok(command.output()?)
 }
 
-/// Asks a coordinator directly, as an administrator, and gives what was printed.
+/// Runs the command directly against a coordinator as an administrator, and returns its output.
 fn explain(fleet: &Fleet<'_>, cluster: &ControlPlane, coordinator: &str, words: &[&str]) -> anyhow::Result<String> {
     let url = fleet.url(coordinator)?;
     let there = ["--coordinator", &url, "--coordinator-insecure-skip-tls-verify"];
@@ -35,28 +35,28 @@ fn json(fleet: &Fleet<'_>, cluster: &ControlPlane, coordinator: &str, pod: &str)
     serde_json::from_str(&text).with_context(|| text.clone())
 }
 
-/// The leader tells of a pod that it has bound how it came to its node; a follower knows only the nodes as they are.
+/// The leader explains the decision of a bound pod; a follower only evaluates the current nodes.
 fn why_this_node(fleet: &Fleet<'_>, cluster: &ControlPlane) -> anyhow::Result<()> {
     let runs = json(fleet, cluster, "coordinator", "runs")?;
     assert_eq!((&runs["node"], &runs["queue"]["state"]), (&"small".into(), &"Bound".into()), "{runs}");
     let text = explain(fleet, cluster, "coordinator", &["pod/runs"])?;
     assert!(text.starts_with("default/runs: bound to small\n"), "{text}");
     assert!(text.contains("default/runs: small was chosen at "), "{text}");
-    assert!(text.contains("1 of 2 nodes would have done; there was no other than small"), "{text}");
+    assert!(text.contains("1 of 2 nodes were feasible; there was no other than small"), "{text}");
     let nodes = &runs["queue"]["decision"]["nodes"];
     assert_eq!((&nodes["agrees"], &nodes["refused"][0]["plugin"]), (&true.into(), &"TaintToleration".into()), "{runs}");
-    // One that follows has made no decision: the nodes are asked as they are.
+    // A follower has no decisions, and evaluates the current nodes.
     let url = fleet.url("standby")?;
     let words = ["pod/runs", "--coordinator", &url, "--coordinator-insecure-skip-tls-verify", "-o", "json"];
     let output = flotilla(cluster.kubeconfig(), &words)?;
     let told = String::from_utf8_lossy(&output.stderr);
-    assert!(told.contains("default/runs is on small, and the decision cannot be told"), "{told}");
+    assert!(told.contains("default/runs is on small, and its decision is not available"), "{told}");
     let present: Value = serde_json::from_slice(&output.stdout)?;
     assert_eq!((&present["boundTo"], &present["best"][0]), (&"small".into(), &"small".into()), "{present}");
     Ok(())
 }
 
-/// Changes are tried on a copy of the live cluster.
+/// Changes are simulated on a copy of the live cluster.
 fn what_a_change_would_do(cluster: &ControlPlane, config: &Path) -> anyhow::Result<()> {
     let ask = |words: &[&str]| -> anyhow::Result<Value> {
         let mut command = Command::new(binary("flotilla")?);
@@ -83,7 +83,7 @@ fn what_a_change_would_do(cluster: &ControlPlane, config: &Path) -> anyhow::Resu
 async fn each_pod_is_told_where_it_stands_what_the_nodes_make_of_it_and_who_decides() -> anyhow::Result<()> {
     let cluster = ControlPlane::start(Options::default()).await?;
     cluster.add_nodes([NodeBuilder::new("small"), NodeBuilder::new("tainted").taint("gpu", "", "NoSchedule")]).await?;
-    // An idle coordinator would take a pod that backs off at once.
+    // Otherwise an idle coordinator would pop a pod from backoff immediately.
     let gates = "--feature-gates=SchedulerPopFromBackoffQ=false".to_owned();
     let mut fleet = Fleet::new(&cluster).with_args([gates]);
     fleet.reserve("worker-0")?;
@@ -133,9 +133,12 @@ async fn each_pod_is_told_where_it_stands_what_the_nodes_make_of_it_and_who_deci
     );
     let text = explain(&fleet, &cluster, "coordinator", &["pod", "huge", "-o", "wide"])?;
     assert!(text.starts_with("default/huge: unschedulable for "), "{text}");
-    assert!(text.contains("NodeResourcesFit waits for a pod to go") && text.contains("fits none of 2 nodes"), "{text}");
+    assert!(
+        text.contains("NodeResourcesFit waits for a pod to be deleted") && text.contains("fits none of 2 nodes"),
+        "{text}"
+    );
 
-    // A node that is large enough wakes it, long before its backoff has ended.
+    // A larger node wakes it before its backoff has ended.
     cluster.add_nodes([NodeBuilder::new("large").capacity("cpu", "200").taint("gpu", "", "NoSchedule")]).await?;
     wait_until("huge to back off", PATIENCE, async || {
         let huge = json(&fleet, &cluster, "coordinator", "huge").map_err(|error| format!("{error:#}"))?;
@@ -145,7 +148,7 @@ async fn each_pod_is_told_where_it_stands_what_the_nodes_make_of_it_and_who_deci
     .await?;
     let text = explain(&fleet, &cluster, "coordinator", &["pod", "huge"])?;
     assert!(text.starts_with("default/huge: backing off for another ") && text.contains("after 1 attempt\n"), "{text}");
-    assert!(text.contains(&format!("last said of it: {message}")), "{text}");
+    assert!(text.contains(&format!("last message: {message}")), "{text}");
 
     let seen = json(&fleet, &cluster, "standby", "huge")?;
     let leader = decides["identity"].as_str().context("the leader has a name")?;
@@ -179,7 +182,7 @@ async fn what_cannot_be_read_is_named_and_a_coordinator_that_cannot_be_asked_is_
         "the state of the queue is not known: there is no Lease flotilla/flotilla, there is no Lease kube-system/flotilla, \
          there is no Lease kube-system/kube-scheduler; name the one in use with --lease"
     );
-    assert!(told[1].starts_with("judged by kube-scheduler's default configuration; --config names another"));
+    assert!(told[1].starts_with("evaluated with kube-scheduler's default configuration; --config names another"));
 
     let (code, _, complaints) = run(admin, &["pod", "unheard-of", "-n", "shop"])?;
     assert_eq!(code, Some(1));
@@ -193,7 +196,7 @@ async fn what_cannot_be_read_is_named_and_a_coordinator_that_cannot_be_asked_is_
     let (code, _, complaints) = run(admin, &["node", "n"])?;
     assert_eq!((code, complaints.contains("write pod NAME")), (Some(2), true), "{complaints}");
 
-    // A holder of the Lease that is no pod, as all of them are here.
+    // The Lease's holder is not a pod, as for all coordinators here.
     grant(&cluster)?;
     let fleet = Fleet::start(&cluster, "flotilla", 1).await?;
     let (code, out, complaints) = run(admin, &["pod", "huge"])?;
@@ -233,7 +236,7 @@ async fn a_coordinator_tells_only_those_whom_the_api_server_lets() -> anyhow::Re
     }
     assert_eq!(fleet.get_with("coordinator", "/readyz", &[]).await?, (200, "ok".to_owned()));
 
-    // As Prometheus does it.
+    // As Prometheus does.
     kubectl(&cluster, &["create", "serviceaccount", "prometheus", "-n", "flotilla"])?;
     let prometheus = bearer(&token("prometheus", &[])?);
     let (code, body) = fleet.get_with("coordinator", "/metrics", &prometheus).await?;
@@ -249,7 +252,7 @@ async fn a_coordinator_tells_only_those_whom_the_api_server_lets() -> anyhow::Re
     .await?;
     assert_eq!(fleet.get_with("coordinator", path, &prometheus).await?.0, 403);
 
-    // As the command line does it through the API server.
+    // As the command line does through the API server.
     let own = |token: String| vec![("x-flotilla-authorization", format!("Bearer {token}"))];
     let reader = own(token("flotilla-reader", &["--audience=flotilla-coordinator"])?);
     let (code, body) = fleet.get_with("coordinator", path, &reader).await?;
@@ -261,7 +264,7 @@ async fn a_coordinator_tells_only_those_whom_the_api_server_lets() -> anyhow::Re
     let powerful = own(token("flotilla-reader", &[])?);
     assert_eq!(fleet.get_with("coordinator", path, &powerful).await?.0, 401, "it is for the API server");
 
-    // Who may read the path but not the pod.
+    // A user with permission for the path but not for the pod.
     let rule = ["create", "clusterrole", "explainer", "--verb=get", "--non-resource-url=/explain/*"];
     kubectl(&cluster, &rule)?;
     kubectl(&cluster, &["create", "serviceaccount", "team", "-n", "flotilla"])?;

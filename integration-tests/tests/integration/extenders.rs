@@ -1,6 +1,6 @@
-//! HTTP extenders: real ones on loopback, asked by our processes and by kube-scheduler beside them.
+//! HTTP extenders on loopback, called by Flotilla and by kube-scheduler.
 //!
-//! Each extender manages a resource, so that a pod says by what it asks for which of them it is about.
+//! Each extender manages a resource, so that a pod's requests select its extender.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -27,7 +27,7 @@ use kube::{
 };
 use serde_json::{Value, json};
 
-/// A pod that asks for one of a resource of `example.com`.
+/// A pod that requests one of a resource of `example.com`.
 fn asking(name: &str, scheduler: &str, resource: &str) -> Pod {
     let mut pod = pod(name, scheduler, &[("cpu", "100m")]);
     let container: &mut Container = &mut pod.spec.as_mut().expect("a spec").containers[0];
@@ -38,7 +38,7 @@ fn asking(name: &str, scheduler: &str, resource: &str) -> Pod {
     pod
 }
 
-/// An extender of a configuration, for pods that ask for a resource which nodes need not have.
+/// Configuration of an extender for pods that request a resource ignored by the scheduler.
 fn managing(resource: &str, url: &str, fields: Value) -> Value {
     let mut extender = json!({
         "urlPrefix": url,
@@ -56,7 +56,7 @@ fn say(answer: impl Fn(&str, &Value) -> Value + Send + Sync + 'static) -> Say {
     })
 }
 
-/// Leaves all nodes but the largest, which kube-scheduler would take, and prefers the last of them.
+/// Filters out the largest node, which kube-scheduler would choose, and prefers the last node.
 fn picky() -> Say {
     say(|verb, question| match verb {
         "filter" => {
@@ -68,7 +68,7 @@ fn picky() -> Say {
     })
 }
 
-/// Leaves no node, for two reasons.
+/// Filters out all nodes, for two reasons.
 fn refusing() -> Say {
     say(|_, question| {
         let names: Vec<&str> =
@@ -80,7 +80,7 @@ fn refusing() -> Say {
     })
 }
 
-/// Binds, once it has a client.
+/// Binds pods once it has a client.
 fn binding(client: Arc<OnceLock<Client>>) -> Say {
     Arc::new(move |_, question| {
         let client = client.get().cloned();
@@ -104,7 +104,7 @@ fn binding(client: Arc<OnceLock<Client>>) -> Say {
     })
 }
 
-/// All names of fields in an object, with the way to them; those of maps and lists are told by one entry.
+/// Paths of all fields in an object; one entry represents those of maps and lists.
 fn fields(value: &Value, path: &str, into: &mut BTreeSet<String>) {
     let is_map = ["labels", "annotations", "managedFields"].iter().any(|map| path.ends_with(map));
     match value {
@@ -126,7 +126,7 @@ fn fields_of(value: &Value) -> BTreeSet<String> {
     found
 }
 
-/// The reason and message of the condition, and the note of the event, of a pod that is not placed.
+/// Reason and message of an unscheduled pod's condition, and the note of its event.
 async fn refusal(cluster: &ControlPlane, name: &str) -> anyhow::Result<(String, String, String)> {
     let (reason, message) = wait_until_refused(cluster, name).await?;
     Ok((reason, message, wait_for_event(cluster, name, "FailedScheduling").await?))
@@ -163,7 +163,6 @@ async fn play() -> anyhow::Result<Played> {
     Ok(Played { picky, refusing, binding, client, configured })
 }
 
-/// A cluster with kube-scheduler, and Flotilla beside it, both with these extenders.
 async fn start(played: &Played) -> anyhow::Result<ControlPlane> {
     let configuration = json!({
         "extenders": played.configured,
@@ -237,7 +236,7 @@ async fn extenders_are_asked_as_kube_scheduler_asks_them_and_their_words_have_th
         };
         let (ours, theirs) = (question("ours"), question("theirs"));
         assert!(!ours.is_empty(), "{verb} of {resource} was asked");
-        // A condition tells of what was tried before, and kwok may have told more of nodes by then.
+        // Conditions depend on earlier attempts, and kwok may have reported more nodes by then.
         let known = |fields: BTreeSet<String>| -> BTreeSet<String> {
             fields.into_iter().filter(|field| !field.contains(".status.conditions")).collect()
         };
@@ -251,7 +250,7 @@ async fn extenders_are_asked_as_kube_scheduler_asks_them_and_their_words_have_th
     Ok(())
 }
 
-/// Has a say in who makes room: spares the nodes whose victims are to be spared, and names other victims where it may.
+/// Preemption verb: removes protected nodes, and replaces victims if allowed.
 fn sparing() -> Say {
     say(|_, question| {
         let offered = question["NodeNameToMetaVictims"].as_object().cloned().unwrap_or_default();
@@ -271,7 +270,7 @@ fn sparing() -> Say {
     })
 }
 
-/// The nodes that an extender was asked about first for a preemptor, and how many victims each has.
+/// Nodes in an extender's first preemption call for a pod, with their numbers of victims.
 fn proposed(extender: &Extender, pod: &str, prefix: &str) -> BTreeMap<String, usize> {
     let calls = extender.calls_about("preempt", pod);
     let offered = calls.first().and_then(|call| call.question["NodeNameToMetaVictims"].as_object().cloned());
@@ -279,7 +278,7 @@ fn proposed(extender: &Extender, pod: &str, prefix: &str) -> BTreeMap<String, us
     offered.into_iter().flatten().map(|(node, victims)| (node.replace(prefix, ""), count(&victims))).collect()
 }
 
-/// Two nodes: one pod fills the first, two fill the second, so that the first is taken where no extender objects.
+/// One pod fills the first node, two fill the second. Without an extender's objection the first is chosen.
 async fn fill_two(cluster: &ControlPlane, prefix: &str, scheduler: &str) -> anyhow::Result<()> {
     let label = prefix.trim_end_matches('-');
     let node = |index: usize| NodeBuilder::new(format!("{prefix}{index}")).capacity("cpu", "1").label("whose", label);
@@ -351,7 +350,7 @@ async fn extenders_have_the_same_say_in_who_makes_room() -> anyhow::Result<()> {
     }
     let question = |name: &str| fields_of(&extender.calls_about("preempt", name)[0].question);
     let known = |fields: BTreeSet<String>| -> BTreeSet<String> {
-        // Nodes are keys there.
+        // Nodes are keys in these fields.
         let is_node = |field: &str| field.contains("NodeNameToMetaVictims.");
         fields.into_iter().filter(|field| !field.contains(".status.conditions") && !is_node(field)).collect()
     };
@@ -393,7 +392,7 @@ async fn an_extender_over_tls_is_asked_and_comes_and_goes_with_the_configuration
     }
     assert_eq!(extender.calls_about("filter", "web-2").len(), 1);
 
-    // A certificate that another authority would have to vouch for.
+    // A certificate that needs another authority.
     let distrusting = configured(json!({ "caFile": cluster.authority_certificate(), "serverName": "elsewhere.test" }));
     std::fs::write(&config, text(json!([distrusting])))?;
     wait_until("the new configuration", PATIENCE, async || {
@@ -412,7 +411,7 @@ async fn an_extender_over_tls_is_asked_and_comes_and_goes_with_the_configuration
     Ok(())
 }
 
-/// Nodes and pods of several kinds, each of the pods asking for what one of the extenders manages.
+/// Nodes, and pods of several kinds, each requesting an extender's resource.
 fn written_cluster() -> String {
     let mut documents: Vec<Value> = (0..6)
         .map(|index| {
@@ -439,7 +438,7 @@ fn written_cluster() -> String {
     let named = json!({ "affinity": { "nodeAffinity": { "requiredDuringSchedulingIgnoredDuringExecution": {
         "nodeSelectorTerms": [{ "matchFields": [{ "key": "metadata.name", "operator": "In", "values": ["node-1"] }] }],
     } } } });
-    // Not on a node that an extender sends back whole: kube-scheduler scores that as if it was empty, and Flotilla does not.
+    // Not on a node that an extender returns as an object: kube-scheduler scores it as empty, Flotilla does not.
     let standing = json!({ "nodeName": "node-5" });
     documents.push(pod("standing", "none", standing));
     for resource in ["halved", "refused", "wordless", "absent", "ignorable", "none"] {
@@ -450,7 +449,7 @@ fn written_cluster() -> String {
     documents.iter().map(|document| format!("---\n{document}\n")).collect()
 }
 
-/// Leaves the second half of the nodes, and scores them all, the first of them highest.
+/// Keeps the second half of the nodes, and scores the first one highest.
 fn halving() -> Say {
     say(|verb, question| {
         let items = question["Nodes"]["items"].as_array().expect("whole nodes").clone();

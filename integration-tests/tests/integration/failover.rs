@@ -1,4 +1,4 @@
-//! Leaders end, politely and not, and a standby goes on.
+//! A standby takes over after a leader's termination or kill.
 
 use flotilla_control_plane::{AuditLevel, ControlPlane, NodeBuilder, Options, pod, wait_until};
 use flotilla_integration_tests::{
@@ -56,7 +56,7 @@ async fn the_standby_goes_on_after(signal: &str) -> anyhow::Result<()> {
     let after = holder(&cluster).await?;
     assert!(!after.is_empty() && after != before, "the Lease is held by {after:?}, before by {before:?}");
     let taken = bindings(&cluster)?;
-    // Of the requests that a killed leader had under way the log may not say how they ended.
+    // The log may lack the results of a killed leader's requests in flight.
     assert!(taken.len() == 200 || signal == "KILL", "{} pods were bound", taken.len());
     assert!(taken.values().all(|times| *times == 1), "bound twice: {taken:?}");
     println!("SIG{signal}: the longest pause between two bindings was {} ms", longest_pause(&cluster)?.as_millis());

@@ -1,4 +1,4 @@
-//! The README's first command, as it is typed: a build from source without features, and a placement.
+//! The README's first command: a build from source without features, and a scheduling run.
 
 use std::{
     path::{Path, PathBuf},
@@ -7,14 +7,13 @@ use std::{
 
 use flotilla_test_programs::cargo;
 
-/// Before the words of `flotilla`.
 const RUN: &str = "cargo run --release -p flotilla -- ";
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// Runs a line of the README; with other words where these are given.
+/// Runs a line of the README, or other arguments.
 fn typed(words: &str) -> Output {
     let line = format!("{RUN}{words}");
     cargo().args(line.split(' ').skip(1)).output().expect("cargo can be started")

@@ -1,6 +1,4 @@
-//! Pods of a pod group land together or not at all, on a real API server.
-//!
-//! Knows: the API's pod groups and their condition. Must not know: how a group is decided on.
+//! Pods of a pod group are bound together or not at all, on a real API server.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -23,12 +21,11 @@ use serde_json::{Value, from_value, json};
 
 const GATE: &str = "--feature-gates=GenericWorkload=true";
 
-/// A cluster that serves pod groups, with nodes of 8 CPUs.
 async fn cluster(nodes: usize) -> anyhow::Result<ControlPlane> {
     cluster_with(Options::default(), nodes).await
 }
 
-/// The same with kube-scheduler, which is `default-scheduler`.
+/// The same with kube-scheduler as `default-scheduler`.
 async fn cluster_of_both(configuration: Value) -> anyhow::Result<ControlPlane> {
     let mut options = Options { kube_scheduler: Some(configuration), ..Options::default() };
     options.extra_args.insert(Component::Scheduler, vec![GATE.to_owned()]);
@@ -70,7 +67,7 @@ async fn create(cluster: &ControlPlane, pod: Pod) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Waits until a group's condition has this status, and gives its reason and message.
+/// Waits for this status of a group's condition, and returns its reason and message.
 async fn condition(cluster: &ControlPlane, name: &str, status: &str) -> anyhow::Result<(String, String)> {
     let api: Api<PodGroup> = Api::namespaced(cluster.client(), "default");
     wait_until(&format!("pod group {name} to be initially scheduled: {status}"), PATIENCE, async || {
@@ -93,7 +90,7 @@ async fn a_gang_lands_once_its_quorum_is_there_and_one_that_does_not_fit_blocks_
     let cluster = cluster(2).await?;
     let fleet = Fleet::new(&cluster).with_args([GATE.to_owned()]).up("flotilla", 2).await?;
 
-    // Two of three: they wait without a word, while others land.
+    // Two of three members wait without an event, while other pods are bound.
     group(&cluster, "small", 3).await?;
     create(&cluster, member("small-0", "small", "1")).await?;
     create(&cluster, member("small-1", "small", "1")).await?;
@@ -104,7 +101,7 @@ async fn a_gang_lands_once_its_quorum_is_there_and_one_that_does_not_fit_blocks_
     wait_until_running(&cluster, "small-", 3).await?;
     assert_eq!(condition(&cluster, "small", "True").await?, ("Scheduled".to_owned(), String::new()));
 
-    // All three are there and two fit: none is placed, and what they would have taken is free for others.
+    // All three members exist and only two fit: none is bound, and other pods can use the resources.
     group(&cluster, "large", 3).await?;
     for index in 0..3 {
         create(&cluster, member(&format!("large-{index}"), "large", "5")).await?;
@@ -118,7 +115,7 @@ async fn a_gang_lands_once_its_quorum_is_there_and_one_that_does_not_fit_blocks_
     wait_until_running(&cluster, "single-1", 1).await?;
     assert!(!with_nodes(&cluster).await?.iter().any(|name| name.starts_with("large")));
 
-    // With room for all they land.
+    // With enough nodes all are bound.
     cluster.add_nodes((2..4).map(|index| NodeBuilder::new(format!("node-{index}")).capacity("cpu", "8"))).await?;
     wait_until_running(&cluster, "large-", 3).await?;
     condition(&cluster, "large", "True").await?;
@@ -136,7 +133,7 @@ async fn a_coordinator_that_starts_again_in_the_middle_goes_on_where_the_first_o
     wait_until_running(&cluster, "g-", 2).await?;
     cluster.processes().kill("coordinator")?;
 
-    // A third pod, and a group of which half is there: both wait for a leader.
+    // A third member, and half of another group: both wait for a leader.
     create(&cluster, member("g-2", "g", "1")).await?;
     group(&cluster, "h", 2).await?;
     create(&cluster, member("h-0", "h", "1")).await?;
@@ -147,7 +144,7 @@ async fn a_coordinator_that_starts_again_in_the_middle_goes_on_where_the_first_o
     create(&cluster, member("h-1", "h", "1")).await?;
     wait_until_running(&cluster, "h-", 2).await?;
 
-    // Fewer are enough now.
+    // A smaller minimum suffices now.
     group(&cluster, "i", 2).await?;
     create(&cluster, member("i-0", "i", "1")).await?;
     let api: Api<PodGroup> = Api::namespaced(cluster.client(), "default");
@@ -172,7 +169,7 @@ async fn where_the_api_server_has_no_groups_all_other_pods_land() -> anyhow::Res
     Ok(())
 }
 
-/// The cluster of one scheduler and one case: a group on two nodes, beside a pod without one on the first of them.
+/// Nodes and pods of one scheduler and case: a group on two nodes, and a single pod on the first.
 async fn fill(cluster: &ControlPlane, prefix: &str, disruption: Value) -> anyhow::Result<()> {
     let nodes = [format!("{prefix}-0"), format!("{prefix}-1")];
     cluster.add_nodes(nodes.iter().map(|name| NodeBuilder::new(name).capacity("cpu", "8"))).await?;
@@ -183,7 +180,7 @@ async fn fill(cluster: &ControlPlane, prefix: &str, disruption: Value) -> anyhow
         pod.spec.get_or_insert_default().node_name = Some(node.to_owned());
         pod
     };
-    // It is there first, so that it would be the last to go if groups did not count for more.
+    // The oldest pod, so that it would be the last victim if groups did not have precedence.
     create(cluster, on(pod(&format!("{prefix}-single"), "nobody", &[("cpu", "4")]), &nodes[0])).await?;
     wait_until_running(cluster, &format!("{prefix}-single"), 1).await?;
     for (index, node) in nodes.iter().enumerate() {
@@ -242,7 +239,7 @@ async fn a_pod_takes_groups_away_as_kube_scheduler_does_whole_or_one_by_one() ->
     Ok(())
 }
 
-/// Leaves the last of the nodes by name; none to pods whose names say so.
+/// Keeps the last node by name; none for pods with `refused` in their name.
 fn choosy() -> Say {
     Arc::new(|_, question: Value| {
         let names = question["NodeNames"].as_array().cloned().unwrap_or_default();
@@ -256,7 +253,7 @@ fn choosy() -> Say {
     })
 }
 
-/// The nodes that an extender was asked about first for a pod, without the scheduler's own prefix.
+/// Nodes in an extender's first call for a pod, without the scheduler's prefix.
 fn first_asked(extender: &Extender, pod: &str, prefix: &str) -> Vec<String> {
     let calls = extender.calls_about("filter", pod);
     let names = calls.first().and_then(|call| call.question["NodeNames"].as_array().cloned()).unwrap_or_default();
@@ -265,7 +262,7 @@ fn first_asked(extender: &Extender, pod: &str, prefix: &str) -> Vec<String> {
     names
 }
 
-/// What the metrics of `coordinator` and of kube-scheduler say of groups, of which each has placed one.
+/// Group metrics of `coordinator` and kube-scheduler agree after each has placed one group.
 async fn the_pages_tell_the_same_of_groups(cluster: &ControlPlane, fleet: &Fleet<'_>) -> anyhow::Result<()> {
     let theirs = parse(&cluster.get(Component::Scheduler, "metrics").await?);
     let ours = parse(&fleet.get("coordinator", "/metrics").await?);
@@ -317,7 +314,7 @@ async fn extenders_are_asked_about_the_pods_of_a_gang_as_kube_scheduler_asks_the
                 spec.node_selector = Some(BTreeMap::from([("whose".to_owned(), scheduler.to_owned())]));
                 create(&cluster, pod).await?;
             }
-            // One after the other, so that each finds the same.
+            // Sequentially, so that each finds the same state.
             match gang {
                 "placed" => _ = wait_until_running(&cluster, &format!("{prefix}{gang}"), 3).await?,
                 _ => _ = wait_until_refused(&cluster, &format!("{prefix}{gang}-2")).await?,

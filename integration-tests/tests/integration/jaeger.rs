@@ -1,4 +1,4 @@
-//! Attempts are traced, over real processes, into a real Jaeger: what its API tells of them, and what `flotilla trace` does.
+//! Traces of attempts by real processes in a real Jaeger, read by its API and by `flotilla trace`.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -16,11 +16,10 @@ use kube::{
 };
 use serde_json::{Value, json};
 
-/// Jaeger counts in whole microseconds, and rounds each beginning and each duration by itself.
+/// Jaeger rounds each start and duration separately to whole microseconds.
 const ROUNDING_US: u64 = 1;
 const API_SERVER: &str = "apiserver";
 
-/// A span as Jaeger's API tells it.
 #[derive(Debug, Clone, PartialEq)]
 struct Span {
     service: String,
@@ -82,13 +81,13 @@ impl Trace {
         }
     }
 
-    /// Whether all that is to come has come: the parts are sent by four processes, each in its own time.
+    /// Whether all parts have arrived, which four processes send independently.
     fn is_whole(&self) -> bool {
         let has_served = self.spans.iter().any(|span| span.service == API_SERVER);
         self.named("evaluate shard").len() == 2 && self.named("schedule pod").len() == 1 && has_served
     }
 
-    /// Each span lies within the one that it is part of, and there is one that is part of none that is here.
+    /// Checks that each span is within its parent, and that there is one root.
     fn assert_nested(&self) {
         let by_id: BTreeMap<&str, &Span> = self.spans.iter().map(|span| (&*span.id, span)).collect();
         let parent = |span: &Span| by_id.get(span.parent.as_deref()?).copied();
@@ -106,25 +105,23 @@ fn text(value: &Value) -> anyhow::Result<String> {
     Ok(value.as_str().with_context(|| format!("{value} is no text"))?.to_owned())
 }
 
-/// Asks for a trace by its name; the answer has none where there is none.
+/// Query for a trace by ID; a missing trace yields an empty result.
 fn named(trace: &str) -> String {
     format!("api/traces?traceID={trace}")
 }
 
-/// What Jaeger answers to a question for traces.
 async fn traces(jaeger: &Jaeger, path: &str) -> anyhow::Result<Vec<Trace>> {
     let answer: Value = serde_json::from_str(&jaeger.get(path).await?)?;
     answer["data"].as_array().into_iter().flatten().map(Trace::read).collect()
 }
 
-/// The traces in which the coordinator tells of this pod, by Jaeger's own search.
 async fn of_pod(jaeger: &Jaeger, pod: &Pod) -> anyhow::Result<Vec<Trace>> {
-    // A map in JSON, as the URL has it.
+    // A JSON map, URL-encoded.
     let tags = format!("%7B%22k8s.pod.uid%22%3A%22{}%22%7D", pod.uid().context("a UID")?);
     traces(jaeger, &format!("api/traces?service=flotilla-coordinator&limit=100&tags={tags}")).await
 }
 
-/// The only trace of a pod, once all of it has come.
+/// The only trace of a pod, once it is complete.
 async fn whole(jaeger: &Jaeger, pod: &Pod) -> anyhow::Result<Trace> {
     wait_until(&format!("the whole trace of {}", pod.name_any()), PATIENCE, async || {
         let found = of_pod(jaeger, pod).await.map_err(|error| format!("{error:#}"))?;
@@ -136,7 +133,7 @@ async fn whole(jaeger: &Jaeger, pod: &Pod) -> anyhow::Result<Trace> {
     .await
 }
 
-/// A control plane whose API server sends its spans, and Jaeger beside it.
+/// A control plane with a tracing API server, and Jaeger.
 async fn start() -> anyhow::Result<(ControlPlane, Jaeger)> {
     let jaeger = Jaeger::reserve()?;
     let options = Options::default().with_tracing(jaeger.otlp_address());
@@ -152,7 +149,6 @@ async fn traced<'a>(cluster: &'a ControlPlane, jaeger: &Jaeger) -> anyhow::Resul
     Fleet::new(cluster).with_args([endpoint.clone()]).with_worker_args([endpoint]).up("flotilla", 2).await
 }
 
-/// What `flotilla trace` prints.
 fn flotilla_trace(cluster: &ControlPlane, jaeger: &Jaeger, arguments: &[&str]) -> anyhow::Result<String> {
     let output = Command::new(binary("flotilla")?)
         .arg("trace")
@@ -169,7 +165,7 @@ async fn one_trace_runs_from_the_queue_through_two_workers_to_the_request_that_t
 -> anyhow::Result<()> {
     let (cluster, jaeger) = start().await?;
     let _fleet = traced(&cluster, &jaeger).await?;
-    // Each asks for another amount, so that workers are asked about each of them.
+    // Different requests, so that workers evaluate each pod.
     let pods = (1..=3).map(|index| pod(&format!("web-{index}"), "flotilla", &[("cpu", &format!("{index}00m"))]));
     let pods = cluster.create_pods(pods.collect::<Vec<_>>()).await?;
     let running = wait_until_running(&cluster, "web-", 3).await?;
@@ -196,7 +192,6 @@ async fn one_trace_runs_from_the_queue_through_two_workers_to_the_request_that_t
     shown(&cluster, &jaeger, &pods[0])
 }
 
-/// The span of the API server for the request that binds a pod.
 const BINDING: &str = "POST /api/v1/namespaces/{:namespace}/pods/{:name}/binding";
 
 fn assert_attributes(trace: &Trace, pod: &Pod, running: &[Pod]) {
@@ -219,7 +214,7 @@ fn assert_attributes(trace: &Trace, pod: &Pod, running: &[Pod]) {
     assert_eq!(judged, 6, "every node is judged by one of the two workers: {trace:#?}");
 }
 
-/// `flotilla trace` shows it to people, as lines and as a picture.
+/// Output of `flotilla trace` as lines and as a picture.
 fn shown(cluster: &ControlPlane, jaeger: &Jaeger, pod: &Pod) -> anyhow::Result<()> {
     let name = format!("pod/{}", pod.name_any());
     let lines = flotilla_trace(cluster, jaeger, &[&name, "--attempt=1", "-owide"])?;
@@ -302,7 +297,7 @@ async fn a_pod_that_names_a_trace_is_part_of_it_and_of_none_where_that_is_not_re
     let told = flotilla_trace(&cluster, &jaeger, &["pod/recorded"])?;
     assert!(told.starts_with(&format!("trace {RECORDED}: ")), "{told}");
 
-    // Spans go in the order in which they are made, and those of the last pod have come.
+    // Spans are exported in order, and those of the last pod have arrived.
     assert_eq!(of_pod(&jaeger, &unrecorded).await?, []);
     assert_eq!(traces(&jaeger, &named(UNRECORDED)).await?, []);
     let Err(error) = flotilla_trace(&cluster, &jaeger, &["pod/unrecorded"]) else { panic!("it was shown") };
@@ -310,7 +305,7 @@ async fn a_pod_that_names_a_trace_is_part_of_it_and_of_none_where_that_is_not_re
     Ok(())
 }
 
-/// Asks for the nodes, as a part of a trace.
+/// Lists nodes within a trace.
 async fn ask_within(cluster: &ControlPlane, trace: &str, flags: &str) -> anyhow::Result<()> {
     let request = http::Request::get("/api/v1/nodes").header("traceparent", format!("00-{trace}-{PARENT}-{flags}"));
     cluster.client().request_text(request.body(Vec::new())?).await?;

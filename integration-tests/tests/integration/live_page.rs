@@ -1,7 +1,5 @@
-//! The page of a live cluster, beside a cluster of `flotilla up`: what its server answers, and what a browser shows of it. Without
-//! Chromium only the first is tested, and the test says so.
-//!
-//! With `FLOTILLA_RECORD=1` the pictures in `docs/images` are made anew, after a minute or two of load.
+//! The live page with a cluster of `flotilla up`: responses of its server, and its view in a browser. Without Chromium only the responses
+//! are tested, and the test prints so. `FLOTILLA_RECORD=1` records the images in `docs/images`, after a minute or two of load.
 
 use std::{
     env, fs,
@@ -27,8 +25,7 @@ mod browser;
 use browser::Browser;
 
 const WINDOW: (u32, u32) = (1440, 900);
-/// A pod that no node takes, one that is kept out of the queue, one that no other is like, so that workers are asked about it, and a
-/// Deployment for a load.
+/// An infeasible pod, a gated one, a unique one that workers have to evaluate, and a Deployment for load.
 const PODS: &str = r#"
 apiVersion: v1
 kind: Pod
@@ -59,7 +56,6 @@ spec:
       containers: [{name: c, image: i, resources: {requests: {cpu: 10m, memory: 16Mi}}}]
 "#;
 
-/// A cluster of `flotilla up` in the background, taken down with it.
 struct Up {
     person: Person,
     printed: String,
@@ -74,7 +70,6 @@ impl Up {
         Ok(up)
     }
 
-    /// What stands behind a word of what was printed.
     fn after(&self, word: &str) -> anyhow::Result<&str> {
         after(&self.printed, word)
     }
@@ -90,7 +85,7 @@ impl Up {
         Ok(String::from_utf8(output.stdout)?)
     }
 
-    /// `flotilla ui` of this cluster, as the printed lines have the other commands.
+    /// Starts `flotilla ui` with the printed environment.
     fn ui(&self, more: &[&str]) -> anyhow::Result<Server> {
         let mut command = self.person.flotilla(&["ui", "--live", "--coordinator", self.after("--coordinator ")?])?;
         command
@@ -117,7 +112,7 @@ struct Server {
 }
 
 impl Server {
-    /// The status and the body of an answer to a request, whose path is put under that of the server.
+    /// Status and body of a response; the path is relative to the server's.
     fn ask(&self, request: &str) -> anyhow::Result<(u16, String)> {
         let path = &self.url[self.url.rfind(':').context("a port")?..];
         let path = &path[path.find('/').context("a path")?..];
@@ -142,7 +137,7 @@ impl Server {
     fn json(&self, path: &str) -> anyhow::Result<Value> {
         let (status, body) = self.get(path)?;
         ensure!(status == 200, "{path}: {status}: {body}");
-        // An answer of which the length is not known comes in pieces, each behind its length.
+        // A response of unknown length is chunked.
         let (from, until) = (body.find('{').context("an object")?, body.rfind('}').context("an object")?);
         Ok(serde_json::from_str(&body[from..=until])?)
     }
@@ -168,12 +163,12 @@ fn record(name: &str, browser: &mut Browser) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// In both modes, the dark one first.
+/// Records both modes, the dark one first.
 fn record_both(name: &str, browser: &mut Browser) -> anyhow::Result<()> {
     for mode in ["dark", "light"] {
         browser.prefer(mode);
         browser.wait(&format!("document.documentElement.dataset.theme === '{mode}'"));
-        // The charts are drawn anew.
+        // The charts are redrawn.
         thread::sleep(Duration::from_millis(1_500));
         record(&format!("{name}-{mode}.png"), browser)?;
     }
@@ -205,7 +200,7 @@ async fn the_page_of_a_live_cluster_shows_its_coordinator_its_workers_and_the_tr
     shown(&up, &server, &mut browser, "default/alone")
 }
 
-/// What the server says to the page, and to nobody else.
+/// The server answers the page, and no other client.
 async fn answers(server: &Server, name: &str, workers: usize) -> anyhow::Result<()> {
     let now = server.json("/live")?;
     assert_eq!(now["report"]["healthy"], true, "{now:#}");
@@ -247,12 +242,12 @@ async fn answers(server: &Server, name: &str, workers: usize) -> anyhow::Result<
         let (status, body) = server.ask(request)?;
         assert!(status == expected && body.contains(words), "{request}: {status}: {body}");
     }
-    // Another user of this machine knows the port at most.
+    // Another local user can know only the port.
     for path in ["/", "/live", "/live/pods/default/huge", "/00000000000000000000000000000000/live"] {
         let (status, body) = server.ask_outside(&format!("GET {path} HTTP/1.1\r\nHost: HERE"))?;
         assert!(status == 403 && body.contains("open the whole address"), "{path}: {status}: {body}");
     }
-    // The credentials of the kubeconfig stay where they are.
+    // The page does not contain credentials of the kubeconfig.
     let (_, page) = server.get("/")?;
     for secret in ["PRIVATE KEY", "client-key", "BEGIN CERTIFICATE", "eyJhbGciOi"] {
         assert!(!page.contains(secret) && !now.to_string().contains(secret), "{secret}");
@@ -260,12 +255,11 @@ async fn answers(server: &Server, name: &str, workers: usize) -> anyhow::Result<
     Ok(())
 }
 
-/// What a person sees and does.
 fn shown(up: &Up, server: &Server, browser: &mut Browser, name: &str) -> anyhow::Result<()> {
     browser.prefer("light");
     browser.open(&server.url);
     browser.wait("document.querySelectorAll('#panel .row').length > 0");
-    // What a saved page would have; the pod that stays pending leads to its reason, and on to its place in the queue.
+    // As in a saved page: the pending pod links to its reason, and to its position in the queue.
     browser
         .click("[...document.querySelectorAll('#panel .row')].find((row) => row.innerText.includes('default/huge'))");
     browser.wait("document.querySelector('.note.help') !== null");
@@ -288,7 +282,7 @@ fn shown(up: &Up, server: &Server, browser: &mut Browser, name: &str) -> anyhow:
     browser.click("document.getElementById('livetab-slowest')");
     browser.click("document.getElementById('livetab-workers')");
 
-    // A worker that falls silent is told before the next question is due.
+    // A hung worker is shown before the next query is due.
     let worker = worker_in(&folder(&up.printed)?)?;
     signal("STOP", worker)?;
     up.kubectl(&["scale", "deployment/web", "--replicas=30"], "")?;
@@ -296,14 +290,14 @@ fn shown(up: &Up, server: &Server, browser: &mut Browser, name: &str) -> anyhow:
     signal("CONT", worker)?;
     browser.wait("document.querySelector('#livepanel .word.warn') === null");
 
-    // By keyboard: a worker, and back.
+    // With the keyboard: a worker, and back.
     browser.value("document.querySelector('#livepanel .table').focus()");
     browser.press(&["Home", "Enter"]);
     browser.wait("document.querySelector('#livesheet .facts') !== null");
     browser.press(&["Escape"]);
     browser.wait("document.querySelectorAll('#livepanel .row').length > 1");
 
-    // A pod by its name: its decision, and its trace.
+    // Search for a pod: its decision, and its trace.
     browser.press(&["/"]);
     assert_eq!(browser.value("document.activeElement.id"), json!("livesearch"));
     browser.call("Input.insertText", json!({ "text": name }));
@@ -311,14 +305,14 @@ fn shown(up: &Up, server: &Server, browser: &mut Browser, name: &str) -> anyhow:
     browser.wait("document.querySelectorAll('.span').length > 3 && document.querySelector('#livesheet .row') !== null");
     let (trace, sheet) = (text(browser, "#livemain"), text(browser, "#livesheet"));
     assert!(trace.contains("evaluate shard") && trace.contains("bind request"), "{trace}");
-    assert!(sheet.contains("The decision") && sheet.contains("would have done"), "{sheet}");
+    assert!(sheet.contains("The decision") && sheet.contains("were feasible"), "{sheet}");
     record_both("trace", browser)?;
     browser.value("document.querySelector('.span').focus()");
     browser.press(&["ArrowDown", "Enter"]);
     browser.wait("document.querySelector('.span[aria-expanded=true]') !== null");
     assert!(text(browser, ".spans .facts").contains("process"), "{}", text(browser, ".spans .facts"));
 
-    // Loaded again, the page has the pods that came since.
+    // A reload includes newer pods.
     let before = browser.value("document.getElementById('data').textContent.length");
     browser.open(&server.url);
     browser.wait("document.querySelectorAll('#panel .row').length > 0");
@@ -332,14 +326,14 @@ fn shown(up: &Up, server: &Server, browser: &mut Browser, name: &str) -> anyhow:
     Ok(())
 }
 
-/// Pods come and go, for some seconds; for a picture that a person is to look at, for longer.
+/// Creates and deletes pods for some seconds, or longer for recorded images.
 fn load(up: &Up) -> anyhow::Result<()> {
     let steps = if records() { &[80, 200, 120, 320, 240, 480, 300, 600][..] } else { &[60] };
     let began = Instant::now();
     for (step, replicas) in steps.iter().enumerate() {
         up.kubectl(&["scale", "deployment/web", &format!("--replicas={replicas}")], "")?;
         let until = Duration::from_secs(12) * u32::try_from(step + 1).unwrap_or(1);
-        // The picture is taken while the last ones come.
+        // The image shows the last ones arriving.
         if records() && step + 1 < steps.len() {
             thread::sleep(until.saturating_sub(began.elapsed()));
         }

@@ -1,4 +1,4 @@
-//! The integration tests, one program so that it is linked once. `cargo xtask` runs each module in a process of its own.
+//! All integration tests in one program, so that it is linked once. `cargo xtask` runs each module in a separate process.
 
 mod allocations;
 mod chaos;

@@ -1,7 +1,6 @@
-//! What is in `deploy/` is taken by a real API server, and does there what it is for.
+//! A real API server accepts `deploy/`, and its objects work.
 //!
-//! Nothing is scheduled and no pod runs here. What the pods of a Deployment may be is for the API server to say, by pod
-//! security, once they are made.
+//! Pods are not scheduled. The API server's pod security decides about the pods of Deployments.
 
 use std::{
     collections::BTreeSet,
@@ -38,7 +37,7 @@ fn text(path: &Path) -> String {
     path.display().to_string()
 }
 
-/// The folders of a folder of `deploy/`, so that none is forgotten.
+/// Folders in a folder of `deploy/`, so that none is omitted.
 fn folders(inner: &str) -> anyhow::Result<Vec<String>> {
     let mut names = Vec::new();
     for entry in fs::read_dir(deployed::path(inner)).with_context(|| format!("cannot read deploy/{inner}"))? {
@@ -61,7 +60,7 @@ fn copy(from: &Path, to: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// `deploy/` at a place where more can be laid beside it: kustomize takes nothing from elsewhere.
+/// A copy of `deploy/`, to which tests add kustomizations: kustomize cannot read other folders.
 fn workplace(cluster: &ControlPlane) -> anyhow::Result<PathBuf> {
     let place = cluster.folder().join("deploy");
     for inner in ["base", "components", "overlays"] {
@@ -70,7 +69,7 @@ fn workplace(cluster: &ControlPlane) -> anyhow::Result<PathBuf> {
     Ok(place)
 }
 
-/// Writes a kustomization of its own at `place/own/NAME`, and gives its folder.
+/// Writes a kustomization to `place/own/NAME`, and returns its folder.
 fn compose(place: &Path, name: &str, kustomization: &Value) -> anyhow::Result<PathBuf> {
     let folder = place.join("own").join(name);
     fs::create_dir_all(&folder)?;
@@ -78,15 +77,13 @@ fn compose(place: &Path, name: &str, kustomization: &Value) -> anyhow::Result<Pa
     Ok(folder)
 }
 
-/// What kustomize makes of a folder.
 fn objects(cluster: &ControlPlane, folder: &Path) -> anyhow::Result<Vec<Value>> {
     let made = kubectl(cluster, &["kustomize", &text(folder)])?;
     let documents = serde_yaml::Deserializer::from_str(&made);
     documents.map(|document| Value::deserialize(document).context("kustomize makes YAML")).collect()
 }
 
-/// Has the API server judge manifests without keeping them. Unknown fields, bad values and warnings - of pod security, or of
-/// what is deprecated - are errors here.
+/// Validates manifests with a server-side dry run. Unknown fields, invalid values and warnings (pod security, deprecations) are errors.
 fn judge(cluster: &ControlPlane, objects: &[Value], more: &[&str]) -> anyhow::Result<String> {
     let file = cluster.folder().join("judged.json");
     fs::write(&file, json!({ "apiVersion": "v1", "kind": "List", "items": objects }).to_string())?;
@@ -98,7 +95,6 @@ fn judge(cluster: &ControlPlane, objects: &[Value], more: &[&str]) -> anyhow::Re
     Ok(String::from_utf8(output.stdout)?)
 }
 
-/// The pods that the Deployments among objects would make.
 fn pods(objects: &[Value]) -> Vec<Value> {
     let deployments = objects.iter().filter(|object| object["kind"] == "Deployment");
     let pod = |deployment: &Value| {
@@ -107,14 +103,14 @@ fn pods(objects: &[Value]) -> Vec<Value> {
         pod["kind"] = "Pod".into();
         pod["metadata"]["name"] = name.clone();
         pod["metadata"]["namespace"] = deployment["metadata"]["namespace"].clone();
-        // Its own need not be there yet, and changes nothing about what a pod may be.
+        // Its service account may not exist yet, and does not affect pod security.
         pod["spec"]["serviceAccountName"] = "default".into();
         pod
     };
     deployments.map(pod).collect()
 }
 
-/// All of an overlay, and the pods that it comes to.
+/// Validates all objects of an overlay, and its pods.
 fn judge_whole(cluster: &ControlPlane, folder: &Path) -> anyhow::Result<Vec<Value>> {
     let objects = objects(cluster, folder).with_context(|| text(folder))?;
     judge(cluster, &objects, &[]).with_context(|| format!("{} is not taken", folder.display()))?;
@@ -124,10 +120,9 @@ fn judge_whole(cluster: &ControlPlane, folder: &Path) -> anyhow::Result<Vec<Valu
     Ok(objects)
 }
 
-/// Lets the API server know ServiceMonitor, PodMonitor and PrometheusRule.
 fn define_kinds(cluster: &ControlPlane) -> anyhow::Result<()> {
     for file in crds::prometheus_operator(&["podmonitors", "prometheusrules", "servicemonitors"])? {
-        // What kubectl would keep of it in an annotation is too large for one.
+        // Client-side apply would store an annotation beyond the size limit.
         kubectl(cluster, &["apply", "--server-side", "-f", &text(&file)])?;
     }
     kubectl(cluster, &["wait", "--for=condition=Established", "--timeout=60s", "customresourcedefinitions", "--all"])?;
@@ -152,7 +147,7 @@ async fn every_overlay_with_every_component_is_taken_and_its_pods_are_restricted
         }
     }
 
-    // What is judged here can be found wanting: a pod that asks for more, and an unknown field.
+    // The validation fails for invalid input: a pod with more permissions, and an unknown field.
     let root = r#"[{"op": "remove", "path": "/spec/template/spec/securityContext/runAsNonRoot"}]"#;
     let patch = json!([{ "target": { "kind": "Deployment", "name": "flotilla-worker" }, "patch": root }]);
     let overlay = json!({ "resources": ["../../overlays/second-scheduler"], "patches": patch });
@@ -206,7 +201,7 @@ async fn pods_of_a_labelled_namespace_are_flotillas_unless_they_name_another_sch
         let namespace = format!("--namespace={namespace}");
         kubectl(&cluster, &[&["create", "-f", &examples, &namespace, schedulers], more].concat())
     };
-    // The API server takes up a policy, and an account for pods is made, some time after either was asked for.
+    // The API server enforces a policy, and the service account is created, after a delay.
     wait_until("the policy to be in force", PATIENCE, async || {
         let found = create("labelled", &["--dry-run=server"]).map_err(|error| format!("{error:#}"))?;
         if found == "flotilla flotilla flotilla" { Ok(()) } else { Err(found) }
@@ -226,7 +221,6 @@ async fn pods_of_a_labelled_namespace_are_flotillas_unless_they_name_another_sch
     Ok(())
 }
 
-/// The container of a Deployment or of a pod.
 fn container(object: &Value) -> &Value {
     let spec = if object["kind"] == "Pod" { &object["spec"] } else { &object["spec"]["template"]["spec"] };
     &spec["containers"][0]
@@ -241,7 +235,7 @@ fn documents(file: &Path) -> anyhow::Result<Vec<Value>> {
     serde_yaml::Deserializer::from_str(&text).map(|document| Ok(Value::deserialize(document)?)).collect()
 }
 
-/// The arguments that components add to those of a Deployment.
+/// Arguments that components add to a Deployment.
 fn added(deployment: &str) -> anyhow::Result<Vec<String>> {
     let mut added = Vec::new();
     for component in folders("components")? {
@@ -278,7 +272,6 @@ fn the_programs_take_the_arguments_that_the_manifests_give_them() -> anyhow::Res
     Ok(())
 }
 
-/// The status of a GET over plain HTTP on loopback.
 async fn probe(port: u16, path: &str) -> anyhow::Result<u16> {
     let mut config = kube::Config::new(format!("http://127.0.0.1:{port}").parse()?);
     config.proxy_url = None;
@@ -337,7 +330,7 @@ async fn a_worker_as_its_manifest_starts_it_lives_at_once_and_is_ready_when_its_
     Ok(())
 }
 
-/// All PromQL of the rules and of the dashboard, with where it is.
+/// All PromQL of the rules and the dashboard, with its location.
 fn expressions() -> anyhow::Result<Vec<(String, String)>> {
     let rules = documents(&deployed::path("components/monitoring/rules.yaml"))?;
     let groups = rules.iter().flat_map(|rules| rules["spec"]["groups"].as_array().into_iter().flatten());
@@ -351,14 +344,13 @@ fn expressions() -> anyhow::Result<Vec<(String, String)>> {
         targets.into_iter().map(move |target| (panel["title"].to_string(), target["expr"].clone()))
     });
     let all = rules.chain(targets).map(|(place, expression)| {
-        // What Grafana puts in before it asks.
+        // Substitute Grafana's variables.
         let expression = expression.as_str().with_context(|| format!("{place} has no expression"))?;
         Ok((place, expression.replace("$__rate_interval", "5m")))
     });
     all.collect()
 }
 
-/// The names of all metrics that an expression reads.
 fn metrics(expression: &str) -> anyhow::Result<BTreeSet<String>> {
     let names = std::cell::RefCell::new(BTreeSet::new());
     struct Names<'a>(&'a std::cell::RefCell<BTreeSet<String>>);
@@ -396,7 +388,7 @@ fn rules_and_dashboard_ask_for_metrics_that_there_are() -> anyhow::Result<()> {
         let names = metrics(&expression).with_context(|| format!("{place}: {expression}"))?;
         ensure!(!names.is_empty(), "{place} reads no metric: {expression}");
         if let Some(name) = names.iter().find(|name| !is_known(name)) {
-            bail!("{place} reads {name}, which neither docs/metrics.md nor docs/transport.md has");
+            bail!("{place} reads {name}, which neither docs/reference/metrics.md nor docs/concepts/transport.md has");
         }
     }
     assert!(!is_known("flotilla_made_up") && metrics("sum(rate(a[5m])) by").is_err());

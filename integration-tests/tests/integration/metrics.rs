@@ -1,5 +1,4 @@
-//! The pages of metrics beside kube-scheduler's own: names, kinds, help texts, labels and buckets, and what monitoring that was
-//! made for kube-scheduler asks of them.
+//! Compares metrics with kube-scheduler's: names, types, help, labels and buckets, and the queries of monitoring for kube-scheduler.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +11,7 @@ use flotilla_integration_tests::{
 use k8s_openapi::api::core::v1::{Pod, PodSchedulingGate};
 use serde_json::{from_value, json};
 
-/// Families of kube-scheduler's page that ours has not, with the reason. A name that ends in `*` stands for all that begin so.
+/// Families of kube-scheduler that Flotilla lacks, with reasons. A trailing `*` matches a prefix.
 const LEFT_OUT: &[(&str, &str)] = &[
     ("scheduler_batch_*", "kube-scheduler's batches of equal pods: here every class is judged once for all its pods"),
     ("scheduler_get_node_hint_duration_seconds", "as above"),
@@ -43,15 +42,15 @@ const LEFT_OUT: &[(&str, &str)] = &[
     ("workqueue_*", "of client-go's work queues, which are not there"),
 ];
 
-/// Families of ours that kube-scheduler has on no page, or not on that of this test.
+/// Flotilla's families that kube-scheduler lacks, at least in this test.
 const EXTRA: &[(&str, &str)] = &[
     ("flotilla_*", "our own"),
     ("leader_election_master_status", "kube-scheduler runs without an election here"),
     ("process_threads", "the crate for the process tells more"),
 ];
 
-/// What kubernetes-mixin, and by that kube-prometheus, asks of `job="kube-scheduler"` in its rules, alerts and dashboards.
-/// `false`: kube-scheduler has not had it for years, so that those panels are empty for both.
+/// Metrics with `job="kube-scheduler"` in the rules, alerts and dashboards of kubernetes-mixin and kube-prometheus. `false`: kube-scheduler
+/// removed the metric years ago, so those panels are empty with both.
 const MONITORED: &[(&str, bool)] = &[
     ("scheduler_scheduling_attempt_duration_seconds", true),
     ("scheduler_scheduling_algorithm_duration_seconds", true),
@@ -76,7 +75,7 @@ fn is_listed(name: &str, listed: &[(&str, &str)]) -> bool {
     listed.iter().any(|(known, _)| known.strip_suffix('*').map_or(name == *known, |start| name.starts_with(start)))
 }
 
-/// Pods for a scheduler: five that land, one that no node has room for, one that is gated.
+/// Pods for a scheduler: five feasible ones, an infeasible and a gated one.
 fn workload(scheduler: &str) -> Vec<Pod> {
     let mut pods: Vec<Pod> =
         (0..5).map(|index| pod(&format!("{scheduler}-web-{index}"), scheduler, &[("cpu", "100m")])).collect();
@@ -88,7 +87,6 @@ fn workload(scheduler: &str) -> Vec<Pod> {
     pods
 }
 
-/// Both schedulers, after each has had the same to do.
 async fn play(cluster: &ControlPlane) -> anyhow::Result<Fleet<'_>> {
     cluster.add_nodes((0..3).map(|index| NodeBuilder::new(format!("node-{index}")))).await?;
     let fleet = Fleet::start(cluster, "flotilla", 2).await?;
@@ -100,7 +98,6 @@ async fn play(cluster: &ControlPlane) -> anyhow::Result<Fleet<'_>> {
     Ok(fleet)
 }
 
-/// Where ours differs from theirs, one line for each.
 fn differences(theirs: &Page, ours: &Page) -> Vec<String> {
     let mut found = Vec::new();
     for (name, family) in theirs {
@@ -125,7 +122,7 @@ fn differences(theirs: &Page, ours: &Page) -> Vec<String> {
                 [own, family].map(|of| of.bounds.iter().map(|bits| f64::from_bits(*bits)).collect::<Vec<_>>());
             found.push(format!("{name} has the buckets {own:?} and not {theirs:?}"));
         }
-        // What the libraries say of the process is in their own words.
+        // Libraries have their own help texts for process metrics.
         if family.help != own.help && !name.starts_with("process_") && name != "go_goroutines" {
             found.push(format!("{name} says {:?} and not {:?}", own.help, family.help));
         }
@@ -135,7 +132,7 @@ fn differences(theirs: &Page, ours: &Page) -> Vec<String> {
     found
 }
 
-/// What of the times of Filter and Score is not there, if anything.
+/// A missing duration of Filter or Score, if any.
 fn untimed(page: &Page) -> Option<String> {
     let points = [("Filter", "NodeResourcesFit"), ("Score", "NodeResourcesBalancedAllocation")];
     points.into_iter().find_map(|(point, plugin)| {
@@ -151,7 +148,7 @@ fn untimed(page: &Page) -> Option<String> {
     })
 }
 
-/// Samples that both schedulers must have, as each has had the same to do.
+/// Counts that must be equal after the same workload.
 fn counts(page: &Page, profile: &str) -> Vec<(String, Option<f64>)> {
     let sum = |family: &str, name: &str, labels: &[(&str, &str)]| {
         let value = page.get(family).and_then(|family| family.sum(name, labels));
@@ -214,7 +211,7 @@ async fn the_page_has_what_kube_schedulers_page_has_and_says_the_same_of_the_sam
         Some(1.0)
     );
 
-    // One evaluation in ten is timed, and a pod that no node has room for is not scored: so there are more, of classes of their own.
+    // One evaluation in ten is timed, and infeasible pods are not scored. So more pods of distinct classes are needed.
     let more = (0..20).map(|index| pod(&format!("more-{index}"), "flotilla", &[("cpu", &format!("{}m", 10 + index))]));
     cluster.create_pods(more).await?;
     let ours = wait_until("plugins to be timed", PATIENCE, async || {
@@ -229,7 +226,7 @@ async fn the_page_has_what_kube_schedulers_page_has_and_says_the_same_of_the_sam
     Ok(())
 }
 
-/// Pods whose amounts add up in every way there is.
+/// Pods with all combinations of requests, limits and init containers.
 fn amounts() -> anyhow::Result<Vec<Pod>> {
     let spec = |name: &str, spec: serde_json::Value| -> anyhow::Result<Pod> {
         Ok(from_value(json!({ "metadata": { "name": name }, "spec": spec }))?)
@@ -278,7 +275,6 @@ fn amounts() -> anyhow::Result<Vec<Pod>> {
     ])
 }
 
-/// All samples of a page, by name and labels.
 fn samples(page: &Page) -> BTreeMap<(String, Labels), f64> {
     page.values()
         .flat_map(|family| family.samples.iter().cloned())

@@ -1,6 +1,4 @@
-//! What pods wish about other pods holds on a real cluster, in kube-scheduler's words.
-//!
-//! Knows: what kube-scheduler, at work beside Flotilla, says of the same pods. Must not know: how plugins count.
+//! Inter-pod affinity and spread on a real cluster, with kube-scheduler's results and messages.
 
 use std::collections::BTreeMap;
 
@@ -15,10 +13,9 @@ use serde_json::{Value, from_value, json};
 
 const ZONE: &str = "topology.kubernetes.io/zone";
 const HOST: &str = "kubernetes.io/hostname";
-/// The scheduler of pods that name none.
+/// Scheduler of pods without `schedulerName`.
 const THEIRS: &str = "default-scheduler";
 
-/// A cluster with this many equal nodes in each of three zones, and kube-scheduler.
 async fn cluster(nodes_in_zone: usize) -> anyhow::Result<ControlPlane> {
     let theirs = json!({ "profiles": [{ "schedulerName": THEIRS }] });
     let cluster = ControlPlane::start(Options { kube_scheduler: Some(theirs), ..Options::default() }).await?;
@@ -27,7 +24,6 @@ async fn cluster(nodes_in_zone: usize) -> anyhow::Result<ControlPlane> {
     Ok(cluster)
 }
 
-/// A pod of an application.
 fn of(app: &str, name: &str, scheduler: &str) -> Pod {
     let mut pod = pod(name, scheduler, &[("cpu", "100m")]);
     pod.labels_mut().insert("app".to_owned(), app.to_owned());
@@ -50,8 +46,8 @@ fn selecting(app: &str) -> Value {
     json!({ "matchLabels": { "app": app } })
 }
 
-/// Creates the same pod for both schedulers, as `name` and `name-theirs`: both refuse it, with the same message, which begins
-/// so; what preemption has to say comes after it.
+/// Creates a pod for both schedulers, as `name` and `name-theirs`. Both reject it with the same message of this prefix, before the part
+/// about preemption.
 async fn both_refuse(
     cluster: &ControlPlane,
     name: &str,
@@ -66,7 +62,6 @@ async fn both_refuse(
     Ok(())
 }
 
-/// How many of these pods are in each zone.
 async fn by_zone(cluster: &ControlPlane, pods: &[Pod]) -> anyhow::Result<BTreeMap<String, usize>> {
     let api: Api<Node> = Api::all(cluster.client());
     let nodes = api.list(&ListParams::default()).await?.items;
@@ -139,7 +134,7 @@ async fn a_namespace_that_gets_the_labels_lets_a_pod_land_that_waited_for_them()
     let mut friend = of("db", "friend", "flotilla");
     friend.spec.get_or_insert_default().node_selector = Some([(ZONE.to_owned(), "b".to_owned())].into());
     let api: Api<Pod> = Api::namespaced(cluster.client(), "other");
-    // The namespace takes pods once it has its service account.
+    // A namespace accepts pods once its service account exists.
     wait_until("the pod of the other namespace to be taken", PATIENCE, async || {
         api.create(&PostParams::default(), &friend).await.map_err(|error| error.to_string())
     })
@@ -172,7 +167,7 @@ async fn a_namespace_that_gets_the_labels_lets_a_pod_land_that_waited_for_them()
 #[tokio::test(flavor = "multi_thread")]
 async fn the_pods_of_a_service_are_spread_over_zones_without_a_word_about_it() -> anyhow::Result<()> {
     let cluster = cluster(1).await?;
-    // So large that it is the best for every pod, were it not for the others of its kind.
+    // The best node for every pod by size, if affinity did not matter.
     let large = NodeBuilder::new("a1").label(ZONE, "a").capacity("cpu", "800").capacity("memory", "3200Gi");
     cluster.add_nodes([large]).await?;
     let services: Api<Service> = Api::namespaced(cluster.client(), "default");

@@ -1,10 +1,6 @@
-//! The recorded answers of kube-scheduler are what it says today.
-//!
-//! Knows: where answers are recorded, and which program gives them. Must not know: what Flotilla makes of the same
-//! files; `configuration/tests/configuration.rs`, `framework/tests/translation.rs` and `framework/tests/devices.rs` compare
-//! that with the records, without Go.
-//!
-//! With `FLOTILLA_RECORD=1` the record is written instead of checked.
+//! The recorded results of kube-scheduler are current. `configuration/tests/configuration.rs`, `framework/tests/translation.rs` and
+//! `framework/tests/devices.rs` compare Flotilla with the records, without Go. `FLOTILLA_RECORD=1` writes the records instead of checking
+//! them.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -15,7 +11,6 @@ use std::{
 use flotilla_integration_tests::oracle;
 use serde_json::Value;
 
-/// A path of the repository.
 fn at(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(path)
 }
@@ -47,7 +42,7 @@ fn the_recorded_allocations_are_what_kube_scheduler_says() {
     check("framework/tests/devices/answers.jsonl", "name", &said);
 }
 
-/// Compares what was said with the record, line by line, or writes it there. `key` is the field that names a line.
+/// Compares output with the record by line, or records it. `key` is the field that identifies a line.
 fn check(record: &str, key: &str, said: &str) {
     let path = at(record);
     if env::var("FLOTILLA_RECORD").is_ok_and(|value| value == "1") {
@@ -77,7 +72,6 @@ fn by_name(lines: &str, key: &str) -> BTreeMap<String, String> {
     named.collect()
 }
 
-/// The beginning of a line, as much as a person reads.
 fn shown(lines: &BTreeMap<String, String>, name: &str) -> String {
     lines.get(name).map_or_else(|| "nothing".to_owned(), |line| line.chars().take(400).collect())
 }

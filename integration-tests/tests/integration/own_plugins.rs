@@ -1,4 +1,4 @@
-//! Plugins that are compiled in: the programs of `examples/plugin` place pods by its rules. Its unit tests run with those of all crates.
+//! Compiled-in plugins: the programs of `examples/plugin` schedule by its rules. Its unit tests run with those of all crates.
 
 use std::{
     collections::BTreeMap,
@@ -16,7 +16,6 @@ fn example() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/plugin")
 }
 
-/// `my-flotilla` with these arguments, in the folder of the example.
 fn my_flotilla(words: &[&str]) -> Output {
     let program = binary("my-flotilla").expect("it builds");
     Command::new(program).args(words).current_dir(example()).output().expect("it starts")
@@ -26,7 +25,7 @@ fn said(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
 }
 
-/// The node of each pod, and why the last one has none.
+/// Node of each pod, and the last pod's rejection.
 fn placed(config: &str, workers: &str) -> (BTreeMap<String, String>, String) {
     let output =
         my_flotilla(&["simulate", "-f", "cluster.yaml", "--config", config, "--workers", workers, "-o", "json"]);
@@ -79,14 +78,14 @@ fn arguments_that_a_plugin_refuses_are_told_with_their_place() {
 
 #[test]
 fn the_tutorial_ends_with_a_pod_beside_an_api_server() -> anyhow::Result<()> {
-    let page = fs::read_to_string(example().join("../../docs/plugins.md"))?;
+    let page = fs::read_to_string(example().join("../../docs/tasks/plugins.md"))?;
     let tutorial = section(&page, "## From nothing to a pod that your rule has placed")?;
     // The last step builds and pushes an image, which needs a registry.
     let commands: Vec<String> =
         commands(tutorial).into_iter().take_while(|line| !line.starts_with("docker ")).collect();
     let (place, typed_in) = commands.split_first().expect("commands");
     assert_eq!(place, "cd examples/plugin");
-    // The files of the tutorial stay out of the repository.
+    // The tutorial's files must not be in the repository.
     let folder = tempfile::tempdir()?;
     let file = folder.path().join("up.txt").display().to_string();
     let written: Vec<String> =
@@ -102,7 +101,7 @@ fn the_tutorial_ends_with_a_pod_beside_an_api_server() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A command without the build: the program is built with the features of the workspace, so that no crate is compiled twice.
+/// A command without its build: the program is built with the workspace's features, so that no crate is compiled twice.
 fn built(line: &str) -> String {
     let runs = ["cargo run --features cluster --bin my-flotilla -- ", "cargo run --bin my-flotilla -- "];
     let words = runs.iter().find_map(|run| line.strip_prefix(run));

@@ -1,4 +1,4 @@
-//! The benchmark on a small cluster: what it says of each scheduler, and what it leaves behind.
+//! The benchmark on a small cluster: its report, and its cleanup.
 
 use std::{fs, path::PathBuf, process::Output};
 
@@ -9,13 +9,12 @@ use serde_json::Value;
 fn perf(arguments: &[&str]) -> Output {
     let mut command = cargo();
     command.args(["run", "--quiet", "--all-features", "--bin", "flotilla-perf", "--"]).args(arguments);
-    // The rates of the tests' programs say nothing; these programs are built already.
+    // These programs are built already; the rates of test builds do not matter.
     let coordinator = binary("flotilla-coordinator").expect("it builds");
     command.env("FLOTILLA_BIN_DIR", coordinator.parent().expect("a folder"));
     command.output().expect("cargo can be started")
 }
 
-/// How many requests of a kind a run of the report has.
 fn requests(run: &Value, verb: &str, resource: &str) -> f64 {
     let rows = run["requests"].as_array().into_iter().flatten();
     let row = rows.into_iter().find(|row| row["verb"] == verb && row["resource"] == resource);
@@ -28,7 +27,7 @@ fn every_pod_of_a_small_load_is_bound_once_by_flotilla_and_by_the_binder_that_de
     let picture = folder.path().join("perf.svg");
     let picture = picture.to_str().expect("a path in UTF-8");
     let data = folder.path().to_str().expect("a path in UTF-8");
-    // Ten nodes are without a pod that wants to be alone, and ten pods fit on them.
+    // Ten nodes have no pod with anti-affinity, which is enough for ten pods.
     let small = ["--nodes", "20", "--standing", "10", "--pods", "10"];
     let what = ["--shape", "anti-affinity", "--scheduler", "ceiling,flotilla", "--data-in", data];
     let output = perf(&[&what[..], &small, &["-o", "json", "--svg", picture]].concat());

@@ -1,9 +1,6 @@
-//! Placements equal kube-scheduler's: on fresh clusters each time, and what is recorded of it is what it says today.
-//!
-//! Knows: how many clusters are asked about, and where answers are recorded. Must not know: how they are compared.
-//!
-//! `FLOTILLA_SEED`, `FLOTILLA_CASES` and `FLOTILLA_FEATURES` choose the fresh ones, as `cargo xtask differential` does.
-//! With `FLOTILLA_RECORD=1` the record is written instead of checked.
+//! Placements equal kube-scheduler's on random clusters, and its recorded results are current. `FLOTILLA_SEED`, `FLOTILLA_CASES` and
+//! `FLOTILLA_FEATURES` select random clusters, as in `cargo xtask differential`. `FLOTILLA_RECORD=1` writes the records instead of checking
+//! them.
 
 use std::{
     collections::BTreeMap,
@@ -18,10 +15,10 @@ use flotilla_integration_tests::{
 };
 use flotilla_placements::{FEATURES, differences, of_groups, outcomes};
 
-/// The seed where none is given: a failure can be run again as it is.
+/// Fixed default, so that a failure is reproducible.
 const SEED: i64 = 1_000_000;
 const CASES: u32 = 1_500;
-/// Of so many mismatches the smallest form is looked for; the others are named.
+/// Number of mismatches that are minimised; the others are only named.
 const MOST_SHRUNK: usize = 3;
 
 fn variable<T: std::str::FromStr>(name: &str, default: T) -> T {
@@ -59,9 +56,8 @@ fn fresh_clusters_get_the_same_placements() {
     );
 }
 
-/// How many clusters with a pod group are placed by both. Each takes a process of Flotilla and the oracle some 120 ms on two cores.
+/// Number of clusters with a pod group. Each takes Flotilla's process and the oracle some 120 ms on two cores.
 const GROUPS: u32 = 2_000;
-/// With how many workers groups are placed.
 const WORKERS: u16 = 2;
 
 #[test]

@@ -1,6 +1,4 @@
-//! Pods of lower priority make room, on a cluster whose own controllers and API server say what becomes of it.
-//!
-//! Knows: the API's priorities, budgets, conditions and events. Must not know: how anything is decided.
+//! Preemption of pods of lower priority, with real controllers.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -19,7 +17,7 @@ use kube::{
 };
 use serde_json::{from_value, json};
 
-/// Priority classes `low`, `mid` and `high`, and `polite`, which is as high and preempts no pod.
+/// Priority classes `low`, `mid` and `high`, and `polite`, which has the priority of `high` and does not preempt.
 async fn with_priorities(options: Options) -> anyhow::Result<ControlPlane> {
     let cluster = ControlPlane::start(options).await?;
     let api: Api<PriorityClass> = Api::all(cluster.client());
@@ -47,7 +45,7 @@ fn filling(name: &str, class: &str) -> Pod {
     pod
 }
 
-/// A pod of a class that fills most of the node that it has to be on.
+/// A pod of a class that fills most of the selected node.
 fn filling_on(name: &str, class: &str, node: &str) -> Pod {
     let mut pod = filling(name, class);
     let host = ("kubernetes.io/hostname".to_owned(), node.to_owned());
@@ -147,17 +145,17 @@ async fn a_pod_whose_policy_is_never_waits_and_so_does_one_without_victims() -> 
                     victims found for incoming pod.";
     assert_eq!(message, expected);
     assert!(disruption(&api(&cluster).get("mid").await?).is_none());
-    // The one of the two that has backed off for longer would be the first.
+    // Otherwise the pod with the earlier end of its backoff would be first.
     api(&cluster).delete("low", &DeleteParams::default().grace_period(0)).await?;
     api(&cluster).delete("mid", &DeleteParams::default().grace_period(0)).await?;
     wait_until_running(&cluster, "polite", 1).await?;
     Ok(())
 }
 
-/// A leader ends while its victims are on their way out, and the next one goes on from what the API server knows.
+/// A leader ends while its victims terminate, and the next one continues from the API server's state.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_new_leader_waits_for_the_victims_of_the_one_before() -> anyhow::Result<()> {
-    // No kubelet ends pods that are being deleted, so that they take as long as this test wants.
+    // Without kubelets terminating pods remain as long as this test needs.
     let options = Options { kwok: false, ..Options::default() }.with_audit(AuditLevel::Metadata);
     let cluster = with_priorities(options).await?;
     add_nodes(&cluster, 2).await?;
@@ -218,7 +216,6 @@ async fn wait_until_placed(cluster: &ControlPlane, name: &str) -> anyhow::Result
     .await
 }
 
-/// A pod of a class that asks for so many CPUs.
 fn asking(name: &str, class: &str, cpus: &str) -> Pod {
     let mut pod = pod(name, "flotilla", &[("cpu", cpus)]);
     pod.spec.get_or_insert_default().priority_class_name = Some(class.to_owned());
@@ -244,7 +241,7 @@ async fn a_node_that_registers_goes_to_the_pod_of_highest_priority_that_waits() 
             wait_until_refused(&cluster, name).await?;
         }
         tokio::time::sleep(Duration::from_millis(900 * round)).await;
-        // As Karpenter does: the node has a taint until it has registered.
+        // As Karpenter does: the node has a taint until it is registered.
         let node = format!("late-{round}");
         let late = NodeBuilder::new(&node).capacity("cpu", "4").taint(TAINT, "", "NoExecute");
         cluster.add_nodes([late]).await?;

@@ -1,5 +1,4 @@
-//! `flotilla preflight` before and after the manifests, as an administrator, as the coordinator and as a user without
-//! rights.
+//! `flotilla preflight` before and after the manifests, as an administrator, as the coordinator and as a user without permissions.
 
 use std::{
     path::{Path, PathBuf},
@@ -17,7 +16,6 @@ use serde_json::Value;
 
 const COORDINATOR: &str = "system:serviceaccount:flotilla:flotilla-coordinator";
 
-/// A file of the manifests.
 fn manifest(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy/base").join(name)
 }
@@ -41,7 +39,6 @@ fn text(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
 }
 
-/// The verdict on a check.
 fn verdict(checks: &[Value], name: &str) -> String {
     let found = checks.iter().find(|check| check["name"] == name);
     found.and_then(|check| check["verdict"].as_str()).unwrap_or("absent").to_owned()
@@ -70,7 +67,7 @@ async fn a_cluster_without_rights_is_told_the_rules_that_are_missing_and_one_wit
 
     apply(&cluster, "namespace.yaml")?;
     apply(&cluster, "rbac.yaml")?;
-    // The authorizer learns of new roles from a watch.
+    // The authorizer receives new roles by a watch.
     let ready = wait_until("nothing to fail", PATIENCE, async || {
         let after = preflight(admin, &arguments).map_err(|error| format!("{error:#}"))?;
         if after.status.success() { Ok(text(&after)) } else { Err(text(&after)) }
@@ -79,7 +76,7 @@ async fn a_cluster_without_rights_is_told_the_rules_that_are_missing_and_one_wit
     assert!(!ready.contains('✗') && ready.contains(" has all "), "{ready}");
     assert!(ready.contains("✓ namespace: flotilla is there; pod security enforces restricted"), "{ready}");
 
-    // The coordinator's account asks about itself, and a user without rights cannot ask at all.
+    // The coordinator's account checks itself; a user without permissions cannot check.
     let own = preflight(&cluster.kubeconfig_for(COORDINATOR, None)?, &["-o", "json"])?;
     let own: Vec<Value> = serde_json::from_slice(&own.stdout)?;
     assert_eq!(verdict(&own, "rights"), "passed", "{own:#?}");

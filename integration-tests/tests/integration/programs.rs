@@ -1,7 +1,4 @@
-//! What other tests start beside Flotilla starts. It is built here first where it is missing, so that no other test shares the
-//! machine with a compiler.
-//!
-//! Knows: which programs there are. Must not know: what they are used for.
+//! Programs of other tests start. Missing ones are built here first, so that no other test runs in parallel with a compiler.
 
 use flotilla_control_plane::{ControlPlane, Jaeger, Lines, Options};
 use flotilla_integration_tests::{fleet, helm};

@@ -1,4 +1,4 @@
-//! Flotilla in containers on a real node, as its manifests run it.
+//! Flotilla's manifests on a real node with containers.
 
 use std::{
     io::{self, Write as _},
@@ -14,18 +14,17 @@ use flotilla_integration_tests::{
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
 use kube::{Api, ResourceExt as _, api::DeleteParams};
 
-/// How long all of it may take on a machine that is busy otherwise. Alone it takes two minutes.
+/// Timeout on a busy machine; two minutes suffice otherwise.
 const ALL: Duration = Duration::from_secs(900);
 
-/// Nodes that kwok plays, so that there is something to share. Each belongs to a worker by chance: of so many every worker
-/// has some.
+/// Simulated nodes of kwok, assigned to workers randomly: so many that every worker has some.
 const SIMULATED: usize = 99;
 
-/// These and the real one.
+/// Including the real node.
 const NODES: usize = SIMULATED + 1;
 
 fn say(words: &str) {
-    // To the standard error itself: what `eprintln!` prints is captured by the test harness.
+    // `eprintln!` would be captured by the test harness.
     _ = writeln!(io::stderr(), "{words}");
 }
 
@@ -44,7 +43,7 @@ async fn the_manifests_run_on_a_real_node() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Pods for Flotilla: some that really run, and some for whatever node.
+/// Creates pods for Flotilla, some for the real node, and some for any node.
 async fn place(cluster: &ControlPlane, prefix: &str) -> anyhow::Result<()> {
     let new = |index: usize| {
         let mut pod = pod(&format!("{prefix}-{index}"), "flotilla", &[("cpu", "1m")]);
@@ -114,7 +113,7 @@ async fn in_a_room() -> anyhow::Result<()> {
     let options = Options::default()
         .with_kube_scheduler()
         .with_arg(Component::ApiServer, "--authorization-mode=Node")
-        // The names of nodes are not in any DNS.
+        // Node names are not in DNS.
         .with_arg(Component::ApiServer, "--kubelet-preferred-address-types=InternalIP");
     let cluster = ControlPlane::start(options).await?;
     cluster.add_nodes((0..SIMULATED).map(|index| NodeBuilder::new(format!("simulated-{index}")))).await?;

@@ -1,4 +1,4 @@
-//! The files of a release, as `cargo xtask dist` makes them: unpacked, checked and run.
+//! Files of `cargo xtask dist`: unpacked, verified and run.
 
 use std::{
     fs,
@@ -14,7 +14,7 @@ fn run(command: &mut Command) -> Output {
     output
 }
 
-/// Makes the files, of programs that are compiled in half the time.
+/// Builds the files with programs of a profile that compiles in half the time.
 fn dist(output: &Path) {
     let words = ["run", "--quiet", "--all-features", "--bin", "flotilla-dist", "--", "--profile", "dev", "--output"];
     run(cargo().args(words).arg(output));

@@ -1,4 +1,4 @@
-//! A configuration that changes while the coordinator runs, in the way that the kubelet changes a mounted ConfigMap.
+//! Configuration reload after an update like the kubelet's of a mounted ConfigMap.
 
 use std::{fs, os::unix::fs::symlink, path::Path};
 
@@ -8,7 +8,7 @@ use k8s_openapi::api::events::v1::Event;
 use kube::{Api, api::ListParams};
 use serde_json::Value;
 
-/// Puts `text` into the mount as the kubelet does: a new folder, and one rename of the link that all readers follow.
+/// Updates the mount as the kubelet does: a new folder, and a rename of the link that readers follow.
 fn mount(folder: &Path, version: &str, text: &str) -> anyhow::Result<()> {
     fs::create_dir_all(folder.join(version))?;
     fs::write(folder.join(version).join("config.yaml"), text)?;
@@ -25,7 +25,6 @@ async fn shown(fleet: &Fleet<'_>) -> anyhow::Result<Value> {
     Ok(page["componentconfig"]["flotilla"].clone())
 }
 
-/// Waits until `/configz` says of itself what `holds` of it.
 async fn wait_until_shown(fleet: &Fleet<'_>, what: &str, holds: impl Fn(&Value) -> bool) -> anyhow::Result<()> {
     wait_until(what, PATIENCE, async || {
         let shown = shown(fleet).await.map_err(|error| format!("{error:#}"))?;
@@ -34,7 +33,7 @@ async fn wait_until_shown(fleet: &Fleet<'_>, what: &str, holds: impl Fn(&Value) 
     .await
 }
 
-/// Waits for an event about the Lease, and gives its note.
+/// Waits for an event of the Lease, and returns its note.
 async fn wait_for_word(cluster: &ControlPlane, reason: &str) -> anyhow::Result<String> {
     let api: Api<Event> = Api::namespaced(cluster.client(), "kube-system");
     let about = ListParams::default().fields(&format!("regarding.kind=Lease,regarding.name=flotilla,reason={reason}"));
@@ -80,7 +79,7 @@ async fn a_changed_configuration_is_a_new_generation_and_a_bad_one_changes_nothi
     })
     .await?;
     let note = wait_for_word(&cluster, "ConfigurationRefused").await?;
-    assert!(note.starts_with("generation 2 stays in force: ") && note.contains(word), "{note}");
+    assert!(note.starts_with("generation 2 stays active: ") && note.contains(word), "{note}");
     assert_eq!(fleet.metric("coordinator", "flotilla_configuration_last_reload_successful").await?, Some(0.0));
     let log = cluster.processes().log_tail("coordinator", 200);
     assert!(log.contains("refused, the one in force stays") && log.contains("config.yaml:6:3"), "{log}");

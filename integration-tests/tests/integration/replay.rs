@@ -1,7 +1,4 @@
-//! A recorded coordinator is replayed: the same decisions again, what another configuration would have decided, and a copy without
-//! names.
-//!
-//! Knows: the command line and the answers of `flotilla replay`. Must not know: how a recording is written.
+//! Replay of a recorded coordinator: the same decisions, those of another configuration, and an anonymised copy.
 
 use std::{
     collections::BTreeMap,
@@ -27,7 +24,7 @@ const WORKERS: usize = 3;
 const PODS: usize = 120;
 const SECRET: &str = "the-words-of-a-secret";
 
-/// Ten nodes in two zones, two priorities, and a Secret that pods use.
+/// Ten nodes in two zones, two priorities, and a Secret of the pods.
 async fn cluster() -> anyhow::Result<ControlPlane> {
     let cluster = ControlPlane::start(Options::default()).await?;
     let classes: Api<PriorityClass> = Api::all(cluster.client());
@@ -47,7 +44,7 @@ async fn cluster() -> anyhow::Result<ControlPlane> {
     Ok(cluster)
 }
 
-/// A pod of one of several applications, some of which spread over zones, with an environment that is none of a scheduler's business.
+/// A pod of one of several applications, some with spread constraints, and environment variables that scheduling ignores.
 fn one(index: usize) -> anyhow::Result<Pod> {
     let app = format!("acme-shop-{}", index % 4);
     let mut pod = pod(&format!("acme-{index:03}"), "flotilla", &[("cpu", ["100m", "250m", "500m"][index % 3])]);
@@ -71,7 +68,7 @@ fn one(index: usize) -> anyhow::Result<Pod> {
     Ok(pod)
 }
 
-/// Pods at once, one that fits nowhere, others that come and go while workers do, and one that preempts.
+/// Creates pods, an infeasible and a preempting one, and deletes some, while workers change.
 async fn load(cluster: &ControlPlane, fleet: &Fleet<'_>) -> anyhow::Result<()> {
     let pods: Vec<Pod> = (0..PODS).map(one).collect::<anyhow::Result<_>>()?;
     let mut huge = pod("acme-huge", "flotilla", &[("cpu", "100")]);
@@ -99,7 +96,6 @@ async fn load(cluster: &ControlPlane, fleet: &Fleet<'_>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What `flotilla replay` prints, and its exit code.
 fn replay(words: &[&str], files: &[&Path]) -> anyhow::Result<(String, String, Option<i32>)> {
     let output = Command::new(binary("flotilla")?).arg("replay").args(words).args(files).output()?;
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).context("UTF-8");
@@ -119,7 +115,7 @@ fn recordings(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// The text of all files, as far as it is one.
+/// Text of all files, with invalid UTF-8 replaced.
 fn text(files: &[PathBuf]) -> anyhow::Result<String> {
     let all: Vec<Vec<u8>> = files.iter().map(fs::read).collect::<Result<_, _>>()?;
     Ok(String::from_utf8_lossy(&all.concat()).into_owned())
@@ -136,7 +132,7 @@ async fn a_recorded_coordinator_decides_the_same_when_it_is_replayed() -> anyhow
     assert!(fleet.metric("coordinator", "flotilla_recorded_bytes_total").await?.is_some_and(|bytes| bytes > 10_000.0));
     let bound = fleet.metric("coordinator", "flotilla_bindings_sent_total").await?.context("it is counted")?;
 
-    // What has been told is in the file while the coordinator goes on.
+    // The file contains flushed events while the coordinator continues.
     let early = replayed(&[], &[&folder])?;
     assert!(early["exact"].get("difference").is_none(), "{early:#}");
     assert!(early["exact"]["decisions"].as_f64().is_some_and(|decisions| decisions >= bound), "{early:#}");
@@ -161,7 +157,7 @@ async fn a_recorded_coordinator_decides_the_same_when_it_is_replayed() -> anyhow
     Ok(())
 }
 
-/// The same configuration judged decision by decision agrees, and another one does not.
+/// The same configuration agrees on each decision, and another one does not.
 fn other_configuration(cluster: &ControlPlane, file: &Path) -> anyhow::Result<()> {
     let config = |strategy: &str| {
         let strategy = json!({ "type": strategy, "resources": [{ "name": "cpu", "weight": 1 }] });
@@ -190,7 +186,7 @@ fn other_configuration(cluster: &ControlPlane, file: &Path) -> anyhow::Result<()
     Ok(())
 }
 
-/// Other workers, however many, place most pods on the same nodes: what they answer, they answer at another moment.
+/// Any number of workers places most pods on the same nodes: only the timing of results differs.
 fn other_workers(file: &Path) -> anyhow::Result<()> {
     for workers in ["1", "7"] {
         println!("{}", replay(&["--workers", workers], &[file])?.0);
@@ -202,7 +198,7 @@ fn other_workers(file: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A copy has no names, decides the same, and can be replayed.
+/// An anonymised copy can be replayed with the same decisions.
 fn anonymised(cluster: &ControlPlane, file: &Path, whole: &Value) -> anyhow::Result<()> {
     let copy = cluster.folder().join("copy.flr");
     let words = ["--anonymise", copy.to_str().context("a path in UTF-8")?];
@@ -219,7 +215,7 @@ fn anonymised(cluster: &ControlPlane, file: &Path, whole: &Value) -> anyhow::Res
     Ok(())
 }
 
-/// What is wrong with a file is told, and what comes before is replayed.
+/// Damage is reported, and the part before it is replayed.
 fn damaged(cluster: &ControlPlane, file: &Path) -> anyhow::Result<()> {
     let bytes = fs::read(file)?;
     let write = |name: &str, bytes: &[u8]| {
@@ -236,7 +232,7 @@ fn damaged(cluster: &ControlPlane, file: &Path) -> anyhow::Result<()> {
         ("corrupt.flr", &corrupt, Some(2), "is damaged at byte "),
         ("newer.flr", &newer, Some(2), "has version 77 of the format"),
         ("other.flr", b"apiVersion: v1", Some(2), "is no recording of a Flotilla coordinator"),
-        ("empty.flr", &bytes[..10], Some(2), "ends before it tells of anything"),
+        ("empty.flr", &bytes[..10], Some(2), "ends within its first frame"),
     ];
     for (name, bytes, expected, words) in cases {
         let path = write(name, bytes)?;
@@ -259,7 +255,7 @@ async fn a_recording_that_rotated_is_judged_from_where_it_begins() -> anyhow::Re
     let flags = [format!("--record={}", folder.display()), "--record-max-bytes=16777216".to_owned()];
     let _fleet = Fleet::new(&cluster).with_args(flags).up("flotilla", 1).await?;
     let api: Api<Pod> = Api::namespaced(cluster.client(), "default");
-    // Long labels are in each event of a pod, so that a few hundred of them fill parts.
+    // Long labels in each event of a pod fill file parts with a few hundred events.
     let padding = "x".repeat(63);
     let mut round = 0;
     wait_until("the first part to be gone", PATIENCE * 3, async || {

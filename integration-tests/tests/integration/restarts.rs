@@ -1,6 +1,4 @@
-//! Leaders, workers and the API server end in the middle of things, and every pod is bound once, to a node that holds it.
-//!
-//! Knows: processes and what can be read of the API. Must not know: what a coordinator remembers.
+//! Leaders, workers and the API server end during work. Every pod is bound once, to a node with room.
 
 use std::collections::BTreeSet;
 
@@ -21,17 +19,14 @@ use kube::{
 use serde_json::{from_value, json};
 
 const NODES: usize = 10;
-/// Pods of 100m that the nodes have room for, and not one more.
+/// Number of pods of 100m that fill the nodes.
 const ROOM: usize = 500;
-/// How many more pods there are than the nodes have room for.
 const TOO_MANY: usize = 20;
-/// How coordinators are paced: 500 bindings and their events take five seconds, so that a process that is to end in the
-/// middle of them does, however fast the machine is.
+/// Client limits: 500 bindings and their events take five seconds, so that a process can be ended during them on any machine.
 const PACE: &str = "clientConnection:\n  qps: 200\n  burst: 50\n";
 const WORKERS: [&str; 2] = ["worker-0", "worker-1"];
 const HOST: &str = "kubernetes.io/hostname";
 
-/// The cluster, and what there is of Flotilla.
 struct Scene<'a> {
     cluster: &'a ControlPlane,
     fleet: Fleet<'a>,
@@ -48,7 +43,7 @@ impl Scene<'_> {
         self.fleet.wait_for_workers(name, WORKERS.len()).await
     }
 
-    /// Starts a coordinator and waits until it would be ready to lead.
+    /// Starts a coordinator and waits until it is ready to lead.
     async fn start_standby(&mut self, name: &str) -> anyhow::Result<()> {
         self.start(name)?;
         wait_until(&format!("{name} to be warm"), PATIENCE, async || {
@@ -82,7 +77,7 @@ impl Scene<'_> {
         })
     }
 
-    /// Nothing waits that fits, no node holds more than it can, and each pod was bound once, to where it says it is.
+    /// No feasible pod is pending, no node is overcommitted, and each pod was bound once, to its node.
     async fn all_is_well(&self, leader: &str, waiting: usize) -> anyhow::Result<()> {
         let census = Census::take(self.cluster).await?;
         assert_eq!(census.waiting().len(), waiting, "{:?}", census.waiting());
@@ -109,7 +104,7 @@ impl Scene<'_> {
     }
 }
 
-/// The leader and a worker are killed in the middle of a burst that is more than the nodes hold.
+/// The leader and a worker are killed during a burst that exceeds the nodes' capacity.
 async fn a_burst_survives_its_leader_and_a_worker(scene: &mut Scene<'_>) -> anyhow::Result<()> {
     scene.start_leader("first").await?;
     scene.start_standby("second").await?;
@@ -142,7 +137,7 @@ async fn a_burst_survives_its_leader_and_a_worker(scene: &mut Scene<'_>) -> anyh
     scene.clear().await
 }
 
-/// The leader is stopped in the middle of a burst for longer than its Lease lasts, and wakes while another one leads.
+/// The leader is stopped during a burst for longer than its Lease, and continues while another one leads.
 async fn a_burst_survives_a_leader_that_sleeps_through_its_lease(scene: &mut Scene<'_>) -> anyhow::Result<()> {
     scene.start_standby("heir").await?;
     let processes = scene.cluster.processes();
@@ -168,7 +163,7 @@ async fn a_burst_survives_a_leader_that_sleeps_through_its_lease(scene: &mut Sce
     scene.clear().await
 }
 
-/// There is no leader when the gates of pods are removed, and the worker that judged them before is gone too.
+/// Gates are removed without a leader, and the worker that evaluated the pods is gone too.
 async fn gates_are_removed_without_a_leader(scene: &mut Scene<'_>) -> anyhow::Result<()> {
     let gated = (0..30).map(|index| {
         let mut pod = of(format!("gated-{index}"));
@@ -186,7 +181,7 @@ async fn gates_are_removed_without_a_leader(scene: &mut Scene<'_>) -> anyhow::Re
     scene.kill("heir")?;
     scene.kill(WORKERS[1])?;
     let api: Api<Pod> = Api::namespaced(scene.cluster.client(), "default");
-    // Every third stays gated.
+    // Every third pod stays gated.
     for index in (0..30).filter(|index| index % 3 != 0) {
         let open = Patch::Merge(json!({ "spec": { "schedulingGates": null } }));
         api.patch(&format!("gated-{index}"), &PatchParams::default(), &open).await?;
@@ -198,8 +193,8 @@ async fn gates_are_removed_without_a_leader(scene: &mut Scene<'_>) -> anyhow::Re
     scene.clear().await
 }
 
-/// Each of ten claims is promised one of ten volumes. The controller that binds them is stopped, so that the leader is
-/// killed after it has written promises and before any pod is bound; the standby completes what it finds.
+/// Ten claims are assigned ten volumes. The volume controller is stopped, so that the leader is killed after it has written the assignments
+/// and before any pod is bound. The standby completes them.
 async fn claims_are_promised_when_the_leader_is_killed(scene: &mut Scene<'_>) -> anyhow::Result<()> {
     let client = scene.cluster.client();
     let (create, controller) = (PostParams::default(), Component::ControllerManager.name());
@@ -262,7 +257,7 @@ async fn claims_are_promised_when_the_leader_is_killed(scene: &mut Scene<'_>) ->
     scene.clear().await
 }
 
-/// The claims that volumes are promised to, each with its volume.
+/// Claims with assigned volumes.
 async fn promises(volumes: &Api<PersistentVolume>) -> anyhow::Result<BTreeSet<(String, String)>> {
     let all = volumes.list(&ListParams::default()).await?;
     let promise = |volume: &PersistentVolume| {
@@ -272,10 +267,10 @@ async fn promises(volumes: &Api<PersistentVolume>) -> anyhow::Result<BTreeSet<(S
     Ok(all.iter().filter_map(promise).collect())
 }
 
-/// The API server is killed and started again in the middle of a burst. The leader is one that keeps its lead meanwhile.
+/// The API server is killed and restarted during a burst. The leader outlasts the outage.
 async fn a_burst_survives_the_api_server(cluster: &ControlPlane) -> anyhow::Result<()> {
     let mut scene = Scene { cluster, fleet: Fleet::new(cluster).patient() };
-    // All there before a coordinator leads, so that the burst is that of the binds alone.
+    // All pods exist before a coordinator leads, so that the burst consists only of bindings.
     cluster.create_pods((0..ROOM + TOO_MANY).map(|index| of(format!("flood-{index}")))).await?;
     for name in WORKERS {
         let name = format!("patient-{name}");

@@ -1,4 +1,4 @@
-//! The rights that `deploy/base/rbac.yaml` gives are all that a coordinator needs, and it needs each of them.
+//! A coordinator needs exactly the permissions in `deploy/base/rbac.yaml`.
 
 use std::fs;
 
@@ -24,11 +24,10 @@ use kube::{
 };
 use serde_json::{from_value, json};
 
-/// What the API server and the coordinators are told about pod groups, so that the rights to them are needed.
+/// Enables pod groups, so that their permissions are needed.
 const GATE: &str = "--feature-gates=GenericWorkload=true";
 
-/// A claim for a volume that is there, and one for a volume that is not provisioned; a priority, and a group of two; a device that
-/// pods share.
+/// A claim of an existing volume, one of a volume to provision, a priority class, a group of two, and a shared device.
 const OBJECTS: &str = "\
 apiVersion: storage.k8s.io/v1
 kind: StorageClass
@@ -83,7 +82,7 @@ spec:
   devices: [{name: gpu-0}, {name: gpu-1}, {name: gpu-2}]
 ";
 
-/// An extender that has nothing against any node, asked about pods that want a licence.
+/// Configuration of an extender that accepts all nodes, for pods that request a licence.
 const EXTENDER: &str = "\
 extenders:
 - urlPrefix: URL
@@ -93,7 +92,6 @@ extenders:
   - {name: example.com/licence, ignoredByScheduler: true}
 ";
 
-/// A pod that uses a claim.
 fn user(name: &str, claim: &str) -> anyhow::Result<Pod> {
     let mut pod = pod(name, "flotilla", &[]);
     let volume = json!([{ "name": "data", "persistentVolumeClaim": { "claimName": claim } }]);
@@ -101,14 +99,12 @@ fn user(name: &str, claim: &str) -> anyhow::Result<Pod> {
     Ok(pod)
 }
 
-/// A pod of the group.
 fn member(name: &str) -> anyhow::Result<Pod> {
     let mut pod = pod(name, "flotilla", &[("cpu", "50m")]);
     pod.spec.get_or_insert_default().scheduling_group = Some(from_value(json!({ "podGroupName": "gang" }))?);
     Ok(pod)
 }
 
-/// A pod that an extender manages.
 fn licensed(name: &str) -> anyhow::Result<Pod> {
     let mut pod = pod(name, "flotilla", &[]);
     let container = pod.spec.as_mut().and_then(|spec| spec.containers.first_mut()).context("a container")?;
@@ -116,7 +112,6 @@ fn licensed(name: &str) -> anyhow::Result<Pod> {
     Ok(pod)
 }
 
-/// A pod with the claim for a device.
 fn sharer(name: &str) -> anyhow::Result<Pod> {
     let mut pod = pod(name, "flotilla", &[]);
     let claim = json!([{ "name": "gpu", "resourceClaimName": "gpu" }]);
@@ -124,7 +119,7 @@ fn sharer(name: &str) -> anyhow::Result<Pod> {
     Ok(pod)
 }
 
-/// With `deploy/` applied as its users apply it. The pods in it do not run: the processes of the test run instead.
+/// Applies `deploy/` as users do. Its pods do not run; the test's processes replace them.
 async fn deployment() -> anyhow::Result<ControlPlane> {
     let mut options = Options::default().with_audit(AuditLevel::Metadata);
     let serves = vec![GATE.to_owned(), "--runtime-config=scheduling.k8s.io/v1beta1=true".to_owned()];
@@ -138,7 +133,7 @@ async fn deployment() -> anyhow::Result<ControlPlane> {
     Ok(cluster)
 }
 
-/// An authority that has two thirds of its life behind it, as a coordinator leaves it there: another is to follow it.
+/// Stores an authority at two thirds of its lifetime, which a coordinator has to replace.
 async fn leave_an_old_authority(cluster: &ControlPlane) -> anyhow::Result<()> {
     let old = Authority::make(now_s() - AUTHORITY_LIFE_S * 3 / 4)?;
     let secret = json!({
@@ -150,8 +145,8 @@ async fn leave_an_old_authority(cluster: &ControlPlane) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A coordinator as the service account, with a real token of it, and a standby, which is to find its workers behind the
-/// Service. The worker gets its certificate from the Secret that the first one writes.
+/// Starts a coordinator as the service account with a real token, and a standby that discovers its workers by the Service. The worker's
+/// certificate is from the Secret that the first one writes.
 async fn start<'a>(cluster: &'a ControlPlane, extender: &Extender) -> anyhow::Result<(Fleet<'a>, Fleet<'a>)> {
     let fleet = || -> anyhow::Result<Fleet<'a>> {
         let as_account = Fleet::new(cluster).speaking_as(kubeconfig_of(cluster, "flotilla-coordinator")?);
@@ -170,7 +165,7 @@ async fn start<'a>(cluster: &'a ControlPlane, extender: &Extender) -> anyhow::Re
     Ok((fleet, standby))
 }
 
-/// A Secret that is not as it was written is written once more.
+/// A modified Secret is written again.
 async fn mend_a_secret(cluster: &ControlPlane) -> anyhow::Result<()> {
     let secrets: Api<Secret> = Api::namespaced(cluster.client(), "flotilla");
     let spoilt = json!({ "stringData": { "ca.crt": "none" } });
@@ -180,7 +175,6 @@ async fn mend_a_secret(cluster: &ControlPlane) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Pods with volumes that are there and that are to be made.
 async fn place_with_volumes(cluster: &ControlPlane) -> anyhow::Result<()> {
     cluster.create_pods([user("with-disk", "disk")?, user("waits", "made")?]).await?;
     wait_until_running(cluster, "with-disk", 1).await?;
@@ -194,7 +188,6 @@ async fn place_with_volumes(cluster: &ControlPlane) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A pod that is more important than the one in its place.
 async fn preempt(cluster: &ControlPlane) -> anyhow::Result<()> {
     cluster.create_pods([pod("low", "flotilla", &[("cpu", "800m")])]).await?;
     wait_until_running(cluster, "low", 1).await?;
@@ -206,7 +199,6 @@ async fn preempt(cluster: &ControlPlane) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Two pods that are placed together, and their group that is told so.
 async fn place_a_group(cluster: &ControlPlane) -> anyhow::Result<()> {
     cluster.create_pods([member("member-0")?, member("member-1")?]).await?;
     wait_until_running(cluster, "member-", 2).await?;
@@ -218,8 +210,7 @@ async fn place_a_group(cluster: &ControlPlane) -> anyhow::Result<()> {
     .await
 }
 
-/// Pods that are given devices by one claim, to which they write at the same time.
-/// The parameters of the first claim are such that the API server takes no patch of it.
+/// Pods that concurrently reserve one device claim. The API server rejects patches of the first claim because of its parameters.
 async fn allocate_devices(cluster: &ControlPlane) -> anyhow::Result<()> {
     let claims: Api<ResourceClaim> = Api::namespaced(cluster.client(), "default");
     let opaque = json!({ "driver": "gpu.example.com", "parameters": { "a": "<" } });
@@ -235,7 +226,7 @@ async fn allocate_devices(cluster: &ControlPlane) -> anyhow::Result<()> {
     allocate_extended_resources(cluster, &claims).await
 }
 
-/// A pod that asks for a device as an extended resource, after the claim is gone that an attempt before has left.
+/// A pod with an extended resource, after deletion of the claim that an earlier attempt has left.
 async fn allocate_extended_resources(cluster: &ControlPlane, claims: &Api<ResourceClaim>) -> anyhow::Result<()> {
     const RESOURCE: &str = "deviceclass.resource.kubernetes.io/gpu.example.com";
     let mut extended = pod("extended", "flotilla", &[(RESOURCE, "1")]);
@@ -264,9 +255,9 @@ async fn allocate_extended_resources(cluster: &ControlPlane, claims: &Api<Resour
     Ok(())
 }
 
-/// A pod that fits nowhere, and a node that is large enough for it but not for all pods: it is judged again. When that
-/// node comes a second time the words are the same, and when it comes a third time so is the pod, whose condition has
-/// them by then: as client-go, the coordinator counts that as the same event and makes none anew.
+/// An infeasible pod is evaluated again when a node joins that is too small for all pods but large enough for it. At the second join the
+/// message is unchanged, and at the third the pod too, whose condition contains the message. Like client-go, the coordinator then counts
+/// the same event instead of creating one.
 async fn refuse_again_and_again(cluster: &ControlPlane) -> anyhow::Result<()> {
     cluster.create_pods([pod("huge", "flotilla", &[("cpu", "100")])]).await?;
     wait_until_refused(cluster, "huge").await?;
@@ -283,7 +274,7 @@ async fn refuse_again_and_again(cluster: &ControlPlane) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Ends a coordinator as a kubelet does.
+/// Sends SIGTERM to a coordinator, as a kubelet does.
 async fn end(cluster: &ControlPlane, coordinator: &str) -> anyhow::Result<()> {
     cluster.processes().signal(coordinator, "TERM")?;
     wait_until(&format!("{coordinator} to end"), PATIENCE, async || {
@@ -319,7 +310,7 @@ async fn a_coordinator_that_does_all_its_work_is_refused_nothing_and_has_no_righ
     wait_until("the standby to lead and to look for workers", PATIENCE, async || {
         let leads = standby.metric("standby", "flotilla_leading").await.map_err(|error| format!("{error:#}"))?;
         let log = cluster.log("standby").map_err(|error| format!("{error:#}"))?;
-        let looks = log.contains("looking for workers behind a Service");
+        let looks = log.contains("watching EndpointSlices for workers");
         if leads == Some(1.0) && looks { Ok(()) } else { Err(format!("{leads:?}, {looks}")) }
     })
     .await?;
@@ -330,7 +321,7 @@ async fn a_coordinator_that_does_all_its_work_is_refused_nothing_and_has_no_righ
         if unused.is_empty() { Ok(()) } else { Err(format!("not needed: {unused:#?}")) }
     })
     .await?;
-    // The roles that are bound and not made here: who reads the endpoints, and which authority signs certificates.
+    // Bound roles from elsewhere: readers of the endpoints, and signers of certificates.
     let done: Vec<String> = done(&cluster, COORDINATOR)?.iter().map(ToString::to_string).collect();
     for deed in [
         "create tokenreviews.authentication.k8s.io */*",
@@ -351,7 +342,7 @@ async fn in_kube_schedulers_place_a_coordinator_leads_by_its_lease_and_is_refuse
         cluster.add_nodes([NodeBuilder::new("node")]).await?;
         kubectl(&cluster, &["apply", "-k", &deployed::path(&format!("overlays/{overlay}")).display().to_string()])?;
         let (user, kubeconfig) = match overlay {
-            // Whose kubeconfig the nodes of the control plane have.
+            // User of the kubeconfig on control plane nodes.
             "static-pod" => ("system:kube-scheduler", cluster.kubeconfig_for("system:kube-scheduler", None)?),
             _ => (COORDINATOR, kubeconfig_of(&cluster, "flotilla-coordinator")?),
         };
@@ -392,7 +383,7 @@ async fn without_those_rights_the_coordinator_says_which_it_lacks() -> anyhow::R
         .await
     };
     says(&["nodes is forbidden", "pods is forbidden", "grant list and watch on it"]).await?;
-    // Who could not schedule does not stand for election, and asks for no Lease.
+    // A coordinator without permissions for scheduling requests no Lease.
     grant(&cluster)?;
     kubectl(&cluster, &["delete", "role", "flotilla-coordinator", "--namespace=flotilla"])?;
     says(&["grant get, create, update and watch on leases.coordination.k8s.io"]).await

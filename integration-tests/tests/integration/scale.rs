@@ -1,4 +1,4 @@
-//! Workers come and go under load.
+//! Workers start and end under load.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -17,7 +17,7 @@ use serde_json::Value;
 
 const PODS: usize = 500;
 
-/// 20 nodes of 8 CPUs hold 640 pods of 250m, so 500 fit with some room left.
+/// 20 nodes of 8 CPUs fit 640 pods of 250m, so 500 leave some room.
 async fn cluster_of_twenty() -> anyhow::Result<ControlPlane> {
     let cluster = ControlPlane::start(Options::default()).await?;
     cluster.add_nodes((0..20).map(|index| NodeBuilder::new(format!("node-{index}")))).await?;
@@ -89,14 +89,13 @@ async fn with_no_worker_left_pods_keep_landing_and_the_log_says_so() -> anyhow::
     Ok(())
 }
 
-/// How many workers there are at each step: they are started, ended as a Deployment ends them, and killed.
+/// Number of workers at each step: they are started, terminated as by a Deployment, and killed.
 const STEPS: [usize; 6] = [2, 4, 3, 1, 3, 2];
-/// Pods that come at each step. 60 nodes of 8 CPUs hold 1,920 of 250m.
+/// Pods per step. 60 nodes of 8 CPUs fit 1,920 of 250m.
 const WAVE: usize = 60;
-/// So many nodes that a worker of four without one would be an accident of one in ten million.
+/// With so many nodes, the probability that one of four workers has none is one in ten million.
 const NODES: usize = 60;
 
-/// The nodes of each worker that is ready, by its address, as `flotilla status` shows them.
 fn shards(cluster: &ControlPlane, fleet: &Fleet<'_>) -> anyhow::Result<BTreeMap<String, u64>> {
     let mut command = Command::new(binary("flotilla")?);
     command.args(["status", "-o", "json", "--coordinator-insecure-skip-tls-verify"]).env_remove("HTTPS_PROXY");
@@ -110,7 +109,6 @@ fn shards(cluster: &ControlPlane, fleet: &Fleet<'_>) -> anyhow::Result<BTreeMap<
     Ok(ready.filter_map(shard).collect())
 }
 
-/// Starts and ends workers until there are `wanted`.
 async fn scale(
     cluster: &ControlPlane,
     fleet: &Fleet<'_>,
@@ -129,7 +127,7 @@ async fn scale(
     }
     while present.len() > wanted {
         let gone = present.remove(0);
-        // One in two without a word.
+        // Half of them are killed.
         if present.len().is_multiple_of(2) {
             cluster.processes().kill(&gone)?;
         } else {
@@ -189,7 +187,7 @@ async fn workers_that_come_and_go_under_a_stream_of_pods_cost_no_pod_its_bind_an
     assert_eq!(fleet.metric("coordinator", "flotilla_unschedulable_total").await?, Some(0.0));
     assert_eq!(fleet.metric("coordinator", "flotilla_invariant_violations_total").await?, Some(0.0));
 
-    // What was looked for can be found.
+    // The expected event is detectable.
     cluster.create_pods([pod("huge", "flotilla", &[("cpu", "100")])]).await?;
     wait_until_refused(&cluster, "huge").await?;
     assert_eq!(said_unscheduled(&cluster)?, BTreeSet::from(["huge".to_owned()]));

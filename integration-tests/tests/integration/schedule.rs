@@ -1,4 +1,4 @@
-//! Pods land: on a real API server, by a real coordinator and real workers.
+//! Pods are bound on a real API server by a real coordinator and workers.
 
 use flotilla_control_plane::{ControlPlane, NodeBuilder, Options, pod, wait_until};
 use flotilla_integration_tests::fleet::{
@@ -77,7 +77,7 @@ async fn a_pod_created_before_any_scheduler_runs_stays_pending_and_then_lands() 
     Ok(())
 }
 
-/// Pods that cannot land yet, each for its own reason.
+/// Pods that cannot be bound yet, for different reasons.
 fn held_back() -> Vec<Pod> {
     let mut gated = pod("gated", "flotilla", &[]);
     gated.spec.as_mut().expect("a spec").scheduling_gates =

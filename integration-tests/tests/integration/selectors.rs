@@ -1,8 +1,5 @@
-//! Selectors of devices get the answers of upstream's own code: fresh ones each time, and what is recorded is what it says today.
-//!
-//! Knows: how many selectors are asked about, and where answers are recorded. Must not know: how they are compared.
-//!
-//! `FLOTILLA_SEED` and `FLOTILLA_CASES` choose the fresh ones. With `FLOTILLA_RECORD=1` the record is written instead of checked.
+//! Device selectors evaluate as in upstream's code, on random cases, and recorded results are current. `FLOTILLA_SEED` and `FLOTILLA_CASES`
+//! select random cases. `FLOTILLA_RECORD=1` writes the records instead of checking them.
 
 use std::{
     env, fs,
@@ -15,15 +12,15 @@ use std::{
 use flotilla_selectors::{Answer, Generator, answer, difference, lines};
 use flotilla_test_programs::oracle;
 
-/// The seed where none is given: a failure can be run again as it is.
+/// Fixed default, so that a failure is reproducible.
 const SEED: u64 = 1;
 const CASES: usize = 20_000;
-/// How often costs are asked for: those that vary are not recorded.
+/// Runs per case; varying costs are not recorded.
 const RUNS: usize = 4;
-/// How often upstream is asked again where the answers differ. A selector with a map of four entries has 24 orders at most, of
-/// which few end at different costs: one that upstream meets in an eighth of its runs is missed by all 64 once in 5,000.
+/// Runs of upstream for a differing case. A map of four entries has at most 24 orders, few of which differ in cost. A cost of one in eight
+/// runs is missed by all 64 once in 5,000.
 const RUNS_OF_DIFFERING: usize = 64;
-/// Of so many differences all is told.
+/// Number of differences printed in full.
 const MOST_TOLD: usize = 10;
 
 fn variable<T: std::str::FromStr>(name: &str, default: T) -> T {
@@ -60,7 +57,7 @@ fn fresh_selectors_get_the_same_answers() {
             differing.push((told, line, upstream, ours));
         }
     }
-    // Upstream goes through maps in no order: any of its answers will do.
+    // Upstream iterates over maps in random order: any of its results is accepted.
     let again: Vec<&str> = differing.iter().flat_map(|(_, line, ..)| [line.as_str(); RUNS_OF_DIFFERING]).collect();
     let again = if again.is_empty() { Vec::new() } else { ask(&[], again.join("\n")) };
     assert_eq!(again.len(), differing.len() * RUNS_OF_DIFFERING);

@@ -1,7 +1,5 @@
-//! `flotilla shadow` beside a real kube-scheduler: both decide alike, and a configuration that differs is seen. What it runs with is
-//! what `deploy/overlays/shadow` has.
-//!
-//! Knows: pods that come one at a time, so that both decide by the same nodes. Must not know: how decisions are compared.
+//! `flotilla shadow` with a real kube-scheduler: equal decisions, and differences with another configuration. Permissions and arguments are
+//! those of `deploy/overlays/shadow`. Pods are created one at a time, so that both schedulers decide by the same nodes.
 
 use std::{
     collections::BTreeMap,
@@ -26,21 +24,21 @@ use kube::{
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, from_value, json};
 
-/// The scheduler of pods that name none.
+/// Scheduler of pods without `schedulerName`.
 const THEIRS: &str = "default-scheduler";
 const PODS: usize = 60;
-/// So many pods form applications of their own.
+/// Pods per group of applications.
 const BLOCK: usize = 60;
-/// From 100 nodes on kube-scheduler looks at a part of them.
+/// From 100 nodes on kube-scheduler evaluates only some of them.
 const MOST_NODES: usize = 99;
 
-/// How many pods are decided on: as many as this variable says, for a longer run.
+/// Number of pods, from a variable for longer runs.
 fn count() -> anyhow::Result<usize> {
     std::env::var("FLOTILLA_SHADOW_PODS")
         .map_or(Ok(PODS), |text| text.parse().context("FLOTILLA_SHADOW_PODS is no number"))
 }
 
-/// A cluster of three zones with unequal nodes, and kube-scheduler.
+/// Three zones with different nodes, and kube-scheduler.
 async fn cluster(pods: usize) -> anyhow::Result<ControlPlane> {
     let theirs = json!({ "profiles": [{ "schedulerName": THEIRS }] });
     let cluster = ControlPlane::start(Options { kube_scheduler: Some(theirs), ..Options::default() }).await?;
@@ -54,7 +52,7 @@ async fn cluster(pods: usize) -> anyhow::Result<ControlPlane> {
     Ok(cluster)
 }
 
-/// Pods of several applications, some of which keep apart, some of which spread, and some of which fit nowhere.
+/// Pods of several applications: with anti-affinity, with spread constraints, or infeasible.
 fn one(index: usize) -> anyhow::Result<Pod> {
     let cpu = match index % 20 {
         19 => "100",
@@ -83,7 +81,7 @@ fn one(index: usize) -> anyhow::Result<Pod> {
     Ok(pod)
 }
 
-/// A kubeconfig with the rights that the overlay gives, and no others.
+/// A kubeconfig with only the overlay's permissions.
 fn reader(cluster: &ControlPlane) -> anyhow::Result<PathBuf> {
     for file in ["namespace.yaml", "rbac.yaml"] {
         let file = deployed::path("overlays/shadow").join(file);
@@ -92,7 +90,7 @@ fn reader(cluster: &ControlPlane) -> anyhow::Result<PathBuf> {
     kubeconfig_of(cluster, "flotilla-shadow")
 }
 
-/// The arguments of the overlay, with files and a port of here.
+/// Arguments of the overlay with local files and a local port.
 fn arguments(port: u16) -> anyhow::Result<Vec<String>> {
     let manifest = std::fs::read_to_string(deployed::path("overlays/shadow/shadow.yaml"))?;
     let deployment: Value = serde_yaml::from_str(&manifest)?;
@@ -109,7 +107,6 @@ fn arguments(port: u16) -> anyhow::Result<Vec<String>> {
     Ok(here.collect())
 }
 
-/// What `/metrics` of a `flotilla shadow` says of each outcome.
 async fn outcomes(port: u16) -> anyhow::Result<BTreeMap<String, u64>> {
     let mut config = Config::new(format!("http://127.0.0.1:{port}").parse()?);
     config.proxy_url = None;
@@ -124,14 +121,13 @@ async fn outcomes(port: u16) -> anyhow::Result<BTreeMap<String, u64>> {
         .collect()
 }
 
-/// A `flotilla shadow` that runs.
 struct Shadow {
     process: Child,
     report: PathBuf,
 }
 
 impl Shadow {
-    /// Returns once it compares.
+    /// Waits until it compares.
     async fn start(cluster: &ControlPlane, reader: &Path, name: &str, words: &[String]) -> anyhow::Result<Self> {
         let [report, told] = ["json", "log"].map(|end| cluster.folder().join(format!("{name}.{end}")));
         let mut command = Command::new(binary("flotilla")?);
@@ -150,7 +146,7 @@ impl Shadow {
         Ok(Self { process, report })
     }
 
-    /// What it says once it is interrupted.
+    /// Its report after an interrupt.
     fn end(mut self) -> anyhow::Result<Value> {
         kill_process(Pid::from_child(&self.process), Signal::INT)?;
         ensure!(self.process.wait()?.success(), "it fails when it is interrupted");
@@ -163,7 +159,7 @@ fn said(path: &Path) -> anyhow::Result<Value> {
     serde_json::from_str(&text).with_context(|| text.clone())
 }
 
-/// Creates the pods one by one, each once kube-scheduler has decided on the one before.
+/// Creates each pod after kube-scheduler's decision on the previous one.
 async fn decide_on_all(cluster: &ControlPlane, count: usize) -> anyhow::Result<()> {
     let mut placed = 0;
     for index in 0..count {
@@ -202,7 +198,7 @@ async fn kube_scheduler_and_flotilla_decide_alike_and_another_profile_is_seen_to
         ["shadow", "-o", "json", "--config", packing.to_str().context("a path in UTF-8")?, "--as-scheduler", THEIRS];
     let packs = Shadow::start(&cluster, &reader, "packs", &words.map(str::to_owned)).await?;
     decide_on_all(&cluster, count).await?;
-    // What the watches tell last, they tell both.
+    // Let both receive the last watch events.
     tokio::time::sleep(Duration::from_secs(1)).await;
 
     let outcomes = outcomes(port).await?;
@@ -227,7 +223,6 @@ async fn kube_scheduler_and_flotilla_decide_alike_and_another_profile_is_seen_to
     Ok(())
 }
 
-/// Whether the API server refuses a request for want of rights.
 fn is_forbidden<T: std::fmt::Debug>(answer: Result<T, kube::Error>) -> anyhow::Result<()> {
     match answer {
         Err(kube::Error::Api(status)) if status.code == 403 => Ok(()),
@@ -261,7 +256,7 @@ async fn the_account_of_the_overlay_can_neither_bind_nor_evict_nor_write_anythin
     is_forbidden(theirs.patch("waiting", &PatchParams::default(), &status).await).context("a patch")?;
     is_forbidden(theirs.create(&post, &pod("other", THEIRS, &[])).await).context("a pod")?;
 
-    // Somebody with rights may: it is for want of them that it was refused.
+    // With permission it succeeds.
     bind(&ours).await?;
     ours.evict("waiting", &EvictParams::default()).await?;
     Ok(())

@@ -15,7 +15,7 @@ use rustix::{
 };
 use serde_json::Value;
 
-/// `flotilla WORD`, as an administrator, about coordinators that are asked directly.
+/// A subcommand of `flotilla` as an administrator, directly against coordinators.
 fn command(cluster: &ControlPlane, word: &str, urls: &[String]) -> anyhow::Result<Command> {
     let mut command = Command::new(binary("flotilla")?);
     command.arg(word).arg("--kubeconfig").arg(cluster.kubeconfig()).env_remove("HTTPS_PROXY");
@@ -85,7 +85,7 @@ async fn the_leader_tells_of_its_workers_its_queues_and_what_is_wrong_and_a_foll
     let both = [leader.clone(), standby.clone()].concat();
     assert_eq!(json(&cluster, &both)?["healthy"], true);
 
-    // Only users with the right.
+    // Requires permission.
     let (code, _) = fleet.get_with("coordinator", "/status", &[]).await?;
     assert_eq!(code, 401);
 

@@ -1,6 +1,4 @@
-//! Flotilla takes a cluster over from kube-scheduler and is its only scheduler from then on.
-//!
-//! Knows: what users do to a cluster, and what they must see. Must not know: how anything is decided.
+//! Flotilla takes over a cluster from kube-scheduler as its only scheduler.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -29,13 +27,12 @@ mod scene;
 use objects::{HOST, LOCAL, MADE, ZONE, image};
 use scene::{Scene, create};
 
-/// The node that fails, and the kwok that speaks for it alone.
+/// The failing node, and the name of its kwok.
 const DOOMED: &str = "doomed";
 const NODES: [(&str, &str); 7] =
     [("a0", "a"), ("a1", "a"), ("b0", "b"), ("b1", "b"), (DOOMED, "b"), ("c0", "c"), ("c1", "c")];
-/// A node that joins later.
 const LATE: (&str, &str) = ("a2", "a");
-/// Whose rights kube-scheduler has, and Flotilla after it.
+/// User of kube-scheduler, and of Flotilla afterwards.
 const THEIR_USER: &str = "system:kube-scheduler";
 const MINUTELY: &str = "minutely";
 const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
@@ -45,13 +42,13 @@ fn node((name, zone): (&str, &str)) -> NodeBuilder {
     if name == DOOMED { node.kubelets(DOOMED) } else { node }
 }
 
-/// A cluster with everything in it, kube-scheduler too, whose nodes are given up soon after they are silent.
+/// A cluster with all objects, kube-scheduler, and a short grace period for unresponsive nodes.
 async fn cluster() -> anyhow::Result<ControlPlane> {
     let election = json!({ "leaderElection": { "leaderElect": true } });
     let options = Options { kube_scheduler: Some(election), ..Options::default() };
     let mut options = options.with_audit(AuditLevel::Metadata);
     for (component, flag) in [
-        // Renewed every four seconds; five of those may be missed on a machine that is busy.
+        // Renewed every four seconds; a busy machine may miss five renewals.
         (Component::Kwok, "--node-lease-duration-seconds=16"),
         (Component::ControllerManager, "--node-monitor-grace-period=20s"),
         (Component::ControllerManager, "--node-monitor-period=1s"),
@@ -86,7 +83,7 @@ async fn wait_until_it_knows(fleet: &Fleet<'_>, coordinator: &str, nodes: usize)
     .await
 }
 
-/// kube-scheduler leads; Flotilla waits for the same Lease with kube-scheduler's own rights; kube-scheduler is stopped.
+/// kube-scheduler leads; Flotilla waits for the same Lease with the same permissions; kube-scheduler is stopped.
 async fn take_over(cluster: &ControlPlane) -> anyhow::Result<Scene<'_>> {
     let theirs = cluster.kubeconfig_for(THEIR_USER, None)?;
     let mut fleet = Fleet::new(cluster).patient().speaking_as(theirs);
@@ -109,7 +106,7 @@ async fn take_over(cluster: &ControlPlane) -> anyhow::Result<Scene<'_>> {
     let after = scene.rolled_out("old").await?;
     let uids = |pods: &[Pod]| -> BTreeSet<_> { pods.iter().filter_map(Pod::uid).collect() };
     assert!(uids(&after).is_superset(&uids(&before)), "what ran goes on");
-    // Both stood for it.
+    // Both were candidates.
     let leads = scene.fleet.metric("first", "flotilla_leading").await? == Some(1.0);
     scene.leader = if leads { "first" } else { "second" };
     scene.fleet.wait_for_workers(scene.leader, 2).await?;
@@ -117,7 +114,7 @@ async fn take_over(cluster: &ControlPlane) -> anyhow::Result<Scene<'_>> {
     Ok(scene)
 }
 
-/// In the middle of it the leader is asked to stop.
+/// The leader is terminated during it.
 async fn a_deployment_rolls(scene: &mut Scene<'_>) -> anyhow::Result<()> {
     scene.create::<Deployment>(objects::spread_deployment("web", 9, ZONE)).await?;
     let old = scene.rolled_out("web").await?;
@@ -155,7 +152,7 @@ fn is_updated(pod: &Pod) -> bool {
     containers.all(|container| container.image == Some(image("3.10")))
 }
 
-/// One pod on each node, also on one that joins later.
+/// One pod per node, including one that joins later.
 async fn a_daemon_set_is_on_every_node(scene: &Scene<'_>) -> anyhow::Result<()> {
     scene.create::<DaemonSet>(objects::daemon_set("agent")).await?;
     on_each(scene, &NODES.map(|(name, _)| name)).await?;
@@ -176,7 +173,7 @@ async fn on_each(scene: &Scene<'_>, nodes: &[&str]) -> anyhow::Result<()> {
     .await
 }
 
-/// The places of the pods of the StatefulSet, once all of this many run on the nodes of their volumes.
+/// Nodes and volumes of the StatefulSet's pods, once all replicas run on the nodes of their volumes.
 async fn places(scene: &Scene<'_>, replicas: usize) -> anyhow::Result<Vec<String>> {
     let pods = wait_until(&format!("{replicas} pods of the StatefulSet to run"), PATIENCE, async || {
         let pods = scene.pods_of("db").await.map_err(|error| format!("{error:#}"))?;
@@ -202,7 +199,7 @@ async fn places(scene: &Scene<'_>, replicas: usize) -> anyhow::Result<Vec<String
     Ok(places)
 }
 
-/// It grows, shrinks, grows again onto the volumes that it has left, and is updated from the last pod to the first.
+/// It is scaled up, down, and up again with its remaining volumes, and updated from the last pod to the first.
 async fn a_stateful_set_keeps_its_volumes(scene: &Scene<'_>) -> anyhow::Result<String> {
     let scale = async |replicas: usize| {
         scene.change::<StatefulSet>("db", json!({ "spec": { "replicas": replicas } })).await?;
@@ -248,12 +245,11 @@ async fn a_job_runs_to_its_end(scene: &Scene<'_>) -> anyhow::Result<()> {
     scene.all_is_well(&[]).await
 }
 
-/// Whose pods belong on a node whatever it is.
 fn is_daemon(pod: &Pod) -> bool {
     pod.owner_references().iter().any(|owner| owner.kind == "DaemonSet")
 }
 
-/// `kubectl drain` of a node that holds the volume of `db-0`, within what a PodDisruptionBudget allows.
+/// `kubectl drain` of the node with the volume of `db-0`, within a PodDisruptionBudget.
 async fn a_node_is_drained(scene: &Scene<'_>, node: &str) -> anyhow::Result<()> {
     scene.create::<PodDisruptionBudget>(objects::disruption_budget("web", 8)).await?;
     let budgets = scene.api::<PodDisruptionBudget>();
@@ -285,8 +281,7 @@ async fn a_node_is_drained(scene: &Scene<'_>, node: &str) -> anyhow::Result<()> 
     scene.all_is_well(&[]).await
 }
 
-/// Who is on the node that fails: by name, with whether they are being deleted. Daemons are left out, and the pods of the
-/// CronJob, which come and go every minute.
+/// Pods on the failing node, and whether they are terminating. Excludes daemons and the CronJob's pods, which change every minute.
 async fn on_doomed(scene: &Scene<'_>) -> anyhow::Result<BTreeMap<String, bool>> {
     let census = Census::take(scene.cluster).await?;
     let pods = census.on(DOOMED).filter(|pod| !is_daemon(pod) && !pod.name_any().starts_with(MINUTELY));
@@ -299,7 +294,7 @@ async fn doomed_is_tainted(scene: &Scene<'_>) -> Result<bool, String> {
     Ok(taints.any(|taint| taint.key == UNREACHABLE))
 }
 
-/// Its kubelet falls silent: its pods are replaced elsewhere, and it gets no others until it is back.
+/// Its kubelet stops: its pods are replaced on other nodes, and it gets no new ones until it returns.
 async fn a_node_fails_and_comes_back(scene: &Scene<'_>) -> anyhow::Result<()> {
     scene.create::<Deployment>(objects::spread_deployment("even", 16, HOST)).await?;
     let everywhere = scene.rolled_out("even").await?;
@@ -341,10 +336,10 @@ async fn a_node_fails_and_comes_back(scene: &Scene<'_>) -> anyhow::Result<()> {
     scene.all_is_well(&[]).await
 }
 
-/// It is deleted as it is, with all its pods.
+/// It is deleted without a drain, with all its pods.
 async fn a_node_is_taken_away(scene: &Scene<'_>) -> anyhow::Result<()> {
     scene.kubectl(&["delete", "node", LATE.0]).await??;
-    // kube-controller-manager waits for 40 to 60 seconds before it deletes pods whose node is gone.
+    // kube-controller-manager deletes orphaned pods after 40 to 60 seconds.
     wait_until("no pod to be on a node that is gone", PATIENCE * 2, async || {
         let lost = Census::take(scene.cluster).await.map_err(|error| format!("{error:#}"))?.overfull();
         if lost.is_empty() { Ok(()) } else { Err(format!("{lost:?}")) }
@@ -357,7 +352,7 @@ async fn a_node_is_taken_away(scene: &Scene<'_>) -> anyhow::Result<()> {
     scene.all_is_well(&[]).await
 }
 
-/// It was created at the start, and a minute is over.
+/// It was created at the start, more than a minute ago.
 async fn a_cron_job_has_run(scene: &Scene<'_>) -> anyhow::Result<()> {
     wait_until("a Job of the CronJob to be complete", PATIENCE + PATIENCE / 2, async || {
         let jobs = scene.api::<Job>().list(&ListParams::default()).await.map_err(|error| error.to_string())?;
@@ -370,7 +365,7 @@ async fn a_cron_job_has_run(scene: &Scene<'_>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Flotilla is stopped, and kube-scheduler goes on. It finds no waiting pod that it would have placed.
+/// Flotilla is stopped, and kube-scheduler continues. It finds no feasible pending pod.
 async fn kube_scheduler_takes_it_back(scene: &Scene<'_>) -> anyhow::Result<()> {
     let huge = pod("huge", "default-scheduler", &[("cpu", "100")]);
     scene.cluster.create_pods([huge]).await?;
@@ -386,7 +381,7 @@ async fn kube_scheduler_takes_it_back(scene: &Scene<'_>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// kube-controller-manager made folders for the volumes that it made; they go with the claims.
+/// kube-controller-manager created folders for provisioned volumes; they are deleted with the claims.
 async fn the_volumes_that_were_made_are_given_back(scene: &Scene<'_>) -> anyhow::Result<()> {
     scene.api::<StatefulSet>().delete("db", &DeleteParams::background()).await?;
     scene.api::<PersistentVolumeClaim>().delete_collection(&DeleteParams::default(), &ListParams::default()).await?;

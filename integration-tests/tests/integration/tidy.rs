@@ -1,4 +1,4 @@
-//! Facts about the repository itself, each a test: what a reviewer should not have to look for.
+//! Rules of the repository.
 
 use std::{
     collections::BTreeSet,
@@ -8,7 +8,6 @@ use std::{
 
 mod circles;
 
-/// The longest file that holds no tests.
 const MAX_LINES: usize = 500;
 
 fn root() -> PathBuf {
@@ -16,7 +15,7 @@ fn root() -> PathBuf {
     here.parent().unwrap_or(here).to_path_buf()
 }
 
-/// All files below a folder; build output, generated code and version control left out.
+/// All files below a folder, except build output, generated code and version control.
 fn files(folder: &Path, found: &mut Vec<PathBuf>) {
     let entries = fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
     for entry in entries {
@@ -48,7 +47,6 @@ fn is_test(path: &Path) -> bool {
         || path.file_name().is_some_and(|name| name == "tests.rs")
 }
 
-/// The lines before the tests that a file ends with.
 fn lines_of_code(text: &str) -> usize {
     text.lines().take_while(|line| line.trim() != "#[cfg(test)]").count()
 }
@@ -94,7 +92,7 @@ fn every_rust_file_is_part_of_a_crate() {
     }
 }
 
-/// The files that `mod name;` in a file can mean, with or without a `#[path]`.
+/// Possible files of `mod name;` declarations, with or without `#[path]`.
 fn modules(path: &Path, text: &str) -> Vec<PathBuf> {
     let Some(folder) = path.parent() else { return Vec::new() };
     let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
@@ -112,7 +110,7 @@ fn modules(path: &Path, text: &str) -> Vec<PathBuf> {
     named.chain(placed).collect()
 }
 
-/// The endpoints, authorisation and signals, which a simulation does without.
+/// Endpoints, authorization and signals, which simulations do not use.
 const NOT_SIMULATED: [&str; 3] = ["coordinator/src/serve", "coordinator/src/access", "coordinator/src/run/signals"];
 
 #[test]

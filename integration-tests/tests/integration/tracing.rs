@@ -1,4 +1,4 @@
-//! Attempts are traced: by real coordinators and workers, to a collector that speaks OTLP.
+//! Traces of attempts by real coordinators and workers in an OTLP collector.
 
 use std::{collections::BTreeMap, fs, time::Duration};
 
@@ -12,7 +12,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
 use serde_json::json;
 
-/// What `TERM` gives a process at most: a flush of 5 s beside all else that it waits for.
+/// Maximum time from SIGTERM to exit: a flush of 5 s, and other waits.
 const GRACE: Duration = Duration::from_secs(30);
 
 fn nodes(count: usize) -> Vec<NodeBuilder> {
@@ -24,7 +24,7 @@ fn traced<'a>(cluster: &'a ControlPlane, collector: &Collector) -> Fleet<'a> {
     Fleet::new(cluster).with_args([endpoint.clone()]).with_worker_args([endpoint])
 }
 
-/// An API server that traces what others do.
+/// An API server that continues traces of clients.
 fn options(folder: &std::path::Path, collector: &Collector) -> anyhow::Result<Options> {
     let address = collector.endpoint.trim_start_matches("http://");
     let configuration = json!({
@@ -54,7 +54,7 @@ fn one<'a>(trace: &'a [Span], name: &str) -> &'a Span {
     }
 }
 
-/// Every span but the outermost lies within the one that it is part of.
+/// Every span except the root is within its parent.
 fn assert_nested(trace: &[Span]) {
     let by_id: BTreeMap<&str, &Span> = trace.iter().map(|span| (&*span.id, span)).collect();
     assert_eq!(by_id.len(), trace.len(), "each span has a name of its own: {trace:#?}");
@@ -143,7 +143,7 @@ async fn what_is_traced_can_be_joined_shared_and_refused() -> anyhow::Result<()>
     let root = one(&refused, "schedule pod");
     assert_eq!((&*root.attributes["flotilla.result"], &root.error), ("unschedulable", &Some(message)));
 
-    // Whatever had not been sent is by the time the coordinator has ended.
+    // The coordinator exports remaining spans before it exits.
     cluster.processes().stop("coordinator", GRACE).await?;
     let of = |name: &str| {
         let spans = collector.spans();

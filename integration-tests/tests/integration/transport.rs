@@ -1,4 +1,4 @@
-//! Coordinator and workers that know each other by certificates, and what becomes of those that do not.
+//! Mutual TLS between coordinators and workers, and failed handshakes.
 
 use flotilla_control_plane::{ControlPlane, NodeBuilder, Options, pod, wait_until};
 use flotilla_integration_tests::{
@@ -15,7 +15,6 @@ async fn cluster() -> anyhow::Result<ControlPlane> {
     Ok(cluster)
 }
 
-/// Waits until what a process has logged contains all of this.
 async fn wait_for_log(cluster: &ControlPlane, process: &str, words: &[&str]) -> anyhow::Result<()> {
     wait_until(&format!("{process} to log {words:?}"), PATIENCE, async || {
         let log = cluster.log(process).map_err(|error| format!("{error:#}"))?;
@@ -24,7 +23,6 @@ async fn wait_for_log(cluster: &ControlPlane, process: &str, words: &[&str]) -> 
     .await
 }
 
-/// Waits until a coordinator has counted a failed handshake for that reason.
 async fn wait_for_failure(fleet: &Fleet<'_>, coordinator: &str, reason: &str) -> anyhow::Result<()> {
     let series = format!("flotilla_worker_handshake_failures_total{{reason=\"{reason}\"}} ");
     wait_until(&format!("a handshake that failed: {reason}"), PATIENCE, async || {
@@ -61,12 +59,12 @@ async fn certificates_are_replaced_while_pods_are_placed_and_no_process_is_start
         wait_until_running(&cluster, &format!("step-{step}-"), 20).await?;
         wait_until("all to take up the certificate", PATIENCE, async || {
             let counts = ["coordinator", "worker-0", "worker-1"]
-                .map(|process| cluster.log(process).unwrap_or_default().matches("certificate taken up").count());
+                .map(|process| cluster.log(process).unwrap_or_default().matches("certificate loaded").count());
             if counts.iter().all(|count| *count > step) { Ok(()) } else { Err(format!("{counts:?}")) }
         })
         .await?;
     }
-    // What was connected under the old authority has been connected anew, with certificates of the new one.
+    // Connections of the old authority are replaced by those of the new one.
     wait_until("both workers to be attached once more", PATIENCE, async || {
         let log = cluster.log("coordinator").map_err(|error| format!("{error:#}"))?;
         if log.matches("attached to a worker").count() >= 4 { Ok(()) } else { Err(log) }
@@ -97,7 +95,7 @@ async fn who_is_of_another_authority_or_role_is_refused_and_pods_are_placed_with
     wait_until_running(&cluster, "alone", 1).await?;
     assert_eq!(fleet.metric("coordinator", "flotilla_workers").await?, Some(0.0));
 
-    // The worker is believed from now on, and does not believe the coordinator.
+    // The worker is trusted from now on, and does not trust the coordinator.
     mount(&fleet.certificates(Role::Worker), &trusting(ours.issue(Role::Worker, now_s())?, &[&strange]))?;
     wait_for_failure(&fleet, "coordinator", "refused").await?;
     wait_for_log(&cluster, "worker-0", &["a TLS handshake failed", "its certificate is of no authority"]).await?;
@@ -105,10 +103,10 @@ async fn who_is_of_another_authority_or_role_is_refused_and_pods_are_placed_with
     mount(&fleet.certificates(Role::Worker), &ours.issue(Role::Worker, now_s())?)?;
     fleet.wait_for_workers("coordinator", 1).await?;
 
-    // A worker's certificate does not give the role of a coordinator.
+    // A worker's certificate is not valid for a coordinator.
     mount(&fleet.certificates(Role::Coordinator), &ours.issue(Role::Worker, now_s())?)?;
-    let refused = "tls.crt is of no use here: it is a worker's, and a coordinator's is needed";
-    wait_for_log(&cluster, "coordinator", &[refused, "keeping the certificate loaded before"]).await?;
+    let refused = "tls.crt cannot be used here: it is a worker's, and a coordinator's is needed";
+    wait_for_log(&cluster, "coordinator", &[refused, "keeping the previous certificate"]).await?;
     fleet.start_coordinator("impostor", Some(&config))?;
     wait_for_log(&cluster, "impostor", &[refused, "waiting for a certificate"]).await
 }
@@ -159,7 +157,7 @@ async fn without_files_the_leader_issues_certificates_and_the_next_one_goes_on_w
         assert!(end.is_some_and(|end| end > now_s()), "{series}{end:?}");
     }
     wait_for_log(&cluster, standby, &["the authority of the peer's certificate is not trusted any more"]).await?;
-    wait_for_log(&cluster, "worker-0", &["a leader attached", "not_after_s"]).await?;
+    wait_for_log(&cluster, "worker-0", &["leader attached", "not_after_s"]).await?;
     fleet.wait_for_workers(standby, 1).await?;
     cluster.create_pods([pod("by-the-second", "flotilla", &[])]).await?;
     wait_until_running(&cluster, "by-the-second", 1).await?;

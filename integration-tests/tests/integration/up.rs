@@ -1,4 +1,4 @@
-//! `flotilla up` and `flotilla down`, typed as docs/getting-started/try-locally.md says, and what they print taken at its word.
+//! `flotilla up` and `flotilla down` as in docs/getting-started/try-locally.md, and the commands that they print.
 
 use std::{
     collections::BTreeSet,
@@ -20,7 +20,7 @@ fn run(person: &Person, arguments: &[&str]) -> anyhow::Result<Output> {
     Ok(person.flotilla(arguments)?.output()?)
 }
 
-/// Starts a cluster in the foreground, and gives what it prints on its standard output until it is up.
+/// Starts a cluster in the foreground, and returns its standard output until it is ready.
 fn start(person: &Person, arguments: &[&str]) -> anyhow::Result<(Child, String)> {
     let mut command = person.flotilla(&[&["up"], arguments].concat())?;
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
@@ -35,7 +35,7 @@ fn start(person: &Person, arguments: &[&str]) -> anyhow::Result<(Child, String)>
     anyhow::bail!("it has ended ({code:?}): {words}")
 }
 
-/// Waits for the end: the exit code, and what was said on the standard error.
+/// Exit code and standard error at the end.
 fn end(mut child: Child) -> anyhow::Result<(Option<i32>, String)> {
     let mut words = String::new();
     child.stderr.take().context("a pipe")?.read_to_string(&mut words)?;
@@ -46,13 +46,12 @@ fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// The printed lines that begin so, as they are to be pasted.
 fn lines(printed: &str, words: &[&str]) -> String {
     let wanted = printed.lines().filter(|line| words.iter().any(|word| line.trim_start().starts_with(word)));
     wanted.map(|line| format!("{line}\n")).collect()
 }
 
-/// Pastes commands into a shell that knows the cluster.
+/// Runs printed commands in a shell with the cluster's environment.
 fn paste(printed: &str, commands: &str) -> anyhow::Result<String> {
     let script = lines(printed, &["export "]) + commands;
     let output = Command::new("sh").args(["-e", "-c", &script]).output()?;
@@ -196,7 +195,7 @@ fn when_a_part_ends_by_itself_it_is_named_and_the_rest_is_taken_down() -> anyhow
     signal("KILL", worker_in(&folder)?)?;
     let (code, words) = end(child)?;
     assert_eq!(code, Some(1), "{words}");
-    assert!(words.contains("flotilla: worker-0 has ended by itself (signal: 9 (SIGKILL))"), "{words}");
+    assert!(words.contains("flotilla: worker-0 has ended unexpectedly (signal: 9 (SIGKILL))"), "{words}");
     assert!(words.contains("listening, with TLS"), "its last lines: {words}");
     assert_nothing_is_left(&person, &folder)
 }
@@ -217,7 +216,7 @@ async fn when_the_supervisor_is_killed_all_ends_with_it_and_down_cleans_up() -> 
     .await?;
     let down = run(&person, &["down"])?;
     assert!(down.status.success(), "{}", stderr(&down));
-    let words = format!("The cluster of process {pid} went with that process, which was killed; what it left in");
+    let words = format!("The cluster of process {pid} went with that process, which was killed; its files in");
     assert!(stderr(&down).starts_with(&words), "{}", stderr(&down));
     assert_nothing_is_left(&person, &folder)
 }

@@ -1,9 +1,5 @@
-//! Kubernetes' own integration tests of the scheduler pass with Flotilla as the scheduler.
-//!
-//! Knows: which packages are run when, and what the user chose. Must not know: how they are run.
-//!
-//! `cargo xtask upstream` runs the ignored test; `FLOTILLA_UPSTREAM_PACKAGES`, `FLOTILLA_UPSTREAM_RUN` and
-//! `FLOTILLA_UPSTREAM_WORKERS` choose the tests and the number of workers.
+//! Kubernetes' integration tests of the scheduler pass with Flotilla as the scheduler. `cargo xtask upstream` runs the ignored test;
+//! `FLOTILLA_UPSTREAM_PACKAGES`, `FLOTILLA_UPSTREAM_RUN` and `FLOTILLA_UPSTREAM_WORKERS` select the tests and the number of workers.
 
 use std::env;
 
@@ -16,7 +12,7 @@ fn check(request: &Request) -> anyhow::Result<()> {
     let failed: Vec<&str> =
         packages.iter().filter(|package| !package.has_passed()).map(|package| package.name.as_str()).collect();
     anyhow::ensure!(failed.is_empty(), "tests failed in {}; the table above lists them", failed.join(", "));
-    // Without this, a change that skips every test would pass.
+    // Without this check, a change that skips every test would pass.
     let passes = |package: &Package| package.tests.iter().any(|test| test.verdict == Verdict::Passed);
     anyhow::ensure!(request.run.is_some() || packages.iter().any(passes), "no test ran with Flotilla");
     Ok(())

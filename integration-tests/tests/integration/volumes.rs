@@ -1,6 +1,4 @@
-//! Pods with volumes land where their volumes are, or can be made, on a cluster whose own controllers bind claims.
-//!
-//! Knows: the API's claims and volumes, and what an external provisioner does. Must not know: how anything is decided.
+//! Pods with volumes are bound to nodes of existing or provisionable volumes, with real controllers.
 
 use flotilla_control_plane::{ControlPlane, NodeBuilder, Options, pod, wait_until};
 use flotilla_integration_tests::fleet::{
@@ -22,7 +20,7 @@ const HOST: &str = "kubernetes.io/hostname";
 const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
 const PROVISIONER: &str = "disks.example.com";
 
-/// A cluster with this many nodes, and classes of volumes: `local` and `made` wait for a pod, `at-once` does not.
+/// Nodes, and storage classes: `local` and `made` wait for the first consumer, `at-once` binds immediately.
 async fn cluster(nodes: usize) -> anyhow::Result<ControlPlane> {
     let cluster = ControlPlane::start(Options::default()).await?;
     let names = (0..nodes).map(|index| format!("node-{index}"));
@@ -67,7 +65,7 @@ fn claim_spec(class: &str, mode: &str) -> Value {
     })
 }
 
-/// A volume of a class that only one node can reach.
+/// A volume that only one node can reach.
 fn volume(name: &str, class: &str, node: &str, mode: &str) -> Value {
     let here = json!({ "key": HOST, "operator": "In", "values": [node] });
     json!({
@@ -81,7 +79,6 @@ fn volume(name: &str, class: &str, node: &str, mode: &str) -> Value {
     })
 }
 
-/// A pod that uses a claim.
 fn user(name: &str, claim: &str) -> anyhow::Result<Pod> {
     with_volume(name, json!({ "name": "data", "persistentVolumeClaim": { "claimName": claim } }))
 }
@@ -97,7 +94,6 @@ async fn place_of(cluster: &ControlPlane, name: &str) -> anyhow::Result<String> 
     Ok(landed.first().and_then(node_of).unwrap_or_default().to_owned())
 }
 
-/// Waits until a claim's provisioner is told a node.
 async fn selected_node(cluster: &ControlPlane, claim: &str) -> anyhow::Result<(PersistentVolumeClaim, String)> {
     let api = claims(cluster);
     wait_until(&format!("a node to be selected for {claim}"), PATIENCE, async || {
@@ -108,7 +104,7 @@ async fn selected_node(cluster: &ControlPlane, claim: &str) -> anyhow::Result<(P
     .await
 }
 
-/// What an external provisioner does when it was told a node: it makes the volume there, for this claim.
+/// Provisions a claim's volume on its selected node, as an external provisioner does.
 async fn provision(cluster: &ControlPlane, claim: &str) -> anyhow::Result<String> {
     let (known, node) = selected_node(cluster, claim).await?;
     let mut made = volume(&format!("made-for-{claim}"), "made", &node, "ReadWriteOnce");
@@ -121,7 +117,7 @@ async fn provision(cluster: &ControlPlane, claim: &str) -> anyhow::Result<String
     Ok(node)
 }
 
-/// What it does when it cannot: the scheduler may choose again.
+/// Rejects a selected node as an external provisioner does, so that the scheduler can select another.
 async fn refuse(cluster: &ControlPlane, claim: &str) -> anyhow::Result<String> {
     let (_, node) = selected_node(cluster, claim).await?;
     let patch = json!({ "metadata": { "annotations": { SELECTED_NODE: null } } });
@@ -150,7 +146,7 @@ async fn pods_land_where_their_local_volumes_are() -> anyhow::Result<()> {
     create(&volumes(&cluster), volume("disk-3", "local", "node-3", "ReadWriteOnce")).await?;
     assert_eq!(place_of(&cluster, "second").await?, "node-3");
     assert_eq!(fleet.metric("coordinator", "flotilla_evaluations_local_total").await?, Some(0.0));
-    // As kube-scheduler's, it is there from the first error on.
+    // Like kube-scheduler's, it exists after the first error.
     assert_eq!(fleet.metric("coordinator", "scheduler_volume_scheduling_stage_error_total").await?, None);
     Ok(())
 }
@@ -206,7 +202,7 @@ async fn a_volume_is_made_where_the_pod_goes_and_where_that_cannot_be_the_pod_go
     assert_ne!(second, node);
     assert_eq!(place_of(&cluster, "web").await?, second);
 
-    // A volume that lives as long as its pod is made in the same way, once its claim is there.
+    // An ephemeral volume is provisioned the same way, once its claim exists.
     let template = json!({ "spec": claim_spec("made", "ReadWriteOnce") });
     let scratch = json!({ "name": "scratch", "ephemeral": { "volumeClaimTemplate": template } });
     cluster.create_pods([with_volume("job", scratch)?]).await?;
@@ -219,7 +215,7 @@ async fn a_volume_is_made_where_the_pod_goes_and_where_that_cannot_be_the_pod_go
 async fn claims_wake_the_pods_that_wait_for_them() -> anyhow::Result<()> {
     let cluster = cluster(2).await?;
     let _fleet = Fleet::start(&cluster, "flotilla", 2).await?;
-    // One that is bound without its pod.
+    // A claim that is bound immediately.
     claim(&cluster, "data", "at-once", "ReadWriteOncePod").await?;
     cluster.create_pods([user("first", "data")?]).await?;
     let (_, message) = wait_until_refused(&cluster, "first").await?;
@@ -230,7 +226,7 @@ async fn claims_wake_the_pods_that_wait_for_them() -> anyhow::Result<()> {
     create(&volumes(&cluster), volume("disk", "at-once", "node-1", "ReadWriteOncePod")).await?;
     assert_eq!(place_of(&cluster, "first").await?, "node-1");
 
-    // It is for one pod at a time.
+    // It is limited to one pod at a time.
     cluster.create_pods([user("second", "data")?]).await?;
     let (_, message) = wait_until_refused(&cluster, "second").await?;
     assert!(message.contains("PersistentVolumeClaim with ReadWriteOncePod access mode already in-use"), "{message}");
@@ -238,7 +234,7 @@ async fn claims_wake_the_pods_that_wait_for_them() -> anyhow::Result<()> {
     api.delete("first", &DeleteParams::default().grace_period(0)).await?;
     assert_eq!(place_of(&cluster, "second").await?, "node-1");
 
-    // One that is not there yet.
+    // A claim that does not exist yet.
     cluster.create_pods([user("early", "late")?]).await?;
     let (_, message) = wait_until_refused(&cluster, "early").await?;
     assert!(message.contains("persistentvolumeclaim \"late\" not found"), "{message}");

@@ -1,5 +1,5 @@
-//! Plugins in WebAssembly: the tutorial of docs/plugins.md line by line, a project in Go as its own page has it, and modules between
-//! processes: fetched by the coordinator, sent to workers, taken up when they change, and recorded.
+//! WebAssembly plugins: the tutorial of docs/tasks/plugins.md, its Go project, and modules that the coordinator downloads, sends to workers,
+//! reloads and records.
 
 use std::{
     fs,
@@ -30,7 +30,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// Types commands in a folder, where `flotilla` is on the `PATH`.
+/// Runs commands in a folder with `flotilla` on the `PATH`.
 fn typed_in(folder: &Path, commands: &[String]) -> anyhow::Result<String> {
     let flotilla = binary("flotilla")?;
     let (state, cache) = (folder.join("state"), root().join("target"));
@@ -40,7 +40,7 @@ fn typed_in(folder: &Path, commands: &[String]) -> anyhow::Result<String> {
 
 #[test]
 fn the_tutorial_ends_with_a_pod_that_the_module_has_placed() -> anyhow::Result<()> {
-    let page = fs::read_to_string(root().join("docs/plugins.md"))?;
+    let page = fs::read_to_string(root().join("docs/tasks/plugins.md"))?;
     let tutorial = section(&page, "## From nothing to a pod that your module has placed")?;
     let folder = tempfile::tempdir()?;
     let said = typed_in(folder.path(), &commands(tutorial))?;
@@ -56,14 +56,14 @@ fn a_project_in_go_is_tested_built_and_looked_at_as_its_readme_says() -> anyhow:
     typed_in(folder.path(), &["flotilla plugin new team-nodes --lang go".to_owned()])?;
     let project = folder.path().join("team-nodes");
     let readme = fs::read_to_string(project.join("README.md"))?;
-    // The other tutorial has a cluster.
+    // The other tutorial needs a cluster.
     let commands: Vec<String> =
         commands(&readme).into_iter().filter(|command| !command.starts_with("flotilla up")).collect();
     assert!(commands.len() > 3, "{commands:?}");
     typed_in(&project, &commands)?;
 
-    // What docs/plugins.md shows of ported plugins is Go that compiles with the SDK of the project.
-    let page = fs::read_to_string(root().join("docs/plugins.md"))?;
+    // The Go code of ported plugins in docs/tasks/plugins.md compiles with the project's SDK.
+    let page = fs::read_to_string(root().join("docs/tasks/plugins.md"))?;
     let section = section(&page, "## Porting a Go plugin to a module")?;
     let blocks = section.split("```go\n").skip(1).filter_map(|rest| rest.split("\n```").next());
     let ported: Vec<&str> = blocks.filter(|block| block.contains("plugin.Description")).collect();
@@ -75,7 +75,8 @@ fn a_project_in_go_is_tested_built_and_looked_at_as_its_readme_says() -> anyhow:
     Ok(())
 }
 
-/// A guest that takes nodes whose name ends with the digit of its configuration, or all; a higher digit is better, unless `reverse`.
+/// A guest that accepts nodes with names that end with the digit in its configuration, or all. It prefers higher digits, or lower ones with
+/// `reverse`.
 fn by_digit(reverse: bool) -> Vec<u8> {
     let score =
         if reverse { "(i32.sub (i32.const 57) (call $digit))" } else { "(i32.sub (call $digit) (i32.const 48))" };
@@ -105,7 +106,7 @@ fn digest(file: &Path) -> anyhow::Result<String> {
     Ok(text.split(' ').next().context("a digest")?.to_owned())
 }
 
-/// Profiles whose plugin is a module: one that takes all nodes, and one that takes those with a digit that none has.
+/// Profiles with a module as plugin: one accepts all nodes, one only nodes with a digit that does not occur.
 fn configuration(url: &str, sha256: Option<&str>) -> String {
     let sha256 = sha256.map(|sha256| format!("\n      sha256: '{sha256}'")).unwrap_or_default();
     let profile = |scheduler: &str, plugin: &str, config: &str| {
@@ -122,7 +123,6 @@ fn configuration(url: &str, sha256: Option<&str>) -> String {
     )
 }
 
-/// Serves a module over HTTPS at `/guest.wasm`, and counts how often it is asked for.
 async fn serve(cluster: &ControlPlane, module: Vec<u8>) -> anyhow::Result<(String, Arc<AtomicU64>)> {
     let (certificate, key) = cluster.serving_certificate();
     let acceptor = acceptor(&certificate, &key)?;
@@ -156,7 +156,6 @@ async fn nodes(cluster: &ControlPlane) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Waits for what has become of changes to the configuration.
 async fn wait_for_reload(fleet: &Fleet<'_>, outcome: &str) -> anyhow::Result<()> {
     wait_until(&format!("a change that is {outcome}"), PATIENCE, async || {
         let text = fleet.get("coordinator", "/metrics").await.map_err(|error| format!("{error:#}"))?;
@@ -175,7 +174,7 @@ async fn a_module_at_https_goes_through_the_coordinator_to_workers_and_into_a_re
     fs::write(&file, by_digit(false))?;
     let (url, asked) = serve(&cluster, by_digit(false)).await?;
     let recordings = cluster.folder().join("recordings");
-    // The certificates that a system trusts, where nothing else is said.
+    // Trusted certificates of the system, the default.
     let trusted = format!("SSL_CERT_FILE={}", cluster.authority_certificate().display());
     let fleet = Fleet::new(&cluster).launched_by(["env".to_owned(), trusted]);
     let mut fleet = fleet.with_args([format!("--record={}", recordings.display())]);
@@ -194,7 +193,7 @@ async fn a_module_at_https_goes_through_the_coordinator_to_workers_and_into_a_re
     let (_, message) = wait_until_refused(&cluster, "seven").await?;
     assert!(message.contains("0/6 nodes are available: 6 node(s) had another digit."), "{message}");
 
-    // A worker that comes back has nothing.
+    // A restarted worker has no modules.
     cluster.processes().kill("worker-1")?;
     fleet.start_worker("worker-1")?;
     fleet.wait_for_workers("coordinator", 3).await?;

@@ -1,6 +1,4 @@
-//! The report as a picture: pods bound over time.
-//!
-//! Knows: lines, colours and axes. Must not know: how a figure is computed.
+//! Chart of the pods bound over time.
 
 use anyhow::{Context as _, anyhow};
 use plotters::{
@@ -19,21 +17,19 @@ use crate::{
     shape::Shape,
 };
 
-/// The size of the part for one shape, in pixels.
 const WIDTH: u32 = 800;
 const HEIGHT: u32 = 320;
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
 
 impl Report {
-    /// An SVG with a part for each shape, and in it a line for each scheduler and round.
     pub(crate) fn picture(&self) -> anyhow::Result<String> {
         let shapes: Vec<Shape> =
             Shape::ALL.into_iter().filter(|shape| self.runs.iter().any(|run| run.shape == *shape)).collect();
         let mut text = String::new();
         let height = HEIGHT * u32::try_from(shapes.len().max(1)).context("too many shapes for a picture")?;
         let area = SVGBackend::with_string(&mut text, (WIDTH, height)).into_drawing_area();
-        // What the library says of an error borrows the area.
+        // The library's error borrows the area.
         let drawn = area.fill(&WHITE).map_err(|error| anyhow!("{error}")).and_then(|()| {
             for (part, shape) in area.split_evenly((shapes.len().max(1), 1)).iter().zip(&shapes) {
                 self.draw(part, *shape)?;
@@ -84,7 +80,7 @@ impl Report {
     }
 }
 
-/// Colours that people tell apart who see red and green alike.
+/// Distinguishable with red-green colour blindness.
 const fn color(scheduler: Scheduler) -> RGBColor {
     match scheduler {
         Scheduler::Ceiling => RGBColor(60, 60, 60),
@@ -94,12 +90,11 @@ const fn color(scheduler: Scheduler) -> RGBColor {
     }
 }
 
-/// Seconds, and pods bound until then.
 fn points(run: &Measured) -> Vec<(f64, f64)> {
     let step_s = POINT_US as f64 / 1e6;
     let mut points = vec![(0.0, 0.0)];
     let counts = run.rate.bound_over_time.iter().zip(1_u32..);
-    // The last point is where the last pod was bound, not where its step ends.
+    // The last point is at the last binding instead of the end of its interval.
     points.extend(counts.map(|(count, step)| ((f64::from(step) * step_s).min(run.rate.seconds), *count as f64)));
     points
 }

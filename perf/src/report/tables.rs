@@ -1,6 +1,4 @@
-//! The report as tables for people.
-//!
-//! Knows: columns. Must not know: how a figure is computed.
+//! The report as tables.
 
 use std::{fmt::Write as _, ops::Range};
 
@@ -9,11 +7,10 @@ use comfy_table::{CellAlignment, Table, presets::ASCII_MARKDOWN};
 use super::{LOAD, Process, Report, SERVERS, Summary};
 use crate::{measured::Measured, requests::Row, schedulers::Scheduler, shape::Shape};
 
-/// Requests are shown of which there is one for this share of the pods; JSON has all.
+/// Minimum of requests per pod for a row; the JSON output contains all requests.
 const LEAST_SHARE: f64 = 0.01;
 
 impl Report {
-    /// All tables, as text.
     pub(crate) fn tables(&self) -> String {
         let mut text = String::new();
         let parts = [
@@ -97,7 +94,7 @@ impl Report {
         table
     }
 
-    /// The schedulers side by side, so that what one writes and another does not is in one row.
+    /// Lists the schedulers side by side, so that requests of only one scheduler are visible.
     fn requests(&self) -> Table {
         let schedulers: Vec<Scheduler> =
             Scheduler::ALL.into_iter().filter(|one| self.runs.iter().any(|run| run.scheduler == *one)).collect();
@@ -126,7 +123,6 @@ impl Report {
         self.runs.iter().find(|run| run.round == 1 && run.shape == shape && run.scheduler == scheduler)
     }
 
-    /// What a reader of the figures has to know of the runs.
     fn shortcomings(&self) -> Vec<String> {
         let run = |run: &Measured| format!("{}, round {}, {}", run.shape.name(), run.round, run.scheduler.name());
         let mut lines = Vec::new();
@@ -140,7 +136,7 @@ impl Report {
     }
 }
 
-/// The kinds of requests of which there is at least one for each hundred pods in one of the runs.
+/// Kinds of requests with at least one per hundred pods in some run.
 fn kinds<'a>(runs: &[Option<&'a Measured>]) -> Vec<(&'a str, &'a str)> {
     let mut found = Vec::new();
     for run in runs.iter().flatten() {
@@ -154,8 +150,7 @@ fn kinds<'a>(runs: &[Option<&'a Measured>]) -> Vec<(&'a str, &'a str)> {
     found
 }
 
-/// Requests with those that were refused, or events with the watches that the API server ended because they did not keep up; KB
-/// in and out, and the mean time.
+/// Requests and refused requests, or events and terminated slow watches; KB in and out, and the mean time.
 fn cells(row: Option<&Row>) -> [String; 4] {
     let Some(row) = row else { return [const { String::new() }; 4] };
     let count = whole(row.requests);
@@ -177,7 +172,7 @@ fn sum<'a>(processes: impl Iterator<Item = &'a Process>) -> f64 {
     processes.map(|process| process.cpu_s_per_thousand).sum()
 }
 
-/// A table in the form of Markdown; these of its columns hold numbers.
+/// Markdown table; `numbers` are the numeric columns.
 fn table<T: ToString>(columns: &[T], numbers: Range<usize>) -> Table {
     let mut table = Table::new();
     table.load_style(ASCII_MARKDOWN).set_header(columns.iter().map(T::to_string));
@@ -187,7 +182,6 @@ fn table<T: ToString>(columns: &[T], numbers: Range<usize>) -> Table {
     table
 }
 
-/// A number without decimals, in groups of three digits.
 fn whole(value: f64) -> String {
     let digits = format!("{value:.0}");
     let mut text = String::new();

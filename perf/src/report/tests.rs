@@ -1,4 +1,4 @@
-//! The report on runs that were made up.
+//! Tests of the report with artificial runs.
 
 use std::collections::BTreeMap;
 
@@ -144,7 +144,7 @@ fn the_json_has_all_runs_with_their_requests_and_the_points_of_the_picture() {
 fn the_picture_has_a_line_for_each_run_and_names_the_schedulers() {
     let picture = Report::new(rounds()).picture().expect("it can be drawn");
     assert!(picture.starts_with("<svg") && picture.trim_end().ends_with("</svg>"), "{picture}");
-    // One for each run and one for each scheduler in the legend, beside those of the axes.
+    // One per run and one per scheduler in the legend, plus those of the axes.
     let blue = picture.matches("stroke=\"#0072B2\"").count();
     assert_eq!(blue, 4, "{picture}");
     for scheduler in Scheduler::ALL {

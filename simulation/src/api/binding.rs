@@ -1,10 +1,5 @@
-//! `pods/binding`.
-//!
-//! Knows: what a pod must be to be bound. It is not looked at the node: neither whether it is there nor what fits on it. Must not
-//! know: how a binding is sent.
-//!
-//! Source: `BindingREST` in k8s.io/kubernetes `pkg/registry/core/pod/storage/storage.go`, and the admission plugin
-//! `PodTopologyLabels`.
+//! `pods/binding`, without checks of the node. Source: `BindingREST` in k8s.io/kubernetes `pkg/registry/core/pod/storage/storage.go`, and
+//! the admission plugin `PodTopologyLabels`.
 
 use std::sync::Arc;
 
@@ -17,14 +12,14 @@ use super::{
     store::{Store, Verb, Write},
 };
 
-/// The labels of a node that a pod gets with it.
+/// Node labels that are copied to a bound pod.
 const TOPOLOGY: [&str; 2] = ["topology.kubernetes.io/zone", "topology.kubernetes.io/region"];
 
 impl Store {
     /// Binds a pod.
     ///
     /// # Errors
-    /// The pod is not there, is another one, or is bound, gated or being deleted.
+    /// The pod does not exist, has another UID, or is bound, gated or being deleted.
     pub fn bind(
         &mut self,
         write: &Write,

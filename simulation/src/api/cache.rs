@@ -1,43 +1,41 @@
-//! What an API server that a client speaks with has seen of the store.
+//! Watch cache of an API server instance.
 //!
-//! Each client has an API server of its own, with one cache for each kind as the real one has, and each cache lags behind by itself.
-//!
-//! Knows: how far a cache has got, and when it gets further. Must not know: objects, or who reads.
+//! Each client has a separate API server instance. As in the real one there is one cache per kind, with independent lag.
 
 use std::collections::VecDeque;
 
-/// How far one cache has got with one kind.
+/// Progress of one cache.
 #[derive(Debug, Clone)]
 pub struct Cache {
-    /// It has seen everything up to this version.
+    /// Version up to which all changes are in the cache.
     reached: u64,
-    /// What is on its way: when it comes, ms, and up to which version it goes.
+    /// Changes in transit: arrival time in ms, and version.
     coming: VecDeque<(u64, u64)>,
-    /// Of what was at this version or before it knows the last state only.
+    /// Oldest version with kept changes; before it only the last state is known.
     since: u64,
 }
 
 impl Cache {
-    /// A cache that has been filled with what was at this version.
+    /// A cache filled at this version.
     #[must_use]
     pub const fn filled(version: u64) -> Self {
         Self { reached: version, coming: VecDeque::new(), since: version }
     }
 
-    /// A cache that has run for so long that it has all changes that are kept, as of this version.
+    /// A long-running cache at this version, with all kept changes.
     #[must_use]
     pub const fn warm(version: u64) -> Self {
         Self { reached: version, coming: VecDeque::new(), since: 0 }
     }
 
-    /// Everything up to this version comes at this time, or later where something before it does. Gives when.
+    /// Schedules everything up to this version for `at_ms`, or later if earlier changes arrive later. Returns the arrival time.
     pub fn comes(&mut self, at_ms: u64, version: u64) -> u64 {
         let at_ms = self.coming.back().map_or(at_ms, |(last_ms, _)| at_ms.max(*last_ms));
         self.coming.push_back((at_ms, version));
         at_ms
     }
 
-    /// Takes in what has come by now, and gives the version reached.
+    /// Applies arrived changes, and returns the version.
     pub fn advance(&mut self, now_ms: u64) -> u64 {
         while let Some((_, version)) = self.coming.pop_front_if(|(at_ms, _)| *at_ms <= now_ms) {
             self.reached = self.reached.max(version);
@@ -45,19 +43,19 @@ impl Cache {
         self.reached
     }
 
-    /// When the next of what is on its way comes, ms.
+    /// Arrival of the next change, ms.
     #[must_use]
     pub fn next_ms(&self) -> Option<u64> {
         self.coming.front().map(|(at_ms, _)| *at_ms)
     }
 
-    /// When it has reached this version, ms, by what is on its way; `None`: it is not.
+    /// Arrival of this version, ms; `None` if it is not in transit.
     #[must_use]
     pub fn reaches_ms(&self, version: u64) -> Option<u64> {
         self.coming.iter().find(|(_, to)| *to >= version).map(|(at_ms, _)| *at_ms)
     }
 
-    /// Changes up to this version are not known to it.
+    /// Drops knowledge of changes up to this version.
     #[must_use]
     pub const fn since(&self) -> u64 {
         self.since

@@ -1,6 +1,4 @@
-//! What a request asks for.
-//!
-//! Knows: paths, queries, content types and bodies. Must not know: what becomes of it.
+//! Parsed API requests.
 
 use bytes::Bytes;
 use http::{HeaderMap, Method, Request, header::CONTENT_TYPE};
@@ -11,114 +9,114 @@ use super::{kind::Kind, merge::Style, object::key, refusal::Refusal, selector::S
 /// A request.
 #[derive(Debug, Clone)]
 pub struct Call {
-    /// The kind of its objects.
+    /// Kind of the objects.
     pub kind: Kind,
-    /// The namespace; empty: all of them, or none.
+    /// Namespace; empty for all, or for cluster-scoped kinds.
     pub namespace: String,
-    /// What to do.
+    /// Operation.
     pub what: What,
 }
 
-/// What a request asks for.
+/// Operation of a request.
 #[derive(Debug, Clone)]
 pub enum What {
     /// One object.
     Get {
-        /// The name.
+        /// Name.
         name: String,
-        /// Not older than this.
+        /// Minimum version.
         since: Since,
     },
-    /// Objects.
+    /// A list.
     List(Listing),
-    /// What changes.
+    /// A watch.
     Watch(Watching),
-    /// A new object.
+    /// Create.
     Create(Value),
-    /// Another state of an object.
+    /// Update.
     Update {
-        /// The name.
+        /// Name.
         name: String,
-        /// Of its status.
+        /// Whether it is the status subresource.
         is_status: bool,
-        /// The object.
+        /// Object.
         value: Value,
     },
-    /// Changes to an object.
+    /// Patch.
     Patch {
-        /// The name.
+        /// Name.
         name: String,
-        /// Of its status.
+        /// Whether it is the status subresource.
         is_status: bool,
-        /// How the patch is to be read.
+        /// Patch type.
         style: Style,
-        /// The patch.
+        /// Patch.
         patch: Value,
     },
-    /// The end of an object.
+    /// Delete.
     Delete {
-        /// The name.
+        /// Name.
         name: String,
-        /// How.
+        /// Options.
         deletion: Deletion,
     },
-    /// A new event, or how often one came, of which nothing is kept.
+    /// An event write that is not stored.
     Note,
-    /// A node for a pod.
+    /// `pods/binding`.
     Bind {
-        /// The name of the pod.
+        /// Name of the pod.
         name: String,
-        /// The Binding.
+        /// Binding.
         binding: Value,
     },
 }
 
-/// How new an answer has to be.
+/// Required freshness of a read (`resourceVersion`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Since {
-    /// As new as can be.
+    /// Most recent.
     Now,
-    /// Whatever there is.
+    /// Any version.
     Whenever,
-    /// At least as new as this version.
+    /// At least this version.
     Version(u64),
 }
 
-/// A list.
+/// Options of a list.
 #[derive(Debug, Clone)]
 pub struct Listing {
-    /// Of what.
+    /// Selector.
     pub selector: Selector,
-    /// How new.
+    /// Minimum version.
     pub since: Since,
-    /// Exactly as of that version.
+    /// Whether `resourceVersionMatch` is `Exact`.
     pub is_exact: bool,
-    /// At most so many objects; 0: all.
+    /// Maximum number of objects; 0 for all.
     pub limit: usize,
-    /// The version of an earlier page, and the key of its last object.
+    /// Version of the first page, and key of its last object.
     pub after: Option<(u64, String)>,
 }
 
-/// A watch.
+/// Options of a watch.
 #[derive(Debug, Clone)]
 pub struct Watching {
-    /// Of what.
+    /// Selector.
     pub selector: Selector,
-    /// From when on.
+    /// Start version.
     pub since: Since,
-    /// What there is comes first, and a bookmark after it.
+    /// Whether initial objects and a bookmark come first (`sendInitialEvents`).
     pub with_list: bool,
-    /// Bookmarks are wanted.
+    /// Whether bookmarks are requested.
     pub with_bookmarks: bool,
-    /// When it ends, seconds.
+    /// Timeout in seconds.
     pub timeout_s: Option<u64>,
 }
 
 impl Call {
-    /// What a request asks for. Without `reads_events` what is written of events is passed over.
+    /// Parses a request. Without `reads_events` event writes are not parsed.
     ///
     /// # Errors
-    /// It is nothing that the model has.
+    /// The model does not support the request.
     pub fn parse(request: &Request<Bytes>, reads_events: bool) -> Result<Self, Refusal> {
         let path = request.uri().path();
         let unknown =
@@ -130,7 +128,7 @@ impl Call {
             _ => return Err(unknown()),
         };
         let (namespace, rest) = match *rest {
-            // With one part after it, it is the namespace itself.
+            // With only one part after it, the object is the namespace itself.
             ["namespaces", namespace, ref rest @ ..] if !rest.is_empty() && rest[0] != "status" => (namespace, rest),
             _ => ("", rest),
         };
@@ -152,13 +150,13 @@ impl Call {
         Ok(Self { kind, namespace: namespace.to_owned(), what })
     }
 
-    /// The key of the object with this name.
+    /// Key of the object called `name`.
     #[must_use]
     pub fn key(&self, name: &str) -> String {
         key(&self.namespace, name)
     }
 
-    /// It changes something.
+    /// Whether it is a write.
     #[must_use]
     pub const fn is_write(&self) -> bool {
         !matches!(self.what, What::Get { .. } | What::List(_) | What::Watch(_))
@@ -200,7 +198,7 @@ fn collection(request: &Request<Bytes>, namespace: &str, query: &Query) -> Resul
     }
 }
 
-/// What the token of a page says: the version, a dot and the key of the last object.
+/// Parses a continue token: the version, a dot and the key of the last object.
 fn after(token: &str) -> Result<(u64, String), Refusal> {
     let (version, key) = token.split_once('.').unwrap_or_default();
     let version = version.parse().map_err(|_| Refusal::bad_request("continue key is not valid"))?;
@@ -263,7 +261,6 @@ fn deletion(request: &Request<Bytes>, query: &Query) -> Result<Deletion, Refusal
     Ok(Deletion { grace_s: options["gracePeriodSeconds"].as_u64(), uid: text("uid"), version: text("resourceVersion") })
 }
 
-/// The parameters of a query.
 struct Query(Vec<(String, String)>);
 
 impl Query {

@@ -1,18 +1,14 @@
-//! Which changes of a ResourceClaim the API server refuses.
-//!
-//! Knows: the fields of a claim that may not change, and who may still be added. Must not know: how devices are allocated.
-//!
-//! Source: `ValidateResourceClaimUpdate` and `ValidateResourceClaimStatusUpdate` in k8s.io/kubernetes
-//! `pkg/apis/resource/validation/validation.go`.
+//! Validation of updates of ResourceClaims. Source: `ValidateResourceClaimUpdate` and `ValidateResourceClaimStatusUpdate` in
+//! k8s.io/kubernetes `pkg/apis/resource/validation/validation.go`.
 
 use serde_json::Value;
 
 use super::{kind::Kind, object::Object, refusal::Refusal};
 
-/// Whether a claim may become this.
+/// Validates an update of a claim.
 ///
 /// # Errors
-/// The specification or an allocation changes, or a consumer is added to a claim that has no allocation or is being deleted.
+/// The spec or an allocation changes, or a consumer is added to a claim without an allocation or being deleted.
 pub fn check(old: &Object, new: &Value) -> Result<(), Refusal> {
     let refused = |what: &str| Err(Refusal::invalid(Kind::ResourceClaim, old.name(), what));
     if new["spec"] != old.value()["spec"] {

@@ -1,58 +1,56 @@
-//! What goes wrong between a client and the API server, and in it.
-//!
-//! Knows: how often each fault comes, and how it is drawn. Must not know: requests, or what a fault does.
+//! Rates of faults in the API server and between it and clients.
 
 use crate::seed::Seed;
 
-/// How the names of pods begin whose bindings an admission webhook turns away, and for how long each time, seconds.
+/// Prefix of pod names whose bindings an admission webhook denies, and the seconds of each denial.
 pub const DENIED: &str = "denied";
 pub(super) const DENIED_S: u32 = 60;
 
-/// How often each fault comes, in a thousand requests, deliveries or changes, and how bad it is. [`Faults::NONE`] has none.
+/// Rates of faults per thousand requests, deliveries or changes, and their durations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Faults {
-    /// Requests that are answered by 429 with a Retry-After.
+    /// Requests answered with 429 and a Retry-After.
     pub turned_away: u16,
-    /// Requests that are answered by 429 without one.
+    /// Requests answered with 429 and no Retry-After.
     pub throttled: u16,
-    /// Bindings that are answered by 404, and not carried out.
+    /// Bindings answered with 404 and not executed.
     pub unknown: u16,
-    /// Requests that are answered by 500, 503 or 504 and not carried out.
+    /// Requests answered with 500, 503 or 504 and not executed.
     pub failed_before: u16,
-    /// Requests that are carried out and answered by 500 or 504.
+    /// Requests executed and answered with 500 or 504.
     pub failed_after: u16,
-    /// Requests whose connection breaks before they are carried out.
+    /// Requests whose connection breaks before execution.
     pub lost_before: u16,
-    /// Requests that are carried out and whose connection breaks then.
+    /// Requests whose connection breaks after execution.
     pub lost_after: u16,
-    /// Requests that are never answered, of which half are carried out.
+    /// Requests without an answer, half of them executed.
     pub silent: u16,
-    /// Requests that take up to `slow_ms` on their way, and as long back.
+    /// Requests delayed by up to `slow_ms` in each direction.
     pub slow: u16,
-    /// How long a slow request takes at most, each way.
+    /// Maximum delay of a slow request in each direction.
     pub slow_ms: u64,
-    /// Changes after which a cache stands still for up to `stall_ms`.
+    /// Changes after which a cache stalls for up to `stall_ms`.
     pub stalls: u16,
-    /// How long a cache stands still at most.
+    /// Maximum stall of a cache.
     pub stall_ms: u64,
     /// Deliveries after which a stream breaks.
     pub cuts: u16,
-    /// Deliveries after which a stream ends with 410, and watches that begin with it.
+    /// Deliveries after which a stream ends with 410, and watches that start with it.
     pub expires: u16,
-    /// Deliveries after which a stream tells nothing more and does not end.
+    /// Deliveries after which a stream hangs without further events.
     pub falls_silent: u16,
-    /// Changes that a stream tells twice.
+    /// Changes delivered twice.
     pub duplicates: u16,
-    /// Watches that begin with changes from before the version asked for.
+    /// Watches that start with changes older than the requested version.
     pub replays: u16,
-    /// Pages after which the token of the next one has expired.
+    /// Pages after which the continue token has expired.
     pub pages_expire: u16,
-    /// Requests that are carried out although the client has given them up before they arrived.
+    /// Requests executed although the client abandoned them before they arrived.
     pub survives: u16,
 }
 
 impl Faults {
-    /// Nothing goes wrong, and caches are as new as the store.
+    /// No faults, and caches without lag.
     pub const NONE: Self = Self {
         turned_away: 0,
         throttled: 0,
@@ -75,10 +73,10 @@ impl Faults {
         survives: 0,
     };
 
-    /// How many faults there are.
+    /// Number of rates.
     pub const RATES: usize = 17;
 
-    /// The same faults but one.
+    /// The same faults without one.
     #[must_use]
     pub const fn without(self, index: usize) -> Self {
         let mut faults = self;
@@ -105,11 +103,11 @@ impl Faults {
         faults
     }
 
-    /// Some of the faults, each about as often as any other: which ones, how often and how bad is drawn.
+    /// Random faults, with equally likely rates and durations.
     #[must_use]
     pub fn draw(seed: &mut Seed) -> Self {
         let mut rate = |most: u16| {
-            // Half of the faults are switched off in a run, so that the others show what they do by themselves.
+            // Half of the faults are off in each run, so that the others show their isolated effects.
             let often = u16::try_from(seed.between(1, u64::from(most))).unwrap_or(most);
             if seed.happens(500) { often } else { 0 }
         };
@@ -134,7 +132,7 @@ impl Faults {
             survives: rate(1_000),
             unknown: rate(100),
         };
-        // Up to what makes most deadlines of a coordinator pass.
+        // Up to delays that exceed most of a coordinator's deadlines.
         Self { slow_ms: seed.between(10, 8_000), stall_ms: seed.between(10, 10_000), ..rates }
     }
 }

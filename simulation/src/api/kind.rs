@@ -1,9 +1,5 @@
-//! The kinds of objects that the model serves.
-//!
-//! Knows: where each kind is, and which rules of the API server differ between kinds. Must not know: requests, or the fields of
-//! a kind.
+//! The kinds that the model serves.
 
-/// What the API server knows of a kind.
 #[derive(Debug)]
 struct About {
     kind: &'static str,
@@ -13,17 +9,16 @@ struct About {
     has_status: bool,
 }
 
-/// The kinds: the name, the group and version, the plural, whether objects are in a namespace, and whether the status is written apart.
+/// Name, group and version, plural, whether it is namespaced, and whether it has a status subresource.
 macro_rules! kinds {
     ($($kind:ident $name:literal $api_version:literal $plural:literal $is_namespaced:literal $has_status:literal;)*) => {
-        /// A kind of objects.
+        /// Kind of objects.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
         #[allow(missing_docs, reason = "each is the kind of that name")]
         pub enum Kind {
             $($kind),*
         }
 
-        /// In the order of [`Kind`].
         const ABOUT: [About; Kind::COUNT] = [$(About {
             kind: $name,
             api_version: $api_version,
@@ -35,7 +30,7 @@ macro_rules! kinds {
         impl Kind {
             /// All kinds.
             pub const ALL: [Self; Self::COUNT] = [$(Self::$kind),*];
-            /// How many there are.
+            /// Number of kinds.
             pub const COUNT: usize = [$($name),*].len();
         }
     };
@@ -75,49 +70,49 @@ impl Kind {
         &ABOUT[self as usize]
     }
 
-    /// Its place in tables by kind.
+    /// Index for tables by kind.
     #[must_use]
     pub const fn index(self) -> usize {
         self as usize
     }
 
-    /// The name, such as `Pod`.
+    /// Name, such as `Pod`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         self.about().kind
     }
 
-    /// The group and version, such as `apps/v1`.
+    /// Group and version, such as `apps/v1`.
     #[must_use]
     pub const fn api_version(self) -> &'static str {
         self.about().api_version
     }
 
-    /// The name in paths, such as `pods`.
+    /// Plural in paths, such as `pods`.
     #[must_use]
     pub const fn plural(self) -> &'static str {
         self.about().plural
     }
 
-    /// Objects of it are in a namespace.
+    /// Whether it is namespaced.
     #[must_use]
     pub const fn is_namespaced(self) -> bool {
         self.about().is_namespaced
     }
 
-    /// The status is written apart from the rest.
+    /// Whether it has a status subresource.
     #[must_use]
     pub const fn has_status(self) -> bool {
         self.about().has_status
     }
 
-    /// The kind of this plural in this group and version.
+    /// Kind of a plural in a group and version.
     #[must_use]
     pub fn of(api_version: &str, plural: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.plural() == plural && kind.api_version() == api_version)
     }
 
-    /// What messages call the resource, such as `replicasets.apps`.
+    /// Resource name in messages, such as `replicasets.apps`.
     #[must_use]
     pub fn resource(self) -> String {
         match self.api_version().split_once('/') {

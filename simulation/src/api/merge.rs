@@ -1,12 +1,8 @@
-//! Patches.
-//!
-//! Knows: what each kind of patch makes of an object. Must not know: what may be patched.
-//!
-//! Source: RFC 7386, RFC 6902, and k8s.io/apimachinery `pkg/util/strategicpatch` with the `patchMergeKey` tags of k8s.io/api.
+//! Patches. Source: RFC 7386, RFC 6902, and k8s.io/apimachinery `pkg/util/strategicpatch` with the `patchMergeKey` tags of k8s.io/api.
 
 use serde_json::Value;
 
-/// How a patch is to be read.
+/// Patch type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Style {
     /// `application/merge-patch+json`.
@@ -17,7 +13,7 @@ pub enum Style {
     Operations,
 }
 
-/// The lists whose elements are merged by a key, in the kinds that are patched so: pods, nodes, pod groups and claims.
+/// Lists merged by key in pods, nodes, pod groups and claims.
 const KEYS: [(&str, &str); 6] = [
     ("conditions", "type"),
     ("ownerReferences", "uid"),
@@ -26,7 +22,7 @@ const KEYS: [(&str, &str); 6] = [
     ("addresses", "type"),
     ("reservedFor", "uid"),
 ];
-/// How an element of such a list says that it is to be taken away.
+/// Field of a list element that requests its deletion.
 const DIRECTIVE: &str = "$patch";
 
 /// Patches a value.
@@ -56,7 +52,7 @@ pub fn merge(style: Style, target: &mut Value, patch: &Value) {
     }
 }
 
-/// Carries out one operation of a JSON patch on fields of objects, which is all that a coordinator sends.
+/// Executes a JSON patch operation on object fields, the only kind that a coordinator sends.
 fn carry_out(target: &mut Value, operation: &Value) {
     let path = operation["path"].as_str().unwrap_or_default();
     let Some((place, field)) = path.rsplit_once('/') else { return };

@@ -1,6 +1,4 @@
-//! One state of one object.
-//!
-//! Knows: what names an object, and its JSON. Must not know: what a state means, or what comes after it.
+//! Immutable versions of objects.
 
 use std::{fmt, sync::OnceLock};
 
@@ -9,23 +7,23 @@ use serde_json::Value;
 
 use super::kind::Kind;
 
-/// A state of an object, which never changes. It is shared between the store, caches, streams and the history.
+/// One version of an object, shared by the store, caches, streams and the history.
 pub struct Object {
     kind: Kind,
     key: String,
     uid: String,
     version: u64,
     value: Value,
-    /// What is asked of pods most often: `spec.nodeName`, `status.phase`, and whether it is being deleted.
+    /// Cached because they are read most often: `spec.nodeName`, `status.phase`, and whether it is being deleted.
     node_name: String,
     phase: String,
     is_terminating: bool,
-    /// As it is sent, written once.
+    /// Serialized at first use.
     json: OnceLock<Bytes>,
 }
 
 impl Object {
-    /// The state of an object after the write of this version, which is set in it.
+    /// An object with this version, which is set in it.
     #[must_use]
     pub fn new(kind: Kind, version: u64, mut value: Value) -> Self {
         value["metadata"]["resourceVersion"] = Value::String(version.to_string());
@@ -39,37 +37,37 @@ impl Object {
         Self { kind, key, uid, version, value, node_name, phase, is_terminating, json: OnceLock::new() }
     }
 
-    /// The kind.
+    /// Kind.
     #[must_use]
     pub const fn kind(&self) -> Kind {
         self.kind
     }
 
-    /// `namespace/name`, or `name` where there are no namespaces.
+    /// `namespace/name`, or `name` of a cluster-scoped object.
     #[must_use]
     pub fn key(&self) -> &str {
         &self.key
     }
 
-    /// The name.
+    /// Name.
     #[must_use]
     pub fn name(&self) -> &str {
         self.key.split_once('/').map_or(&*self.key, |(_, name)| name)
     }
 
-    /// The namespace; empty: the kind has none.
+    /// Namespace; empty for cluster-scoped objects.
     #[must_use]
     pub fn namespace(&self) -> &str {
         self.key.split_once('/').map_or("", |(namespace, _)| namespace)
     }
 
-    /// The UID.
+    /// UID.
     #[must_use]
     pub fn uid(&self) -> &str {
         &self.uid
     }
 
-    /// The `resourceVersion`.
+    /// `resourceVersion`.
     #[must_use]
     pub const fn version(&self) -> u64 {
         self.version
@@ -81,8 +79,8 @@ impl Object {
         &self.value
     }
 
-    /// What is at a path, such as `/spec/nodeName` or `/status/conditions/0`; `Null` where there is nothing. A JSON pointer would be
-    /// unescaped part by part, which costs more than all else here.
+    /// Value at a path such as `/spec/nodeName` or `/status/conditions/0`, or `Null`. Unescaping the parts of a JSON pointer would dominate
+    /// the cost.
     #[must_use]
     pub fn at(&self, path: &str) -> &Value {
         path.split('/').skip(1).fold(&self.value, |value, part| match value {
@@ -94,34 +92,34 @@ impl Object {
         })
     }
 
-    /// The text at a path; empty where there is none.
+    /// Text at a path, or empty.
     #[must_use]
     pub fn text(&self, path: &str) -> &str {
         self.at(path).as_str().unwrap_or_default()
     }
 
-    /// The node that a pod is bound to; empty: none.
+    /// Node of a bound pod, or empty.
     #[must_use]
     pub fn node_name(&self) -> &str {
         &self.node_name
     }
 
-    /// The phase; empty: none.
+    /// Phase, or empty.
     #[must_use]
     pub fn phase(&self) -> &str {
         &self.phase
     }
 
-    /// It is being deleted.
+    /// Whether it is being deleted.
     #[must_use]
     pub const fn is_terminating(&self) -> bool {
         self.is_terminating
     }
 
-    /// As it is sent.
+    /// Serialized object.
     #[must_use]
     pub fn json(&self) -> &Bytes {
-        // A Value has keys that are texts and numbers that JSON has, so that nothing can fail.
+        // Serializing a `Value` cannot fail.
         self.json.get_or_init(|| serde_json::to_vec(&self.value).unwrap_or_default().into())
     }
 }
@@ -132,7 +130,7 @@ impl fmt::Debug for Object {
     }
 }
 
-/// The key of an object in the store.
+/// Key in the store.
 #[must_use]
 pub fn key(namespace: &str, name: &str) -> String {
     if namespace.is_empty() { name.to_owned() } else { [namespace, "/", name].concat() }

@@ -1,24 +1,20 @@
-//! Why the API server does not do what it was asked.
-//!
-//! Knows: the codes, reasons and messages. Must not know: which request is refused when.
-//!
-//! Source: k8s.io/apimachinery `pkg/api/errors`.
+//! Error responses of the API server. Source: k8s.io/apimachinery `pkg/api/errors`.
 
 use serde_json::{Value, json};
 
 use super::kind::Kind;
 
-/// A refusal.
+/// Error response.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message} ({code} {reason})")]
 pub struct Refusal {
-    /// The HTTP code.
+    /// HTTP code.
     pub code: u16,
-    /// Why, in a word.
+    /// Reason.
     pub reason: &'static str,
-    /// Why, for people.
+    /// Message.
     pub message: String,
-    /// The header `Retry-After`, seconds.
+    /// `Retry-After` in seconds.
     pub retry_after_s: Option<u32>,
 }
 
@@ -29,33 +25,33 @@ impl Refusal {
         Self { code, reason, message: message.into(), retry_after_s: None }
     }
 
-    /// There is no such object.
+    /// 404: the object does not exist.
     #[must_use]
     pub fn not_found(kind: Kind, name: &str) -> Self {
         Self::new(404, "NotFound", format!("{} \"{name}\" not found", kind.resource()))
     }
 
-    /// There is one already.
+    /// 409: the object already exists.
     #[must_use]
     pub fn already_exists(kind: Kind, name: &str) -> Self {
         Self::new(409, "AlreadyExists", format!("{} \"{name}\" already exists", kind.resource()))
     }
 
-    /// The object is not as the request takes it to be.
+    /// 409: the object is in another state than the request assumes.
     #[must_use]
     pub fn conflict(resource: &str, name: &str, why: &str) -> Self {
         let message = format!("Operation cannot be fulfilled on {resource} \"{name}\": {why}");
         Self::new(409, "Conflict", message)
     }
 
-    /// The object has another version than the request names.
+    /// 409: the object has another version than in the request.
     #[must_use]
     pub fn modified(kind: Kind, name: &str) -> Self {
         let why = "the object has been modified; please apply your changes to the latest version and try again";
         Self::conflict(&kind.resource(), name, why)
     }
 
-    /// The object has another UID than the request names.
+    /// 409: the object has another UID than in the request.
     #[must_use]
     pub fn other_uid(kind: Kind, name: &str, asked: &str, is: &str) -> Self {
         let why = format!(
@@ -65,39 +61,39 @@ impl Refusal {
         Self::conflict(&kind.resource(), name, &why)
     }
 
-    /// What is asked for makes no sense.
+    /// 400: invalid request.
     #[must_use]
     pub fn bad_request(message: impl Into<String>) -> Self {
         Self::new(400, "BadRequest", message)
     }
 
-    /// The object makes no sense.
+    /// 422: invalid object.
     #[must_use]
     pub fn invalid(kind: Kind, name: &str, why: &str) -> Self {
         Self::new(422, "Invalid", format!("{} \"{name}\" is invalid: {why}", kind.name()))
     }
 
-    /// What is asked for is not kept any more.
+    /// 410: the version has expired.
     #[must_use]
     pub fn expired(message: impl Into<String>) -> Self {
         Self::new(410, "Expired", message)
     }
 
-    /// The version is newer than all that this API server has.
+    /// 504: the version is newer than the cache.
     #[must_use]
     pub fn too_large(asked: u64, has: u64) -> Self {
         let message = format!("Timeout: Too large resource version: {asked}, current: {has}");
         Self { retry_after_s: Some(1), ..Self::new(504, "Timeout", message) }
     }
 
-    /// Too much is asked for.
+    /// 429: too many requests.
     #[must_use]
     pub fn too_many(retry_after_s: Option<u32>) -> Self {
         let message = "Too many requests, please try again later.";
         Self { retry_after_s, ..Self::new(429, "TooManyRequests", message) }
     }
 
-    /// As an object of the API.
+    /// The `Status` object.
     #[must_use]
     pub fn status(&self) -> Value {
         let mut status = json!({

@@ -1,38 +1,31 @@
-//! Label selectors and field selectors.
-//!
-//! Knows: their syntax, and which objects they select. Must not know: requests.
-//!
-//! Source: k8s.io/apimachinery `pkg/labels/selector.go` and `pkg/fields/selector.go`.
+//! Label and field selectors. Source: k8s.io/apimachinery `pkg/labels/selector.go` and `pkg/fields/selector.go`.
 
 use serde_json::Value;
 
 use super::{object::Object, refusal::Refusal};
 
-/// Which objects a list or a watch is about.
+/// Selector of a list or watch.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Selector {
-    /// The namespace; empty: all.
     namespace: String,
     fields: Vec<Term>,
     labels: Vec<Term>,
 }
 
-/// Where something is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Term {
-    /// A JSON pointer of a field, or the key of a label.
+    /// Path of a field, or key of a label.
     place: String,
-    /// One of these; empty: any that is there.
+    /// Accepted values; empty if it only needs to exist.
     values: Vec<String>,
-    /// None of these.
     not: bool,
 }
 
 impl Selector {
-    /// What a query selects in a namespace; empty texts select all.
+    /// Parses the selectors of a query; empty texts select everything.
     ///
     /// # Errors
-    /// The text is no selector, or of a kind that the model does not have.
+    /// The text is invalid, or the model does not support it.
     pub fn parse(namespace: &str, fields: &str, labels: &str) -> Result<Self, Refusal> {
         let fields = split(fields).map(field).collect::<Result<_, _>>()?;
         let labels = split(labels).map(label).collect::<Result<_, _>>()?;
@@ -50,7 +43,7 @@ impl Selector {
     pub fn selects(&self, object: &Object) -> bool {
         let label = |key: &str| object.value()["metadata"]["labels"].get(key).and_then(Value::as_str);
         (self.namespace.is_empty() || object.namespace() == self.namespace)
-            // A field that is not there is one that is empty.
+            // A missing field equals an empty one.
             && self.fields.iter().all(|term| term.holds(Some(object.text(&term.place))))
             && self.labels.iter().all(|term| term.holds(label(&term.place)))
     }
@@ -63,7 +56,7 @@ impl Term {
     }
 }
 
-/// The terms of a selector: commas within parentheses are none between terms.
+/// Splits a selector at commas outside parentheses.
 fn split(text: &str) -> impl Iterator<Item = &str> {
     let mut depth = 0_u32;
     text.split(move |letter| {
@@ -78,7 +71,7 @@ fn split(text: &str) -> impl Iterator<Item = &str> {
     .filter(|term| !term.is_empty())
 }
 
-/// `a=b`, `a==b` or `a!=b`.
+/// Parses `a=b`, `a==b` or `a!=b`.
 fn compared(term: &str) -> Option<(&str, &str, bool)> {
     let (place, value, not) = match term.split_once("!=") {
         Some((place, value)) => (place, value, true),

@@ -1,7 +1,4 @@
-//! The API server as a state machine: requests come in, answers and streams go out, each at its time.
-//!
-//! Knows: what is on its way when, and which faults meet it. Must not know: clocks, sockets or tasks. Time comes in with every
-//! call.
+//! The API server as a state machine without a clock: requests are submitted, and responses and watch events leave at their time.
 //!
 //! ```text
 //! submit ──► travel ──► arrive: refused, lost or carried out ──► travel ──► Output::Answer
@@ -32,34 +29,34 @@ mod streams;
 
 use streams::Watch;
 
-/// How long a client waits for the beginning of an answer, as the coordinator's own client does.
+/// Timeout of a response's first byte, as in the coordinator's client.
 const PATIENCE_MS: u64 = 65_000;
-/// How long a request waits for a cache to catch up. Source: `blockTimeout` of the cacher.
+/// Maximum wait of a request for a cache. Source: `blockTimeout` of the cacher.
 const BLOCK_MS: u64 = 3_000;
 
-/// How long before a write its sender may have decided on it, ms: it may have been turned away a few times.
+/// Maximum milliseconds between a decision and its write, including a few retries after refusals.
 const DECIDED_MS: u64 = 20_000;
 
-/// How this API server is set up.
+/// Settings of the API server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
-    /// The wall clock when the run begins, seconds since 1970.
+    /// Wall clock at the start of the run, in Unix seconds.
     pub epoch_s: i64,
-    /// A watch may begin with what there is (`sendInitialEvents`).
+    /// Whether `sendInitialEvents` (WatchList) is supported.
     pub lists_by_watch: bool,
-    /// Events are kept. Whoever looks at none does without.
+    /// Whether events are stored.
     pub keeps_events: bool,
     /// Kinds that are not served.
     pub unserved: Vec<Kind>,
-    /// How many changes of each kind streams and pages can go back.
+    /// Number of kept changes per kind for watches and continue tokens.
     pub window: usize,
-    /// How long a request and an answer travel at most, ms.
+    /// Maximum travel time of a request or response, ms.
     pub travel_ms: u64,
-    /// How far a cache lags behind at most where it does not stand still, ms.
+    /// Maximum lag of a cache without a stall, ms.
     pub lag_ms: u64,
-    /// How often etcd tells caches how far it has got, ms. Source: `--watch-progress-notify-interval` as kubeadm sets it.
+    /// Interval of etcd's progress notifications, ms. Source: `--watch-progress-notify-interval` as kubeadm sets it.
     pub progress_ms: u64,
-    /// How long after a client has given a request up it may still be carried out at most, ms.
+    /// Maximum milliseconds until an abandoned request is executed.
     pub afterlife_ms: u64,
 }
 
@@ -79,41 +76,41 @@ impl Default for Options {
     }
 }
 
-/// A client, by its place among all.
+/// Index of a client.
 pub type ClientId = usize;
-/// A request on its way.
+/// Pending request.
 pub type Ticket = u64;
-/// A stream.
+/// Stream.
 pub type StreamId = u64;
 
-/// What leaves the API server.
+/// Output of the API server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Output {
-    /// The answer to a request.
+    /// Response to a request.
     Answer(Ticket, Answer),
-    /// The answer to a request is a stream.
+    /// Response that starts a stream.
     Opened(Ticket, StreamId),
-    /// The connection broke before the answer.
+    /// Connection error before the response.
     Broken(Ticket, &'static str),
-    /// A part of a stream.
+    /// Part of a stream.
     Told(StreamId, Bytes),
-    /// A stream has ended; why, where it broke.
+    /// End of a stream, with the error if it broke.
     Ended(StreamId, Option<&'static str>),
 }
 
-/// An answer.
+/// Response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answer {
-    /// The HTTP code.
+    /// HTTP code.
     pub code: u16,
-    /// The header `Retry-After`, seconds.
+    /// `Retry-After` in seconds.
     pub retry_after_s: Option<u32>,
     /// JSON.
     pub body: Bytes,
 }
 
 impl Answer {
-    /// The answer to an event of which nothing is kept.
+    /// Response to an event that is not stored.
     pub(super) const fn noted() -> Self {
         let body = br#"{"kind":"Event","apiVersion":"events.k8s.io/v1","metadata":{}}"#;
         Self { code: 201, retry_after_s: None, body: Bytes::from_static(body) }
@@ -127,24 +124,22 @@ impl From<Refusal> for Answer {
     }
 }
 
-/// What is to happen at some time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Item {
     Arrive(Ticket),
     Answer(Ticket),
-    /// A cache gets further.
+    /// A cache advances.
     Deliver(ClientId, Kind),
-    /// A watch that begins with a list can begin.
+    /// A watch with initial events may start.
     Begin(StreamId),
     Bookmark(StreamId),
     End(StreamId),
-    /// The kernel of a client gives up its connections, in this partition.
+    /// The client's kernel times out its connections, in this partition.
     Sever(ClientId, u64),
-    /// A client gives up waiting for an answer.
+    /// A client stops waiting for a response.
     GiveUp(Ticket),
 }
 
-/// What meets a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Fate {
     Fine,
@@ -156,54 +151,52 @@ enum Fate {
     SilentAfter,
 }
 
-/// A request that is not answered yet.
 #[derive(Debug)]
 struct Request {
     client: ClientId,
     call: Option<Result<Call, Refusal>>,
     sent_ms: u64,
-    /// When a request that waits for a cache gives up waiting, ms.
+    /// End of the wait for a cache, ms.
     blocked_until_ms: Option<u64>,
     fate: Fate,
     travel_ms: u64,
     answer: Option<Answer>,
-    /// The client waits for an answer.
+    /// Whether the client waits for the response.
     is_awaited: bool,
 }
 
-/// A client, and the API server that it speaks with.
 #[derive(Debug)]
 struct Client {
     name: Arc<str>,
-    /// Counts its partitions; odd: it is in one.
+    /// Number of starts and ends of partitions; odd during one.
     partitions: u64,
-    /// What it sends in a partition arrives.
+    /// Whether its requests arrive during a partition.
     is_heard: bool,
     caches: Vec<Option<Cache>>,
-    /// When each cache delivers next, ms.
+    /// Next delivery of each cache, ms.
     delivers_ms: Vec<Option<u64>>,
     streams: Vec<Vec<StreamId>>,
-    /// Requests and answers that a partition holds up.
+    /// Requests and responses held by a partition.
     held: Vec<Item>,
-    /// Of which kinds it was told what there is.
+    /// Kinds with a delivered initial list.
     listed: Vec<bool>,
-    /// Up to which version it was told of nodes, and when, ms.
+    /// Versions of nodes delivered to it, with times in ms.
     told_nodes: Vec<(u64, u64)>,
 }
 
 impl Client {
-    /// The API server hears nothing of it.
+    /// Whether its requests are lost.
     const fn is_mute(&self) -> bool {
         self.partitions % 2 == 1 && !self.is_heard
     }
 
-    /// It hears nothing of the API server.
+    /// Whether responses to it are lost.
     const fn is_deaf(&self) -> bool {
         self.partitions % 2 == 1
     }
 }
 
-/// The API server, with every connection to it.
+/// The API server with all connections.
 #[derive(Debug)]
 pub struct Server {
     store: Store,
@@ -214,25 +207,25 @@ pub struct Server {
     requests: BTreeMap<Ticket, Request>,
     watches: BTreeMap<StreamId, Watch>,
     agenda: BinaryHeap<Reverse<(u64, u64, Item)>>,
-    /// Counts items, requests and streams.
+    /// Counter of items, requests and streams.
     sequence: u64,
     down_until_ms: u64,
-    /// How many commits of the history the caches know to be on their way.
+    /// Number of commits in transit to the caches.
     spread: usize,
-    /// Caches begin behind the store, as after a restart.
+    /// Whether new caches lag, as after a restart.
     is_cold: bool,
     outputs: Vec<Output>,
 }
 
 impl Server {
-    /// An API server without objects but for the namespaces that every one has.
+    /// An API server with only the default namespaces.
     #[must_use]
     pub fn new(seed: Seed, options: Options) -> Self {
         let mut store = Store::new(options.epoch_s);
         let write = Write { at_ms: 0, sent_ms: 0, by: "api".into(), knows: Knows::default(), with_status: true };
         for name in ["default", "kube-system", "kube-node-lease"] {
             let namespace = serde_json::json!({ "metadata": { "name": name } });
-            // The store is empty, so that nothing is in the way.
+            // Cannot fail: the store is empty.
             let _ = store.create(&write, Kind::Namespace, "", namespace);
         }
         let spread = store.history().len();
@@ -253,24 +246,24 @@ impl Server {
         }
     }
 
-    /// Events are kept.
+    /// Whether events are stored.
     #[must_use]
     pub const fn keeps_events(&self) -> bool {
         self.options.keeps_events
     }
 
-    /// What is committed.
+    /// The committed state.
     #[must_use]
     pub const fn store(&self) -> &Store {
         &self.store
     }
 
-    /// Which faults come from now on.
+    /// Sets the faults from now on.
     pub const fn set_faults(&mut self, faults: Faults) {
         self.faults = faults;
     }
 
-    /// The client of this name.
+    /// The client called `name`.
     pub fn client(&mut self, name: &str) -> ClientId {
         if let Some(known) = self.clients.iter().position(|client| &*client.name == name) {
             return known;
@@ -289,10 +282,10 @@ impl Server {
         self.clients.len() - 1
     }
 
-    /// A client sends a request; one that makes no sense comes with its refusal.
+    /// Submits a request, or the refusal of an invalid one.
     pub fn submit(&mut self, now_ms: u64, client: ClientId, call: Result<Call, Refusal>) -> Ticket {
         let fate = match &call {
-            // What stands before the API server may not know of it.
+            // A proxy in front of the API server may answer 404.
             Ok(Call { what: What::Bind { .. }, .. }) if self.seed.happens(self.faults.unknown) => {
                 Fate::Refused(Refusal::new(404, "NotFound", "the server could not find the requested resource"))
             }
@@ -314,8 +307,7 @@ impl Server {
         ticket
     }
 
-    /// The client does not wait any more for the answer to a request. What has not arrived is lost with the connection, or arrives
-    /// all the same.
+    /// Abandons a request. If it has not arrived yet, it is lost with the connection or executed anyway.
     pub fn abandon(&mut self, now_ms: u64, ticket: Ticket) {
         let survives = self.seed.happens(self.faults.survives);
         let Some(request) = self.requests.get_mut(&ticket) else { return };
@@ -330,13 +322,13 @@ impl Server {
         }
     }
 
-    /// When [`advance`](Self::advance) has something to do, ms.
+    /// Next due time of [`advance`](Self::advance), ms.
     #[must_use]
     pub fn next_ms(&self) -> Option<u64> {
         self.agenda.peek().map(|Reverse((at_ms, ..))| *at_ms)
     }
 
-    /// Does everything that is due, and gives what leaves.
+    /// Runs everything that is due, and returns the output.
     pub fn advance(&mut self, now_ms: u64) -> Vec<Output> {
         while let Some(Reverse((at_ms, ..))) = self.agenda.peek()
             && *at_ms <= now_ms
@@ -407,7 +399,7 @@ impl Server {
         if now_ms < self.down_until_ms {
             return self.broken(ticket, "connection refused");
         }
-        // What arrives a second time was carried out, and only its answer is on its way.
+        // A missing call is already executed, and only its response travels.
         let Some(call) = request.call.take() else { return };
         match request.fate.clone() {
             Fate::Fine | Fate::FailedAfter(_) | Fate::LostAfter | Fate::SilentAfter => {
@@ -419,7 +411,6 @@ impl Server {
         }
     }
 
-    /// A request has been carried out, or refused.
     fn reply(&mut self, now_ms: u64, ticket: Ticket, answer: Answer) {
         let Some(request) = self.requests.get_mut(&ticket) else { return };
         let travel_ms = request.travel_ms;
@@ -457,7 +448,7 @@ impl Server {
         }
     }
 
-    /// An actor of the world writes to the store, at once and without faults.
+    /// Lets an actor write immediately and without faults.
     pub fn act<T>(&mut self, now_ms: u64, by: &Arc<str>, act: impl FnOnce(&mut Store, &Write) -> T) -> T {
         let write =
             Write { at_ms: now_ms, sent_ms: now_ms, by: Arc::clone(by), knows: Knows::default(), with_status: true };
@@ -466,7 +457,7 @@ impl Server {
         done
     }
 
-    /// What the process of a client had been told when it sent a write. Its election has a client of its own.
+    /// The knowledge of a client's process at the time of its write. The election is a separate client.
     fn knows(&self, client: ClientId, sent_ms: u64) -> Knows {
         let name = process_of(&self.clients[client].name);
         let Some(client) = self.clients.iter().find(|client| &*client.name == name) else { return Knows::default() };
@@ -475,7 +466,7 @@ impl Server {
         Knows { nodes, is_ready: [Kind::Pod, Kind::Node].iter().all(|kind| client.listed[kind.index()]) }
     }
 
-    /// How many requests clients wait for.
+    /// Number of awaited requests.
     #[must_use]
     pub fn awaits(&self) -> usize {
         self.requests.values().filter(|request| request.is_awaited).count()

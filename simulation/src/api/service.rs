@@ -1,6 +1,4 @@
-//! The API server as a service that a client of `kube` sends its requests to.
-//!
-//! Knows: bodies, and who waits for which answer. Must not know: what a request asks for.
+//! The API server as a service for clients of `kube`.
 
 use std::{
     future::{Future, Ready, ready},
@@ -24,12 +22,10 @@ use super::{
     server::{Answer, ClientId, StreamId, Ticket},
 };
 
-/// An answer, or that the connection broke before it.
 pub(super) type Answered = Result<Response<AnswerBody>, io::Error>;
-/// A part of a stream, or that the connection broke.
 pub(super) type Part = Result<Bytes, io::Error>;
 
-/// The connection of one client.
+/// Connection of one client.
 #[derive(Clone)]
 pub struct Service {
     pub(super) api: Api,
@@ -57,7 +53,7 @@ impl tower::Service<Request<Body>> for Service {
     }
 }
 
-/// A connection over which everything is taken at once and nothing becomes of it.
+/// Connection that accepts everything and discards it.
 #[derive(Clone)]
 pub struct Taken;
 
@@ -75,7 +71,7 @@ impl tower::Service<Request<Body>> for Taken {
     }
 }
 
-/// Someone who waits for an answer. Dropped before it comes, the request is given up.
+/// Pending response; dropping it abandons the request.
 struct Waiting {
     api: Api,
     ticket: Ticket,
@@ -97,7 +93,7 @@ impl Drop for Waiting {
     }
 }
 
-/// The body of an answer.
+/// Response body.
 pub struct AnswerBody(Kind);
 
 enum Kind {
@@ -105,7 +101,7 @@ enum Kind {
     Stream(Stream),
 }
 
-/// A stream. Dropped, it is closed.
+/// Stream; dropping it closes the stream.
 struct Stream {
     api: Api,
     stream: StreamId,
@@ -130,11 +126,10 @@ impl hyper::body::Body for AnswerBody {
     }
 }
 
-/// An answer as HTTP has it.
 pub(super) fn response(answer: Answer) -> Response<AnswerBody> {
     let Answer { code, retry_after_s, body } = answer;
     let mut response = Response::new(AnswerBody(Kind::Whole(Some(body))));
-    // Codes are constants of the model, all of which HTTP has.
+    // All codes of the model are valid.
     *response.status_mut() = http::StatusCode::from_u16(code).unwrap_or(http::StatusCode::INTERNAL_SERVER_ERROR);
     response.headers_mut().insert(CONTENT_TYPE, http::HeaderValue::from_static("application/json"));
     if let Some(seconds) = retry_after_s {
@@ -143,7 +138,7 @@ pub(super) fn response(answer: Answer) -> Response<AnswerBody> {
     response
 }
 
-/// The head of a stream.
+/// Response headers of a stream.
 pub(super) fn stream(api: Api, stream: StreamId, parts: mpsc::UnboundedReceiver<Part>) -> Response<AnswerBody> {
     let mut response = Response::new(AnswerBody(Kind::Stream(Stream { api, stream, parts })));
     response.headers_mut().insert(CONTENT_TYPE, http::HeaderValue::from_static("application/json"));

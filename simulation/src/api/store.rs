@@ -1,6 +1,4 @@
-//! What is committed: every object as it is, and how it came to be so.
-//!
-//! Knows: versions, the order of commits, and earlier states. Must not know: what may be committed (`writes`), or who asks.
+//! The committed state and its history.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -14,121 +12,118 @@ use super::{
     object::{Object, key},
 };
 
-/// What kind of write a commit is.
+/// Kind of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verb {
-    /// An object was made.
+    /// Created.
     Create,
-    /// It was replaced.
+    /// Updated.
     Update,
-    /// It was patched.
+    /// Patched.
     Patch,
     /// A pod was bound.
     Bind,
-    /// It is being deleted, and still there.
+    /// Marked as being deleted.
     MarkDeleted,
-    /// It is gone.
+    /// Deleted.
     Delete,
 }
 
-/// What a client had been told when it sent a write.
+/// Knowledge of a client when it sent a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Knows {
-    /// All changes of nodes up to this version, and long before; 0: none.
+    /// Version up to which it has known all changes of nodes for long; 0 for none.
     pub nodes: u64,
-    /// What pods and nodes there are.
+    /// Whether it has listed pods and nodes.
     pub is_ready: bool,
 }
 
-/// A committed write.
+/// Committed write.
 #[derive(Debug)]
 pub struct Commit {
-    /// When it was committed, ms since the run began.
+    /// Commit time, ms since the start of the run.
     pub at_ms: u64,
-    /// When the request was sent, ms since the run began.
+    /// Send time of the request, ms since the start of the run.
     pub sent_ms: u64,
-    /// The client or actor that asked for it.
+    /// Client or actor.
     pub by: Arc<str>,
-    /// What that had been told.
+    /// The client's knowledge.
     pub knows: Knows,
-    /// What was done.
+    /// Kind of write.
     pub verb: Verb,
-    /// To which kind of object.
+    /// Kind of object.
     pub kind: Kind,
-    /// The version after it. After a restore versions come again: the order of commits is that of the history.
+    /// Version after the write. A restore reuses versions; only the history's order is unique.
     pub version: u64,
-    /// The object before; `None`: there was none.
+    /// Object before; `None` if created.
     pub before: Option<Arc<Object>>,
-    /// The object after; `None`: it is gone.
+    /// Object after; `None` if deleted.
     pub after: Option<Arc<Object>>,
-    /// The object before with the version after, which is what streams tell of an object that is gone.
+    /// Object before with the version after, as in the watch event of a deletion.
     tombstone: OnceLock<Option<Arc<Object>>>,
 }
 
 impl Commit {
-    /// The object, as it is now or as it was last.
+    /// The object after the write, or before a deletion.
     #[must_use]
     pub fn object(&self) -> Option<&Arc<Object>> {
         self.after.as_ref().or(self.before.as_ref())
     }
 
-    /// The key of the object.
+    /// Key of the object.
     #[must_use]
     pub fn key(&self) -> &str {
         self.object().map_or("", |object| object.key())
     }
 
-    /// The object before with the version after.
     pub(super) fn tombstone(&self) -> Option<&Arc<Object>> {
         let make = |before: &Arc<Object>| Arc::new(Object::new(self.kind, self.version, before.value().clone()));
         self.tombstone.get_or_init(|| self.before.as_ref().map(make)).as_ref()
     }
 }
 
-/// Who writes what, and when.
+/// Origin and time of a write.
 #[derive(Debug, Clone)]
 pub struct Write {
-    /// When it is committed, ms since the run began.
+    /// Commit time, ms since the start of the run.
     pub at_ms: u64,
-    /// When the request was sent, ms since the run began.
+    /// Send time of the request, ms since the start of the run.
     pub sent_ms: u64,
-    /// The client or actor.
+    /// Client or actor.
     pub by: Arc<str>,
-    /// What that had been told.
+    /// The client's knowledge.
     pub knows: Knows,
-    /// The status of a new object is kept as it is given, as if it had been written right after.
+    /// Whether a new object keeps its status, as if that were written afterwards.
     pub with_status: bool,
 }
 
-/// All objects of a kind.
 #[derive(Debug, Default)]
 struct Collection {
     objects: BTreeMap<String, Arc<Object>>,
-    /// Every change since the run began or a restore.
+    /// Changes since the start of the run or a restore.
     changes: Vec<Arc<Commit>>,
 }
 
-/// Everything that is committed.
+/// The committed state.
 #[derive(Debug)]
 pub struct Store {
-    /// The wall clock when the run began, seconds since 1970.
     pub(super) epoch_s: i64,
     version: u64,
-    /// The first version after which nothing is known of what was before: 0, or that of a restore.
+    /// Oldest version with known history: 0, or that of a restore.
     restored: u64,
-    /// How many UIDs were given out. A restore does not take them back.
+    /// Number of assigned UIDs; a restore does not revert it.
     uids: u64,
     collections: Vec<Collection>,
-    /// The commits that led to what there is.
+    /// Commits that led to the current state.
     timeline: Vec<Arc<Commit>>,
-    /// All commits in their order, also those that a restore undid.
+    /// All commits in order, including reverted ones.
     history: Vec<Arc<Commit>>,
-    /// Events in the order of their creation: only so many are kept, as the API server keeps them for an hour only.
+    /// Events in order of creation. Their number is limited, as the API server keeps them for only an hour.
     pub(super) events: VecDeque<String>,
 }
 
 impl Store {
-    /// A store without objects.
+    /// An empty store.
     #[must_use]
     pub fn new(epoch_s: i64) -> Self {
         Self {
@@ -143,36 +138,36 @@ impl Store {
         }
     }
 
-    /// The version of the newest commit.
+    /// Version of the last commit.
     #[must_use]
     pub const fn version(&self) -> u64 {
         self.version
     }
 
-    /// All commits in their order, also those that a restore undid.
+    /// All commits in order, including those that a restore reverted.
     #[must_use]
     pub fn history(&self) -> &[Arc<Commit>] {
         &self.history
     }
 
-    /// An object as it is now.
+    /// The current version of an object.
     #[must_use]
     pub fn get(&self, kind: Kind, namespace: &str, name: &str) -> Option<&Arc<Object>> {
         self.by_key(kind, &key(namespace, name))
     }
 
-    /// An object as it is now, by `namespace/name` or `name`.
+    /// The current version of an object by `namespace/name` or `name`.
     #[must_use]
     pub fn by_key(&self, kind: Kind, key: &str) -> Option<&Arc<Object>> {
         self.of(kind).objects.get(key)
     }
 
-    /// All objects of a kind as they are now, by their keys.
+    /// All current objects of a kind, by key.
     pub fn objects(&self, kind: Kind) -> impl Iterator<Item = &Arc<Object>> {
         self.of(kind).objects.values()
     }
 
-    /// How many changes of a kind there were since the run began or a restore.
+    /// Number of changes of a kind since the start of the run or a restore.
     #[must_use]
     pub fn changed(&self, kind: Kind) -> usize {
         self.of(kind).changes.len()
@@ -182,27 +177,27 @@ impl Store {
         &self.collections[kind.index()]
     }
 
-    /// The changes of a kind after this version, in their order.
+    /// Changes of a kind after this version, in order.
     pub(super) fn changes_since(&self, kind: Kind, version: u64) -> &[Arc<Commit>] {
         let changes = &self.of(kind).changes;
         &changes[changes.partition_point(|change| change.version <= version)..]
     }
 
-    /// The oldest version from which the changes of a kind are known, where so many are kept.
+    /// Oldest version with known changes of a kind, if `window` changes are kept.
     pub(super) fn oldest_of(&self, kind: Kind, window: usize) -> u64 {
         let changes = &self.of(kind).changes;
         let lost = changes.len().checked_sub(window + 1).and_then(|last| changes.get(last));
         lost.map_or(self.restored, |change| change.version)
     }
 
-    /// The objects of a kind as they were at a version, by their keys, after this key.
+    /// Objects of a kind at a version, sorted by key, after this key.
     pub(super) fn objects_at<'a>(
         &'a self,
         kind: Kind,
         version: u64,
         after: &'a str,
     ) -> impl Iterator<Item = &'a Arc<Object>> {
-        // What changed since, with the first state before.
+        // Later changes, with the oldest state before each.
         let mut earlier: BTreeMap<&str, Option<&Arc<Object>>> = BTreeMap::new();
         for change in self.changes_since(kind, version) {
             earlier.entry(change.key()).or_insert(change.before.as_ref());
@@ -225,13 +220,12 @@ impl Store {
         })
     }
 
-    /// A UID that nothing else has.
     pub(super) fn uid(&mut self) -> String {
         self.uids += 1;
         format!("00000000-0000-4000-8000-{:012x}", self.uids)
     }
 
-    /// Commits an object, or its end where there is no value.
+    /// Commits an object, or its deletion without a value.
     pub(super) fn commit(
         &mut self,
         write: &Write,
@@ -265,8 +259,7 @@ impl Store {
         commit
     }
 
-    /// Puts everything back to how it was at a version, as etcd does when it is restored from a backup. The next commit has the
-    /// version after that one.
+    /// Reverts to a version, as restoring etcd from a backup does. The next commit has the version after it.
     pub(super) fn restore(&mut self, version: u64) {
         while let Some(commit) = self.timeline.pop_if(|commit| commit.version > version) {
             let objects = &mut self.collections[commit.kind.index()].objects;
@@ -281,8 +274,7 @@ impl Store {
         self.collections.iter_mut().for_each(|collection| collection.changes.clear());
     }
 
-    /// Goes on from a higher version, and nothing is known of what was before: `--bump-revision` and `--mark-compacted` of
-    /// etcdutl's restore.
+    /// Continues from a higher version, and drops the earlier history: `--bump-revision` and `--mark-compacted` of etcdutl's restore.
     pub(super) fn bump(&mut self, version: u64) {
         self.version = self.version.max(version);
         self.restored = self.version;

@@ -1,4 +1,4 @@
-//! Knows: what clients of `kube` get of the model. Must not know: a real API server.
+//! Tests of the model through clients of `kube`.
 
 use std::time::Duration;
 
@@ -46,7 +46,7 @@ fn typed(name: &str) -> Pod {
     serde_json::from_value(pod(name)).expect("a pod")
 }
 
-/// The code of a refusal; 0 where the connection broke.
+/// Code of a refusal; 0 for a connection error.
 fn code<T>(done: kube::Result<T>) -> u16 {
     match done {
         Ok(_) => 200,
@@ -55,7 +55,7 @@ fn code<T>(done: kube::Result<T>) -> u16 {
     }
 }
 
-/// Sends a Binding of which this is said, and gives the code and the message of the answer.
+/// Sends a Binding with this metadata, and returns the code and message of the response.
 async fn bind(api: &Api, name: &str, metadata: Value) -> (u16, String) {
     let binding = json!({ "metadata": metadata, "target": { "kind": "Node", "name": "n1" } });
     let body = serde_json::to_vec(&binding).expect("JSON");
@@ -353,7 +353,7 @@ async fn of_two_who_write_a_lease_that_both_have_read_one_is_refused() {
     assert_eq!(code(one.replace("l", &params, &read).await), 409, "the version is old");
 }
 
-/// Runs the same requests under the same seed.
+/// Runs the same requests with the same seed.
 async fn course(seed: u64) -> Vec<(u64, String, u64)> {
     let api = Api::new(Seed::new(seed), Options::default());
     api.set_faults(Faults::draw(&mut Seed::new(seed)));

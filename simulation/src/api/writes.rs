@@ -1,10 +1,5 @@
-//! Which writes are committed, and what becomes of an object.
-//!
-//! Knows: the API server's rules for create, update, patch and delete. Must not know: how a request is sent, or what a pod needs
-//! to be bound (`binding`).
-//!
-//! Source: k8s.io/apiserver `pkg/registry/generic/registry/store.go` and `pkg/registry/rest`; for pods
-//! k8s.io/kubernetes `pkg/registry/core/pod/strategy.go`.
+//! Rules for create, update, patch and delete. Source: k8s.io/apiserver `pkg/registry/generic/registry/store.go` and `pkg/registry/rest`;
+//! for pods k8s.io/kubernetes `pkg/registry/core/pod/strategy.go`.
 
 use std::sync::Arc;
 
@@ -20,38 +15,38 @@ use super::{
     store::{Store, Verb, Write},
 };
 
-/// Events that are kept. The API server keeps them for an hour; a run has fewer than this in flight between two reads.
+/// Number of kept events. The API server keeps them for an hour; fewer than this are written between two reads.
 const EVENTS: usize = 1_000;
-/// The grace period of a pod that names none, seconds.
+/// Default grace period of pods, seconds.
 const GRACE_S: u64 = 30;
 
-/// What a deletion asks for.
+/// Options of a deletion.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Deletion {
-    /// How long the object may take, seconds; `None`: as it says itself.
+    /// Grace period in seconds; `None` for the object's.
     pub grace_s: Option<u64>,
-    /// The UID that it must have.
+    /// UID precondition.
     pub uid: Option<String>,
-    /// The version that it must have.
+    /// Version precondition.
     pub version: Option<String>,
 }
 
-/// Which part of an object a write is about.
+/// Part of an object that a write changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Part {
-    /// All but the status.
+    /// Everything except the status.
     Main,
-    /// The status.
+    /// Status.
     Status,
-    /// Everything, as only an actor of the world can write.
+    /// Everything, for actors only.
     Whole,
 }
 
 impl Store {
-    /// Makes an object.
+    /// Creates an object.
     ///
     /// # Errors
-    /// There is one of its name, its namespace is not there, or it makes no sense.
+    /// The name exists, the namespace does not, or the object is invalid.
     pub fn create(
         &mut self,
         write: &Write,
@@ -104,7 +99,7 @@ impl Store {
         commit.after.clone().ok_or_else(|| Refusal::not_found(kind, &name))
     }
 
-    /// The name that an object is to have.
+    /// Returns the name of a new object, or generates it.
     fn name(&mut self, kind: Kind, value: &Value) -> Result<String, Refusal> {
         let metadata = &value["metadata"];
         if let Some(name) = metadata["name"].as_str().filter(|name| !name.is_empty()) {
@@ -126,10 +121,10 @@ impl Store {
         }
     }
 
-    /// Replaces an object, or its status.
+    /// Replaces an object or its status.
     ///
     /// # Errors
-    /// There is none, it is another one or has another version than the new one names, or may not change so.
+    /// The object does not exist, has another UID or version, or the change is invalid.
     pub fn update(
         &mut self,
         write: &Write,
@@ -141,7 +136,7 @@ impl Store {
         self.replace(write, Verb::Update, kind, key, part, value)
     }
 
-    /// Patches an object, or its status.
+    /// Patches an object or its status.
     ///
     /// # Errors
     /// As [`update`](Self::update).
@@ -188,7 +183,7 @@ impl Store {
         if kind == Kind::ResourceClaim && part != Part::Whole {
             claim::check(&old, &value)?;
         }
-        // What changes nothing is not written.
+        // An unchanged object is not written.
         if value == *old.value() {
             return Ok(old);
         }
@@ -203,10 +198,10 @@ impl Store {
         Ok(commit.after.clone().unwrap_or(old))
     }
 
-    /// Deletes an object, or begins to. Gives it as it is then, or was last.
+    /// Deletes an object or marks it as being deleted. Returns its current or last version.
     ///
     /// # Errors
-    /// There is none, or it is another one or has another version than asked for.
+    /// The object does not exist, or a precondition fails.
     pub fn delete(
         &mut self,
         write: &Write,
@@ -228,7 +223,7 @@ impl Store {
         }
         let left_s = old.at("/metadata/deletionGracePeriodSeconds").as_u64();
         if old.is_terminating() && left_s.is_none_or(|left_s| left_s <= grace_s) {
-            // A grace period only ever gets shorter.
+            // A grace period can only decrease.
             return Ok(old);
         }
         let mut value = old.value().clone();
@@ -240,7 +235,7 @@ impl Store {
         Ok(commit.after.clone().unwrap_or(old))
     }
 
-    /// The wall clock so many seconds after a moment of the run, as the API server writes it.
+    /// Formats the wall clock `later_s` seconds after `at_ms`.
     pub(super) fn time(&self, at_ms: u64, later_s: u64) -> String {
         let run_s = i64::try_from(at_ms / 1_000 + later_s).unwrap_or(i64::MAX);
         let time = Timestamp::from_second(self.epoch_s.saturating_add(run_s));
@@ -248,14 +243,13 @@ impl Store {
     }
 }
 
-/// What the API server sets where a new object does not say it.
 fn default(kind: Kind, with_status: bool, value: &mut Value) {
     let set = |place: &mut Value, default: Value| {
         if place.is_null() {
             *place = default;
         }
     };
-    // A node and a Lease come as they are. Of the others no client says how they stand.
+    // Nodes and Leases keep their status; clients cannot set it for other new objects.
     if kind.has_status() && !with_status && kind != Kind::Node {
         value.as_object_mut().map(|fields| fields.remove("status"));
     }
@@ -274,7 +268,7 @@ fn default(kind: Kind, with_status: bool, value: &mut Value) {
     }
 }
 
-/// Whether the object that a write names is the one that there is.
+/// Checks UID and version of a write.
 fn check(old: &Object, new: &Value) -> Result<(), Refusal> {
     let named = |field: &str| new["metadata"][field].as_str().filter(|text| !text.is_empty());
     if let Some(uid) = named("uid").filter(|uid| *uid != old.uid()) {
@@ -289,7 +283,7 @@ fn check(old: &Object, new: &Value) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Keeps of the old object what a write of this part does not change.
+/// Restores the fields that a write of this part must not change.
 fn keep(old: &Object, part: Part, value: &mut Value) {
     let was = old.value();
     for field in ["name", "namespace", "uid", "resourceVersion", "creationTimestamp", "generation", "deletionTimestamp"]
@@ -323,7 +317,6 @@ fn keep(old: &Object, part: Part, value: &mut Value) {
     }
 }
 
-/// Makes a field as it was.
 fn restore(value: &mut Value, was: &Value, field: &str) {
     let Some(fields) = value.as_object_mut() else { return };
     match was.get(field) {
@@ -336,7 +329,7 @@ fn has_finalizers(value: &Value) -> bool {
     value["metadata"]["finalizers"].as_array().is_some_and(|finalizers| !finalizers.is_empty())
 }
 
-/// How long an object may take to go, seconds. Only pods have a grace period, and only those that a kubelet runs.
+/// Grace period in seconds. Only running pods have one.
 fn grace_s(object: &Object, asked: Option<u64>) -> u64 {
     let has_ended = matches!(object.phase(), "Succeeded" | "Failed");
     if object.kind() != Kind::Pod || object.node_name().is_empty() || has_ended {

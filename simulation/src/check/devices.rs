@@ -1,9 +1,7 @@
-//! Whether claims have the devices that pods are bound with, and no device has two claims.
+//! Checks that bound pods have their devices, and that no device is allocated twice.
 //!
-//! Knows: which devices there are, what claims ask for and have, and for which pods. Must not know: how devices are allocated.
-//!
-//! A claim counts once a coordinator has allocated it while no other process could lead, and until the API server is restored; else
-//! after as long as a view may be old.
+//! A claim counts once a coordinator has allocated it while no other process could lead, until the API server is restored. Otherwise it
+//! counts after the maximum age of a view.
 
 use std::collections::BTreeMap;
 
@@ -16,26 +14,24 @@ use crate::{
     world::devices::{DRIVER, of_driver, of_model},
 };
 
-/// The models that devices have.
 const MODELS: [char; 3] = ['a', 'b', 'c'];
 
-/// A device: its driver, pool and name.
+/// Driver, pool and name of a device.
 type Id = (String, String, String);
 
-/// Everything of `resource.k8s.io` as it is at a commit.
 #[derive(Debug, Default)]
 pub(super) struct Devices {
     claims: BTreeMap<String, Claim>,
     classes: BTreeMap<String, Option<Sort>>,
     slices: BTreeMap<String, Slice>,
-    /// The driver, pool and device of each rule; `None`: any.
+    /// Driver, pool and device of each rule; `None` for any.
     rules: BTreeMap<String, [Option<String>; 3]>,
-    /// Since when each device is gone or tainted, ms.
+    /// Time since when each device is gone or tainted, ms.
     unusable: BTreeMap<Id, u64>,
     restored_ms: Option<u64>,
 }
 
-/// What a selector or a class selects.
+/// Result of a selector or a class.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Sort {
     driver: Option<String>,
@@ -61,7 +57,6 @@ struct Slice {
     devices: Vec<(String, Option<char>, bool)>,
 }
 
-/// A device that can be allocated.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Device {
     id: Id,
@@ -71,9 +66,9 @@ struct Device {
 
 #[derive(Debug)]
 struct Claim {
-    /// The alternatives of each request; `None`: nothing is said of what it asks for.
+    /// Alternatives of each request; `None` if they are unknown.
     requests: Option<Vec<Vec<Ask>>>,
-    /// Its devices; `None`: it has no allocation.
+    /// Allocated devices; `None` without an allocation.
     devices: Option<Vec<Id>>,
     reserved_for: Vec<String>,
     is_terminating: bool,
@@ -82,7 +77,7 @@ struct Claim {
 }
 
 impl Devices {
-    /// Takes over a commit. `alone`: no other process can have led when it came about.
+    /// Applies a commit. `alone`: no other process can have led at that time.
     pub(super) fn see(&mut self, commit: &Commit, alone: bool) {
         if commit.kind == Kind::ResourceClaim {
             let is_new = has_allocation(commit.after.as_deref()) && !has_allocation(commit.before.as_deref());
@@ -137,7 +132,6 @@ impl Devices {
         }
     }
 
-    /// The API server was restored: this is what there is.
     pub(super) fn restored(&mut self, store: &Store, at_ms: u64) {
         *self = Self { restored_ms: Some(at_ms), ..Self::default() };
         for object in store.objects(Kind::ResourceClaim) {
@@ -148,8 +142,8 @@ impl Devices {
         }
     }
 
-    /// What is wrong with a write of a coordinator to a claim. `alone`: no other process can have led when it came about; `view_ms`:
-    /// how old a view may be, `is_sharp`: it is a few seconds.
+    /// Violations of a coordinator's write to a claim. `alone`: no other process can have led at that time. `view_ms`: maximum age of a
+    /// view; `is_sharp`: that is a few seconds.
     pub(super) fn allocate(
         &self,
         commit: &Commit,
@@ -182,7 +176,7 @@ impl Devices {
         found
     }
 
-    /// What is wrong with a binding, where a view may be as old as this.
+    /// Violations of a binding by a view of at most this age.
     pub(super) fn bind(&self, commit: &Commit, view_ms: u64) -> Vec<(&'static str, String)> {
         let Some(pod) = commit.after.as_deref() else { return Vec::new() };
         if self.restored_ms.is_some_and(|at_ms| at_ms + view_ms >= commit.at_ms) {
@@ -213,8 +207,7 @@ impl Devices {
         found
     }
 
-    /// Whether a node has the devices for these claims of a namespace; `None` of a claim that is not created yet. Of claims of which
-    /// nothing is said it has none.
+    /// Whether a node has devices for these claims; `None` is a claim that does not exist yet. `false` for claims with unknown requests.
     pub(super) fn are_on(&self, namespace: &str, claims: &[Option<String>], node: &str) -> bool {
         let mut asks = Vec::new();
         for name in claims {
@@ -235,7 +228,7 @@ impl Devices {
         self.finds(&asks, &free)
     }
 
-    /// Whether there are devices for all requests. Devices of one sort are as good as each other.
+    /// Whether devices exist for all requests. Devices of one sort are interchangeable.
     fn finds(&self, asks: &[&Vec<Ask>], free: &[Device]) -> bool {
         let Some((first, rest)) = asks.split_first() else { return true };
         first.iter().any(|ask| self.finds_devices(ask, ask.count, rest, free))
@@ -269,7 +262,7 @@ impl Devices {
         class.is_some_and(is_of) && is_of(&ask.sort) && (ask.tolerates || !device.is_tainted)
     }
 
-    /// The devices that a node reaches, or all of them: of pools that are complete.
+    /// Devices of complete pools that a node reaches, or all of them.
     fn reachable(&self, node: Option<&str>) -> Vec<Device> {
         let mut pools: BTreeMap<(&str, &str), Vec<&Slice>> = BTreeMap::new();
         for slice in self.slices.values() {
@@ -308,13 +301,12 @@ impl Slice {
 }
 
 impl Claim {
-    /// Whether some request tolerates taints, or nothing is said of them.
+    /// Whether some request tolerates taints, or is unknown.
     fn tolerates(&self) -> bool {
         self.requests.as_ref().is_none_or(|requests| requests.iter().flatten().any(|ask| ask.tolerates))
     }
 }
 
-/// The names of the claims of a pod; `None` of one that is not created yet.
 pub(super) fn claims(pod: &Object) -> impl Iterator<Item = Option<&str>> {
     let list = |path: &str| pod.at(path).as_array().map_or(&[][..], Vec::as_slice);
     let statuses = list("/status/resourceClaimStatuses");
@@ -370,7 +362,7 @@ fn ask(ask: &Value) -> Option<Ask> {
     })
 }
 
-/// What selectors come to; `None`: nothing is said of them.
+/// Sort of devices of some selectors; `None` if unknown.
 fn sort(selectors: &Value) -> Option<Sort> {
     let mut sort = Sort::default();
     for selector in selectors.as_array().into_iter().flatten() {

@@ -1,7 +1,5 @@
-//! Who leads, by the Lease: no write is begun by a process that does not.
-//!
-//! Source: the promise of `lease.rs` of the coordinator: no write begins after the last acknowledged renewal was sent plus
-//! `renewDeadline`.
+//! Leadership by the Lease: only the leader may begin a write. Source: the promise of `lease.rs` of the coordinator: no write begins later
+//! than `renewDeadline` after the last acknowledged renewal was sent.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,21 +9,20 @@ use crate::coordinator::process_of;
 
 use super::text;
 
-/// What the configuration of simulated coordinators says of the election.
+/// `renewDeadline` of simulated coordinators.
 const RENEW_MS: u64 = 3_000;
-/// `leaseDuration` less `renewDeadline`: a request that is under way for longer may be committed under the next leader.
+/// `leaseDuration` less `renewDeadline`: a request in flight for longer may be committed under the next leader.
 const GAP_MS: u64 = 2_000;
 
-/// The renewals of each process.
 #[derive(Debug, Default)]
 pub(super) struct Leads {
-    /// When the last renewal of each process was sent that was committed; and when it gave the Lease back.
+    /// Send time of each process's last committed renewal, and the release of the Lease.
     renewed: BTreeMap<String, Renewed>,
-    /// The highest `leaseTransitions` of a lead so far, which is what its epoch is made of.
+    /// Highest `leaseTransitions` of a leader, the source of its epoch.
     highest: Option<u64>,
-    /// Who had led before the API server was restored: that may have taken the Lease back from it, which it does not know yet.
+    /// Former leaders before a restore, which may have reverted their Lease without their knowledge.
     undone: BTreeSet<String>,
-    /// Who has taken or renewed the Lease last since then.
+    /// Last holder since then.
     holder: Option<String>,
 }
 
@@ -36,7 +33,7 @@ struct Renewed {
 }
 
 impl Leads {
-    /// Notes a commit of a Lease. Gives what is wrong with it.
+    /// Applies a commit of a Lease, and returns a violation.
     pub(super) fn see(&mut self, commit: &Commit) -> Option<(&'static str, String)> {
         let lease = commit.after.as_ref()?;
         let process = process_of(&commit.by);
@@ -55,32 +52,32 @@ impl Leads {
             return None;
         }
         if !commit.knows.is_ready {
-            let what = format!("{process} takes the Lease and has not been told yet what pods and nodes there are");
+            let what = format!("{process} takes the Lease before its caches of pods and nodes are synced");
             return Some(("L6", what));
         }
         let what = |highest| format!("{process} leads with the epoch {number}, and there was a lead with {highest}");
         highest.filter(|highest| number <= *highest).map(|highest| ("S5", what(highest)))
     }
 
-    /// The API server was restored: the Lease that is there again may count fewer leads than there were.
+    /// After a restore, `leaseTransitions` may be lower than before.
     pub(super) fn restored(&mut self) {
         (self.highest, self.holder) = (None, None);
         self.undone.extend(self.renewed.keys().cloned());
     }
 
-    /// Whether no other process can have led when a write came about: the write was not under way for too long, and no restore
-    /// has taken the Lease back from its sender that another one holds now.
+    /// Whether no other process can have led at the time of a write: it was not in flight for too long, and no restore has moved the
+    /// sender's Lease to another holder.
     pub(super) fn is_alone(&self, commit: &Commit) -> bool {
         let process = process_of(&commit.by);
         let is_another = self.holder.as_deref().is_some_and(|holder| holder != process);
         commit.at_ms.saturating_sub(commit.sent_ms) < GAP_MS && !(is_another && self.undone.contains(process))
     }
 
-    /// Whether a process led when it began a write, and has not given the Lease back before: before the write came about where
-    /// another leader must not be in its way (`exclusively`), before it was sent where it is told to people.
+    /// Whether a process led when it began a write and has not released the Lease. `exclusively` requires the Lease until the commit,
+    /// because another leader must not interfere; otherwise until the write was sent, such as for events.
     ///
     /// # Errors
-    /// Why it may not.
+    /// The reason why it must not write.
     pub(super) fn may_write(&self, commit: &Commit, exclusively: bool) -> Result<(), String> {
         let (by, sent_ms) = (&*commit.by, commit.sent_ms);
         let moment_ms = if exclusively { commit.at_ms } else { sent_ms };

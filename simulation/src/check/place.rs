@@ -1,11 +1,10 @@
-//! Where pods are, and whether they may be there.
+//! Placement of pods and its validity.
 //!
-//! Knows: what nodes have, what pods ask for, and how old a view a coordinator may go by. Must not know: how a node is chosen.
+//! A coordinator decides by a view that may be old. So each node counts with its maximum capacity within [`VIEW_MS`], and since the version
+//! of nodes that the coordinator had known for long.
 //!
-//! A coordinator decides by a view that may be old. So a node counts with the most that it has had within [`VIEW_MS`], and since
-//! what the coordinator was told of nodes long before. Until they are as old, pods of other schedulers do not count, nor do pods
-//! that were bound by a request that was under way for so long that its sender had lost the Lease meanwhile, or by a process that
-//! does not know yet that a restore has taken the Lease back from it, or that a restore of the API server has brought back.
+//! Some pods do not count until that age: pods of other schedulers, and pods that a restore has brought back. The same holds for pods bound
+//! by a process that had lost the Lease in the meantime, or did not know yet that a restore has reverted its Lease.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,38 +23,36 @@ mod evictions;
 
 use evictions::Budget;
 
-/// A leader whose view of pods or nodes is older gives up its Lease; a look comes every second.
+/// A leader with an older view of pods or nodes releases its Lease; it checks every second.
 const VIEW_MS: u64 = 182_000;
-/// How old a view may be where nothing goes wrong: a decision may have been waited for, and its binding.
+/// Maximum age of a view without faults: a decision may have waited, and its binding.
 const SHARP_MS: u64 = 5_000;
 
-/// Where a pod says whose pods it does not want on its node.
+/// Path of the anti-affinity's application.
 const REPELS: &str =
     "/spec/affinity/podAntiAffinity/requiredDuringSchedulingIgnoredDuringExecution/0/labelSelector/matchLabels/app";
 
-/// Nodes and pods as they are at a commit.
+/// Nodes and pods.
 #[derive(Debug)]
 pub struct Places {
-    /// How old a view may be.
+    /// Maximum age of a view.
     view_ms: u64,
-    /// The priorities of pods that are gone, and since when.
+    /// Priorities of deleted pods, with times.
     gone: Vec<(u64, i64)>,
     nodes: BTreeMap<String, Node>,
     pods: BTreeMap<String, Pod>,
-    /// When something last changed on each node.
+    /// Time of the last change on each node.
     touched: BTreeMap<String, u64>,
     budgets: BTreeMap<String, Budget>,
 }
 
-/// A node.
 #[derive(Debug, Default)]
 struct Node {
     exists: bool,
-    /// What it could take, and since when: the last is the present.
+    /// Capacities with start times; the last is current.
     states: Vec<State>,
 }
 
-/// What a node could take from a moment on.
 #[derive(Debug, Clone)]
 struct State {
     from_ms: u64,
@@ -66,44 +63,37 @@ struct State {
     zone: String,
 }
 
-/// A pod.
 #[derive(Debug, Clone)]
 pub(super) struct Pod {
-    /// Its UID.
     pub uid: String,
-    /// Its node; empty for none.
     pub node: String,
-    /// What it requests.
     pub milli_cpu: u64,
-    /// The zone it must be in; empty for any.
+    /// Required zone, or empty.
     pub zone: String,
-    /// Its priority.
     pub priority: i64,
-    /// The node that it is nominated to; empty for none.
+    /// Nominated node, or empty.
     pub nominated: String,
-    /// When it was nominated to that, ms, and the version up to which the nodes were known by then.
+    /// Time of the nomination in ms, and the version of nodes known then.
     nominated_at: (u64, u64),
-    /// The application that it belongs to.
     pub app: String,
-    /// The application whose pods may not be on its node.
+    /// Application in its anti-affinity.
     pub repels: Option<String>,
-    /// It is being deleted.
+    /// Whether it is being deleted.
     pub terminating: bool,
-    /// Nothing but its CPU and its zone says where it may be.
+    /// Whether only CPU and zone restrict its nodes.
     pub is_plain: bool,
-    /// Flotilla is to place it.
+    /// Whether Flotilla schedules it.
     pub is_ours: bool,
-    /// Its binding is turned away each time.
+    /// Whether its bindings are denied.
     pub is_denied: bool,
-    /// It has run to its end, or was turned away.
+    /// Whether it has succeeded, failed or was rejected.
     pub has_ended: bool,
-    /// When it became as it is.
+    /// Time of the last change.
     pub since_ms: u64,
-    /// The claims of its volumes.
     pub claims: Vec<String>,
-    /// Its claims of devices; `None`: one that is not created yet.
+    /// Device claims; `None` for claims that do not exist yet.
     pub devices: Vec<Option<String>>,
-    /// A coordinator has bound it in time, so that its node must have had room.
+    /// Whether a coordinator bound it in time, so that the node must be feasible.
     counts: bool,
 }
 
@@ -121,22 +111,21 @@ impl Default for Places {
 }
 
 impl Places {
-    /// Views are new from now on.
+    /// Views are recent from now on.
     pub(super) const fn sharpen(&mut self) {
         self.view_ms = SHARP_MS;
     }
 
-    /// Nothing goes wrong.
+    /// Whether faults have ended.
     pub(super) const fn is_sharp(&self) -> bool {
         self.view_ms == SHARP_MS
     }
 
-    /// How old a view may be, ms.
     pub(super) const fn view_ms(&self) -> u64 {
         self.view_ms
     }
 
-    /// Takes over a commit. `alone`: no other process can have led when it came about.
+    /// Applies a commit. `alone`: no other process can have led at that time.
     pub(super) fn see(&mut self, commit: &Commit, alone: bool) {
         match commit.kind {
             Kind::Node => self.see_node(commit),
@@ -146,7 +135,7 @@ impl Places {
         }
     }
 
-    /// The API server was restored: this is what there is. Nobody has decided on it.
+    /// Reloads the state after a restore. No process has decided on it.
     pub(super) fn restored(&mut self, store: &Store, at_ms: u64) {
         self.gone.extend(self.pods.values().filter(|pod| pod.is_ours).map(|pod| (at_ms, pod.priority)));
         let pods = store.objects(Kind::Pod).map(|object| {
@@ -193,7 +182,7 @@ impl Places {
         self.pods.insert(commit.key().to_owned(), pod);
     }
 
-    /// What is wrong with a binding. `alone`: no other process can have led when it came about.
+    /// Violations of a binding. `alone`: no other process can have led at that time.
     pub(super) fn bind(&self, commit: &Commit, alone: bool) -> Vec<(&'static str, String)> {
         let Some(object) = &commit.after else { return Vec::new() };
         let (bound, key) = (pod(object, commit.at_ms), commit.key());
@@ -204,7 +193,7 @@ impl Places {
         let from_ms = decided_ms.saturating_sub(self.view_ms);
         let seen: Vec<&State> = node.within(from_ms, known).collect();
         if !seen.iter().any(|state| state.exists && state.takes_pods) {
-            found.push(("S6", format!("{key} is bound to {}, which takes no pods or is not there", bound.node)));
+            found.push(("S6", format!("{key} is bound to {}, which is cordoned or does not exist", bound.node)));
         }
         if !bound.zone.is_empty() && !seen.iter().any(|state| state.zone == bound.zone) {
             found.push(("S4", format!("{key} must be in zone {} and is bound to {}", bound.zone, bound.node)));
@@ -223,19 +212,19 @@ impl Places {
         found
     }
 
-    /// When a binding was decided at the earliest, ms, and the version up to which the nodes were known by then. A pod that waits for
-    /// its volumes or devices may have been decided when it was nominated; it is not filtered again before it is bound, as with kube-scheduler.
+    /// Earliest time of the decision on a binding, ms, and the version of nodes known then. A pod that waits for volumes or devices may
+    /// have been decided at its nomination. Like kube-scheduler, the coordinator does not filter it again before the binding.
     fn decided(&self, bound: &Pod, commit: &Commit) -> (u64, u64) {
         let may_have_waited = |pod: &&Pod| pod.uid == bound.uid && pod.nominated == bound.node && pod.writes_first();
         let known = commit.knows.nodes;
         match self.pods.get(commit.key()).filter(may_have_waited) {
-            // Another process may have nominated it, and known more than the one that binds it.
+            // Another process with newer information may have nominated it.
             Some(Pod { nominated_at: (at_ms, known_then), .. }) => (*at_ms, known.min(*known_then)),
             None => (commit.at_ms, known),
         }
     }
 
-    /// Pods that wait although a node has room and devices for them, by their CPU, zone and claims alone; each with what is wrong.
+    /// Pending pods although a node has enough CPU and devices in their zone, with an explanation.
     #[must_use]
     pub(super) fn stranded(&self, volumes: &Volumes, devices: &Devices) -> Vec<(String, String)> {
         let mut taken: BTreeMap<&str, u64> = BTreeMap::new();
@@ -258,18 +247,18 @@ impl Places {
                 let has_devices = |node: &str| pod.devices.is_empty() || devices.are_on(namespace, &pod.devices, node);
                 let takes = |node: &&String| may_be(node) && is_open(node, pod) && has_devices(node);
                 let node = self.nodes.keys().find(takes)?;
-                Some((key.clone(), format!("{key} asks for {}m and waits, and {node} has room", pod.milli_cpu)))
+                Some((key.clone(), format!("{key} requests {}m and is pending, but {node} has room", pod.milli_cpu)))
             })
             .collect()
     }
 
-    /// Whether pods are leaving their nodes, for which others may wait.
+    /// Whether pods are terminating, which others may wait for.
     #[must_use]
     pub fn are_leaving(&self) -> bool {
         self.pods.values().any(|pod| pod.terminating && !pod.node.is_empty() && !pod.has_ended)
     }
 
-    /// Whether some node has room for a pod that asks for next to nothing, beside those that are nominated to it.
+    /// Whether some node has room for a minimal pod in addition to nominated pods.
     #[must_use]
     pub fn has_room(&self) -> bool {
         self.nodes.iter().any(|(name, node)| {
@@ -281,13 +270,13 @@ impl Places {
         })
     }
 
-    /// Whether more than the requests of a pod decides where it fits once victims are gone: other pods, or devices.
+    /// Whether the nodes of a pod after preemption depend on more than its requests: other pods, or devices.
     #[must_use]
     pub fn minds_others(&self, key: &str) -> bool {
         self.pods.get(key).is_some_and(|pod| !pod.is_plain || !pod.devices.is_empty())
     }
 
-    /// Whether a pod that waits is nominated to a node that it may not fit: by its own affinity, spread or devices, or by the
+    /// Whether a pending pod is nominated to a node that may be infeasible: because of its affinity, spread or devices, or the
     /// anti-affinity of a pod there.
     #[must_use]
     pub fn has_blocked_nomination(&self) -> bool {
@@ -295,12 +284,12 @@ impl Places {
         nominated.any(|pod| !pod.is_plain || !pod.devices.is_empty() || self.repel(pod, &pod.nominated))
     }
 
-    /// Whether pods on a node keep another off it by their anti-affinity.
+    /// Whether pods on a node reject another by anti-affinity.
     fn repel(&self, other: &Pod, node: &str) -> bool {
         self.pods.values().any(|pod| pod.node == node && pod.repels.as_ref() == Some(&other.app))
     }
 
-    /// The pods that wait for Flotilla.
+    /// Pending pods of Flotilla.
     #[must_use]
     pub fn waiting(&self) -> BTreeSet<String> {
         self.pods.iter().filter(|(_, pod)| pod.waits()).map(|(key, _)| key.clone()).collect()
@@ -308,7 +297,7 @@ impl Places {
 }
 
 impl Pod {
-    /// The pod as it is after a change. If its nomination has not changed, the time of that is the earlier one.
+    /// Keeps the earlier time of an unchanged nomination.
     fn after(mut self, before: Option<&Self>) -> Self {
         if let Some(before) = before.filter(|pod| pod.uid == self.uid && pod.nominated == self.nominated) {
             self.nominated_at = before.nominated_at;
@@ -316,24 +305,24 @@ impl Pod {
         self
     }
 
-    /// Its node, or the one that it is nominated to; empty for neither.
+    /// Node or nominated node, or empty.
     fn place(&self) -> &str {
         if self.node.is_empty() { &self.nominated } else { &self.node }
     }
 
-    /// Other objects are written before it is bound.
+    /// Whether other objects are written before its binding.
     const fn writes_first(&self) -> bool {
         !self.claims.is_empty() || !self.devices.is_empty()
     }
 
-    /// It waits for Flotilla.
+    /// Whether it is pending for Flotilla.
     const fn waits(&self) -> bool {
         self.is_ours && self.node.is_empty() && !self.terminating && !self.has_ended
     }
 }
 
 impl Node {
-    /// From now on it is this; `None`: it is not there.
+    /// Adds a state; `None` if the node is deleted.
     fn push(&mut self, (from_ms, version): (u64, u64), object: Option<&Object>) {
         self.exists = object.is_some();
         self.states.push(match object {
@@ -349,7 +338,7 @@ impl Node {
         });
     }
 
-    /// What it has been since a moment and since a version.
+    /// States since a time and a version.
     fn within(&self, from_ms: u64, version: u64) -> impl Iterator<Item = &State> {
         let is_over = |state: &State| state.from_ms <= from_ms || state.version <= version;
         let first = self.states.iter().rposition(is_over).unwrap_or(0);
@@ -381,13 +370,13 @@ fn pod(object: &Object, at_ms: u64) -> Pod {
     }
 }
 
-/// Whether a node is left out because it says too much.
+/// Whether the coordinator ignores a node because it is too large.
 fn is_too_large(node: &Object) -> bool {
     let count = |path: &str| node.at(path).as_object().map_or(0, serde_json::Map::len);
     count("/metadata/labels") > MAX_NODE_LABELS || count("/status/allocatable") > MAX_NODE_RESOURCES
 }
 
-/// CPU as the world writes it: whole millis.
+/// CPU in the simulation's format: whole millis.
 fn milli(quantity: &str) -> u64 {
     quantity.strip_suffix('m').and_then(|milli| milli.parse().ok()).unwrap_or(0)
 }

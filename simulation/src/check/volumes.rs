@@ -1,6 +1,4 @@
-//! Whether a pod has its volumes where it is bound.
-//!
-//! Knows: which claim has which volume, and where that can be used. Must not know: how a volume is chosen or made.
+//! Checks that a pod has its volumes on its node.
 
 use std::collections::BTreeMap;
 
@@ -10,36 +8,30 @@ use crate::{
     cluster::CLASSES,
 };
 
-/// Where a volume says on which node it can be used.
 const PLACE: &str = "/spec/nodeAffinity/required/nodeSelectorTerms/0/matchExpressions/0/values/0";
-/// A node that there is not.
 const UNSAID: &str = "any that has a volume";
-/// The node that a scheduler has chosen for a claim.
+/// Annotation with a claim's selected node.
 const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
 
-/// Claims and volumes as they are at a commit.
 #[derive(Debug, Default)]
 pub(super) struct Volumes {
     claims: BTreeMap<String, Claim>,
-    /// The node of each volume.
     volumes: BTreeMap<String, String>,
-    /// When the API server was restored last: a scheduler may know the volumes that were there before.
+    /// Time of the last restore: a scheduler may know the volumes from before.
     restored_ms: Option<u64>,
 }
 
-/// A claim.
 #[derive(Debug, Default)]
 struct Claim {
-    /// Its volume; empty for none.
+    /// Volume, or empty.
     volume: String,
-    /// The node that is chosen for it; empty for none.
+    /// Selected node, or empty.
     chosen: String,
-    /// Its volume is one of those that there are.
+    /// Whether its class has only existing volumes.
     is_local: bool,
 }
 
 impl Volumes {
-    /// Takes over a commit.
     pub(super) fn see(&mut self, commit: &Commit) {
         self.set(commit.kind, commit.key(), commit.after.as_deref());
     }
@@ -62,7 +54,6 @@ impl Volumes {
         }
     }
 
-    /// The API server was restored: this is what there is.
     pub(super) fn restored(&mut self, store: &Store, at_ms: u64) {
         *self = Self { restored_ms: Some(at_ms), ..Self::default() };
         for kind in [Kind::PersistentVolumeClaim, Kind::PersistentVolume] {
@@ -70,7 +61,7 @@ impl Volumes {
         }
     }
 
-    /// What is wrong with a binding, where a view may be as old as this.
+    /// Violation of a binding by a view of at most this age.
     pub(super) fn bind(&self, commit: &Commit, view_ms: u64) -> Option<(&'static str, String)> {
         let pod = commit.after.as_ref()?;
         if self.restored_ms.is_some_and(|at_ms| at_ms + view_ms >= commit.at_ms) {
@@ -89,7 +80,7 @@ impl Volumes {
         })
     }
 
-    /// The node that the claims of a pod tie it to; empty for none. Of a claim that some volume may do for it is not said.
+    /// Node of a pod's claims, or empty. An unbound claim of an existing volume yields [`UNSAID`], which is no node.
     pub(super) fn place(&self, namespace: &str, claims: &[String]) -> String {
         let place = |name: &String| {
             let claim = self.claims.get(&format!("{namespace}/{name}"))?;
@@ -104,7 +95,6 @@ impl Volumes {
     }
 }
 
-/// The names of the claims of a pod.
 pub(super) fn claims(pod: &Object) -> impl Iterator<Item = &str> {
     let volumes = pod.at("/spec/volumes").as_array().map_or(&[][..], Vec::as_slice);
     volumes.iter().filter_map(|volume| volume["persistentVolumeClaim"]["claimName"].as_str())

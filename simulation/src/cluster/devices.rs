@@ -1,6 +1,4 @@
-//! Devices of nodes, and pods that claim some.
-//!
-//! Knows: the shapes of claims, classes and rules. Must not know: how devices are published or allocated.
+//! Devices, and pods that claim them.
 
 use serde_json::{Value, json};
 
@@ -10,15 +8,14 @@ use crate::{
     world::devices::{DRIVER, FABRIC, MODELS, TAINT, of_driver, of_model},
 };
 
-/// The class of all devices of nodes, that of those of one model, and that of devices that every node reaches.
+/// Classes: all devices of nodes, one model, and network-attached devices.
 const CLASSES: [&str; 3] = ["any", "model", "fabric"];
-/// The templates of claims.
+/// Claim templates.
 const TEMPLATES: [&str; 9] = ["one", "two", "of-a-model", "selected", "either", "both", "tolerant", "fabric", "alike"];
-/// Most rules.
 const MOST_RULES: usize = 3;
 
 impl Cluster {
-    /// Classes, templates, and sometimes devices that every node reaches.
+    /// Creates classes, templates, and sometimes network-attached devices.
     pub(super) fn set_up_devices(&mut self) {
         let with_fabric = self.devices.is_some() && self.seed.happens(500);
         let Some(devices) = &mut self.devices else { return };
@@ -33,7 +30,7 @@ impl Cluster {
         }
     }
 
-    /// The annotation of a node that says which devices it has.
+    /// Annotation with the devices of a node.
     pub(super) fn models(&mut self) -> Value {
         let mut models = String::new();
         for _ in 0..self.seed.between(1, 4) {
@@ -43,7 +40,7 @@ impl Cluster {
         json!({ MODELS: models })
     }
 
-    /// A pod with claims that are made for it, or with one that others may share.
+    /// Creates a pod with generated claims or with a shared one.
     pub fn create_with_devices(&mut self) {
         if self.is_full() {
             return;
@@ -68,7 +65,7 @@ impl Cluster {
         self.seed.pick(&TEMPLATES).copied().unwrap_or(TEMPLATES[0])
     }
 
-    /// A claim that was not made for a pod: one of those that there are, or another one.
+    /// Name of a shared claim, existing or new.
     fn shared_claim(&mut self) -> String {
         let mut shared = self.names(Kind::ResourceClaim);
         shared.retain(|name| name.starts_with("shared-"));
@@ -81,20 +78,20 @@ impl Cluster {
         name
     }
 
-    /// A claim is deleted; it is there until no pod uses it.
+    /// Deletes a claim; its finalizer keeps it while pods use it.
     pub fn delete_claim(&mut self) {
         let Some(name) = self.any(Kind::ResourceClaim) else { return };
         let _ = self.actor.delete(Kind::ResourceClaim, &key(&name), &Deletion::default());
     }
 
-    /// A node has other devices.
+    /// Changes a node's devices.
     pub fn change_devices(&mut self) {
         let Some(name) = self.any(Kind::Node) else { return };
         let models = self.models();
         let _ = self.actor.change(Kind::Node, &name, |node| node["metadata"]["annotations"] = models);
     }
 
-    /// A rule taints the devices of a driver, those of a node, or one. Or a rule ends.
+    /// Creates a rule that taints a driver's devices, a node's or a single one; or deletes a rule.
     pub fn taint(&mut self) {
         let rules = self.names(Kind::DeviceTaintRule);
         if rules.len() >= MOST_RULES || self.seed.happens(if rules.is_empty() { 0 } else { 700 }) {
@@ -114,7 +111,7 @@ impl Cluster {
         self.create(Kind::DeviceTaintRule, json!({ "metadata": { "name": name }, "spec": spec }));
     }
 
-    /// A class selects other devices, goes, or all of them are there again.
+    /// Changes or deletes a class, or restores all classes.
     pub fn change_class(&mut self) {
         let class = self.seed.pick(&CLASSES).copied().unwrap_or(CLASSES[0]);
         let model = if self.seed.happens(500) { 'a' } else { 'b' };
@@ -129,7 +126,7 @@ impl Cluster {
         let _ = self.actor.change(Kind::DeviceClass, class, |class| class["spec"]["selectors"] = json!(selectors));
     }
 
-    /// A Service selects the pods of an application, or of another one, or ends.
+    /// Creates, changes or deletes a Service.
     pub fn serve(&mut self) {
         let app = self.seed.pick(&APPS).copied().unwrap_or(APPS[0]);
         let selector = json!({ "app": app });
@@ -148,7 +145,7 @@ impl Cluster {
         }
     }
 
-    /// A disruption budget protects other pods, or ends.
+    /// Changes or deletes a disruption budget.
     pub fn unprotect(&mut self) {
         let Some(budget) = self.any(Kind::PodDisruptionBudget).map(|name| key(&name)) else { return };
         let app = self.seed.pick(&APPS).copied().unwrap_or(APPS[0]);
@@ -161,7 +158,6 @@ impl Cluster {
     }
 }
 
-/// The expressions of a class.
 fn selected_by(class: &str, model: char) -> Vec<String> {
     match class {
         "fabric" => vec![of_driver(FABRIC)],
@@ -170,7 +166,6 @@ fn selected_by(class: &str, model: char) -> Vec<String> {
     }
 }
 
-/// The specification of the claims of a template.
 fn template_of(name: &str) -> Value {
     let ask = |class: &str, count: u64| {
         let exactly = "ExactCount";

@@ -1,7 +1,4 @@
-//! Objects that the API server takes and that no program writes: as large as they may be, or with expressions that cost much.
-//!
-//! Knows: one object, or a few, for each way in which an object can cost its reader more than it costs its author. Must not know: what
-//! bounds a coordinator has.
+//! Valid but hostile objects: of maximum size, or with costly expressions.
 
 use serde_json::{Map, Value, json};
 
@@ -13,24 +10,23 @@ use crate::{
     world::devices::{DRIVER, MODELS},
 };
 
-/// How often that is done in a run.
 const MOST_HOSTILE: u32 = 4;
 /// Labels of a pod, and requirements of a selector.
 const LABELS: usize = 300;
 /// Pods with so many labels.
 const LABELLED: u64 = 4;
-/// Labels, or resources, of a node, and ports of a pod. One in ten is as large as the API server takes it.
+/// Labels or resources of a node, and ports of a pod. One in ten is the API server's maximum.
 const MANY: usize = 3_000;
 const MOST: usize = 20_000;
-/// Labels, or requirements, of the selector of a Service or a disruption budget at least.
+/// Minimum of labels or requirements in the selector of a Service or disruption budget.
 const SELECTED: usize = 12_000;
-/// Pods with claims that no device satisfies.
+/// Pods with unsatisfiable claims.
 const UNPLACEABLE: u64 = 32;
-/// Devices of one node, of which requests want four each.
+/// Devices of one node, for requests of four each.
 const CROWD: usize = 24;
 
 impl Cluster {
-    /// Creates, or changes, objects of this kind; some few times.
+    /// Creates or changes objects of this kind a few times.
     pub fn act_hostile(&mut self, what: Hostile) {
         if self.hostile == MOST_HOSTILE {
             return;
@@ -60,7 +56,7 @@ impl Cluster {
         }
     }
 
-    /// Pods for which a plugin panics, and which no node suits.
+    /// Infeasible pods for which a plugin panics.
     fn for_faulty_plugin(&mut self) {
         for point in faulty::POINTS {
             let mut pod = bare(&self.name("hostile"), OURS);
@@ -74,14 +70,13 @@ impl Cluster {
         if self.seed.happens(100) { MOST } else { MANY }
     }
 
-    /// A node has devices, so many of them.
     fn equip(&mut self, count: usize) {
         let Some(node) = self.any(Kind::Node) else { return };
         let models = json!({ MODELS: "a".repeat(count) });
         let _ = self.actor.change(Kind::Node, &node, |node| node["metadata"]["annotations"] = models);
     }
 
-    /// A pod with a claim whose selector is this expression.
+    /// A pod with a claim that has this selector.
     fn claim_by(&mut self, expression: &str) {
         self.equip(2);
         let selectors = json!([{ "cel": { "expression": expression } }]);
@@ -91,7 +86,6 @@ impl Cluster {
         self.claimant(&json!([{ "name": "main", "exactly": exactly }]));
     }
 
-    /// A pod with a claim of these requests.
     fn claimant(&mut self, requests: &Value) {
         let name = self.name("hostile");
         let metadata = json!({ "namespace": NAMESPACE, "name": name });
@@ -102,7 +96,7 @@ impl Cluster {
         self.create(Kind::Pod, pod);
     }
 
-    /// Four requests of four devices each, and one that none satisfies.
+    /// Four requests of four devices each, and an unsatisfiable one.
     fn search(&mut self) {
         self.equip(CROWD);
         let exactly = |count: u64, expression: &str| {
@@ -115,7 +109,7 @@ impl Cluster {
         self.claimant(&json!(requests));
     }
 
-    /// Pods with claims of different specifications, each of which fits nowhere.
+    /// Infeasible pods with different claims.
     fn own_claims(&mut self) {
         for index in 0..UNPLACEABLE {
             let expression = format!("device.driver != 'd{index}' && device.attributes['{DRIVER}'].index > 99");
@@ -127,7 +121,7 @@ impl Cluster {
         }
     }
 
-    /// Pods with many labels, and one whose affinity reads each of them.
+    /// Pods with many labels, and one with an affinity that reads each label.
     fn labels(&mut self) {
         let labels: Map<String, Value> = (0..LABELS).map(|index| (format!("label-{index}"), json!("x"))).collect();
         for _ in 0..LABELLED {
@@ -146,7 +140,7 @@ impl Cluster {
         self.create(Kind::Pod, pod);
     }
 
-    /// A node has so many more of something.
+    /// Adds many entries to a field of a node.
     fn change_node(&mut self, of: &dyn Fn(usize) -> (String, Value), place: &str) {
         self.add_node();
         let (Some(node), count) = (self.any(Kind::Node), self.size()) else { return };
@@ -157,7 +151,7 @@ impl Cluster {
         });
     }
 
-    /// A Service and a disruption budget with large selectors, the budget's with other keys each time.
+    /// A Service and a disruption budget with large selectors; the budget's keys differ each time.
     fn selectors(&mut self) {
         let (count, turn) = (self.size().clamp(SELECTED, MOST), self.name("turn"));
         let labels: Map<String, Value> = (0..count).map(|index| (format!("label-{index}"), json!("x"))).collect();
@@ -179,7 +173,7 @@ impl Cluster {
         }
     }
 
-    /// A pod that stands on a node with many host ports, and goes again.
+    /// A bound pod with many host ports, deleted later.
     fn ports(&mut self) {
         let (Some(node), count) = (self.any(Kind::Node), self.size()) else { return };
         let name = self.name("ported");
@@ -194,17 +188,17 @@ impl Cluster {
         }
     }
 
-    /// A pod whose binding an admission webhook turns away for a minute each time.
+    /// A pod with bindings that an admission webhook denies for a minute each time.
     fn denied(&mut self) {
         let name = self.name(DENIED);
         let mut pod = bare(&name, OURS);
-        // It is assumed on a node on which it never is.
+        // It is assumed on a node, and never bound.
         pod["spec"]["containers"][0]["resources"] = json!({});
         self.create(Kind::Pod, pod);
     }
 }
 
-/// A pod that asks for next to nothing.
+/// A pod with minimal requests.
 fn bare(name: &str, scheduler: &str) -> Value {
     let resources = json!({ "requests": { "cpu": "1m" } });
     json!({
@@ -217,7 +211,7 @@ fn bare(name: &str, scheduler: &str) -> Value {
     })
 }
 
-/// Numbers among which an order that takes NaN as equal to all is none.
+/// Numbers that have no total order if NaN compares equal to every number.
 const UNORDERED: &str = "[0.0/0.0, 0.0/0.0, 883.0, 826.0, 769.0, 0.0/0.0, 655.0, 598.0, 541.0, 484.0, 0.0/0.0, 370.0, 313.0, \
                          256.0, 199.0, 0.0/0.0, 85.0, 28.0, 968.0, 0.0/0.0, 0.0/0.0, 797.0, 740.0, 683.0].sort().size() > 0";
 
@@ -226,13 +220,13 @@ fn numbers(count: usize) -> String {
     format!("[{}]", numbers.join(","))
 }
 
-/// Three loops of thirty rounds in each other.
+/// Three nested loops of thirty rounds.
 fn loops() -> String {
     let list = numbers(30);
     format!("{list}.all(a, {list}.all(b, {list}.all(c, a + b + c >= 0)))")
 }
 
-/// A pattern that is compiled again in each round.
+/// A pattern compiled in each round.
 fn pattern() -> String {
     format!("{}.all(a, !device.driver.matches('\\\\pL{{300}}|' + string(a)))", numbers(20))
 }

@@ -1,6 +1,4 @@
-//! What is done to the cluster and to what runs in it.
-//!
-//! Knows: which part of the run carries out each deed. Must not know: when it is done, or what is checked.
+//! Execution of actions.
 
 use std::time::Duration;
 
@@ -14,7 +12,6 @@ use crate::{
 };
 
 impl Course<'_> {
-    /// Does it.
     pub(super) async fn act(&mut self, deed: Deed) {
         match deed {
             Deed::Create => self.cluster.create_pods(),
@@ -46,7 +43,7 @@ impl Course<'_> {
             }
             Deed::Kill | Deed::Terminate | Deed::Start | Deed::Partition | Deed::Deafen => {
                 if self.seed.happens(500) {
-                    // Something is to be under way then.
+                    // So that binding cycles are in flight.
                     self.cluster.create_pods();
                     sleep(Duration::from_millis(self.seed.below(12))).await;
                 }
@@ -97,7 +94,7 @@ impl Course<'_> {
             }
             _ => {
                 let Some(name) = coordinator.name().map(str::to_owned) else { return };
-                // The election has a connection of its own.
+                // The election has a separate connection.
                 let election = coordinator::election_of(&name);
                 let names = [name, election];
                 let first = usize::from(self.seed.happens(333));
@@ -114,7 +111,7 @@ impl Course<'_> {
         }
     }
 
-    /// Who has been deaf for long enough hears again. A process that has ended meanwhile does not.
+    /// Ends one-way partitions that are due. Ended processes stay partitioned.
     pub(super) fn end_deafness(&mut self, all: bool) {
         let now = Instant::now();
         let (over, left): (Vec<_>, Vec<_>) =
@@ -128,7 +125,7 @@ impl Course<'_> {
         }
     }
 
-    /// The API server goes back by some commits; what was there when the run began stays.
+    /// Restores the API server to an earlier commit, but not before the start of the run.
     fn restore(&mut self) {
         self.check();
         let version = self.setup.api.look(|store| store.version()).saturating_sub(self.seed.below(60));
@@ -138,7 +135,7 @@ impl Course<'_> {
         self.setup.api.look(|store| checker.restored(store, at_ms));
     }
 
-    /// A worker is late, lies, or behaves again; when all else is well, it lies.
+    /// Makes a worker slow, incorrect or correct again; without other faults incorrect.
     pub(super) fn mislead(&mut self, always: bool) {
         let (workers, seed) = (&self.setup.workers, &mut self.seed);
         let index = usize::try_from(seed.below(self.plan.workers as u64)).unwrap_or(0);

@@ -1,6 +1,4 @@
-//! What the coordinators of a run work by.
-//!
-//! Knows: which plugins read which kinds of objects. Must not know: what happens in the run.
+//! Profiles of a run.
 
 use flotilla_framework::{
     profile::{Plugins, PodTopologySpreadDefaulting, Profile, WeightedPlugin},
@@ -12,10 +10,9 @@ use crate::{
     plan::{Hostile, Plan},
 };
 
-/// The plugins that read claims and volumes.
 const STORAGE: [&str; 4] = ["NodeVolumeLimits", "VolumeBinding", "VolumeRestrictions", "VolumeZone"];
 
-/// What the coordinators work by. Every kind that they watch costs time, so that most runs do without some.
+/// The coordinators' profile. Every watched kind costs time, so most runs omit some.
 pub(super) fn profile(plan: &Plan) -> Profile {
     let mut profile = testing::profile();
     let plugins = &mut profile.plugins;
@@ -45,7 +42,7 @@ pub(super) fn profile(plan: &Plan) -> Profile {
     profile
 }
 
-/// DynamicResources, where the stock profile has it.
+/// Adds DynamicResources at its default position.
 fn allocate_devices(plugins: &mut Plugins) {
     let name = || "DynamicResources".to_owned();
     let lists = [&mut plugins.pre_filter, &mut plugins.filter, &mut plugins.reserve, &mut plugins.pre_bind];

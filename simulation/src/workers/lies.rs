@@ -1,6 +1,4 @@
-//! The ways in which a worker's word can be wrong.
-//!
-//! Knows: what an answer is made of. Must not know: which of it anyone checks.
+//! Incorrect answers of workers.
 
 use std::collections::BTreeMap;
 
@@ -13,19 +11,18 @@ use flotilla_framework::{
 
 use crate::seed::Seed;
 
-/// Words that were said, of which one may be said again; more are forgotten.
+/// Number of remembered answers for repetition.
 const REMEMBERED: usize = 16;
 
-/// What a worker remembers in order to lie.
 #[derive(Debug, Default)]
 pub(super) struct Lies {
     old: Vec<FromWorker>,
-    /// Offers of nodes that it has made at some time, so that it holds them or did.
+    /// Offers of nodes that it holds or once held.
     held: BTreeMap<NodeId, Offer>,
 }
 
 impl Lies {
-    /// A word as it is.
+    /// Records and returns the correct answer.
     pub(super) fn honest(&mut self, word: FromWorker) -> Vec<FromWorker> {
         if let Reply::Evaluated { evaluation, .. } = &word.reply {
             let offers = evaluation.strata.iter().flat_map(|stratum| &stratum.offers);
@@ -38,7 +35,7 @@ impl Lies {
         vec![word]
     }
 
-    /// What is said in place of a word: nothing, an old one before it, or something else.
+    /// Messages sent instead of an answer: none, an old one first, or an incorrect one.
     pub(super) fn instead(&mut self, seed: &mut Seed, mut word: FromWorker) -> Vec<FromWorker> {
         let before = match seed.below(8) {
             0 => return Vec::new(),
@@ -67,7 +64,7 @@ fn any_offer<'a>(seed: &mut Seed, evaluation: &'a mut Evaluation) -> Option<&'a 
     offers(evaluation).nth(at)
 }
 
-/// One of the ways in which an answer can be wrong. The worst of lies is said most often: that nothing fits.
+/// Makes an answer incorrect. The worst error, that all nodes are infeasible, is the most frequent.
 fn distort(seed: &mut Seed, evaluation: &mut Evaluation, held: &BTreeMap<NodeId, Offer>) {
     const EXTREMES: [i64; 6] = [i64::MIN, i64::MAX, -1, 0, 1_000, 1 << 40];
     let extreme = seed.pick(&EXTREMES).copied().unwrap_or(0);
@@ -85,7 +82,7 @@ fn distort(seed: &mut Seed, evaluation: &mut Evaluation, held: &BTreeMap<NodeId,
         9 => evaluation.tallies.iter_mut().flat_map(|tally| tally.0.values_mut()).for_each(|count| *count = extreme),
         10 => evaluation.strata.iter_mut().for_each(|stratum| stratum.domains.iter_mut().for_each(|it| *it = None)),
         11 => *evaluation = Evaluation { covered: evaluation.covered, ..Evaluation::default() },
-        // A node of its own that may not be fit at all, and that nothing but a look at the node speaks against.
+        // An infeasible node of its shard, which the coordinator can detect only by evaluating the node.
         12..=15 => {
             let held: Vec<Offer> = held.values().copied().collect();
             let Some(told) = seed.pick(&held).copied() else { return };
@@ -95,7 +92,7 @@ fn distort(seed: &mut Seed, evaluation: &mut Evaluation, held: &BTreeMap<NodeId,
     }
 }
 
-/// Says of all nodes that were offered that they will not do.
+/// Reports all offered nodes as infeasible.
 fn refuse(evaluation: &mut Evaluation, code: Code) {
     let strata: Vec<_> = evaluation.strata.drain(..).collect();
     for stratum in strata {

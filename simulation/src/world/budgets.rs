@@ -1,41 +1,37 @@
-//! The controller of PodDisruptionBudgets.
-//!
-//! Knows: how many pods a budget lets go. Must not know: who asks.
-//!
-//! Source: k8s.io/kubernetes `pkg/controller/disruption`.
+//! The controller of PodDisruptionBudgets. Source: k8s.io/kubernetes `pkg/controller/disruption`.
 
 use serde_json::{Value, json};
 
 use super::{is_live, selects, those};
 use crate::api::{Actor, Kind, Object};
 
-/// The controller.
+/// Controller of PodDisruptionBudgets.
 pub struct Budgets {
     actor: Actor,
 }
 
 impl Budgets {
-    /// The controller of all budgets.
+    /// A controller of all budgets.
     #[must_use]
     pub const fn new(actor: Actor) -> Self {
         Self { actor }
     }
 
-    /// A budget for the pods with the label `app` of this value, of which so many must be there: a number, or a share like `50%`.
+    /// Creates a budget for the pods with this label `app`. `min_available` is a number, or a percentage such as `50%`.
     pub fn create(&self, namespace: &str, name: &str, app: &str, min_available: &Value) {
         let budget = json!({
             "metadata": { "namespace": namespace, "name": name },
             "spec": { "minAvailable": min_available, "selector": { "matchLabels": { "app": app } } },
         });
-        // One of its name does as well.
+        // An existing budget of that name is fine.
         let _ = self.actor.create(Kind::PodDisruptionBudget, budget);
     }
 
-    /// Writes the status of each budget anew, if it is another one.
+    /// Updates the status of each budget if it has changed.
     pub fn step(&self) {
         for budget in those(self.actor.api(), Kind::PodDisruptionBudget, |_| true) {
             let status = self.status(&budget);
-            // It was there a moment ago, and nobody else acts meanwhile.
+            // Cannot fail: the budget exists, and no other actor runs.
             let _ = self.actor.change(Kind::PodDisruptionBudget, budget.key(), |value| value["status"] = status);
         }
     }
@@ -59,7 +55,7 @@ impl Budgets {
     }
 }
 
-/// A number, or a share of a number, rounded up.
+/// A number, or a percentage of `of`, rounded up.
 fn share(wanted: &Value, of: u64) -> u64 {
     let percent = wanted.as_str().and_then(|text| text.strip_suffix('%')?.parse::<u64>().ok());
     percent.map_or_else(|| wanted.as_u64().unwrap_or_default(), |percent| (percent * of).div_ceil(100))

@@ -1,10 +1,5 @@
-//! The driver of devices, and the controller of ResourceClaims.
-//!
-//! Knows: what a driver publishes of a node, which claims a pod lacks, and when a claim is given back. Must not know: how devices are
-//! allocated.
-//!
-//! Source: k8s.io/dynamic-resource-allocation `resourceslice/resourceslicecontroller.go`, and k8s.io/kubernetes
-//! `pkg/controller/resourceclaim/controller.go`.
+//! The device driver, and the controller of ResourceClaims. Source: k8s.io/dynamic-resource-allocation
+//! `resourceslice/resourceslicecontroller.go`, and k8s.io/kubernetes `pkg/controller/resourceclaim/controller.go`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,28 +11,28 @@ use crate::{
     seed::Seed,
 };
 
-/// The driver of the devices of nodes.
+/// Driver of the nodes' devices.
 pub const DRIVER: &str = "gpu.example.com";
-/// The driver of devices that every node reaches.
+/// Driver of network-attached devices.
 pub const FABRIC: &str = "fabric.example.com";
-/// The annotation of a node with the models of its devices, a letter each. A device with a capital letter is not healthy.
+/// Annotation of a node with its devices' models, one letter each; a capital letter is an unhealthy device.
 pub const MODELS: &str = "devices.example.com/models";
-/// The key of all taints.
+/// Key of all device taints.
 pub const TAINT: &str = "devices.example.com/broken";
-/// The finalizer of a claim that has an allocation.
+/// Finalizer of an allocated claim.
 const FINALIZER: &str = "resource.kubernetes.io/delete-protection";
-/// The entry of a pod that a claim was made for.
+/// Annotation of a generated claim with the pod's entry.
 const ENTRY: &str = "resource.kubernetes.io/pod-claim-name";
-/// Most devices of a slice of a node.
+/// Maximum number of devices in a node's slice.
 const OF_SLICE: usize = 2;
 
-/// The expression that selects the devices of a driver.
+/// CEL expression that selects a driver's devices.
 #[must_use]
 pub fn of_driver(driver: &str) -> String {
     format!("device.driver == \"{driver}\"")
 }
 
-/// The expression that selects devices of a model, of those that the driver of nodes has.
+/// CEL expression that selects a model of the nodes' driver.
 #[must_use]
 pub fn of_model(model: char) -> String {
     format!("device.attributes[\"{DRIVER}\"].model == \"{model}\"")
@@ -47,30 +42,29 @@ pub fn of_model(model: char) -> String {
 pub struct Devices {
     actor: Actor,
     seed: Seed,
-    /// The specifications of claims by the name of their template.
     templates: BTreeMap<String, Value>,
 }
 
 impl Devices {
-    /// The driver of all nodes, and the controller of all claims.
+    /// A driver of all nodes, and a controller of all claims.
     #[must_use]
     pub const fn new(actor: Actor, seed: Seed) -> Self {
         Self { actor, seed, templates: BTreeMap::new() }
     }
 
-    /// A class of devices. One of its name does as well.
+    /// Creates a device class, unless it exists.
     pub fn create_class(&self, name: &str, expressions: &[String]) {
         let selectors: Vec<Value> = expressions.iter().map(|it| json!({ "cel": { "expression": it } })).collect();
         let class = json!({ "metadata": { "name": name }, "spec": { "selectors": selectors } });
         let _ = self.actor.create(Kind::DeviceClass, class);
     }
 
-    /// A template of claims with this specification.
+    /// Adds a claim template.
     pub fn add_template(&mut self, name: &str, spec: Value) {
         self.templates.insert(name.to_owned(), spec);
     }
 
-    /// So many devices that every node reaches.
+    /// Publishes network-attached devices.
     pub fn publish_fabric(&self, count: usize) {
         let devices: Vec<Value> = (0..count).map(|place| json!({ "name": format!("fabric-{place}") })).collect();
         let spec = json!({
@@ -80,8 +74,8 @@ impl Devices {
         let _ = self.actor.create(Kind::ResourceSlice, json!({ "metadata": { "name": "fabric" }, "spec": spec }));
     }
 
-    /// Publishes the devices of nodes, creates the claims that pods lack, and gives back those that are not used. The driver rests so
-    /// many times of a thousand between two slices, so that a pool is incomplete for a while.
+    /// Publishes devices, creates missing claims, and deallocates unused ones. `rests`: probability per thousand that the driver pauses
+    /// between two slices, so that a pool is incomplete.
     pub fn step(&mut self, rests: u16) {
         self.publish(rests);
         self.create_claims();
@@ -105,7 +99,6 @@ impl Devices {
         }
     }
 
-    /// Brings the slices of a node to what it has.
     fn publish_node(&mut self, node: &Object, rests: u16) {
         let models = node.value()["metadata"]["annotations"][MODELS].as_str().unwrap_or_default();
         let known = those(self.actor.api(), Kind::ResourceSlice, |slice| slice.text("/spec/nodeName") == node.name());
@@ -141,7 +134,7 @@ impl Devices {
         let _ = self.actor.delete(object.kind(), object.key(), &Deletion { uid, ..Deletion::default() });
     }
 
-    /// Creates the claims of pods that name templates, and says in their status which ones these are.
+    /// Creates the claims of pods with templates, and writes their names to the pod's status.
     fn create_claims(&self) {
         let is_due = |pod: &Object| !is_done(pod) && !entries(pod).is_empty();
         for pod in those(self.actor.api(), Kind::Pod, is_due) {
@@ -173,7 +166,7 @@ impl Devices {
         })
     }
 
-    /// The name of the claim that there is for an entry of a pod, or that is created for it.
+    /// Name of the existing or new claim of a pod's entry.
     fn claim_of(&self, pod: &Object, entry: &str, spec: &Value) -> Option<String> {
         let is_its = |claim: &Object| {
             owner(claim).is_some_and(|(_, uid)| uid == pod.uid())
@@ -194,14 +187,13 @@ impl Devices {
         claim.ok().map(|claim| claim.name().to_owned())
     }
 
-    /// Takes the reservations of pods away that do not use a claim any more; then its devices, and then the claim where it is not
-    /// needed.
+    /// Removes reservations of finished pods, then the allocation, and then an unneeded claim.
     fn give_back(&self, claim: &Object) {
         let consumers = claim.at("/status/reservedFor").as_array().cloned().unwrap_or_default();
         let left: Vec<Value> = consumers.iter().filter(|consumer| self.uses(claim, consumer)).cloned().collect();
         let is_freed = left.is_empty() && (!consumers.is_empty() || claim.is_terminating());
         if left.len() < consumers.len() || is_freed {
-            // Each write shows by itself.
+            // As separate writes, so that watchers see each.
             let _ = self.actor.change(Kind::ResourceClaim, claim.key(), |claim| {
                 let Some(status) = claim["status"].as_object_mut() else { return };
                 status.insert("reservedFor".to_owned(), json!(left));
@@ -224,7 +216,7 @@ impl Devices {
         }
     }
 
-    /// Whether a pod for which a claim is reserved may still use it.
+    /// Whether the pod of a reservation may still use the claim.
     fn uses(&self, claim: &Object, consumer: &Value) -> bool {
         let name = consumer["name"].as_str().unwrap_or_default();
         let pod = self.actor.api().look(|store| store.get(Kind::Pod, claim.namespace(), name).cloned());
@@ -232,7 +224,7 @@ impl Devices {
     }
 }
 
-/// It will not run any more.
+/// Whether it will not run any more.
 fn is_done(pod: &Object) -> bool {
     has_ended(pod) || pod.is_terminating() && pod.node_name().is_empty()
 }
@@ -241,14 +233,14 @@ fn entries(pod: &Object) -> &[Value] {
     pod.at("/spec/resourceClaims").as_array().map_or(&[], Vec::as_slice)
 }
 
-/// The name and the UID of the pod that a claim was made for.
+/// Name and UID of the pod that owns a claim.
 fn owner(claim: &Object) -> Option<(&str, &str)> {
     let owners = claim.at("/metadata/ownerReferences").as_array()?;
     let owner = owners.iter().find(|owner| owner["controller"] == true && owner["kind"] == "Pod")?;
     Some((owner["name"].as_str()?, owner["uid"].as_str()?))
 }
 
-/// What is published of a node with devices of these models: each slice with its name.
+/// Names and slices of a node with these models.
 fn slices(node: &str, models: &str, generation: u64) -> Vec<(String, Value)> {
     let devices: Vec<Value> = models.chars().enumerate().map(|(place, model)| device(place, model)).collect();
     let count = devices.len().div_ceil(OF_SLICE);

@@ -1,8 +1,4 @@
-//! The kubelets of all nodes.
-//!
-//! Knows: when a pod runs, ends and is turned away. Must not know: who made it or bound it.
-//!
-//! Source: k8s.io/kubernetes `pkg/kubelet`: `HandlePodAdditions` and the status manager.
+//! The kubelets of all nodes. Source: k8s.io/kubernetes `pkg/kubelet`: `HandlePodAdditions` and the status manager.
 
 use std::collections::BTreeMap;
 
@@ -14,22 +10,22 @@ use crate::{
     seed::Seed,
 };
 
-/// The kubelets.
+/// Kubelets of all nodes.
 pub struct Kubelets {
     actor: Actor,
     seed: Seed,
-    /// They turn away a pod that does not fit beside those that they run.
+    /// Whether they reject pods that exceed the node's capacity.
     pub turns_away: bool,
 }
 
 impl Kubelets {
-    /// Kubelets that run what fits.
+    /// New kubelets.
     #[must_use]
     pub const fn new(actor: Actor, seed: Seed) -> Self {
         Self { actor, seed, turns_away: true }
     }
 
-    /// Each pod for which something is to be done has it done, so many times of a thousand. Gives how many were turned away.
+    /// Does the pending work of each pod with this probability per thousand. Returns the number of rejected pods.
     pub fn step(&mut self, per_mille: u16) -> usize {
         let mut turned_away = 0;
         let is_due = |pod: &Object| !pod.node_name().is_empty() && (pod.is_terminating() || pod.phase() == "Pending");
@@ -41,7 +37,7 @@ impl Kubelets {
             }
             if pod.is_terminating() {
                 let (grace_s, uid) = (Some(0), Some(pod.uid().to_owned()));
-                // Another may have been faster.
+                // Another actor may be faster.
                 let _ = self.actor.delete(Kind::Pod, pod.key(), &Deletion { grace_s, uid, version: None });
             } else {
                 turned_away += usize::from(!self.run(&pod, &mut used));
@@ -50,7 +46,7 @@ impl Kubelets {
         turned_away
     }
 
-    /// The CPU that pods take on each node that are run there, thousandths.
+    /// CPU of running pods per node, millis.
     fn used(&self) -> BTreeMap<String, u64> {
         let mut used = BTreeMap::new();
         for pod in those(self.actor.api(), Kind::Pod, |pod| pod.phase() == "Running") {
@@ -59,11 +55,11 @@ impl Kubelets {
         used
     }
 
-    /// Runs a pod if it fits. False: it is turned away.
+    /// Runs a pod if it fits; `false` if it is rejected.
     fn run(&self, pod: &Object, used: &mut BTreeMap<String, u64>) -> bool {
         let node = pod.node_name();
         let node_is = self.actor.api().look(|store| store.get(Kind::Node, "", node).cloned());
-        // Without its node nobody runs it, and the garbage collector of pods ends it some day.
+        // A pod without its node does not run; the pod garbage collector deletes it later.
         let Some(node_is) = node_is else { return true };
         let taken = used.entry(node.to_owned()).or_default();
         let fits = *taken + requested(pod) <= milli(node_is.at("/status/allocatable/cpu"));
@@ -83,11 +79,11 @@ impl Kubelets {
     }
 
     fn change(&self, pod: &Object, change: impl FnOnce(&mut Value)) {
-        // It was there a moment ago, and nobody else acts meanwhile.
+        // Cannot fail: the pod exists, and no other actor runs.
         let _ = self.actor.change(Kind::Pod, pod.key(), |value| change(&mut value["status"]));
     }
 
-    /// A node fails: its pods are taken away with it.
+    /// A node fails: its pods are deleted.
     pub fn lose(&mut self, node: &str) {
         let _ = self.actor.delete(Kind::Node, node, &Deletion::default());
         for pod in those(self.actor.api(), Kind::Pod, |pod| pod.node_name() == node) {
@@ -95,7 +91,7 @@ impl Kubelets {
         }
     }
 
-    /// A pod that has run to its end, so many times of a thousand.
+    /// Ends running pods with this probability per thousand.
     pub fn finish(&mut self, per_mille: u16) {
         for pod in those(self.actor.api(), Kind::Pod, |pod| !has_ended(pod) && pod.phase() == "Running") {
             if self.seed.happens(per_mille) {

@@ -1,6 +1,4 @@
-//! The controllers of replica sets and stateful sets.
-//!
-//! Knows: which pods a set lacks or has too many of. Must not know: where they run.
+//! The controllers of ReplicaSets and StatefulSets.
 
 use std::collections::BTreeSet;
 
@@ -9,19 +7,19 @@ use serde_json::{Value, json};
 use super::{is_live, those};
 use crate::api::{Actor, Kind, Object, writes::Deletion};
 
-/// The controllers.
+/// Controllers of ReplicaSets and StatefulSets.
 pub struct Replicas {
     actor: Actor,
 }
 
 impl Replicas {
-    /// The controllers of all sets.
+    /// Controllers of all sets.
     #[must_use]
     pub const fn new(actor: Actor) -> Self {
         Self { actor }
     }
 
-    /// A set of this kind, of so many pods with this spec, which have the label `app` with its name.
+    /// Creates a set of this kind; its pods have this spec and the label `app` with the set's name.
     pub fn create(&self, kind: Kind, namespace: &str, name: &str, replicas: u64, spec: &Value) {
         let labels = json!({ "app": name });
         let set = json!({
@@ -32,11 +30,11 @@ impl Replicas {
                 "template": { "metadata": { "labels": labels }, "spec": spec },
             },
         });
-        // One of its name does as well.
+        // An existing set of that name is fine.
         let _ = self.actor.create(kind, set);
     }
 
-    /// Makes the pods that are lacking, deletes those that are too many, and those whose set is gone.
+    /// Creates missing pods, and deletes surplus and orphaned ones.
     pub fn step(&self) {
         for kind in [Kind::ReplicaSet, Kind::StatefulSet] {
             let sets = those(self.actor.api(), kind, |set| !set.is_terminating());
@@ -63,7 +61,7 @@ impl Replicas {
                 }
             }
             for name in &names {
-                // Where one of its name is still there, it is refused, and made when that is gone.
+                // Fails while the old pod of that name exists, and succeeds later.
                 self.create_pod(set, &json!({ "name": name }));
             }
             return;
@@ -96,7 +94,7 @@ impl Replicas {
     }
 }
 
-/// The UID of the set of this kind that controls a pod.
+/// UID of a pod's controller of this kind.
 fn owner(pod: &Object, kind: Kind) -> Option<&str> {
     let owners = pod.at("/metadata/ownerReferences").as_array()?;
     let of_kind = |owner: &&Value| owner["controller"] == true && owner["kind"] == kind.name();

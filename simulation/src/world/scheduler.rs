@@ -1,6 +1,4 @@
-//! Another scheduler, for pods that name it.
-//!
-//! Knows: what fits by its own simple count. Must not know: Flotilla, or what it is about to do.
+//! Another scheduler.
 
 use super::{has_ended, milli, requested, those};
 use crate::{
@@ -12,7 +10,7 @@ use crate::{
 pub struct Scheduler {
     actor: Actor,
     seed: Seed,
-    /// What pods name it by.
+    /// `schedulerName` of its pods.
     name: &'static str,
 }
 
@@ -23,7 +21,7 @@ impl Scheduler {
         Self { actor, seed, name }
     }
 
-    /// Binds each of its pods to a node on which it fits, if there is one. Gives how many were bound.
+    /// Binds its pods to nodes with enough CPU. Returns the number of bindings.
     pub fn step(&mut self) -> usize {
         let name = self.name;
         let is_ours = |pod: &Object| pod.text("/spec/schedulerName") == name && pod.node_name().is_empty();
@@ -38,7 +36,6 @@ impl Scheduler {
         bound
     }
 
-    /// The CPU that is left on a node, thousandths.
     fn left(&self, node: &Object) -> u64 {
         let pods = those(self.actor.api(), Kind::Pod, |pod| pod.node_name() == node.name() && !has_ended(pod));
         let used: u64 = pods.iter().map(|pod| requested(pod)).sum();

@@ -1,4 +1,4 @@
-//! Knows: what each actor of the world does in a step. Must not know: coordinators.
+//! Tests of the world's actors.
 
 use serde_json::json;
 
@@ -89,7 +89,7 @@ async fn controllers_make_pods_anew_under_other_names_or_the_same() {
     assert!(of("web").len() == 2 && of("web").iter().all(|pod| pod.name() != web.name()), "{:?}", of("web"));
     let again = get(&api, Kind::Pod, db.key());
     assert!(again.name() == "db-0" && again.uid() != db.uid(), "{again:?}");
-    // One that is still ending holds its name.
+    // The terminating pod still has its name.
     api.actor("person").bind(&again, "n1").expect("bound");
     api.actor("person").delete(Kind::Pod, again.key(), &Deletion::default()).expect("marked");
     replicas.step();

@@ -1,8 +1,5 @@
-//! The controller of volumes, with a provisioner for those that are made on demand.
-//!
-//! Knows: when a claim is bound, to what, and when a volume is given back. Must not know: which pod waits for it.
-//!
-//! Source: k8s.io/kubernetes `pkg/controller/volume/persistentvolume`, and the external provisioner.
+//! The volume controller, with a provisioner. Source: k8s.io/kubernetes `pkg/controller/volume/persistentvolume`, and the external
+//! provisioner.
 
 use serde_json::{Value, json};
 
@@ -12,43 +9,42 @@ use crate::{
     seed::Seed,
 };
 
-/// The node that a scheduler has chosen for a claim.
+/// Annotation with a claim's selected node.
 const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
-/// That the controller has seen that a claim is bound.
+/// Annotation of claims that the controller has bound.
 const BIND_COMPLETED: &str = "pv.kubernetes.io/bind-completed";
-/// That a controller, or a scheduler in its place, has chosen the other half.
+/// Annotation of bindings by a controller or a scheduler, instead of a user.
 const BOUND_BY_CONTROLLER: &str = "pv.kubernetes.io/bound-by-controller";
-/// The provisioner of classes without one.
+/// Provisioner of classes without one.
 const NO_PROVISIONER: &str = "kubernetes.io/no-provisioner";
-/// The label by which volumes are tied to nodes.
+/// Label of nodes in the affinity of volumes.
 const HOSTNAME: &str = "kubernetes.io/hostname";
 
-/// The controller.
+/// Volume controller and provisioner.
 pub struct Volumes {
     actor: Actor,
     seed: Seed,
 }
 
 impl Volumes {
-    /// The controller of all claims and volumes.
+    /// A controller of all claims and volumes.
     #[must_use]
     pub const fn new(actor: Actor, seed: Seed) -> Self {
         Self { actor, seed }
     }
 
-    /// A class whose claims wait for a pod. With a provisioner volumes are made for them, otherwise some of [`add`](Self::add) are
-    /// chosen.
+    /// Creates a class with `WaitForFirstConsumer`. Its volumes are provisioned, or else chosen from those of [`add`](Self::add).
     pub fn create_class(&self, name: &str, is_provisioned: bool) {
         let provisioner = if is_provisioned { "volumes.example.com" } else { NO_PROVISIONER };
         let class = json!({
             "metadata": { "name": name }, "provisioner": provisioner, "volumeBindingMode": "WaitForFirstConsumer",
             "reclaimPolicy": "Delete",
         });
-        // One of its name does as well.
+        // An existing class of that name is fine.
         let _ = self.actor.create(Kind::StorageClass, class);
     }
 
-    /// A claim of a class, of so many GiB.
+    /// Creates a claim of some GiB.
     pub fn create_claim(&self, namespace: &str, name: &str, class: &str, gib: u64) {
         let claim = json!({
             "metadata": { "namespace": namespace, "name": name },
@@ -60,15 +56,15 @@ impl Volumes {
         let _ = self.actor.create(Kind::PersistentVolumeClaim, claim);
     }
 
-    /// A volume of a class on a node, of so many GiB.
+    /// Adds a volume of some GiB on a node.
     pub fn add(&self, name: &str, class: &str, node: &str, gib: u64) {
         let mut volume = volume(name, class, node, &json!(format!("{gib}Gi")));
         volume["status"] = json!({ "phase": "Available" });
         let _ = self.actor.create(Kind::PersistentVolume, volume);
     }
 
-    /// Binds what is promised, makes what is asked for, and takes back what is free. A provisioner gives a claim back to the
-    /// scheduler so many times of a thousand, as if the node had no room.
+    /// Binds and provisions claims, and releases volumes. `fails`: probability per thousand that the provisioner returns a claim to the
+    /// scheduler, as if the node were full.
     pub fn step(&mut self, fails: u16) {
         for volume in those(self.actor.api(), Kind::PersistentVolume, |volume| !volume.at("/spec/claimRef").is_null()) {
             self.settle(&volume);
@@ -79,7 +75,7 @@ impl Volumes {
         }
     }
 
-    /// Ties a volume that is promised to a claim to it, or gives it back where that claim is gone.
+    /// Binds a volume to its claim, or releases it if the claim is deleted.
     fn settle(&self, volume: &Object) {
         let promised = volume.at("/spec/claimRef");
         let text = |field: &str| promised[field].as_str().unwrap_or_default();
@@ -106,7 +102,7 @@ impl Volumes {
         });
     }
 
-    /// A volume that was made for a claim goes with it; another one is free again.
+    /// Deletes a provisioned volume with its claim, and makes another available again.
     fn give_back(&self, volume: &Object) {
         if volume.name().starts_with("pvc-") {
             let _ = self.actor.delete(Kind::PersistentVolume, volume.key(), &Deletion::default());
@@ -118,7 +114,7 @@ impl Volumes {
         });
     }
 
-    /// Makes the volume for a claim for which a node is chosen.
+    /// Provisions the volume of a claim with a selected node.
     fn provision(&mut self, claim: &Object, fails: u16) {
         let node = claim.value()["metadata"]["annotations"][SELECTED_NODE].as_str().unwrap_or_default();
         let class = claim.text("/spec/storageClassName");
@@ -148,7 +144,7 @@ impl Volumes {
     }
 }
 
-/// A volume that can be used on one node.
+/// A volume that is usable on one node.
 fn volume(name: &str, class: &str, node: &str, size: &Value) -> Value {
     let expression = json!({ "key": HOSTNAME, "operator": "In", "values": [node] });
     json!({

@@ -1,5 +1,3 @@
-//! What a hand-written object looks like once it is filled in.
-
 use serde_json::{Value, json};
 
 use super::*;
@@ -16,7 +14,7 @@ fn filled_node(value: Value) -> Value {
     serde_json::to_value(typed).expect("JSON")
 }
 
-/// A pod with this spec and one container, and its spec once filled in.
+/// The spec of a pod with one container, after defaulting.
 fn filled_spec(mut spec: Value) -> Value {
     let fields = spec.as_object_mut().expect("a mapping");
     fields.entry("containers").or_insert_with(|| json!([{"name": "c"}]));

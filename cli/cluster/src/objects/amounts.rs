@@ -1,6 +1,4 @@
-//! Amounts that are none, told where they stand.
-//!
-//! Knows: where an object has amounts. Must not know: what they are of.
+//! Validates quantities and reports the position of invalid ones.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +13,7 @@ use crate::{
     problem::Problems,
 };
 
-/// Whether all amounts of a pod's spec are amounts.
+/// Whether all quantities of a pod spec are valid.
 pub(super) fn check_pod(spec: &api::PodSpec, title: &str, place: &Place, problems: &mut Problems) -> bool {
     let containers = spec.containers.iter().enumerate().map(|(index, container)| ("containers", index, container));
     let init = spec.init_containers.iter().flatten().enumerate();
@@ -43,7 +41,7 @@ fn check_resources(
     requests & check_at(resources.limits.as_ref(), title, place, &path.key("limits"), problems)
 }
 
-/// Whether all amounts of a list are amounts.
+/// Whether all quantities of a list are valid.
 pub(super) fn check(
     list: Option<&BTreeMap<String, ApiQuantity>>,
     title: &str,

@@ -1,6 +1,4 @@
-//! The pods of workloads, taken in as if they were in the input.
-//!
-//! Knows: which of them have a name that is free. Must not know: what a controller makes.
+//! Adds the pods of workloads as if they were in the input.
 
 use flotilla_workloads::Surroundings;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -9,7 +7,7 @@ use super::{Draft, Gatherer};
 use crate::{problem::Problems, workloads};
 
 impl Gatherer {
-    /// Pods as controllers would make them by now.
+    /// Creates the pods that controllers would create.
     pub(super) fn make_pods(&mut self, problems: &mut Problems) -> workloads::Summary {
         let workloads::Workloads { workloads, pods, class, .. } = std::mem::take(&mut self.workloads);
         let mut summary = workloads::Summary::default();
@@ -31,14 +29,14 @@ impl Gatherer {
             let place = place.keys(workloads::template(workload));
             let errors = problems.error_count();
             for pod in made.pods {
-                // A pod that is over makes room for the next one of its name; one that is not has the name for good.
+                // A terminated pod frees its name; any other pod keeps it.
                 self.forget(&pod.metadata);
                 if self.knows("Pod", &pod.metadata) {
                     continue;
                 }
                 self.add_pod(pod, place.clone(), problems);
                 if problems.error_count() > errors {
-                    // All others would have the same mistake.
+                    // All other pods of the workload would have the same error.
                     break;
                 }
             }
@@ -51,7 +49,6 @@ impl Gatherer {
         self.names.contains_key(&(kind, workloads::key(metadata)))
     }
 
-    /// Lets another pod have the name of one that is over.
     fn forget(&mut self, metadata: &ObjectMeta) {
         let key = workloads::key(metadata);
         let is_same = |draft: &Draft| draft.info.finished && draft.info.key() == key;

@@ -1,6 +1,4 @@
-//! Names that only one object of a kind has.
-//!
-//! Knows: where the first one stands. Must not know: what the objects are.
+//! Names are unique within a kind; the first object keeps its name.
 
 use std::collections::hash_map::Entry;
 
@@ -10,7 +8,7 @@ use super::Gatherer;
 use crate::{place::Place, problem::Problems};
 
 impl Gatherer {
-    /// The name of an object that nothing else of its kind has. `None`: it has no such name, which is told.
+    /// Claims the name of an object; `None` and an error if it has none or another object has it.
     pub(crate) fn claim(
         &mut self,
         kind: &'static str,
@@ -32,8 +30,7 @@ impl Gatherer {
                 Some(name)
             }
             Entry::Occupied(entry) => {
-                let text =
-                    format!("a second {kind} has the name {name:?}; expected a name of its own; the first is at");
+                let text = format!("a second {kind} has the name {name:?}; expected a unique name; the first is at");
                 problems.error_with(place.keys(&["metadata", "name"]), text, entry.get().clone());
                 None
             }

@@ -1,11 +1,11 @@
-//! What objects make of each other.
+//! References between objects.
 
 use serde_json::{Value, json};
 
 use super::*;
 use crate::source::Sources;
 
-/// The cluster of nodes called `a` and `b`, these pods and these priority classes, and all that is said of them.
+/// A cluster with nodes `a` and `b`, these pods and priority classes, and all messages.
 fn gather(pods: Value, classes: Value) -> (Cluster, Vec<String>) {
     let (mut gatherer, mut problems) = (Gatherer::default(), Problems::default());
     for name in ["a", "b"] {
@@ -118,8 +118,9 @@ fn names_and_uids_are_not_used_twice() {
     assert_eq!(
         lines,
         [
-            "a second PriorityClass has the name \"x\"; expected a name of its own; the first is at --generate",
-            "pod \"default/two\" has the metadata.uid of another pod; expected one of its own, or none; the other is at --generate",
+            "a second PriorityClass has the name \"x\"; expected a unique name; the first is at --generate",
+            "pod \"default/two\" has the metadata.uid of another pod; expected a unique one, or none; the other is at \
+             --generate",
             "priority class \"y\" is a second globalDefault; expected one at most; the other is at --generate",
         ]
     );

@@ -1,5 +1,3 @@
-//! Text to documents, and what is wrong with either.
-
 use serde_json::json;
 
 use super::*;
@@ -48,7 +46,7 @@ fn what_cannot_be_read_is_told_with_its_place_in_the_file() {
         (
             "a: 1\na: 2\n",
             (1, 1),
-            format!("cannot be read as YAML: the key \"a\" stands twice in the same mapping{expected}"),
+            format!("cannot be read as YAML: the key \"a\" occurs twice in the same mapping{expected}"),
         ),
         ("a: .nan\n", (1, 4), format!("cannot be read as YAML: a: NaN is not a finite number{expected}")),
         ("a: 1\nb: x\0\n", (2, 5), format!("cannot be read as YAML: the character U+0000 is not allowed{expected}")),
@@ -56,7 +54,7 @@ fn what_cannot_be_read_is_told_with_its_place_in_the_file() {
         (
             "{\"a\": 1} {\"b\": 1, \"b\": 2}",
             (1, 21),
-            format!("cannot be read as JSON: the key \"b\" stands twice in the same mapping{expected}"),
+            format!("cannot be read as JSON: the key \"b\" occurs twice in the same mapping{expected}"),
         ),
         (&deep_block, (2, 257), format!("cannot be read as YAML: recursion limit exceeded{expected}")),
         (&deep_flow, (1, 259), "mappings and lists nest too deep; expected no more than 128 levels".to_owned()),
@@ -79,7 +77,7 @@ fn aliases_are_read_unless_they_stand_for_too_much() {
         bomb.push_str(&format!("{name}: &{name} [{}]\n", vec![format!("*{before}"); 10].join(",")));
     }
     let fault = documents(&bomb).remove(0).expect_err("a hundred million elements");
-    assert!(fault.text.contains("its aliases stand for too much; write the values out"), "{}", fault.text);
+    assert!(fault.text.contains("its aliases expand to too much; write out the values"), "{}", fault.text);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! What hand-written objects of storage come to.
+//! Defaults of hand-written storage objects.
 
 use flotilla_framework::volumes::objects::{
     BindingMode, Claim, CsiDriver, CsiNode, InTree, StorageCapacity, StorageObject, Volume, VolumeAttachment,
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::{Gatherer, Place, Problems, source::Sources};
 
-/// What is gathered of these objects, and all that is said of them.
+/// The gathered objects, and all messages.
 fn gather<T: Stored>(objects: &[Value]) -> (Vec<StorageObject>, Vec<String>) {
     let (mut gatherer, mut problems) = (Gatherer::default(), Problems::default());
     for object in objects {
@@ -19,7 +19,7 @@ fn gather<T: Stored>(objects: &[Value]) -> (Vec<StorageObject>, Vec<String>) {
     (gatherer.finish(&[], &mut problems).storage, problems.render(&Sources::default()))
 }
 
-/// What one object comes to, of which nothing is said.
+/// The result of one valid object.
 fn read<T: Stored>(object: Value) -> StorageObject {
     let (mut read, said) = gather::<T>(&[object]);
     assert_eq!(said, Vec::<String>::new());
@@ -98,7 +98,7 @@ fn objects_are_known_by_kind_namespace_and_name() {
     let of = |namespace: &str| json!({"metadata": {"name": "data", "namespace": namespace}});
     let (read, said) = gather::<PersistentVolumeClaim>(&[of("shop"), of("default"), of(""), json!({"metadata": {}})]);
     assert_eq!(read.len(), 2);
-    let second = "a second PersistentVolumeClaim has the name \"default/data\"; expected a name of its own; the first is \
+    let second = "a second PersistentVolumeClaim has the name \"default/data\"; expected a unique name; the first is \
                   at --generate";
     assert_eq!(said, [second, "this PersistentVolumeClaim has no metadata.name; expected one"]);
 }

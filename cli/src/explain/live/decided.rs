@@ -1,6 +1,4 @@
-//! How a pod got its node, as a person reads it.
-//!
-//! Knows: how a decision is worded and laid out. Must not know: how it was kept or found.
+//! A kept decision as text.
 
 use std::io::{self, Write};
 
@@ -13,32 +11,36 @@ use flotilla_coordinator::serve::explain::{
 use super::words::time;
 use crate::output::{printable, table};
 
-/// How many nodes are shown with their scores, and how many of those that were refused are named.
+/// The limit of nodes with scores, and of named infeasible nodes.
 const MOST: usize = 5;
 
-/// Prints a decision, and an empty line behind it.
+/// Prints a decision and an empty line.
 pub(super) fn print(pod: &str, decision: &ExplainedDecision, is_wide: bool, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "{}: {}", printable(pod), printable(&heading(decision)))?;
     for preemption in &decision.preemptions {
         writeln!(out, "  {}", printable(&made_room(preemption)))?;
     }
     if decision.asked_extenders {
-        writeln!(out, "  HTTP extenders had a say, which is not kept: this is what the plugins made of the nodes")?;
+        writeln!(
+            out,
+            "  HTTP extenders took part, and their results are not kept; these are the results of the \
+        plugins"
+        )?;
     }
     let Some(nodes) = &decision.nodes else {
         let why = decision.unknown.as_deref().unwrap_or("it is not remembered");
-        return writeln!(out, "  what the plugins made of the nodes cannot be told any more: {}\n", printable(why));
+        return writeln!(out, "  the results of the plugins are no longer available: {}\n", printable(why));
     };
     writeln!(out, "  {}", printable(&summary(decision, nodes)))?;
     if !nodes.agrees && !decision.asked_extenders {
-        writeln!(out, "  evaluated again, the decision does not come out the same; this is a bug of Flotilla")?;
+        writeln!(out, "  a second evaluation gives another decision; this is a bug of Flotilla")?;
     }
     if !nodes.candidates.is_empty() {
         writeln!(out, "\n{}", scores(nodes, is_wide).trim_fmt())?;
         let shown = shown(nodes, is_wide).count();
         if shown < nodes.feasible {
             let more = nodes.feasible - shown;
-            writeln!(out, "... and {more} more nodes would have done")?;
+            writeln!(out, "... and {more} more feasible nodes")?;
         }
     }
     if !nodes.refused.is_empty() {
@@ -50,7 +52,6 @@ pub(super) fn print(pod: &str, decision: &ExplainedDecision, is_wide: bool, out:
 /// `on gpu-b since 2026-11-23T13:00:00Z, 2m5s ago: attempt 1 of flotilla, after 0.3 s, at revision 812`.
 fn heading(decision: &ExplainedDecision) -> String {
     let ExplainedDecision { node, ago_ms, attempt, waited_ms, scheduler_name, revision, .. } = decision;
-    // Fractions of seconds say nothing to a person.
     let when =
         decision.time.split_once('.').map_or_else(|| decision.time.clone(), |(seconds, _)| format!("{seconds}Z"));
     let (ago, waited) = (time(*ago_ms), time(*waited_ms));
@@ -65,10 +66,10 @@ fn made_room(ExplainedPreemption { node, victims, ago_ms }: &ExplainedPreemption
     format!("{} {pods} made room on {node} {} ago: {}", victims.len(), time(*ago_ms), victims.join(", "))
 }
 
-/// `12 of 20 nodes would have done; n3 had 469, 4 more than n7`.
+/// `12 of 20 nodes were feasible; n3 had 469, 4 more than n7`.
 fn summary(decision: &ExplainedDecision, nodes: &ExplainedNodes) -> String {
     let ExplainedNodes { all, feasible, tied, was_nominated, runner_up, .. } = nodes;
-    let fits = format!("{feasible} of {} would have done", words::nodes(*all));
+    let fits = format!("{feasible} of {} were feasible", words::nodes(*all));
     let node = &decision.node;
     if *was_nominated {
         return format!("{fits}; the pod was nominated to {node}, so that the scores did not count");
@@ -183,7 +184,7 @@ mod tests {
             "shop/web: a was chosen at 2026-11-23T13:00:00Z, 2m5s ago, by profile flotilla in attempt 1 after 0.3 s, at \
              revision 812"
         );
-        assert_eq!(lines[1], "  2 of 9 nodes would have done; a had 92, 4 more than b");
+        assert_eq!(lines[1], "  2 of 9 nodes were feasible; a had 92, 4 more than b");
         assert!(lines[4].starts_with("a") && lines[4].contains("92"), "{text}");
         assert!(text.contains("t1, t2, t3, t4, t5 and 2 more"), "{text}");
     }
@@ -191,11 +192,10 @@ mod tests {
     #[test]
     fn what_is_not_known_any_more_and_who_made_room_is_told() {
         let room = ExplainedPreemption { node: "a".to_owned(), victims: vec!["shop/low".to_owned()], ago_ms: 9_000 };
-        let unknown = Some("more has changed since than is remembered".to_owned());
+        let unknown = Some("too many changes since the decision".to_owned());
         let text = printed(&ExplainedDecision { nodes: None, unknown, preemptions: vec![room], ..decision() });
         assert!(text.contains("  1 pod made room on a 9.0 s ago: shop/low\n"), "{text}");
-        let wanted =
-            "what the plugins made of the nodes cannot be told any more: more has changed since than is remembered";
+        let wanted = "the results of the plugins are no longer available: too many changes since the decision";
         assert!(text.contains(wanted), "{text}");
     }
 
@@ -211,9 +211,9 @@ mod tests {
             nodes.tied = 2;
             nodes.runner_up.as_mut().expect("there is one").margin = Some(0);
         });
-        assert_eq!(tie, "2 of 9 nodes would have done; a had 92, as had 2 nodes in all: a tie, decided by their ranks");
+        assert_eq!(tie, "2 of 9 nodes were feasible; a had 92, as had 2 nodes in all: a tie, decided by their ranks");
         let lone = summary(&|nodes| (nodes.runner_up, nodes.feasible) = (None, 1));
-        assert_eq!(lone, "1 of 9 nodes would have done; there was no other than a");
+        assert_eq!(lone, "1 of 9 nodes were feasible; there was no other than a");
         let nominated = summary(&|nodes| nodes.was_nominated = true);
         assert!(nominated.ends_with("the pod was nominated to a, so that the scores did not count"), "{nominated}");
     }

@@ -1,6 +1,4 @@
-//! A pod's place in the queue, as a person reads it.
-//!
-//! Knows: how states, times and events are worded. Must not know: how any of it was found out.
+//! A pod's state in the queue as text.
 
 use std::time::Duration;
 
@@ -17,7 +15,7 @@ pub(super) fn lines(told: &Explained) -> Vec<String> {
             lines.extend(rejected_by.iter().map(waits));
         }
         if let Some(message) = &pod.last_message {
-            lines.push(format!("last said of it: {message}"));
+            lines.push(format!("last message: {message}"));
         }
     }
     lines.push(decides(coordinator));
@@ -101,27 +99,27 @@ fn either(words: &[&str]) -> String {
     }
 }
 
-/// An event by kube-scheduler's label, in words that fit behind "waits for"; one that is not known, as it is.
+/// An event label of kube-scheduler as text that follows "waits for"; unknown labels are unchanged.
 fn event(label: &str) -> &str {
     match label {
         "NodeAdd" => "a new node",
-        "NodeDelete" => "a node to go",
-        "NodeUpdateNodeAllocatable" => "a node with more to give",
+        "NodeDelete" => "a node to be deleted",
+        "NodeUpdateNodeAllocatable" => "more allocatable resources on a node",
         "NodeUpdateNodeLabel" => "other labels on a node",
         "NodeUpdateNodeTaint" => "other taints on a node",
         "NodeUpdateNodeDeclaredFeature" => "other features of a node",
-        "AssignedPodAdd" => "a pod to land",
-        "AssignedPodDelete" => "a pod to go",
+        "AssignedPodAdd" => "a pod to be bound",
+        "AssignedPodDelete" => "a pod to be deleted",
         "AssignedPodUpdatePodLabel" => "other labels on a pod",
-        "AssignedPodUpdatePodScaleDown" => "a pod to ask for less",
+        "AssignedPodUpdatePodScaleDown" => "a pod to request less",
         "NamespaceAdd" => "a new namespace",
         "NamespaceUpdate" => "other labels on a namespace",
-        "NamespaceDelete" => "a namespace to go",
+        "NamespaceDelete" => "a namespace to be deleted",
         other => other,
     }
 }
 
-/// Milliseconds as a person reads them: `0.4 s`, `12 s`, `4m48s`, `3h20m`.
+/// Milliseconds as text: `0.4 s`, `12 s`, `4m48s`, `3h20m`.
 pub(super) fn time(ms: u64) -> String {
     let seconds = Duration::from_millis(ms).as_secs();
     match seconds {

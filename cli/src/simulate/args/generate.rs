@@ -1,41 +1,35 @@
-//! The words of `--generate`.
-//!
-//! Knows: which words there are and which go together. Must not know: what a made-up cluster looks like.
+//! Parses `--generate`.
 
-/// The most nodes or pods that are made up: a cluster ten times as large as any that exists.
+/// The limit of generated nodes or pods: ten times the largest known cluster.
 const MOST_GENERATED: usize = 1_000_000;
 
 const KEYS: &str = "nodes, pods, shape, classes, kind, labels, namespaces, standing, seed";
 
-/// A made-up cluster in words.
+/// The specification of a generated cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Generate {
-    /// How many nodes.
     pub(crate) nodes: usize,
-    /// How many pending pods.
+    /// The number of pending pods.
     pub(crate) pods: usize,
-    /// What kind of nodes and pods.
     pub(crate) shape: Shape,
-    /// Into how many applications the pods fall, in a shape that has some.
+    /// The number of applications, for shapes with applications.
     pub(crate) classes: Option<usize>,
-    /// What all applications want, in a shape that has some; otherwise they take turns.
+    /// The kind of all applications; without it, applications alternate between the kinds of the shape.
     pub(crate) kind: Option<Kind>,
-    /// Whether each pod has a label of its own.
     pub(crate) labels: Labels,
-    /// Over how many namespaces the applications are spread.
+    /// The number of namespaces for the applications.
     pub(crate) namespaces: usize,
-    /// How many pods of other applications are on the nodes already, each with a label of its own.
+    /// The number of bound pods of other applications, each with a unique label.
     pub(crate) standing: usize,
-    /// Everything that is left to chance follows from it.
+    /// The seed of all random choices.
     pub(crate) seed: u64,
 }
 
-/// What labels pods have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Labels {
-    /// Those of their application, if they have one.
+    /// The labels of the application, if any.
     Shared,
-    /// Besides, one that no other pod has and no selector reads: as those of a StatefulSet and of an indexed Job.
+    /// Additionally a unique label that no selector reads, as in StatefulSets and indexed Jobs.
     Unique,
 }
 
@@ -43,48 +37,46 @@ impl Labels {
     const WORDS: [(&str, Self); 2] = [("shared", Self::Shared), ("unique", Self::Unique)];
 }
 
-/// What kind of nodes and pods are made up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shape {
-    /// All nodes alike in three zones, all pods alike: SchedulingBasic of scheduler_perf.
+    /// Identical nodes in three zones and identical pods: SchedulingBasic of scheduler_perf.
     Basic,
-    /// Many kinds of nodes and pods.
     Mixed,
     /// Applications that spread over zones and hosts: the TopologySpreading workloads of scheduler_perf.
     Spread,
-    /// Applications with pods that want others near or far: the PodAffinity workloads of scheduler_perf.
+    /// Applications with pod affinity or anti-affinity: the PodAffinity workloads of scheduler_perf.
     Affinity,
-    /// Nodes with eight GPUs, pods that claim one or four of them by a template: Dynamic Resource Allocation.
+    /// Nodes with eight GPUs, and pods that claim one or four from a template: Dynamic Resource Allocation.
     Devices,
 }
 
-/// What the pods of an application want of others.
+/// The placement rule of an application's pods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// The default constraints of a Service's pods: DefaultTopologySpreading.
     Service,
     /// The default constraints of a ReplicaSet's pods.
     ReplicaSet,
-    /// As evenly over zones as they must be: TopologySpreading.
+    /// Required spread over zones: TopologySpreading.
     Zone,
-    /// As evenly over zones as can be: PreferredTopologySpreading.
+    /// Preferred spread over zones: PreferredTopologySpreading.
     ZoneSoft,
-    /// No two on a host: SchedulingPodAntiAffinity.
+    /// Required anti-affinity per host: SchedulingPodAntiAffinity.
     ApartHost,
-    /// No two in a zone, so that there are as many of them as zones.
+    /// Required anti-affinity per zone, with one pod for each zone.
     ApartZone,
-    /// All in one zone: SchedulingPodAffinity.
+    /// Required affinity per zone: SchedulingPodAffinity.
     NearZone,
-    /// On one host if possible: SchedulingPreferredPodAffinity.
+    /// Preferred affinity per host: SchedulingPreferredPodAffinity.
     PreferNear,
-    /// On different hosts if possible: SchedulingPreferredPodAntiAffinity.
+    /// Preferred anti-affinity per host: SchedulingPreferredPodAntiAffinity.
     PreferApart,
 }
 
-/// Reads the words.
+/// Parses the specification.
 ///
 /// # Errors
-/// Which word is not valid, and what to write in its place.
+/// A key or value is invalid, with the valid ones.
 pub(crate) fn parse_generate(text: &str) -> Result<Generate, String> {
     let mut generate = Generate::EMPTY;
     let mut given: Vec<&str> = Vec::new();
@@ -148,10 +140,8 @@ fn parse_word<T: Copy>(key: &str, value: &str, words: &[(&str, T)]) -> Result<T,
     })
 }
 
-// === impl Generate ===
-
 impl Generate {
-    /// No node, no pod, and what is meant where a word is not given.
+    /// No nodes and pods, and the defaults of all other keys.
     pub(crate) const EMPTY: Self = Self {
         nodes: 0,
         pods: 0,
@@ -165,8 +155,6 @@ impl Generate {
     };
 }
 
-// === impl Shape ===
-
 impl Shape {
     const WORDS: [(&str, Self); 5] = [
         ("basic", Self::Basic),
@@ -176,7 +164,7 @@ impl Shape {
         ("devices", Self::Devices),
     ];
 
-    /// The kinds of applications, in the order in which they take turns; none for a shape that has no applications.
+    /// The kinds of applications in alternating order; empty for a shape without applications.
     pub(crate) const fn kinds(self) -> &'static [Kind] {
         match self {
             Self::Basic | Self::Mixed | Self::Devices => &[],
@@ -185,8 +173,6 @@ impl Shape {
         }
     }
 }
-
-// === impl Kind ===
 
 impl Kind {
     const WORDS: [(&str, Self); 9] = [

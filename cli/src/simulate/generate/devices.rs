@@ -1,6 +1,4 @@
-//! Clusters whose nodes have GPUs, and whose pods claim some.
-//!
-//! Knows: what a driver publishes and what the pods ask for. Must not know: how an object gets into the simulation.
+//! Clusters with GPUs on the nodes, and pods that claim them.
 
 use std::collections::BTreeMap;
 
@@ -19,21 +17,18 @@ use k8s_openapi::{
 use super::{basic_pod, name, namespace, spread_over};
 use crate::simulate::args::{Generate, Shape};
 
-/// The driver, and the class of its devices.
 const DRIVER: &str = "gpu.example.com";
 
-/// How many GPUs a node has.
 const GPUS: usize = 8;
 
-/// What pods claim in turn: the name of the template and how many GPUs it asks for.
+/// The templates that pods use in turn: name and number of GPUs.
 const CLAIMS: [(&str, i64); 2] = [("one-gpu", 1), ("four-gpus", 4)];
 
-/// What the class says of its devices, and what the templates want of them besides.
+/// The CEL selectors of the class and of the templates.
 const OF_CLASS: &str = "device.driver == \"gpu.example.com\"";
 const LARGE: &str = "device.attributes[\"gpu.example.com\"].model == \"large\" && \
                      device.capacity[\"gpu.example.com\"].memory.compareTo(quantity(\"40Gi\")) >= 0";
 
-/// A pod with one claim.
 pub(super) fn pod(words: &Generate, index: usize, count: usize) -> api::Pod {
     let mut pod = spread_over(words, index, basic_pod(index, count));
     if let Some(spec) = &mut pod.spec {
@@ -46,7 +41,6 @@ pub(super) fn pod(words: &Generate, index: usize, count: usize) -> api::Pod {
     pod
 }
 
-/// The class.
 pub(in crate::simulate) fn classes(words: &Generate, class: impl FnMut(DeviceClass)) {
     let spec = DeviceClassSpec { selectors: Some(vec![selector(OF_CLASS)]), ..DeviceClassSpec::default() };
     let all = [DeviceClass { metadata: named(DRIVER), spec: Some(spec) }];
@@ -74,7 +68,7 @@ pub(in crate::simulate) fn templates(words: &Generate, template: impl FnMut(Reso
     (0..turns).flat_map(|turn| CLAIMS.map(|claim| of(turn, claim))).for_each(template);
 }
 
-/// The devices of each node: equal but for their UUIDs.
+/// The devices of each node, equal except for their UUIDs.
 pub(in crate::simulate) fn slices(words: &Generate, slice: impl FnMut(ResourceSlice)) {
     let nodes = if words.shape == Shape::Devices { words.nodes } else { 0 };
     (0..nodes).map(|index| slice_of(&name("node", index, words.nodes))).for_each(slice);

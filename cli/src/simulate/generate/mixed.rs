@@ -1,27 +1,24 @@
-//! A cluster of many kinds of nodes and pods.
-//!
-//! Knows: how often which kind comes. Must not know: how an object gets into the simulation.
+//! A cluster with many kinds of nodes and pods.
 
 use k8s_openapi::api::core::v1 as api;
 
 use super::{Random, ZONE, ZONES, amounts, make_node, make_pod, name, texts};
 
-/// How many classes of pods there are.
 const CLASSES: usize = 40;
 
-/// Cores, memory and pods of the sizes that nodes come in.
+/// CPU, memory and pods of the node sizes.
 const SIZES: [(&str, &str, &str); 5] =
     [("4", "16Gi", "58"), ("8", "32Gi", "110"), ("16", "64Gi", "110"), ("32", "128Gi", "250"), ("64", "256Gi", "250")];
 
 const GPU: &str = "example.com/gpu";
 
-/// A class of pods, and how often it comes.
+/// A class of pods, and its relative frequency.
 pub(super) struct Class {
     template: api::Pod,
     weight: usize,
 }
 
-/// All classes: four of each of ten kinds, in sizes left to chance.
+/// All classes: four of each of ten kinds, with random sizes.
 pub(super) fn classes(random: &mut Random) -> Vec<Class> {
     (0..CLASSES).map(|index| class(index, random)).collect()
 }
@@ -87,7 +84,7 @@ fn class(index: usize, random: &mut Random) -> Class {
     Class { template: pod, weight }
 }
 
-/// A node of a size left to chance: a tenth is tainted, a fiftieth cordoned, an eighth has GPUs.
+/// A node of random size: a tenth is tainted, a fiftieth cordoned, an eighth has GPUs.
 pub(super) fn node(index: usize, count: usize, random: &mut Random) -> api::Node {
     let (cpu, memory, pods) = random.pick(&SIZES);
     let labels = [
@@ -113,7 +110,7 @@ pub(super) fn node(index: usize, count: usize, random: &mut Random) -> api::Node
     node
 }
 
-/// A pod of a class left to chance.
+/// A pod of a random class.
 pub(super) fn pod(index: usize, count: usize, classes: &[Class], random: &mut Random) -> api::Pod {
     let mut left = random.below(classes.iter().map(|class| class.weight).sum());
     let chosen = classes.iter().find(|class| {

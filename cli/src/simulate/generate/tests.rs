@@ -1,4 +1,4 @@
-//! Made-up clusters are what their words say, each time.
+//! Generated clusters match their specification.
 
 use std::collections::BTreeSet;
 

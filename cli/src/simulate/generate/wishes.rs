@@ -1,7 +1,4 @@
-//! Clusters whose pods have wishes about each other.
-//!
-//! Knows: what each kind of application wants, after the workloads of scheduler_perf. Must not know: how an object gets
-//! into the simulation.
+//! Clusters with topology spread and pod affinity, after the workloads of scheduler_perf.
 
 use k8s_openapi::{
     api::{
@@ -18,31 +15,26 @@ const HOST: &str = "kubernetes.io/hostname";
 
 const APP: &str = "app";
 
-/// How many pods an application has unless the number of applications is given.
+/// The default number of pods per application.
 const PODS_OF_A_CLASS: usize = 10;
 
-/// Cores and memory that the pods of an application ask for; the first is that of scheduler_perf.
+/// CPU and memory requests of applications; the first is that of scheduler_perf.
 const SIZES: [(&str, &str); 4] = [("100m", "500Mi"), ("50m", "64Mi"), ("250m", "1Gi"), ("200m", "256Mi")];
 
-/// Which application each pod belongs to.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Applications<'a> {
     words: &'a Generate,
     count: usize,
 }
 
-/// A node of scheduler_perf's `node-default.yaml`, in one of three zones, with its name for a label as every kubelet
-/// gives it.
+/// A node of scheduler_perf's `node-default.yaml`, in one of three zones, with the hostname label that every kubelet sets.
 pub(super) fn node(index: usize, count: usize) -> api::Node {
     let own = name("node", index, count);
     let labels = [(ZONE, ZONES[index % ZONES.len()]), (HOST, own.as_str())];
     make_node(&own, &labels, &[("cpu", "4"), ("memory", "32Gi"), ("pods", "110")])
 }
 
-// === impl Applications ===
-
 impl<'a> Applications<'a> {
-    /// The applications that the words ask for.
     pub(super) fn new(words: &'a Generate) -> Self {
         let count = words.classes.unwrap_or(words.pods / PODS_OF_A_CLASS).clamp(1, words.pods.max(1));
         Self { words, count }
@@ -57,7 +49,6 @@ impl<'a> Applications<'a> {
         name("app", application, self.count)
     }
 
-    /// The services of the applications that have one.
     pub(super) fn services(self) -> impl Iterator<Item = api::Service> {
         (0..self.count).filter(move |&application| self.kind(application) == Kind::Service).map(move |application| {
             let name = self.name(application);
@@ -74,7 +65,6 @@ impl<'a> Applications<'a> {
         })
     }
 
-    /// The controllers of the applications that have one.
     pub(super) fn replica_sets(self) -> impl Iterator<Item = ReplicaSet> {
         (0..self.count).filter(move |&application| self.kind(application) == Kind::ReplicaSet).map(move |application| {
             let name = self.name(application);
@@ -91,13 +81,13 @@ impl<'a> Applications<'a> {
         })
     }
 
-    /// A pod. Those of one application follow each other, as when it is rolled out.
+    /// A pod. Pods of one application are consecutive, as in a rollout.
     pub(super) fn pod(self, index: usize) -> api::Pod {
         let application = index * self.count / self.words.pods.max(1);
         let kind = self.kind(application);
         let mut label = self.name(application);
         if kind == Kind::ApartZone {
-            // As many as there are zones want to be apart; more would fit nowhere.
+            // Anti-affinity groups have as many pods as there are zones; more would fit nowhere.
             label = format!("{label}-{}", index / ZONES.len());
         }
         let (cpu, memory) = SIZES[application % SIZES.len()];
@@ -128,7 +118,7 @@ fn selecting(label: &str) -> LabelSelector {
     LabelSelector { match_labels: Some(texts(&[(APP, label)])), match_expressions: None }
 }
 
-/// Gives a pod what its kind wants of the pods that `meant` selects.
+/// Adds the constraint of a kind toward the pods that `meant` selects.
 fn wish(spec: &mut api::PodSpec, kind: Kind, meant: LabelSelector) {
     let term = |key: &str| api::PodAffinityTerm {
         label_selector: Some(meant.clone()),

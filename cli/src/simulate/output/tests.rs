@@ -1,5 +1,3 @@
-//! What the answer looks like.
-
 use std::sync::Arc;
 
 use flotilla_framework::ingest;

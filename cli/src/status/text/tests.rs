@@ -1,4 +1,4 @@
-//! Knows: answers of coordinators, and the screens that they come to.
+//! Answers of coordinators and their text.
 
 use jiff::Timestamp;
 use serde_json::json;
@@ -57,7 +57,7 @@ WORKER          STATE      NODES  BEHIND  IN FLIGHT  P50     P99     CONFIG  CER
 
 WAITING               PODS  ACTIVE  BACKOFF  UNSCHEDULABLE  GATED
 shop/web-1 and alike  44    1       2        41             0
-flotilla explain pod NAME -n NAMESPACE tells why one waits
+flotilla explain pod NAME -n NAMESPACE explains why a pod waits
 
 SLOWEST EVALUATIONS  TOOK   AGO     LAST WORKER
 shop/web-1           45 ms  61.0 s  10.0.0.1:10270

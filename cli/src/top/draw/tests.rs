@@ -1,4 +1,4 @@
-//! Knows: reports, and the screens that they come to.
+//! Reports and their screens.
 
 use flotilla_coordinator::serve::status::{DecisionStatus, EvaluationStatus};
 use jiff::Timestamp;

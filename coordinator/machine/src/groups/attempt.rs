@@ -1,13 +1,9 @@
-//! One attempt at a pod group: its members are tried in order, each beside those before it.
+//! An attempt at a pod group: tries its members in order, each after the members before it are charged.
 //!
-//! First everything that the members' classes need is asked for; until it is there the group waits at the head of the
-//! queue, as a pod does. Then all members are decided in one go, within one event: each that gets a node is charged to
-//! it at once, so that the next is judged beside it, by the same code that decides on any pod. Nothing is asked any
-//! more, what is missing is evaluated here. In the end every charge is taken back, last first; what becomes of it is
-//! for `outcome` to say. So no event ever sees half a group.
-//!
-//! Knows: the order, and when enough or too few members have a place. Must not know: how a node is found for one pod
-//! ([`crate::judge`]).
+//! First the machine requests evaluations of the members' classes. Until the answers arrive the group stays at the head of the queue. Then
+//! it decides all members within one event, with the same code as for single pods. Each member that finds a node is charged to it at once,
+//! so that the next decision includes it. Missing results are evaluated on the coordinator. At the end all charges are removed in reverse
+//! order, and `outcome` carries out the result, so that no event sees half a group.
 //!
 //! Source: `podGroupSchedulingDefaultAlgorithm`.
 
@@ -41,21 +37,18 @@ use crate::{
     tally::GroupAttempt,
 };
 
-/// For how many classes of a group workers are asked before it is decided on. A group has one class as a rule, or one for
-/// each index; the classes beyond are evaluated here, one after the other.
+/// Maximum number of a group's classes that workers evaluate ahead. A group usually has one class, or one per index; further classes are
+/// evaluated on the coordinator.
 const MAX_CLASSES: usize = 64;
 
-/// What came of a member before others are tried beside it.
 enum Tentative {
     Placed(Placed),
     Refused(Diagnosis),
     Failed(String),
-    /// Extenders have to be asked first.
     AskExtenders(Question),
 }
 
 impl Machine {
-    /// Decides on the group that sits at the head of the queue.
     pub(crate) fn attempt_group(&mut self, now_ms: TimeMs, entity: &Uid) -> Progress {
         let known = self.groups.entities.get(entity).and_then(|key| self.groups.known.get_key_value(key));
         let ready = known.and_then(|(key, group)| Some((key.clone(), Arc::clone(group.object.as_ref()?), group)));
@@ -119,7 +112,7 @@ impl Machine {
         *group.attempt_from.get_or_insert(revision)
     }
 
-    /// The attempt has come to its end.
+    /// Counts a completed attempt.
     ///
     /// Source: `podgroup_schedule_attempts_total` and `workload_preemption_attempts_total`.
     fn count_group(
@@ -160,7 +153,7 @@ impl Machine {
         profile.map_or(Feasibility::Met, |profile| object.feasibility(&profile.plugins, scheduled, remaining))
     }
 
-    /// Whether these pods may be placed together, beside those of the group that have a place.
+    /// Checks that these pods may be placed together with the placed pods of the group.
     fn validate_group(&self, key: &GroupKey, object: &PodGroup, members: &[Uid]) -> Result<(), String> {
         let standing = self.groups.known.get(key).into_iter().flat_map(|group| &group.members);
         let standing = standing.filter_map(|uid| self.pods.get(uid)).filter(|pod| pod.charge.is_some());
@@ -168,8 +161,8 @@ impl Machine {
         object.validate(waiting.chain(standing).map(|pod| &*pod.info))
     }
 
-    /// Asks for what the members' classes need. `true`: some of it is not there yet. Each class is asked for once in an
-    /// attempt, so that the attempt ends regardless of events meanwhile.
+    /// Requests evaluations of the members' classes. `true`: results are missing. Each class is requested once per attempt, so that the
+    /// attempt ends regardless of events.
     fn waits_for_offers(&mut self, now_ms: TimeMs, key: &GroupKey, members: &[Uid]) -> bool {
         if self.is_alone(now_ms) {
             return false;
@@ -194,8 +187,7 @@ impl Machine {
         waits
     }
 
-    /// Whether what is needed to decide on so many pods of a subject is on its way. It is asked for if it `may` be; what
-    /// cannot be asked for is evaluated here when it is needed.
+    /// Whether a request for this many pods of a subject is in flight. `may`: sends it if necessary.
     fn waits_for_offers_of(&mut self, now_ms: TimeMs, subject: Subject, pods: u32, may: bool) -> bool {
         if may {
             self.judge.bring_up(subject);
@@ -212,8 +204,8 @@ impl Machine {
         self.judge.is_asked(subject)
     }
 
-    /// As [`Self::try_members`]. Where too few find a place by the word of workers, and others may have to make room, they are
-    /// tried again by our own view.
+    /// As [`Self::try_members`]. If too few members fit according to workers, and preemption may follow, evaluates on the coordinator and
+    /// tries them again.
     fn try_members_surely(&mut self, seeker: &Seeker<'_>) -> Result<Tried, Asks> {
         let tried = self.try_members(seeker, false)?;
         if !matches!(tried.outcome, Outcome::Rejected(_)) || !self.may_make_room(seeker) {
@@ -232,11 +224,10 @@ impl Machine {
         self.try_members(seeker, false)
     }
 
-    /// Tries the members one after the other, until it is clear that there is no place for enough of them. `for_room`:
-    /// others are taken away meanwhile.
+    /// Tries the members until enough can no longer be placed. `for_room`: victims are removed during the attempt.
     ///
     /// # Errors
-    /// Extenders have to be asked before that can be told.
+    /// Extenders have to be called first.
     pub(super) fn try_members(&mut self, seeker: &Seeker<'_>, for_room: bool) -> Result<Tried, Asks> {
         let Seeker { object, profile, members, mut scheduled, from } = *seeker;
         let key = (Arc::clone(&object.namespace), Arc::clone(&object.name));
@@ -318,12 +309,12 @@ impl Machine {
             Decision::Refuse(diagnosis, _) => Tentative::Refused(diagnosis),
             Decision::Fail(error) => Tentative::Failed(error),
             Decision::AskExtenders(question) => Tentative::AskExtenders(question),
-            // Workers are not asked while a group is tried, so that nothing else can be waited for.
+            // Members are decided with `alone`, so only extenders can be waited for.
             Decision::Ask(_) => Tentative::Failed("no decision could be made on the pod at once".to_owned()),
         }
     }
 
-    /// A member has a place for as long as its group is tried.
+    /// Charges a member for the rest of the attempt.
     fn place_for_now(&mut self, uid: &Uid, subject: Subject, placement: Placement) -> Placed {
         self.charge_quietly(&placement.charge);
         self.judge.reserve_tentatively(&placement.reservations);
@@ -339,12 +330,12 @@ impl Machine {
         self.discharge_quietly(&placed.placement.charge);
     }
 
-    /// Charges a pod for a time in which workers are asked nothing: only they are not notified, each plugin is.
+    /// Charges a pod during an attempt: plugins are notified, workers are not.
     pub(super) fn charge_quietly(&mut self, charge: &Charge) {
         drop(self.put_on(charge));
     }
 
-    /// Ends or begins such a time. The class stays known, for the pod that it is of needs it.
+    /// Reverts [`Self::charge_quietly`], or removes a pod for the attempt.
     pub(super) fn discharge_quietly(&mut self, charge: &Charge) {
         drop(self.take_off(charge));
         self.release_class(charge.class);

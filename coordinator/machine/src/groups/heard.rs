@@ -1,14 +1,10 @@
-//! What extenders have said about members of a group that is being tried.
+//! Answers of extenders about members of a group.
 //!
-//! Extenders answer in their own time, and a group is decided on within one event. So an attempt that comes to a member
-//! about whom extenders have to be asked is taken back, they are asked, and when they have answered the attempt is made
-//! again from its beginning: what they said before is remembered, so that it gets one question further each time. A member
-//! whose feasible nodes are others by then, because something has happened meanwhile, is asked about again, some times;
-//! after that their word counts for those nodes that they were asked about.
+//! A group is decided within one event, but extenders answer later. If a member needs an answer, the attempt is reverted, the extenders are
+//! called, and the attempt restarts with all earlier answers. So each attempt gets one answer further. If a member's feasible nodes change
+//! meanwhile, the extenders are called again, a limited number of times. After that the answer counts for its nodes only.
 //!
-//! Knows: whose answer is kept for which attempt. Must not know: what the words come to ([`crate::judge`]).
-//!
-//! Source: `podGroupPodSchedulingAlgorithm`, which asks them as for any pod, each member beside those before it.
+//! Source: `podGroupPodSchedulingAlgorithm`, which calls them as for any pod, each member after those before it.
 
 use super::tried::Asks;
 use crate::{
@@ -20,7 +16,6 @@ use crate::{
 };
 
 impl Machine {
-    /// Keeps an answer for the attempt that is made again with it, if that goes on.
     pub(crate) fn hear_of_member(&mut self, asked: &Asked<'_>, key: &GroupKey, for_room: bool, word: Word) {
         let generation = self.configuration.as_ref().map(|configuration| configuration.generation);
         let is_current = self.leading.is_some() && generation == Some(asked.generation);
@@ -31,7 +26,6 @@ impl Machine {
         }
     }
 
-    /// Has extenders asked what an attempt that was taken back came to.
     pub(super) fn ask_for_group(&mut self, now_ms: TimeMs, key: &GroupKey, for_room: bool, asks: Asks) -> Progress {
         let Asks { uid, question } = asks;
         let extenders = self.extenders_of(&uid);

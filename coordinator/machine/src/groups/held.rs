@@ -1,8 +1,6 @@
-//! Pod groups that are held because their attempt failed in a way that the next one would repeat: a plugin panicked for a member, or
-//! the attempt took all the work that it may take.
-//!
-//! Such a group has no turn. It is tried again when its object, its members, or an object that the plugins read for them changes, when the
-//! configuration changes, and after `podMaxInUnschedulablePodsDuration`, as pods are ([`crate::held`]).
+//! Pod groups that are held because the next attempt would fail in the same way. Either a plugin panicked for a member, or the attempt used
+//! up its work limit. The group is tried again when its object, its members, objects of its plugins, or the configuration change. The flush
+//! applies as for pods ([`crate::held`]).
 
 use super::{Group, Groups, Hold, Read};
 use crate::{
@@ -13,7 +11,7 @@ use crate::{
 };
 
 impl Machine {
-    /// Whether another attempt at a group would fail as the one in this event did.
+    /// Whether another attempt would fail like the one in this event.
     pub(super) fn fails_for_good(&self, key: &GroupKey) -> bool {
         let waiting = self.groups.known.get(key).into_iter().flat_map(|group| group.waiting.keys());
         let mut subjects = waiting.filter_map(|uid| self.subject_of_member(uid));
@@ -29,7 +27,7 @@ impl Machine {
         }
     }
 
-    /// Ends the hold of a group whose next attempt would read something else.
+    /// Releases a group if the inputs of its next attempt changed.
     pub(super) fn review_hold(&mut self, key: &GroupKey) {
         let Some(group) = self.groups.known.get(key) else { return };
         let is_over = group.held.as_ref().is_some_and(|hold| hold.read != self.read_by(group));
@@ -38,7 +36,7 @@ impl Machine {
         }
     }
 
-    /// Objects have changed: groups are tried again whose next attempt would read something else.
+    /// Objects changed: releases the groups with changed inputs.
     pub(crate) fn review_held_groups(&mut self, now_ms: TimeMs) {
         let Groups { known, changed, held, .. } = &mut self.groups;
         if held.is_empty() {
@@ -49,7 +47,7 @@ impl Machine {
         self.review_groups(now_ms);
     }
 
-    /// Tries the groups again that were held for longer than this.
+    /// Releases the groups that were held for longer than this.
     pub(crate) fn flush_held_groups(&mut self, now_ms: TimeMs, longest_ms: TimeMs) {
         let Groups { known, changed, held, .. } = &mut self.groups;
         let is_due = |hold: &mut Hold| now_ms.saturating_sub(hold.since_ms) > longest_ms;

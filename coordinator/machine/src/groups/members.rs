@@ -1,7 +1,4 @@
-//! Who belongs to a group, who of them waits, and when the group has its turn.
-//!
-//! Knows: what events mean to a group's place in the queue. Must not know: how a group is decided on (`attempt`), or what follows
-//! (`outcome`).
+//! Members of groups, and the group's turn in the queue.
 
 use std::sync::Arc;
 
@@ -23,7 +20,6 @@ use crate::{
 };
 
 impl Machine {
-    /// The group that a pod is placed with, if groups count.
     pub(crate) fn group_of(&self, info: &PodInfo) -> Option<GroupKey> {
         let counts = self.configuration.as_ref().is_some_and(|configuration| configuration.generic_workload);
         let name = info.scheduling_group.as_ref().filter(|_| counts)?;
@@ -54,7 +50,6 @@ impl Machine {
         self.forget_unresolvable();
     }
 
-    /// Takes note of a pod that is there: of which group it is a member, and was.
     pub(crate) fn note_member(&mut self, uid: &Uid, old: Option<&PodInfo>, info: &PodInfo) {
         let now = self.group_of(info).filter(|_| !info.finished);
         let before = old.and_then(|old| self.group_of(old));
@@ -68,7 +63,6 @@ impl Machine {
         }
     }
 
-    /// Takes note of a pod that is gone.
     pub(crate) fn note_member_gone(&mut self, uid: &Uid) {
         let key = self.pods.get(uid).and_then(|pod| self.group_of(&pod.info));
         if let Some(key) = key {
@@ -84,7 +78,6 @@ impl Machine {
         }
     }
 
-    /// Has a pod wait with its group.
     pub(crate) fn join_group(&mut self, now_ms: TimeMs, uid: &Uid, profile: ProfileIndex, key: &GroupKey) {
         if let Some(message) = self.excess(uid) {
             return self.leave_untried(now_ms, uid, profile, message);
@@ -107,7 +100,7 @@ impl Machine {
         self.set_stage(uid, Stage::Member(profile));
     }
 
-    /// A pod that is to be in another stage than waiting with its group does not wait with it any more.
+    /// Removes a pod from the waiting members if its next stage is not `Member`.
     pub(crate) fn leave_group_unless(&mut self, uid: &Uid, stage: Stage) {
         let waited = |stage: Stage| matches!(stage, Stage::Member(_));
         let Some(pod) = self.pods.get(uid).filter(|pod| waited(pod.stage) && !waited(stage)) else { return };
@@ -116,8 +109,8 @@ impl Machine {
         }
     }
 
-    /// A member that had a place, or was about to, has lost it through no fault of the nodes: it waits with its group
-    /// again, which backs off. Upstream tries the group again at once.
+    /// An assumed member lost its node because of an error: it waits with its group again, which backs off. kube-scheduler retries the
+    /// group at once.
     pub(crate) fn rejoin_group(&mut self, now_ms: TimeMs, uid: &Uid, profile: ProfileIndex, key: &GroupKey) {
         self.join_group(now_ms, uid, profile, key);
         let Some(group) = self.groups.known.get_mut(key) else { return };
@@ -127,13 +120,13 @@ impl Machine {
         }
     }
 
-    /// How many pods of a group have a place, and how many pods there are in it.
+    /// The number of members with a node, and of all members.
     pub(super) fn counts(&self, group: &Group) -> (usize, usize) {
         let has_place = |uid: &&Uid| self.pods.get(*uid).is_some_and(|pod| pod.charge.is_some());
         (group.members.iter().filter(has_place).count(), group.members.len())
     }
 
-    /// The members of a group that are to be placed, in the order that they are tried in.
+    /// The waiting members in the order of the attempt.
     ///
     /// Source: `PodGroupMemberPodsOrderingFunc`.
     pub(super) fn in_order(&self, group: &Group) -> Vec<Uid> {
@@ -145,7 +138,7 @@ impl Machine {
         members.into_iter().map(|(uid, _)| Arc::clone(uid)).collect()
     }
 
-    /// What the first member of a group that is tried is about: the group sits in the queue as if it was that pod.
+    /// The subject of the first waiting member, which is also the group's in the queue.
     pub(super) fn subject_of(&self, group: &Group) -> Option<Subject> {
         let (uid, _) = group.waiting.iter().min_by_key(|(_, sequence)| **sequence)?;
         let pod = self.pods.get(uid)?;
@@ -153,7 +146,7 @@ impl Machine {
         Some((profile, pod.class))
     }
 
-    /// Why a group has no turn, in upstream's words, and which plugin keeps it from one; `None`: it may be tried.
+    /// The plugin that keeps a group from its turn, and kube-scheduler's message; `None`: the group may be tried.
     pub(crate) fn group_gate(&self, key: &GroupKey) -> Option<(&'static str, String)> {
         let group = self.groups.known.get(key)?;
         let Some(object) = &group.object else { return Some((pod_group::PLUGIN, pod_group::absent(&key.1))) };
@@ -176,12 +169,10 @@ impl Machine {
         Some((pod_group::PLUGIN, message.to_owned()))
     }
 
-    /// The name in the queue of the group that a pod waits with.
     pub(crate) fn group_entity(&self, key: &GroupKey) -> Option<&Uid> {
         self.groups.known.get(key).map(|group| &group.entity)
     }
 
-    /// Gives every group that something changed for the place in the queue that it is to have now.
     pub(crate) fn review_groups(&mut self, now_ms: TimeMs) {
         while let Some(key) = self.groups.changed.pop_first() {
             self.review_group(now_ms, &key);
@@ -212,7 +203,6 @@ impl Machine {
         }
     }
 
-    /// What the queue has to know of a group.
     pub(super) fn group_entity_info(&self, key: &GroupKey) -> Option<QueuedEntityInfo> {
         let group = self.groups.known.get(key)?;
         let (queued_ms, sequence) = group.queued?;
@@ -226,22 +216,21 @@ impl Machine {
         })
     }
 
-    /// Has a group back off after an attempt that came to nothing. The longest backoff grows with the root of the number
-    /// of its pods.
+    /// Starts the backoff after a failed attempt. The maximum backoff grows with the square root of the number of pods.
     pub(super) fn set_backoff(&mut self, now_ms: TimeMs, key: &GroupKey) {
         let pace = self.queue.pace();
         let Some(group) = self.groups.known.get_mut(key) else { return };
         let count = if group.errors > 0 { group.errors } else { group.refusals };
         group.queued = Some(self.queue.stamp(now_ms));
-        // An attempt before its time leaves the backoff as it was.
+        // An early attempt keeps the backoff.
         let expiry_ms = pace.expiry(now_ms, count, group.waiting.len());
         group.until_ms = group.popped.take().unwrap_or(expiry_ms);
         group.forget_attempt();
         group.tried_at = self.rooms_made;
         let (entity, is_error) = (Arc::clone(&group.entity), group.errors > 0);
         self.queue.remove(&entity);
-        // No event is waited for, so time alone has to pass: an empty activeQ would take it back at once, for ever. Only a pod
-        // that comes after it and has found a node may have it tried before ([`Machine::gives_way`]).
+        // The group waits for time only: an empty activeQ would pop it at once, endlessly. Only a later pod that has found a node may let
+        // it go first ([`Machine::gives_way`]).
         match self.group_entity_info(key) {
             Some(entity_info) if is_error => {
                 self.queue.err(&entity, entity_info, now_ms, SCHEDULE_ATTEMPT_FAILURE);

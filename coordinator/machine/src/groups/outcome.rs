@@ -1,9 +1,7 @@
-//! What follows from an attempt at a pod group: binds, reports, the group's condition, and its next turn.
+//! Results of an attempt at a pod group: binds, reports, the group's condition, and its next turn.
 //!
-//! Knows: who is told what. Must not know: how the attempt was made (`attempt`).
-//!
-//! Permit has nothing to do here: GangScheduling lets a pod go on once its group has enough pods with a place, and when a
-//! group is placed all of that is done within one event, so that no pod ever waits.
+//! Permit is not needed: GangScheduling allows a pod once enough pods of its group are placed. A group is placed within one event, so no
+//! pod ever waits.
 //!
 //! Source: `submitPodGroupAlgorithmResult`, `updatePodGroupCondition` and `AddAttemptedPodGroupIfNeeded`.
 
@@ -19,7 +17,6 @@ use crate::{
     subject::{GroupKey, Uid},
 };
 
-/// The reason of the condition of a group that is placed.
 const SCHEDULED: &str = "Scheduled";
 
 impl Machine {
@@ -65,8 +62,7 @@ impl Machine {
         }
     }
 
-    /// Too few members have a place: each is told its own part of it, and where it is nominated to if room is being made.
-    /// Gives what is told of the group.
+    /// Too few members fit: reports each member's own reason, and its nomination if preemption makes room. Returns the group's message.
     fn reject_members(
         &mut self,
         now_ms: TimeMs,
@@ -101,7 +97,6 @@ impl Machine {
         whole
     }
 
-    /// The group cannot be tried at all.
     pub(super) fn fail_group(
         &mut self,
         now_ms: TimeMs,
@@ -133,8 +128,7 @@ impl Machine {
         self.review_groups(now_ms);
     }
 
-    /// Enough members have a place: they take it. The others are tried again at once, in the group's old turn; then none
-    /// of them gets a place, and the group backs off.
+    /// Enough members fit: commits them. The others are tried again at once in the same turn; the group backs off if none of them fits.
     fn place_group(
         &mut self,
         now_ms: TimeMs,
@@ -186,7 +180,7 @@ impl Machine {
         }
     }
 
-    /// Has the group's condition written if it says something else now. One that says that the group was placed stays.
+    /// Writes the group's condition if it changed. A condition with status `True` stays.
     fn report_group(
         &mut self,
         key: &GroupKey,

@@ -1,15 +1,11 @@
-//! Room for a pod group at the cost of pods of lower priority (PodGroupPostFilter).
+//! Preemption for a pod group (PodGroupPostFilter).
 //!
-//! Every pod with a lower priority than the group is taken away, anywhere in the cluster, and the group is tried on
-//! what is left. If it fits, as many as possible of those that were taken away are put back, the most important first,
-//! beside the group's pods where these were placed. Those that cannot be put back are deleted, and the group's pods are
-//! nominated where they were placed; the group is tried again after its backoff. Pods of a group that is disrupted as a
-//! whole go together or not at all.
+//! The machine removes every pod of lower priority than the group from all nodes, and tries the group. If it fits, the machine puts back as
+//! many of the removed pods as possible, the most important first, while the group's pods keep their nodes. The runtime deletes the rest,
+//! and the group's pods are nominated to their nodes. The group is tried again after its backoff. Pods of a group with disruption mode
+//! PodGroup are removed together or not at all.
 //!
-//! All of that is done on the coordinator's own columns within one event; workers hear of none of it.
-//!
-//! Knows: which pods stand where, and how to take them away and put them back for a while. Must not know: in which order they
-//! are spared (that is the framework's), how the group is tried (`attempt`), or how a pod is deleted.
+//! All of this happens on the coordinator's own columns within one event; workers are not involved.
 //!
 //! Source: `PodGroupEvaluator.Preempt` and `selectVictimsOnDomain`.
 
@@ -39,18 +35,15 @@ use crate::{
     subject::Uid,
 };
 
-/// What stands before everything that the plugin says of a group.
 const PREFIX: &str = "pod group preemption: ";
-/// What DynamicResources says of a group, also of one that has no claims.
+/// DynamicResources' message about a group, even without claims.
 const CLAIMS: &str = "deallocation and deletion of ResourceClaims completed";
-/// How many nodes may be counted over again while it is found out who can stay. Only groups whose pods have wishes about
-/// others count so; at some 20 ns for each this is a second.
+/// Maximum number of nodes to recount during the search. Only groups with affinities or spread constraints recount; at some 20 ns per node
+/// the limit is a second.
 const MAX_COUNTED: usize = 50_000_000;
 
-/// Pods that go together, each with its charge.
 type Unit = GroupUnit<Charge>;
 
-/// How a search ends.
 enum Found {
     NoVictims,
     Refused(String),
@@ -60,22 +53,21 @@ enum Found {
 }
 
 impl Machine {
-    /// Looks for room, frees the claims that keep members from their places, and preempts the victims that are found.
+    /// Searches for room, frees claims that block members, and preempts the victims.
     ///
     /// # Errors
-    /// Extenders have to be asked before that can be told.
+    /// Extenders have to be called first.
     pub(super) fn make_room(&mut self, now_ms: TimeMs, seeker: &Seeker<'_>) -> Result<Room, Asks> {
         let plugins = self.profile(seeker.profile).map(|profile| profile.plugins.pod_group_post_filter.clone());
         let has = |name: &str| plugins.iter().flatten().any(|known| known == name);
         let claims = has(dynamic_resources::NAME).then_some(CLAIMS);
-        // As of what the attempt has found, before pods are taken away for a while.
+        // Uses the results of the attempt, before pods are removed for the search.
         let freed = if claims.is_some() { self.claims_to_free(seeker) } else { Vec::new() };
         let room = self.room(now_ms, seeker, claims, has(default_preemption::NAME))?;
         freed.into_iter().for_each(|unreserve| self.free(unreserve));
         Ok(room)
     }
 
-    /// Source: `PodGroupPostFilter` of DynamicResources.
     fn claims_to_free(&self, seeker: &Seeker<'_>) -> Vec<Unreserve> {
         let to_free = |uid: &Uid| {
             let class = self.pods.get(uid)?.class;
@@ -115,7 +107,7 @@ impl Machine {
                 if under_way > 0 && under_way + victims.len() > MAX_VICTIMS {
                     self.status.preemptions_postponed += 1;
                     return Ok(refused(&format!(
-                        "{under_way} pods are being preempted already; tried again when they are gone"
+                        "{under_way} victims are already being deleted; tried again when they are gone"
                     )));
                 }
                 let placed = placed.into_iter();
@@ -127,7 +119,7 @@ impl Machine {
         })
     }
 
-    /// Whether the profile has room made for groups, and there is a pod that could go.
+    /// Whether the profile enables preemption for groups, and there is a potential victim.
     pub(super) fn may_make_room(&self, seeker: &Seeker<'_>) -> bool {
         let profile = self.profile(seeker.profile);
         let is_on = |plugins: &[String]| plugins.iter().any(|known| known == default_preemption::NAME);
@@ -173,7 +165,7 @@ impl Machine {
         })
     }
 
-    /// The priority that a pod is preempted by: that of its group, if it has one.
+    /// The priority at which a pod is preempted: that of its group, if it has one.
     ///
     /// Source: `GetPodPriority`.
     pub(crate) fn rank_of(&self, pod: &Pod) -> i32 {
@@ -184,7 +176,7 @@ impl Machine {
         self.groups.known.get(&self.group_of(&pod.info)?)?.object.as_deref()
     }
 
-    /// What may go for a group of a priority, the most important first.
+    /// Potential victims of a group with this priority, the most important first.
     ///
     /// Source: `getCrossNodesVictims`.
     fn units_below(&self, priority: i32) -> Vec<Unit> {
@@ -216,8 +208,7 @@ impl Machine {
         units
     }
 
-    /// Puts back the pods that can stay beside the group's pods, first what a budget protects, and then all the rest as
-    /// well. Gives those that have to go.
+    /// Puts back the pods that fit next to the group's pods: first those that a budget protects, then the others. Returns the victims.
     fn reprieve(&mut self, units: Vec<Unit>, placed: &[Placed]) -> Result<Vec<Standing>, String> {
         let counts = placed
             .iter()
@@ -226,7 +217,7 @@ impl Machine {
         if counts && counted > MAX_COUNTED {
             units.iter().flat_map(|unit| &unit.pods).for_each(|(_, charge)| self.charge_quietly(charge));
             return Err(format!(
-                "{} pods or groups of lower priority are too many to be weighed for pods that have wishes about others",
+                "{} pods or groups of lower priority are too many potential victims for a group with affinity or spread constraints",
                 units.len()
             ));
         }
@@ -255,7 +246,6 @@ impl Machine {
         Ok(victims)
     }
 
-    /// Which units some budget is against.
     fn violating(&mut self, units: &[Unit]) -> Vec<bool> {
         let classes = &self.judge.cache().classes;
         let pods = units.iter().flat_map(|unit| &unit.pods);
@@ -264,8 +254,8 @@ impl Machine {
         group::violating(units, &budgets, |id| classes.get(id))
     }
 
-    /// Whether the group's pods still have their places with a unit put back: each is judged beside those before it.
-    /// Unless one of them counts over other nodes, only the nodes of the unit need be looked at.
+    /// Whether the group's pods still fit after a unit was put back; each is evaluated after the pods before it. Unless one of them counts
+    /// over other nodes, only the unit's nodes are checked.
     fn all_fit(&mut self, unit: &Unit, placed: &[Placed], counts: bool) -> bool {
         let nodes: BTreeSet<&Arc<str>> = unit.pods.iter().map(|(_, charge)| &charge.node).collect();
         let concerned = placed.iter().filter(|placed| counts || nodes.contains(&placed.placement.charge.node));
@@ -306,7 +296,7 @@ impl Machine {
         fits.unwrap_or(false)
     }
 
-    /// Has the victims deleted that are not going already.
+    /// Deletes the victims that are not terminating.
     fn evict_for_group(&mut self, now_ms: TimeMs, seeker: &Seeker<'_>, victims: &[Standing]) {
         let first = seeker.members.first().and_then(|uid| self.pods.get(uid));
         let Some(scheduler_name) = first.map(|pod| Arc::clone(&pod.info.scheduler_name)) else { return };
@@ -325,7 +315,7 @@ impl Machine {
         let uids = deleted.iter().map(|victim| Arc::clone(&victim.pod.uid)).collect();
         let taken_back: Vec<Uid> = in_memory.iter().map(|victim| Arc::clone(&victim.pod.uid)).collect();
         let object = seeker.object;
-        // No pod has the UID of a group, so that a look-up of the pod that preempts finds none.
+        // No pod has the UID of a group, so a lookup of the preemptor finds none.
         let preemptor = PodName {
             uid: Arc::clone(&object.uid),
             namespace: Arc::clone(&object.namespace),

@@ -1,6 +1,4 @@
-//! What an attempt at a group is about, and what came of it.
-//!
-//! Must not know: how a group is tried, or what follows.
+//! Input and results of an attempt at a group.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -11,72 +9,56 @@ use crate::{
     subject::{ProfileIndex, Subject, Uid},
 };
 
-/// What came of one member.
 #[derive(Debug)]
 pub(super) enum Verdict {
-    /// It has a place.
     Placed,
-    /// No node would take it.
     Refused(Diagnosis),
-    /// Something went wrong that says nothing about the nodes.
     Failed(String),
 }
 
-/// A member that has a place for now.
+/// A member with a node for the attempt.
 #[derive(Debug)]
 pub(super) struct Placed {
     pub(super) uid: Uid,
     pub(super) subject: Subject,
     pub(super) placement: Placement,
-    /// What it is nominated to while it has none.
+    /// The nomination that the attempt withholds.
     pub(super) nominated: Option<Nominated>,
 }
 
-/// What became of a group.
 #[derive(Debug)]
 pub(super) enum Outcome {
-    /// Enough members have a place.
     Met,
-    /// Too few have, for this reason.
     Rejected(String),
-    /// Something went wrong.
     Failed(String),
 }
 
-/// A group whose members were tried.
 #[derive(Debug)]
 pub(super) struct Tried {
     pub(super) outcome: Outcome,
-    /// What came of each member that was tried, in order.
+    /// The result of each tried member, in order.
     pub(super) verdicts: Vec<(Uid, Verdict)>,
-    /// The members that were not tried.
     pub(super) untried: Vec<Uid>,
-    /// Those that have a place, in order. They are charged nowhere any more.
+    /// The placed members, in order, without charges.
     pub(super) placed: Vec<Placed>,
 }
 
-/// What came of looking for room.
 pub(super) enum Room {
-    /// There is none, and this is told of it.
+    /// No room, with the message.
     None(String),
-    /// There will be: where members are nominated to meanwhile, `None` taking back what they are nominated to.
+    /// Victims are deleted: the message, and the nominations of members; `None` removes a nomination.
     Coming(String, BTreeMap<Uid, Option<Arc<str>>>),
-    /// Something went wrong.
     Failed(String),
 }
 
-/// The group that room is looked for.
 pub(super) struct Seeker<'a> {
     pub(super) object: &'a PodGroup,
     pub(super) profile: ProfileIndex,
-    /// Its members that have no place.
     pub(super) members: &'a [Uid],
-    /// How many have one.
     pub(super) scheduled: usize,
     pub(super) from: Revision,
 }
 
-/// What extenders have to be asked before a group can be decided on.
 #[derive(Debug)]
 pub(super) struct Asks {
     pub(super) uid: Uid,

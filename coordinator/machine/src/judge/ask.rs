@@ -1,6 +1,4 @@
-//! An evaluation that workers are asked for, and what may be wrong about an answer.
-//!
-//! Knows: which node an answerer may offer. Must not know: what is made of an answer.
+//! Requests for evaluations, and the checks of an answer.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -17,35 +15,31 @@ use crate::{
     trace::Asker,
 };
 
-/// An evaluation under way.
 #[derive(Debug)]
 pub(crate) struct Ask {
     pub(crate) request: RequestId,
-    /// The state it is asked at, and the newest node in it.
+    /// The revision of the request, and the newest node at that time.
     pub(crate) revision: Revision,
     pub(crate) newest: NodeId,
-    /// How many offers of each stratum are wanted.
     pub(crate) k: u32,
     pub(crate) asked_ms: TimeMs,
-    /// Who owes an answer, and how many nodes it must cover.
+    /// The workers that have not answered, with the number of nodes that each has to cover.
     pub(crate) owing: BTreeMap<WorkerId, u32>,
     pub(crate) answers: Vec<Evaluation>,
-    /// Who is asked.
     pub(crate) source: Source,
-    /// All nodes are wanted, for a sorted list of the subject's family.
+    /// All nodes are requested, for a sorted list of the subject's family.
     pub(crate) whole: bool,
-    /// Its span, if it is traced.
     pub(crate) trace: Option<Asker>,
 }
 
-/// Whose word a view is: which question it answers, and who was asked.
+/// The workers that a view comes from, and the request that they answered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Source {
     pub(crate) request: RequestId,
     pub(crate) workers: Arc<[WorkerId]>,
 }
 
-/// What is wrong about the node of an offer, if the answerer was asked when it held the node.
+/// The error in an offer of a node, if the worker held the node at the time of the request.
 pub(super) fn wrong_about(
     offer: Offer,
     worker: WorkerId,
@@ -55,15 +49,15 @@ pub(super) fn wrong_about(
 ) -> Option<&'static str> {
     let Some(slot) = cache.snapshot.slot(offer.node) else {
         let is_unknown = !cache.may_have_been(offer.node, ask.revision, ask.newest);
-        return is_unknown.then_some("which was not there");
+        return is_unknown.then_some("which did not exist");
     };
     if offer.node > ask.newest {
-        return Some("which was not there yet");
+        return Some("which did not exist yet");
     }
     if cache.snapshot.rank(slot) != offer.rank {
-        return Some("whose rank is another one");
+        return Some("with an incorrect rank");
     }
-    // A node that was given to another worker since may have been anyone's.
+    // A node that changed its holder since may have belonged to any worker.
     if cache.holder_at(slot, ask.request).is_ok_and(|holder| holder != Some(worker)) {
         return Some("which it does not hold");
     }

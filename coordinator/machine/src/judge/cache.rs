@@ -1,9 +1,7 @@
-//! The cluster as the coordinator believes it to be: nodes, what is charged to them, and which changed when.
+//! The coordinator's cache of the cluster: nodes, charges, and a log of changes.
 //!
-//! Pods that were decided but not confirmed are charged like any other (assume); a failed bind takes the charge back
-//! (forget). A charge names its node, so it may come before the node and outlive it.
-//!
-//! Knows: nodes, charges, classes, images, the order of changes. Must not know: the queue, workers' connections.
+//! Assumed pods are charged like any other; a failed bind removes the charge (forget). A charge names its node, so it may precede the node
+//! and outlive it.
 
 use std::{collections::VecDeque, sync::Arc};
 
@@ -24,31 +22,28 @@ use flotilla_framework::{
 use super::past::{Before, Past};
 use crate::{directory::Directory, event::WorkerId, images::Images, judge::classes::Classes};
 
-/// How many changes are remembered for offers to be repaired by, and for decisions to be explained afterwards; older offers are
-/// asked for anew. At 24 bytes each the log takes 1.5 MiB.
+/// Maximum number of changes in the log, for repairing offers and explaining decisions. Older offers are requested again. At 24 bytes each
+/// the log takes 1.5 MiB.
 const MAX_LOG: usize = 65_536;
 
-/// A charge for a pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Charge {
     pub(crate) node: Arc<str>,
     pub(crate) class: ClassId,
 }
 
-/// A node and who holds it.
 #[derive(Debug)]
 pub(crate) struct Node {
     pub(crate) id: NodeId,
     pub(crate) info: Arc<NodeInfo>,
     pub(crate) worker: Option<WorkerId>,
-    /// The last question to workers that was asked before the node was given to this one.
+    /// The last request to workers before the node got its holder.
     pub(crate) held_after: RequestId,
 }
 
-/// How many pods of each class are charged to a node.
+/// The number of pods of each class that are charged to a node.
 pub(crate) type Residents = Map<ClassId, u32>;
 
-/// The cluster.
 #[derive(Debug, Default)]
 pub(crate) struct Cache {
     pub(crate) nodes: Map<Arc<str>, Node>,
@@ -56,67 +51,58 @@ pub(crate) struct Cache {
     pub(crate) classes: Classes,
     pub(crate) in_play: SelectorsInPlay,
     pub(crate) directory: Directory,
-    /// What plugins keep.
     pub(crate) objects: Objects,
     residents: Map<Arc<str>, Residents>,
     names: Map<NodeId, Arc<str>>,
     images: Images,
     log: VecDeque<Happening>,
-    /// What nodes were before the changes of the log.
+    /// The state of nodes before the changes in the log.
     pub(super) past: Past,
     revision: Revision,
     next_node: u32,
-    /// How many pods are charged whose class cannot be told to workers.
+    /// The number of charged pods with a class that is too large for workers.
     untold: u64,
-    /// Who holds the node at each position of the snapshot, and since which question: what the nodes have, for a look-up
-    /// without names.
+    /// Holder of the node in each slot, and the last request before; copies the nodes' fields for a lookup without names.
     holders: Vec<(Option<WorkerId>, RequestId)>,
 }
 
-/// Something that happened to a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Happening {
     pub(crate) node: NodeId,
     pub(crate) what: What,
 }
 
-/// What happened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum What {
-    /// A pod of a class came.
     Came(ClassId),
-    /// A pod of a class left.
     Left(ClassId),
-    /// The node itself changed, and counts over domains did not.
+    /// The node changed; counts over domains did not.
     Changed,
-    /// The node is new, gone, or in other domains than before.
+    /// The node was added, removed, or moved to other domains.
     Reshaped,
 }
 
-/// A node was given to another worker since.
+/// The node changed its holder since.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Moved;
 
-/// What a node event did.
 #[derive(Debug)]
 pub(crate) enum NodeEvent {
-    /// The node is new; this is what to tell its holder.
     Added,
-    /// The node looked like this before.
+    /// The node changed; with its previous state.
     Updated(Arc<NodeInfo>),
-    /// Nothing that scheduling reads has changed.
+    /// No field that scheduling reads changed.
     Unchanged,
 }
 
 // === impl Cache ===
 
 impl Cache {
-    /// An empty cluster, for these plugins.
     pub(crate) fn new(registry: Registry) -> Self {
         Self { objects: Objects::of(registry), ..Self::default() }
     }
 
-    /// Starts the snapshot anew with another seed for ranks; everything known stays.
+    /// Rebuilds the snapshot with another seed for ranks; everything else stays.
     pub(crate) fn reseed(&mut self, seed: u64) {
         self.snapshot.clear_nodes();
         self.snapshot.set_seed(seed);
@@ -124,35 +110,32 @@ impl Cache {
         for name in names {
             self.place(&name, Before::Said);
         }
-        // Nodes had other ranks.
+        // Ranks changed, so the past states are invalid.
         self.past.clear();
     }
 
-    /// Counts the changes so far.
+    /// The number of changes so far.
     pub(crate) const fn revision(&self) -> Revision {
         self.revision
     }
 
-    /// What happened to nodes after a revision, oldest first; `None` where that is too long ago to know.
+    /// The changes after a revision, oldest first; `None` if the log does not reach back that far.
     pub(crate) fn changes_since(&self, revision: Revision) -> Option<impl ExactSizeIterator<Item = Happening>> {
         let behind = usize::try_from(self.revision - revision).ok()?;
         let from = self.log.len().checked_sub(behind)?;
         Some(self.log.range(from..).copied())
     }
 
-    /// A node's name by its number.
     pub(crate) fn name(&self, id: NodeId) -> Option<&Arc<str>> {
         self.names.get(&id)
     }
 
-    /// The pods charged to a node, by class.
     pub(crate) fn residents(&self, name: &str) -> Option<&Residents> {
         self.residents.get(name)
     }
 
-    /// The number of the class that a pod of these fields is of, by what selectors in play can tell of it; its own come
-    /// into play with it. Adds to `distinctions` what they can tell that no other could. Counts one more user of the class. Of a pod that has its
-    /// node no claims of devices are told.
+    /// The class of a pod with these fields, as far as selectors in play read them. The pod's own selectors come into play; `distinctions`
+    /// receives the ones that are new. Adds a user of the class. A placed pod's class has no device claims.
     pub(crate) fn acquire_signed(
         &mut self,
         whole: &Arc<Class>,
@@ -172,12 +155,11 @@ impl Cache {
         id
     }
 
-    /// Counts one less that needs a class. What is to be forgotten for it is for [`Self::take_forgotten`] to tell.
+    /// Removes a user of a class. [`Self::take_forgotten`] returns the classes that become unused.
     pub(crate) fn release_class(&mut self, id: ClassId) {
         self.classes.release(id);
     }
 
-    /// A class that is to be forgotten by all, if there is one.
     pub(crate) fn take_forgotten(&mut self) -> Option<ClassId> {
         let (gone, class) = self.classes.take_forgotten()?;
         self.in_play.leave_class(&class);
@@ -185,18 +167,16 @@ impl Cache {
         Some(gone)
     }
 
-    /// Whether a class is too large to be tried with the namespaces that there are.
     pub(crate) fn has_excess(&self, class: ClassId) -> bool {
         excess::is_over_namespaces(self.classes.comparisons(class), self.directory.namespaces())
     }
 
-    /// What is too large about a class with the namespaces that there are.
     pub(crate) fn excess(&self, class: ClassId) -> Option<String> {
         excess::over_namespaces(self.classes.get(class)?, self.directory.namespaces())
     }
 
-    /// What the whole cluster says about a class. Others with affinities take part, idle ones included: a class is known
-    /// before its first pod stands on a node, so that what it says of others does not change at that moment.
+    /// The facts of the cluster about a class. They include idle classes with affinities, because a class is known before its first pod is
+    /// placed. So the facts of other classes do not change at that moment.
     pub(crate) fn facts(&self, class: &Class) -> Facts {
         let image_contributions = self.images.contributions(class, self.nodes.len());
         let of_directory = self
@@ -207,7 +187,6 @@ impl Cache {
         facts
     }
 
-    /// Changes whenever [`Self::facts`] of a class may have.
     pub(crate) fn facts_version(&self, class: &Class) -> u64 {
         let of_objects = self.objects.version(class);
         self.images.version()
@@ -217,7 +196,7 @@ impl Cache {
             + of_objects
     }
 
-    /// What each pod of a class attaches to its node; the nodes with such pods have changed.
+    /// Sets the volume attachments of a class. Nodes with such pods change.
     pub(crate) fn set_attachments(&mut self, class: ClassId, attachments: &Arc<[Attachment]>) {
         let mut before = Before::Attachments(class, self.snapshot.attachments(class).into());
         self.snapshot.set_attachments(class, attachments);
@@ -228,7 +207,7 @@ impl Cache {
         }
     }
 
-    /// A node is new or looks like this now. The same name with another UID must be removed first.
+    /// Adds or updates a node. The caller first removes a node with the same name and another UID.
     pub(crate) fn apply_node(&mut self, info: &Arc<NodeInfo>) -> NodeEvent {
         let Some(node) = self.nodes.get_mut(&info.name) else {
             self.next_node += 1;
@@ -255,7 +234,7 @@ impl Cache {
         NodeEvent::Updated(old)
     }
 
-    /// As [`Self::apply_node`], of a node that is known and differs in its devices alone.
+    /// As [`Self::apply_node`], for a known node that differs only in its devices.
     pub(crate) fn set_devices(&mut self, info: &Arc<NodeInfo>) {
         let Some(node) = self.nodes.get_mut(&info.name) else { return };
         let before = Before::Devices(node.info.devices.clone());
@@ -265,7 +244,7 @@ impl Cache {
         self.touch_node(id, What::Changed, before);
     }
 
-    /// A node is gone. What is charged to its name stays charged.
+    /// Removes a node. The charges on its name stay.
     pub(crate) fn remove_node(&mut self, name: &str) -> Option<Node> {
         let node = self.nodes.swap_remove(name)?;
         self.images.remove(&node.info);
@@ -276,8 +255,7 @@ impl Cache {
         Some(node)
     }
 
-    /// A node is another worker's from now on, `after` being the last question that was asked before. Gives its number and
-    /// who held it.
+    /// Sets the holder of a node; `after` is the last request before. Returns the node's number and its previous holder.
     pub(crate) fn set_holder(
         &mut self,
         name: &str,
@@ -293,14 +271,13 @@ impl Cache {
         Some((id, old))
     }
 
-    /// Who holds the node at a position, if it was given to it before a question was asked; `Err`: it was given to someone
-    /// since.
+    /// The holder of the node in a slot at the time of a request; `Err`: the holder changed since.
     pub(crate) fn holder_at(&self, slot: Slot, question: RequestId) -> Result<Option<WorkerId>, Moved> {
         let (holder, after) = self.holders.get(slot as usize).copied().unwrap_or_default();
         if after < question { Ok(holder) } else { Err(Moved) }
     }
 
-    /// Whether a node can be given to a worker: it fits into a message, and so do the classes of all pods on it.
+    /// Whether a worker can hold a node: the node and the classes of its pods fit into a message.
     pub(crate) fn can_be_held(&self, name: &str) -> bool {
         if self.nodes.get(name).is_some_and(|node| !node.info.can_be_told()) {
             return false;
@@ -309,23 +286,21 @@ impl Cache {
         classes.copied().all(|class| self.classes.can_be_told(class))
     }
 
-    /// How many pods are charged whose class cannot be told to workers.
     pub(crate) const fn untold(&self) -> u64 {
         self.untold
     }
 
-    /// The number that the newest node has.
     pub(crate) const fn newest_node(&self) -> NodeId {
         NodeId(self.next_node)
     }
 
-    /// Whether a node may have been there at a revision. Its number says so, or the log of what happened since.
+    /// Whether a node may have existed at a revision, according to its number or the log.
     pub(crate) fn may_have_been(&self, node: NodeId, at: Revision, newest: NodeId) -> bool {
         let left = |happening: Happening| happening.node == node && happening.what == What::Reshaped;
         node <= newest && self.changes_since(at).is_none_or(|mut changes| changes.any(left))
     }
 
-    /// Whether the look-up by position says what the nodes say.
+    /// Whether `holders` matches the nodes.
     pub(crate) fn holders_match(&self) -> bool {
         let noted = |node: &Node| Some(*self.holders.get(self.snapshot.slot(node.id)? as usize)?);
         self.nodes.values().all(|node| noted(node) == Some((node.worker, node.held_after)))
@@ -340,7 +315,7 @@ impl Cache {
         self.holders[slot as usize] = (node.worker, node.held_after);
     }
 
-    /// Charges a pod of a class to a node. Gives what to tell the holder, if the node is known.
+    /// Charges a pod to a node. Returns the change for the holder, if the node is known.
     pub(crate) fn charge(&mut self, name: &Arc<str>, class: ClassId) -> Option<(WorkerId, Change)> {
         self.classes.retain(class);
         self.untold += u64::from(!self.classes.can_be_told(class));
@@ -352,7 +327,7 @@ impl Cache {
         Some((worker?, Change::AddPods { node: id, class, count: 1 }))
     }
 
-    /// Takes the charge of a pod back. The caller still has to release the class the charge needed.
+    /// Removes a pod's charge. The caller releases the class.
     pub(crate) fn discharge(&mut self, name: &str, class: ClassId) -> Option<(WorkerId, Change)> {
         if let Some(residents) = self.residents.get_mut(name) {
             if let Some(count) = residents.get_mut(&class) {
@@ -373,7 +348,7 @@ impl Cache {
         Some((worker?, Change::RemovePods { node: id, class, count: 1 }))
     }
 
-    /// All there is to tell about a node to a holder that never heard of it.
+    /// All changes that create a node on a new holder.
     pub(crate) fn introduce(&self, name: &str) -> Vec<Change> {
         let Some(node) = self.nodes.get(name) else { return Vec::new() };
         let upsert = Change::UpsertNode { id: node.id, node: Arc::clone(&node.info) };
@@ -382,7 +357,6 @@ impl Cache {
         std::iter::once(upsert).chain(pods).collect()
     }
 
-    /// Puts a known node and all that is charged to it into the snapshot.
     fn place(&mut self, name: &Arc<str>, before: Before) {
         let Some(node) = self.nodes.get(name) else { return };
         let id = node.id;
@@ -396,8 +370,7 @@ impl Cache {
         self.touch_node(id, What::Reshaped, before);
     }
 
-    /// Puts back what a panic left half done: pods that were on a node of the Snapshot for the time of an evaluation only, or off
-    /// it. What is charged decides.
+    /// Repairs the snapshot after a panic, which may leave temporary additions or removals of pods. The charges are authoritative.
     pub(super) fn restore(&mut self) {
         let torn: Vec<Arc<str>> = self
             .nodes
@@ -414,7 +387,7 @@ impl Cache {
         }
     }
 
-    /// Whether the pods on a node of the Snapshot are not those that are charged to it.
+    /// Whether the pods on a node of the snapshot differ from its charges.
     fn is_torn(&self, name: &str, node: &Node) -> bool {
         let Some(slot) = self.snapshot.slot(node.id) else { return true };
         let tenants = self.snapshot.tenants(slot);
@@ -424,7 +397,7 @@ impl Cache {
         tenants.len() != charged.map_or(0, |charged| charged.len()) || !tenants.iter().all(is_charged)
     }
 
-    /// As [`Self::touch`], of what pods that come and go do not say.
+    /// As [`Self::touch`], for changes other than added and removed pods.
     fn touch_node(&mut self, node: NodeId, what: What, before: Before) {
         self.past.note(self.revision + 1, before);
         self.touch(node, what);

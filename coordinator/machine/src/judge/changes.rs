@@ -1,18 +1,15 @@
-//! What happened to nodes since a state, as views and sorted lists follow it.
-//!
-//! Knows: when to begin anew is cheaper. Must not know: what follows.
+//! Changes since a revision, for views and sorted lists.
 
 use flotilla_framework::{matches::Matches, node::NodeId, select::Move, shard::Revision};
 
 use super::cache::{Cache, Happening, What};
 
-/// What happened since a state; `None` where that is so much that to begin anew is cheaper.
+/// The changes since a revision; `None` if there are so many that a new evaluation is cheaper.
 pub(super) fn changes(cache: &Cache, since: Revision) -> Option<Vec<Happening>> {
     let bound = (cache.nodes.len() / 2).max(256);
     cache.changes_since(since).filter(|changes| changes.len() <= bound).map(Iterator::collect)
 }
 
-/// What of a change a class counts.
 pub(super) fn moved(change: Happening, matches: &Matches) -> Move<'_> {
     match change.what {
         What::Came(class) => (change.node, matches.of(class), 1),
@@ -21,7 +18,6 @@ pub(super) fn moved(change: Happening, matches: &Matches) -> Move<'_> {
     }
 }
 
-/// The nodes that something happened to, each once.
 pub(super) fn nodes_of(changes: &[Happening]) -> Vec<NodeId> {
     let mut nodes: Vec<NodeId> = changes.iter().map(|change| change.node).collect();
     nodes.sort_unstable();

@@ -1,7 +1,4 @@
-//! What is known about one subject: its plugins made ready, its view of the nodes, the evaluation under way.
-//!
-//! Knows: when a class may share, and how its view follows the cluster. Must not know: other subjects, pods, or how workers
-//! are reached.
+//! State of one subject: prepared plugins, view of the nodes, and the request in flight.
 
 use std::sync::Arc;
 
@@ -21,48 +18,42 @@ use super::{
     live::Live,
 };
 
-/// All that is known about one subject.
 #[derive(Debug)]
 pub(crate) struct ClassState {
     pub(crate) prepared: Prepared,
     pub(crate) facts: Arc<Facts>,
     pub(super) facts_version: u64,
-    /// What it finds on all nodes.
     pub(crate) live: Option<Live>,
     pub(crate) ask: Option<Ask>,
-    /// What each class adds to what this one counts over domains.
+    /// The contribution of each class to the subject's counts over domains.
     pub(crate) matches: Matches,
     pub(crate) family: FamilyState,
     pub(super) columns: Option<Columns>,
     pub(super) used: u64,
-    /// Extenders are to hear of every feasible node, so that all are asked for.
+    /// Extenders need every feasible node, so all are requested.
     pub(crate) wants_all: bool,
-    /// More strata than an answer may hold: only the coordinator can evaluate it.
+    /// It has more strata than an answer may hold, so only the coordinator can evaluate it.
     pub(super) too_many_strata: bool,
-    /// What workers counted is not what is there.
     pub(super) refuted: bool,
-    /// How many times in a row the node that was to be chosen was not what was said of it.
+    /// Consecutive decisions without a confirmed best node.
     pub(super) mismatches: u8,
-    /// The facts fit in a message.
     pub(super) can_be_told: bool,
-    /// What the facts take, and the strings that no node has.
+    /// Bytes of the facts, and of strings that no node has.
     pub(super) bytes: usize,
-    /// About how many bytes its filters have found out about nodes.
+    /// Estimated bytes of the filters' results about nodes.
     pub(super) kept: usize,
-    /// How much of the work of its filters is counted.
     pub(super) counted: u64,
 }
 
 // === impl ClassState ===
 
 impl ClassState {
-    /// The view of answers of the class's own.
     pub(crate) fn own(&self) -> Option<&Live> {
         self.live.as_ref().filter(|live| live.is_own())
     }
 
-    /// Whether the class may do without answers of its own: none are there or on their way. A filter of volumes may fail
-    /// for a node, which a sorted list does not tell.
+    /// Whether the class can use its family's sorted list: it has no own answers and no request. A volume filter may fail for a node, which
+    /// a sorted list does not record.
     pub(crate) fn may_share(&self) -> bool {
         !self.family.wants_own
             && self.own().is_none()
@@ -72,9 +63,8 @@ impl ClassState {
             && self.prepared.score_error().is_none()
     }
 
-    /// Brings the view of the class's own answers up to the present: by judging anew every node that changed, and by what
-    /// each pod that came or left adds to counts over domains. `false`: there is none, or it is so far behind that asking
-    /// again is cheaper, or nodes have come, gone or moved to other domains; it is given up.
+    /// Repairs the own view up to the current revision: evaluates each changed node, and updates the counts over domains. `false`: the view
+    /// does not exist, is too old, or nodes changed domains; it is discarded.
     pub(crate) fn repair(&mut self, cache: &Cache) -> bool {
         let Self { prepared, live, matches, .. } = self;
         let Some(own) = live.as_mut().filter(|live| live.is_own()) else { return false };
@@ -111,7 +101,7 @@ impl ClassState {
         true
     }
 
-    /// Brings what the class counts, laid over a sorted list that is up to date, up to the present.
+    /// Updates the subject's counts on top of a current sorted list.
     pub(super) fn lay_over(&mut self, at: usize, list: &SortedList, cache: &Cache) {
         let Self { prepared, matches, live, .. } = self;
         matches.refresh(prepared, &cache.snapshot);
@@ -131,12 +121,11 @@ impl ClassState {
         *live = Some(Live { over, ..Live::new(view, now, true, None) });
     }
 
-    /// Whether workers can be asked about it.
     pub(crate) const fn can_be_asked(&self) -> bool {
         !self.too_many_strata && !self.refuted && self.can_be_told
     }
 
-    /// Whether what workers counted was not what is there, so that it has to be evaluated here.
+    /// Whether workers' counts were incorrect, so that the coordinator has to evaluate.
     pub(crate) const fn is_refuted(&self) -> bool {
         self.refuted
     }

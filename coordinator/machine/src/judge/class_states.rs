@@ -1,7 +1,4 @@
 //! The class states of all subjects.
-//!
-//! Knows: which answer is to which question, and which states have to make room. Must not know: pods, how workers are reached,
-//! or how a view follows the cluster ([`super::class_state`]).
 
 use std::sync::Arc;
 
@@ -29,43 +26,38 @@ use super::{
 };
 use crate::{event::WorkerId, subject::Subject, trace::Over};
 
-/// How many subjects keep their views. Each takes up to 24 bytes for every offer, 2.3 MB at 100,000 nodes; most take
-/// the few kilobytes that the workers sent.
+/// Maximum number of subjects with views. Each takes up to 24 bytes per offer, 2.3 MB at 100,000 nodes; most take a few kilobytes.
 const MAX_SUBJECTS: usize = 1_024;
 
-/// How many bytes the facts of all subjects may take, with the strings that no node has. Most have a few hundred; one that
-/// is as large as is tried takes 8 MiB.
+/// Maximum number of bytes of the facts, including strings that no node has. Most subjects have a few hundred; the largest that is tried
+/// takes 8 MiB.
 const MAX_FACT_BYTES: usize = 64 << 20;
 
-/// How many verdicts on nodes are kept of the subjects that were evaluated here. At 16 bytes each they take 64 MiB: 838
-/// subjects at 5,000 nodes, 41 at 100,000.
+/// Maximum number of node results for subjects that the coordinator evaluated. At 16 bytes each they take 64 MiB: 838 subjects at 5,000
+/// nodes, 41 at 100,000.
 const MAX_POSITIONS: usize = 4 << 20;
 
-/// All class states.
 #[derive(Debug, Default)]
 pub(crate) struct ClassStates {
     pub(super) all: Map<Subject, ClassState>,
     pub(super) families: Families,
-    /// Heads of families that one class state less needs.
     released: Vec<ClassId>,
     requests: Map<RequestId, Subject>,
     scratch: Scratch,
-    /// How many answers were looked at, and by position the last of them that offered the node there.
+    /// Number of checked answers, and per slot the last one that offered its node.
     looked_at: u64,
     offered: Vec<u64>,
-    /// What the facts of all take, and the strings that no node has.
+    /// Bytes of the facts, and of strings that no node has.
     bytes: usize,
     clock: u64,
-    /// The work of the present event.
     pub(crate) work: Work,
-    /// Evaluations that have ended since that was told last, if they are traced.
+    /// Traced evaluations that ended since the last report.
     pub(crate) over: Vec<Over>,
 }
 
 // === impl ClassStates ===
 
 impl ClassStates {
-    /// Forgets everything: the plugins or the leader changed.
     pub(crate) fn clear(&mut self) {
         self.released.extend(self.all.values().filter_map(|state| state.family.head()));
         self.all.clear();
@@ -74,12 +66,12 @@ impl ClassStates {
         self.families.clear();
     }
 
-    /// The heads of families that class states needed which are closed; each is to be released once.
+    /// The heads of families to release, each once per closed state.
     pub(crate) fn take_released(&mut self) -> Vec<ClassId> {
         std::mem::take(&mut self.released)
     }
 
-    /// The class state of a subject, opened now if there is none, its facts up to date.
+    /// The class state of a subject with current facts; opens it if necessary.
     pub(crate) fn open(
         &mut self,
         subject: Subject,
@@ -93,7 +85,7 @@ impl ClassStates {
         let stale = self
             .all
             .get(&subject)
-            // Where the work of an attempt was not enough, it is tried again once objects have changed.
+            // An attempt that used up its work is retried once objects have changed.
             .is_some_and(|state| {
                 let is_changed = state.facts_version != version;
                 is_changed && (state.prepared.is_exhausted() || *state.facts != cache.facts(class))
@@ -136,7 +128,7 @@ impl ClassStates {
         state
     }
 
-    /// Gives up all views: one of those who made the offers cannot be trusted.
+    /// Discards all views, after a worker's result was incorrect.
     pub(crate) fn distrust(&mut self) {
         for state in self.all.values_mut() {
             state.live = None;
@@ -144,25 +136,23 @@ impl ClassStates {
         self.families.clear();
     }
 
-    /// Gives up the view of one subject: workers are to be asked anew.
+    /// Discards the view of one subject, so that it is requested again.
     pub(crate) fn forget_view(&mut self, subject: Subject) {
         if let Some(state) = self.all.get_mut(&subject) {
             state.live = None;
         }
     }
 
-    /// A class state that is open.
     pub(crate) fn get(&self, subject: Subject) -> Option<&ClassState> {
         self.all.get(&subject)
     }
 
-    /// A class state that is open, to be changed.
     pub(crate) fn get_mut(&mut self, subject: Subject) -> Option<&mut ClassState> {
         self.all.get_mut(&subject)
     }
 
-    /// Whether a subject has answers of its own or is being asked about, and if so, whether it counts over domains. It will
-    /// be asked for soon, so its view is not among those that are given up first.
+    /// Whether a subject has own answers or a request, and if so, whether it counts over domains. Marks its view as used, because the
+    /// subject is decided soon.
     pub(crate) fn keep_covered(&mut self, subject: Subject) -> Option<bool> {
         let clock = self.clock;
         let state = self.all.get_mut(&subject)?;
@@ -170,28 +160,26 @@ impl ClassStates {
             state.used = clock;
             return Some(state.prepared.is_wide());
         }
-        // What is laid over a sorted list holds next to no nodes of its own.
+        // A view on top of a sorted list holds hardly any nodes itself.
         self.is_sorted_for(subject).then_some(false)
     }
 
-    /// How many classes that count over domains may keep answers of their own at a time.
+    /// Maximum number of classes with own answers that count over domains.
     pub(crate) fn wide_bound(nodes: usize) -> usize {
         (MAX_ROWS / nodes.max(1)).max(1)
     }
 
-    /// Forgets a subject.
     pub(crate) fn close(&mut self, subject: Subject) {
         let Some(state) = self.all.swap_remove(&subject) else { return };
         self.bytes -= state.bytes + state.kept;
         if let Some(ask) = state.ask {
             self.requests.swap_remove(&ask.request);
-            self.note_end(subject, &ask, Some("it is not needed any more"));
+            self.note_end(subject, &ask, Some("no longer needed"));
         }
         self.released.extend(state.family.head());
         self.families.close(subject);
     }
 
-    /// Forgets the subjects that had asked for a string that a node has brought.
     pub(crate) fn close_outdated<'a>(&mut self, texts: impl Iterator<Item = &'a str> + Clone) {
         let is_outdated = |state: &ClassState| state.prepared.missing().has_any(texts.clone());
         let gone: Vec<Subject> =
@@ -199,13 +187,11 @@ impl ClassStates {
         gone.into_iter().for_each(|subject| self.close(subject));
     }
 
-    /// Forgets every subject of a class.
     pub(crate) fn close_class(&mut self, class: ClassId) {
         let gone: Vec<Subject> = self.all.keys().filter(|(_, known)| *known == class).copied().collect();
         gone.into_iter().for_each(|subject| self.close(subject));
     }
 
-    /// An evaluation is under way.
     pub(crate) fn asked(&mut self, subject: Subject, ask: Ask) {
         let Some(state) = self.all.get_mut(&subject) else { return };
         self.requests.insert(ask.request, subject);
@@ -214,15 +200,14 @@ impl ClassStates {
         }
     }
 
-    /// What an evaluation is about, if anyone still waits for it.
     pub(crate) fn subject_of(&self, request: RequestId) -> Option<Subject> {
         self.requests.get(&request).copied()
     }
 
-    /// Takes a worker's answer, if anyone still waits for it.
+    /// Merges a worker's answer, if the request is pending.
     ///
     /// # Errors
-    /// What is wrong with it: no worker that holds its shard can have answered so.
+    /// No worker with this shard can give this answer.
     pub(crate) fn answer(
         &mut self,
         worker: WorkerId,
@@ -250,7 +235,6 @@ impl ClassStates {
         Ok(())
     }
 
-    /// Makes a view of the answers about a subject, if all are there.
     pub(super) fn conclude(&mut self, subject: Subject) {
         let Some(state) = self.all.get_mut(&subject) else { return };
         let Some(ask) = state.ask.take_if(|ask| ask.owing.is_empty()) else { return };
@@ -268,7 +252,7 @@ impl ClassStates {
         self.make_room_for_rows(subject);
     }
 
-    /// Gives up the evaluations that a worker owes an answer to; they are asked again of those that are left.
+    /// Discards the requests that a worker has not answered; they are repeated without it.
     pub(crate) fn give_up(&mut self, worker: WorkerId, why: &'static str) {
         let mut given_up = Vec::new();
         for (subject, state) in &mut self.all {
@@ -282,13 +266,12 @@ impl ClassStates {
         given_up.iter().for_each(|(subject, ask)| self.note_end(*subject, ask, Some(why)));
     }
 
-    /// Whether a worker owes an answer to a question.
     pub(crate) fn owes(&self, worker: WorkerId, request: RequestId) -> bool {
         let ask = self.subject_of(request).and_then(|subject| self.all.get(&subject)?.ask.as_ref());
         ask.is_some_and(|ask| ask.owing.contains_key(&worker))
     }
 
-    /// Gives up one evaluation for good: no answer can hold all its strata, says a worker that was asked for it.
+    /// A worker cannot answer because of too many strata: only the coordinator evaluates the subject from now on.
     pub(crate) fn give_up_strata(&mut self, worker: WorkerId, request: RequestId) {
         if !self.owes(worker, request) {
             return;
@@ -298,32 +281,27 @@ impl ClassStates {
         {
             state.too_many_strata = true;
             if let Some(ask) = state.ask.take() {
-                self.note_end(subject, &ask, Some("an answer has no room for all strata"));
+                self.note_end(subject, &ask, Some("more strata than an answer may hold"));
             }
         }
     }
 
-    /// The evaluations under way: since when, and who owes.
     pub(crate) fn asks(&self) -> impl Iterator<Item = &Ask> {
         self.all.values().filter_map(|state| state.ask.as_ref())
     }
 
-    /// As [`Self::asks`], to change them.
     pub(crate) fn asks_mut(&mut self) -> impl Iterator<Item = &mut Ask> {
         self.all.values_mut().filter_map(|state| state.ask.as_mut())
     }
 
-    /// What the facts of all subjects take, and the strings that no node has.
     pub(crate) const fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// How many evaluations are under way.
     pub(crate) fn asks_len(&self) -> usize {
         self.requests.len()
     }
 
-    /// Evaluates here, over all nodes, without any worker.
     pub(crate) fn evaluate_here(&mut self, subject: Subject, cache: &Cache) {
         let Some(evaluation) = self.evaluation_here(subject, cache) else { return };
         let Some(state) = self.all.get_mut(&subject) else { return };
@@ -335,7 +313,7 @@ impl ClassStates {
         self.make_room_for_rows(subject);
     }
 
-    /// What the nodes at some positions say of a subject, as if a shard held them.
+    /// Evaluates a subject on some slots, as a shard would.
     pub(crate) fn evaluation_of(
         &mut self,
         subject: Subject,
@@ -351,7 +329,6 @@ impl ClassStates {
         Some(evaluation)
     }
 
-    /// Counts what the filters of a subject did beyond the ordinary since this was counted last.
     pub(super) fn count_devices(&mut self, subject: Subject) {
         let Some(state) = self.all.get_mut(&subject) else { return };
         let done = state.prepared.work();
@@ -359,14 +336,13 @@ impl ClassStates {
         state.counted = done;
     }
 
-    /// What all nodes together say of a subject.
     pub(crate) fn evaluation_here(&mut self, subject: Subject, cache: &Cache) -> Option<Evaluation> {
         let state = self.all.get_mut(&subject)?;
         let is_new = state.columns.is_none();
         let columns = state.columns.get_or_insert_default();
         let evaluated = columns.refresh(&state.prepared, &cache.snapshot, &mut self.scratch);
         self.work.add(NODE * evaluated as u64);
-        // What the filters have found out about devices.
+        // The filters' results about devices.
         self.bytes -= state.kept;
         state.kept = state.prepared.bytes();
         self.bytes += state.kept;
@@ -378,8 +354,7 @@ impl ClassStates {
         Some(evaluation)
     }
 
-    /// Forgets what was found out here of the nodes for subjects that were longest not asked for; that of one subject
-    /// always has room.
+    /// Discards the columns of the least recently used subjects; the newest always stays.
     fn make_room_for_columns(&mut self, newest: Subject, positions: usize) {
         let kept = self.all.values().filter(|state| state.columns.is_some()).count();
         for _ in (MAX_POSITIONS / positions.max(1)).max(1)..kept {
@@ -389,10 +364,9 @@ impl ClassStates {
         }
     }
 
-    /// Gives up the views of the subjects that were longest not asked for, until what is left has room; that of one
-    /// subject always has.
+    /// Discards the views of the least recently used subjects until the rest fits; the newest always stays.
     pub(crate) fn make_room_for_rows(&mut self, newest: Subject) {
-        // A row of up to 8 keys is one; each key more has 16 of its 120 bytes.
+        // A row with up to 8 keys counts once; each further key takes 16 of its 120 bytes.
         let size = |state: &ClassState| 1 + state.prepared.keys_len().saturating_sub(8) / 8;
         let rows = |state: &ClassState| {
             size(state) * (state.family.rows() + state.live.as_ref().map_or(0, |live| live.view.rows()))
@@ -410,7 +384,6 @@ impl ClassStates {
         }
     }
 
-    /// Notes the end of an evaluation, if it is traced.
     pub(crate) fn note_end(&mut self, subject: Subject, ask: &Ask, failure: Option<&'static str>) {
         let Some(asker) = ask.trace else { return };
         let nodes = ask.answers.iter().map(|answer| u64::from(answer.covered)).sum();
@@ -422,7 +395,7 @@ impl ClassStates {
         while self.all.len() >= MAX_SUBJECTS || self.bytes > MAX_FACT_BYTES {
             let idle = self.all.iter().filter(|(_, state)| state.ask.is_none());
             let oldest = idle.min_by_key(|(_, state)| state.used).map(|(subject, _)| *subject);
-            // With an evaluation under way for each of them the bound on those has been passed; it is lower.
+            // The limit on requests is lower, so some view has no request.
             let Some(subject) = oldest else { break };
             self.close(subject);
         }

@@ -1,10 +1,7 @@
-//! Decisions: what is to be done with one pod, as the cluster is now.
+//! Decisions on one pod with the current state.
 //!
-//! Knows: when there is enough to decide on, and what has to be asked where there is not. Must not know: what is done with a
-//! decision ([`crate::cycle`], [`crate::groups`]), or how offers are merged or kept exact ([`super::live`] and the framework
-//! do).
-//!
-//! Workers are asked about the head of a family, and the coordinator counts for itself what each class counts. What is found so is the best node. That no node will do, and why, is for the class's own answers to say.
+//! Workers evaluate the head of a family, and the coordinator adds the counts of each class. The result is the best node. If no node is
+//! feasible, the diagnosis comes from the class's own answers.
 
 use std::sync::Arc;
 
@@ -25,13 +22,13 @@ use super::{
 };
 use crate::subject::{Subject, Uid};
 
-/// With how many pods nominated a decision keeps the nominations for who asks afterwards. At up to 64 bytes each they are 1 KiB; with
-/// a thousand, each decision would copy 64.
+/// Maximum number of nominations that a decision keeps for later explanations. At up to 64 bytes each they take 1 KiB; with a thousand,
+/// each decision would copy 64 KB.
 const MOST_NOMINATED: usize = 16;
 
 impl Judge {
-    /// Decides on a pod. Changes nothing but what is known of the nodes. What is known of a class is brought up to the
-    /// present first; where that says too little, workers have to be asked, or what is missing is evaluated here.
+    /// Decides a pod. Changes only class states: repairs the class's results to the current revision. If they are insufficient, requests
+    /// them from workers or evaluates on the coordinator.
     pub(super) fn decide_now(&mut self, attempt: &Attempt<'_>) -> Decision {
         let &Attempt { subject, from, is_member, extenders, .. } = attempt;
         if self.cache.nodes.is_empty() {
@@ -54,13 +51,13 @@ impl Judge {
                 return decision;
             }
             let Some(mut known) = self.states.known(subject) else { return Decision::Ask(Want::Offers(subject)) };
-            // What was asked for since this pod is at the head and still says too little is made up for here.
-            // Nor is a group's attempt over while nodes that its own pods were charged to are told apart from the others.
+            // The coordinator completes answers that are still insufficient although they were requested after the pod reached the head. A
+            // group's attempt also continues while its own pods' nodes are overlaid.
             let is_short = (known.view.is_laid_over() || is_member) && known.revision >= from;
             let is_current = known.view.is_untouched() || known.revision >= from;
             if let Some(error) = known.view.error(known.prepared) {
                 let by_workers = known.source.is_some();
-                // Which nodes failed when the answers came is not known, so nominations may have cured any of them.
+                // The failed nodes of an answer are unknown, so nominations may have resolved any of them.
                 let is_sure = known.view.is_untouched() || !known.view.is_laid_over();
                 if is_current && is_sure && !by_workers {
                     return Decision::Fail(error);
@@ -94,7 +91,7 @@ impl Judge {
                         self.evaluate_here(subject);
                     }
                 }
-                // What is said to the pod's owner is counted in one state, as kube-scheduler's is.
+                // The diagnosis has to count one state, as kube-scheduler's does.
                 Best::Nothing if (is_short || is_current) && !known.view.is_untouched() => self.evaluate_here(subject),
                 Best::Nothing if is_current => {
                     if let Some(diagnosis) = self.refusal(subject) {
@@ -106,8 +103,8 @@ impl Judge {
         }
     }
 
-    /// A filter failed by what is known: it is found out anew, here where it is workers who say so of the present. A pod
-    /// fails for nothing else.
+    /// A filter failed on a node: evaluates again, on the coordinator if the current result is from workers. Only a confirmed failure fails
+    /// the pod.
     fn doubt_error(&mut self, subject: Subject, is_current: bool) {
         if !is_current {
             return self.states.forget_view(subject);
@@ -119,7 +116,7 @@ impl Judge {
         self.counts.refusals_refuted += u64::from(by_workers && !is_true);
     }
 
-    /// Why no node will do. `None`: that was the word of workers and is not so.
+    /// The diagnosis of an infeasible pod. `None`: workers reported it incorrectly.
     fn refusal(&mut self, subject: Subject) -> Option<Diagnosis> {
         if let Some(node) = self.disproof(subject) {
             self.refute_refusal(subject, node);
@@ -130,8 +127,8 @@ impl Judge {
         Some(diagnosis::of_nodes(known.prepared, &known.view.refused_now(), covered))
     }
 
-    /// Brings the subject's view up to the present: over the sorted list of its family, or of answers of its own. What is
-    /// missing is evaluated here where no worker can; else it has to be asked for.
+    /// Updates the subject's view, from its family's sorted list or its own answers. Returns the request that is missing, if workers can
+    /// answer it; otherwise evaluates on the coordinator.
     fn missing(&mut self, &Attempt { subject, alone, .. }: &Attempt<'_>) -> Option<Want> {
         if let Some(head) = self.head_of(subject) {
             if self.states.sort_for(subject, head, &self.cache) {
@@ -163,15 +160,15 @@ impl Judge {
         None
     }
 
-    /// The subject that stands for the whole family, its class state open. `None`: the class needs answers of its own. So does
-    /// one that counts nothing and is the first of its family that is known: then the best nodes are enough.
+    /// The head of the subject's family, with an open class state. `None`: the class needs own answers. This includes the first class of a
+    /// family that counts nothing, because its best nodes suffice.
     pub(super) fn head_of(&mut self, subject: Subject) -> Option<Subject> {
         let state = self.states.get_mut(subject).filter(|state| state.may_share())?;
         let (known, is_plain) = (state.family.head(), !state.prepared.is_wide());
         let head = match known {
             Some(head) => head,
             None => {
-                // It has no selectors and no labels.
+                // The head has no selectors and no labels.
                 let class = self.cache.classes.get(subject.1)?.head();
                 let head = self.cache.acquire_signed(&Arc::new(class), false, &mut Vec::new());
                 self.states.set_head(subject, head);
@@ -187,7 +184,7 @@ impl Judge {
         Some(head)
     }
 
-    /// What can be said of the pod whatever the nodes are.
+    /// The decision that is independent of the nodes, if any.
     fn judge_class(&self, subject: Subject) -> Option<Decision> {
         let nodes = self.cache.nodes.len();
         let prepared = &self.states.get(subject)?.prepared;
@@ -198,10 +195,9 @@ impl Judge {
         Some(Decision::Refuse(diagnosis, PostFilter::Run(Vec::new())))
     }
 
-    /// The node that was to be chosen is not what was said of it when every filter and score are asked here, before
-    /// anything is assumed. Nothing that workers said holds then, and who said it loses its place. It is asked for anew
-    /// once; the second time in a row it is found out here; the third time there is an error, so that this comes to an end
-    /// whatever is wrong.
+    /// The best node is not confirmed by the coordinator's own filters and scores. Discards all results of workers, and drops the one that
+    /// reported the node. The first time, the subject is requested again. The second time, the coordinator evaluates it. The third time,
+    /// the attempt fails, so that it always ends.
     fn mistrust(&mut self, subject: Subject, offer: Offer, repaired: bool) -> Option<String> {
         let source = self.source_of(subject, offer.node).filter(|_| !repaired);
         let is_shared = self.states.known(subject).is_some_and(|known| known.family.is_some());
@@ -211,7 +207,7 @@ impl Judge {
             self.states.wants_own_answers(subject);
         }
         if let Some(worker) = source {
-            let reason = format!("it offered node {} with a score that is not the node's", offer.node.0);
+            let reason = format!("it offered node {} with an incorrect score", offer.node.0);
             self.mismatches.push(Mismatch { worker, reason });
         }
         let state = self.states.get_mut(subject)?;
@@ -226,20 +222,19 @@ impl Judge {
                 state.mismatches = 0;
                 let node = self.cache.name(offer.node).map_or("that is gone", |name| name);
                 Some(format!(
-                    "the best node, {node}, was {times} times in a row not what had been found out about it; the pod \
-                     is tried again, and this is a bug of Flotilla or of a plugin if it goes on"
+                    "the best node, {node}, was not confirmed {times} times in a row; the pod is tried again. If this \
+                     persists, it is a bug of Flotilla or of a plugin"
                 ))
             }
         }
     }
 
-    /// The placement on a node that is what was said of it.
     fn place_confirmed(&mut self, attempt: &Attempt<'_>, offer: Offer, total: i64, repaired: bool) -> Decision {
         self.states.get_mut(attempt.subject).into_iter().for_each(|state| state.mismatches = 0);
         self.place(attempt, offer, total, repaired)
     }
 
-    /// The placement on a node, with what Reserve will have to do there.
+    /// The placement on a node, with the plans of Reserve.
     pub(super) fn place(&self, attempt: &Attempt<'_>, offer: Offer, total: i64, repaired: bool) -> Decision {
         let subject = attempt.subject;
         let Some(node) = self.cache.name(offer.node).map(Arc::clone) else {
@@ -254,13 +249,12 @@ impl Judge {
         Decision::Place(Placement { charge, reservations, total, repaired, revision, basis, rivals: None })
     }
 
-    /// What the decision on an attempt is made by beside the nodes.
     fn basis(&self, attempt: &Attempt<'_>) -> Basis {
         let basis = self.basis_of(attempt.subject, attempt.uid, attempt.priority);
         Basis { asked_extenders: !attempt.extenders.is_empty(), ..basis }
     }
 
-    /// What a decision on a subject that is open is made by beside the nodes, without extenders.
+    /// The inputs of a decision on an open subject other than the nodes, without extenders.
     pub(crate) fn basis_of(&self, subject: Subject, uid: &Uid, priority: i32) -> Basis {
         let state = self.states.get(subject);
         let nominations = match self.nominator.len() {

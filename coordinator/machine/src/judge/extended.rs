@@ -1,7 +1,4 @@
-//! Decisions in which HTTP extenders have a say: what they have to be asked, and what is decided by what they said.
-//!
-//! Knows: which questions there are, and which answer is to which. Must not know: what the words come to (the framework does),
-//! when extenders are asked, or how they are reached.
+//! Decisions with HTTP extenders: the question, and the decision by their answers.
 
 use std::sync::Arc;
 
@@ -22,7 +19,7 @@ use super::{
 use crate::subject::Subject;
 
 impl Judge {
-    /// What the extenders have to be asked about all feasible nodes of a pod, or have said.
+    /// The question to the extenders about all feasible nodes of a pod, or their answer.
     pub(super) fn extend(&mut self, attempt: &Attempt<'_>) -> Step {
         let subject = attempt.subject;
         let Some(mut known) = self.states.known(subject) else { return Step::Again };
@@ -30,7 +27,7 @@ impl Judge {
         let Some(feasible) = feasible else {
             let wants_all = self.states.get_mut(subject).map(|state| std::mem::replace(&mut state.wants_all, true));
             if wants_all == Some(true) {
-                // Even what was asked for without a limit left some out.
+                // Even an answer without a limit left nodes out.
                 self.evaluate_here(subject);
             } else {
                 self.states.forget_view(subject);
@@ -43,8 +40,8 @@ impl Judge {
         put(attempt, Question { nodes, may_score, own: false })
     }
 
-    /// The node that the pod itself is nominated to comes before all others, and is taken without a score. Extenders are
-    /// asked about it alone; where they turn it down, or cannot be asked, the others have their turn.
+    /// Tries the pod's nominated node before all others, without a score. Extenders get only this node; if they reject it or fail, the
+    /// other nodes follow.
     ///
     /// Source: `evaluateNominatedNode`.
     pub(super) fn try_own_node(&mut self, attempt: &Attempt<'_>) -> Option<Decision> {
@@ -63,7 +60,6 @@ impl Judge {
         }
     }
 
-    /// Decides on a member by what extenders said.
     pub(super) fn go_by(&mut self, attempt: &Attempt<'_>, word: Word) -> Decision {
         match word {
             Word::Failed(reason) => Decision::Fail(reason),
@@ -74,7 +70,7 @@ impl Judge {
         }
     }
 
-    /// Takes the best of the nodes that extenders left. `None`: none of them will do any more.
+    /// The best node that the extenders left. `None`: none of them is feasible any more.
     pub(crate) fn take_extended(&mut self, attempt: &Attempt<'_>, extended: &Extended) -> Option<Decision> {
         let nominations = self.nominations(attempt.uid, attempt.priority);
         let subject = attempt.subject;
@@ -105,7 +101,7 @@ impl Judge {
         })
     }
 
-    /// Extenders left no node. What plugins refused is counted anew, so that the counts are of one state.
+    /// Extenders left no node. Counts the plugins' refusals again, so that all counts are of one state.
     pub(crate) fn refuse_extended(&mut self, subject: Subject, extended: &Extended) -> Decision {
         self.states.evaluate_here(subject, &self.cache);
         let Some(known) = self.states.known(subject) else { return Decision::Ask(Want::Offers(subject)) };
@@ -116,7 +112,6 @@ impl Judge {
     }
 }
 
-/// What extenders have said to a question, if it was asked before.
 fn put(attempt: &Attempt<'_>, question: Question) -> Step {
     let said = attempt
         .said
@@ -124,7 +119,7 @@ fn put(attempt: &Attempt<'_>, question: Question) -> Step {
     said.map_or(Step::Ask(question), Step::Told)
 }
 
-/// The order of nodes by total, then by rank, as in [`flotilla_framework::select`]; the greatest is the best.
+/// Orders nodes by total, then by rank, as in [`flotilla_framework::select`]; the greatest is the best.
 fn worse((left, one): (i64, Offer), (right, other): (i64, Offer)) -> std::cmp::Ordering {
     left.cmp(&right).then(other.rank.cmp(&one.rank)).then(other.node.cmp(&one.node))
 }

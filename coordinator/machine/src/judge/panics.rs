@@ -1,22 +1,20 @@
-//! Panics of plugins: the pod that a plugin was asked about fails, and the process lives on.
+//! Panics of plugins: the evaluated pod fails, and the process continues.
 //!
-//! A plugin reads what users write, so that an object which makes one panic would end each leader in turn: the next leader has
-//! the same object. Each place where plugins run is contained here. After a panic the class states are cleared and the Snapshot is
-//! restored from what is charged, so that nothing half done is left. The panic is remembered with what the plugins read, and
-//! answers for all pods of the subject until that changes.
+//! An object that makes a plugin panic would otherwise end each leader in turn. All calls of plugins are contained here. After a panic the
+//! class states are closed, and the Snapshot is restored from the charges. The panic is remembered with the version of the plugins' inputs,
+//! and fails all pods of the subject until these change.
 //!
-//! Source: kube-scheduler has no such thing; a panic of a plugin ends its process.
+//! Source: none. A panic of a plugin ends kube-scheduler's process.
 
 use flotilla_framework::{contain::contain, map::Map, shard::RequestId};
 
 use super::{Judge, decision::Attempt, decision::Decision};
 use crate::{event::WorkerId, subject::Subject};
 
-/// How many subjects are remembered. With more than these, all are forgotten: each of them may panic once again. At some 300
-/// bytes each they take 300 KiB.
+/// Maximum number of remembered subjects. A full table is cleared, and each subject may panic again. At some 300 bytes each they take 300
+/// KiB.
 const MAX_REMEMBERED: usize = 1_024;
 
-/// The subjects of which an evaluation panicked.
 #[derive(Debug, Default)]
 pub(super) struct Panics {
     known: Map<Subject, Panicked>,
@@ -24,7 +22,6 @@ pub(super) struct Panics {
 
 #[derive(Debug)]
 struct Panicked {
-    /// The version of the facts that the plugins read.
     facts: u64,
     message: String,
 }
@@ -32,7 +29,7 @@ struct Panicked {
 // === impl Judge ===
 
 impl Judge {
-    /// Decides on a pod, see [`Judge::decide_now`]. A panic fails the attempt.
+    /// Decides a pod, see [`Judge::decide_now`]. A panic fails the attempt.
     pub(crate) fn decide(&mut self, attempt: &Attempt<'_>) -> Decision {
         if let Some(error) = self.panic_of(attempt.subject) {
             return Decision::Fail(error);
@@ -46,19 +43,19 @@ impl Judge {
         }
     }
 
-    /// Prepares the plugins of a subject, see [`Judge::open_now`]. `false`: also where a plugin panicked.
+    /// Prepares the plugins of a subject, see [`Judge::open_now`]. `false`: also if a plugin panicked.
     pub(crate) fn open(&mut self, subject: Subject) -> bool {
         self.panic_of(subject).is_none() && self.contained(subject, |judge| judge.open_now(subject)).unwrap_or(false)
     }
 
-    /// Runs code of plugins on behalf of a subject. `None`: it panicked, the subject is remembered, and the state is restored.
+    /// Calls plugins for a subject. `None`: a plugin panicked; the subject is remembered and the state restored.
     pub(crate) fn contained<T>(&mut self, subject: Subject, work: impl FnOnce(&mut Self) -> T) -> Option<T> {
         let done = contain(|| work(self));
         self.states.count_devices(subject);
         done.map_err(|panic| self.recover(subject, &panic)).ok()
     }
 
-    /// A worker answers that a plugin panicked there: the attempts of that subject fail, as they would here.
+    /// A worker reports a panic of a plugin: the attempts of that subject fail.
     pub(crate) fn panicked_on(&mut self, worker: WorkerId, request: RequestId) {
         if !self.states.owes(worker, request) {
             return;
@@ -68,7 +65,6 @@ impl Judge {
         }
     }
 
-    /// The error of a subject of which an evaluation panicked, while the plugins would read the same.
     pub(crate) fn panic_of(&self, subject: Subject) -> Option<String> {
         if self.panics.known.is_empty() {
             return None;
@@ -78,13 +74,13 @@ impl Judge {
         (panicked.facts == self.cache.facts_version(class)).then(|| panicked.message.clone())
     }
 
-    /// Whether a pod whose attempt failed is held until what its plugins read changes: another attempt would end in the same way,
-    /// by a panic or at the bound of its work.
+    /// Whether a failed pod is held until its plugins' inputs change, because another attempt would end in the same panic or at the same
+    /// work limit.
     pub(crate) fn is_held(&self, subject: Subject) -> bool {
         self.panic_of(subject).is_some() || self.states.get(subject).is_some_and(|state| state.prepared.is_exhausted())
     }
 
-    /// Restores what a panic may have left half done, and remembers the subject. Returns the error for its pods.
+    /// Restores the state after a panic, and remembers the subject. Returns the error for its pods.
     pub(crate) fn recover(&mut self, subject: Subject, panic: &str) -> String {
         self.restore();
         let message = format!(
@@ -99,7 +95,6 @@ impl Judge {
         message
     }
 
-    /// Restores what a panic may have left half done.
     pub(super) fn restore(&mut self) {
         self.counts.plugin_panics += 1;
         self.states.work.add(super::work::RESTORED_NODE * self.cache.nodes.len() as u64);
@@ -107,12 +102,11 @@ impl Judge {
         self.cache.restore();
     }
 
-    /// Nothing is remembered of panics: the plugins are others, or they get another chance.
+    /// Forgets all panics, after a change of the plugins or for another chance.
     pub(crate) fn forget_panics(&mut self) {
         self.panics.known.clear();
     }
 
-    /// A class is gone.
     pub(crate) fn forget_panics_of(&mut self, class: flotilla_framework::class::ClassId) {
         self.panics.known.retain(|(_, known), _| *known != class);
     }

@@ -1,6 +1,4 @@
-//! What nodes were before they changed: with the order of changes, enough to say how a recent state was.
-//!
-//! Knows: how a change is undone in a copy of the nodes. Must not know: who asks, or which decision was made in that state.
+//! Past states of nodes: with the log of changes they reconstruct a recent revision.
 
 use std::{collections::VecDeque, sync::Arc};
 
@@ -15,64 +13,56 @@ use flotilla_framework::{
 
 use super::cache::{Cache, Happening, What};
 
-/// What may be kept of nodes as they were: 2,048 of them, at some 8 KiB each 16 MiB, or 65,536 times the devices of one, at some
-/// 200 bytes each 13 MiB. Pods that come and go are not in it: they are in the order of changes.
+/// Limit of past states: 2,048 nodes of some 8 KiB, together 16 MiB, or 65,536 device states of some 200 bytes, 13 MiB. Added and removed
+/// pods are only in the log of changes.
 const MAX_WEIGHT: u32 = 65_536;
 
-/// How much of that a node takes.
 const WEIGHT_OF_NODE: u32 = 32;
 
-/// What a node, or what is attached to nodes, was before a change.
+/// A node, or the attachments of a class, before a change.
 #[derive(Debug, Clone)]
 pub(crate) enum Before {
-    /// The node was not there.
     Absent,
-    /// The node looked like this.
     Node(Arc<NodeInfo>),
-    /// The node was there with these pods.
+    /// The node existed with these pods.
     Gone(Arc<NodeInfo>, Tenants),
-    /// The node had these devices.
     Devices(Option<Arc<NodeDevices>>),
-    /// Each pod of a class attached this.
     Attachments(ClassId, Arc<[Attachment]>),
-    /// Another change of the same event says it.
+    /// Another change of the same event has the state.
     Said,
 }
 
-/// See the module.
 #[derive(Debug, Default)]
 pub(crate) struct Past {
-    /// By the revision that the change made, which counts up.
+    /// By the revision of the change, ascending.
     before: VecDeque<(Revision, Before)>,
     weight: u32,
 }
 
-/// A copy of the nodes, and what happened since a state that is asked about.
 #[derive(Debug)]
 pub(crate) struct Rewind {
     pub(crate) nodes: Snapshot,
-    /// The newest first.
     changes: Vec<(Happening, Option<Before>)>,
 }
 
-/// Why it cannot be told how a state was.
+/// Why a past state cannot be reconstructed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Unknowable {
-    /// Too much has happened since.
-    #[error("more has changed since than is remembered")]
+    /// Too many changes since.
+    #[error("too many changes since the decision")]
     TooLongAgo,
-    /// A pod that has left since was of a class that nobody has any more.
-    #[error("pods have left since of which it is not remembered what they asked for")]
+    /// A pod that has left since was of a class that is no longer known.
+    #[error("the requests of pods that have left since are no longer known")]
     ClassForgotten,
-    /// Pods were nominated to nodes, too many to be kept with each decision.
-    #[error("more pods were nominated to nodes then than are remembered")]
+    /// Too many nominations to keep with each decision.
+    #[error("too many pods were nominated to nodes to record them")]
     ManyNominated,
 }
 
 // === impl Past ===
 
 impl Past {
-    /// A change that makes this revision is about to come.
+    /// Records the state before the change that makes this revision.
     pub(crate) fn note(&mut self, revision: Revision, before: Before) {
         self.weight += before.weight();
         self.before.push_back((revision, before));
@@ -83,7 +73,6 @@ impl Past {
         }
     }
 
-    /// Nothing before now can be told.
     pub(crate) fn clear(&mut self) {
         *self = Self::default();
     }
@@ -106,10 +95,10 @@ impl Before {
 // === impl Cache ===
 
 impl Cache {
-    /// What it takes to say how the nodes were at a revision. Copies the nodes: some 3 MB for 5,000 of them.
+    /// Prepares the reconstruction of a revision. Copies the nodes: some 3 MB for 5,000.
     ///
     /// # Errors
-    /// It is too long ago.
+    /// The revision is too old.
     pub(crate) fn rewind_to(&self, revision: Revision) -> Result<Rewind, Unknowable> {
         let happened = self.changes_since(revision).ok_or(Unknowable::TooLongAgo)?;
         let mut changes = Vec::with_capacity(happened.len());
@@ -128,21 +117,20 @@ impl Cache {
 // === impl Rewind ===
 
 impl Rewind {
-    /// How many changes there were since.
     pub(crate) fn len(&self) -> usize {
         self.changes.len()
     }
 
-    /// The nodes as they were.
+    /// The nodes at the revision.
     ///
     /// # Errors
-    /// What has left since is not remembered.
+    /// A class that has left since is no longer known.
     pub(crate) fn into_nodes(self) -> Result<Snapshot, Unknowable> {
         let Self { mut nodes, changes } = self;
         for (Happening { node, what }, before) in changes {
             match what {
                 What::Came(class) => {
-                    // A pod that came and went with its node is undone with the node.
+                    // A pod that came and left with its node is undone with the node.
                     nodes.remove_pod(node, class);
                 }
                 What::Left(class) => {

@@ -1,6 +1,4 @@
-//! Class states that share the sorted lists of their families.
-//!
-//! Knows: which list a subject needs, and how it comes to be. Must not know: pods, or how workers are reached.
+//! Class states on top of their families' sorted lists.
 
 use flotilla_framework::{
     class::ClassId,
@@ -19,7 +17,7 @@ use crate::subject::Subject;
 // === impl ClassStates ===
 
 impl ClassStates {
-    /// What is known of a subject on all nodes; `None` where that is nothing.
+    /// The view of a subject over all nodes, if it has one.
     pub(crate) fn known(&mut self, subject: Subject) -> Option<Known<'_>> {
         let ClassState { prepared, matches, live, .. } = self.all.get_mut(&subject)?;
         let Live { view, over, revision, source, .. } = live.as_mut()?;
@@ -31,14 +29,14 @@ impl ClassStates {
         Some(Known { prepared, matches, view, family: list.map(|list| &list.sorted), revision: *revision, source })
     }
 
-    /// Notes the head of a subject's family, which is released when the subject's class state is closed.
+    /// Sets the head of a subject's family. Closing the class state releases it.
     pub(crate) fn set_head(&mut self, subject: Subject, head: ClassId) {
         if let Some(state) = self.get_mut(subject) {
             state.family.head = Some(head);
         }
     }
 
-    /// A subject cannot be decided on from what its family shares.
+    /// The family's list does not suffice for a decision on the subject.
     pub(crate) fn wants_own_answers(&mut self, subject: Subject) {
         if let Some(state) = self.get_mut(subject) {
             state.family.wants_own = true;
@@ -46,26 +44,22 @@ impl ClassStates {
         }
     }
 
-    /// Whether what one node says of a subject is what it says of its head. What does not change is looked at the first
-    /// time only.
+    /// Whether nodes have the same results for a subject as for its head. Constant inputs are compared only the first time.
     pub(crate) fn follows(&self, subject: Subject, head: Subject, first: bool) -> bool {
         let (Some(own), Some(head)) = (self.get(subject), self.get(head)) else { return false };
         if first { own.prepared.follows(&head.prepared) } else { !head.prepared.is_wide() }
     }
 
-    /// Whether the nodes of a family are on a sorted list, or are about to be.
     pub(crate) fn has_sorted_nodes(&self, head: Subject) -> bool {
         let coming = |state: &ClassState| state.ask.is_some() || state.family.whole.is_some();
         self.families.has(head) || self.get(head).is_some_and(coming)
     }
 
-    /// Whether a subject can be decided on from a sorted list that is there.
     pub(crate) fn is_sorted_for(&self, subject: Subject) -> bool {
         let family = self.get(subject).filter(|state| state.may_share()).map(|state| &state.family);
         family.and_then(FamilyState::head).is_some_and(|head| self.families.has((subject.0, head)))
     }
 
-    /// Judges the head of a family here, without any worker.
     pub(crate) fn evaluate_whole_here(&mut self, head: Subject, cache: &Cache) {
         let Some(evaluation) = self.evaluation_here(head, cache) else { return };
         if let Some(state) = self.get_mut(head) {
@@ -73,8 +67,8 @@ impl ClassStates {
         }
     }
 
-    /// Puts the nodes of a subject's family on a sorted list that tells them apart as the subject needs, brings it up to the
-    /// present, and lays over it what the subject counts. `false`: the shards have to be asked about the head.
+    /// Builds or repairs the sorted list that the subject needs, and adds the subject's counts. `false`: the head has to be requested from
+    /// workers.
     pub(crate) fn sort_for(&mut self, subject: Subject, head: Subject, cache: &Cache) -> bool {
         let Some(own) = self.all.get(&subject) else { return false };
         let over = own.live.as_ref().and_then(|live| live.over);
@@ -95,8 +89,7 @@ impl ClassStates {
         true
     }
 
-    /// The place of the sorted list that tells the nodes of a subject's family apart as the subject needs, laid out now from what
-    /// shards said or from another sorted list of the family.
+    /// The index of the sorted list that the subject needs; builds it from answers or from another list of the family.
     fn find_sorted_nodes(&mut self, subject: Subject, head: Subject, cache: &Cache) -> Option<usize> {
         let place = (head, Ground::new(&self.all.get(&subject)?.prepared, &cache.snapshot));
         let of_head = self.all.get_mut(&head)?;

@@ -1,7 +1,4 @@
-//! What the coordinator answers in the place of a worker that is late.
-//!
-//! Knows: when an answer of now goes together with answers of before. Must not know: when a worker is late, or what is done to
-//! it.
+//! Evaluation on the coordinator in place of a late worker.
 
 use flotilla_framework::snapshot::Slot;
 
@@ -9,13 +6,12 @@ use super::{cache::Cache, class_state::ClassState, class_states::ClassStates};
 use crate::{event::WorkerId, subject::Subject};
 
 impl ClassStates {
-    /// Answers here what a worker owes, where that is the same as if the worker had answered. Returns for how many questions.
+    /// Evaluates the part of a late worker, if the result is the same as with its answer. Returns the number of completed requests.
     ///
-    /// The others answered for the state in which they were asked, and the worker's nodes are judged as they are now. Each node
-    /// that has changed in between is judged again in any case when the view is brought up to the present, so that the view
-    /// comes out the same. What a class counts over domains does not: what came in between would be counted twice. So such a
-    /// class is answered for only while nothing has happened since it was asked about, and no question about nodes of which some
-    /// have left, or were given to others since.
+    /// The other workers answered for the revision of the request, while the late worker's nodes are evaluated on the current one. Every
+    /// node that changed in between is evaluated again anyway when the view is repaired, so the view is the same. Counts over domains are
+    /// different: changes in between would be counted twice. So a class with such counts is completed only if nothing changed since the
+    /// request. A request is also not completed if some of the nodes were deleted or changed their holder.
     pub(super) fn stand_in(&mut self, worker: WorkerId, cache: &Cache) -> u64 {
         let owed = |state: &ClassState| state.ask.as_ref().is_some_and(|ask| ask.owing.contains_key(&worker));
         let subjects: Vec<Subject> =
@@ -27,7 +23,7 @@ impl ClassStates {
             let Some(ask) = self.all.get_mut(&subject).and_then(|state| state.ask.as_mut()) else { continue };
             ask.owing.remove(&worker);
             ask.answers.push(evaluation);
-            // Nobody else is to blame for it.
+            // The other workers are not responsible for these results.
             ask.source.workers = ask.source.workers.iter().copied().filter(|asked| *asked != worker).collect();
             answered += 1;
             self.conclude(subject);
@@ -35,7 +31,7 @@ impl ClassStates {
         answered
     }
 
-    /// The nodes that a worker owes an answer about, and how many offers are wanted; `None`: nobody can answer for it now.
+    /// The nodes of a late worker, and the number of offers; `None`: the coordinator cannot replace the answer.
     fn owed_nodes(&self, subject: Subject, worker: WorkerId, cache: &Cache) -> Option<(Vec<Slot>, u32)> {
         let state = self.all.get(&subject)?;
         let ask = state.ask.as_ref()?;

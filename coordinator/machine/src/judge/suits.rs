@@ -1,6 +1,4 @@
-//! Whether one node is feasible for a pod as the cluster is, without a decision on the pod.
-//!
-//! Knows: what all filters say of one node. Must not know: why that is asked, or what extenders would say.
+//! Feasibility of one node for a pod, without a decision.
 
 use flotilla_framework::{
     node::NodeId,
@@ -12,8 +10,8 @@ use super::Judge;
 use crate::subject::{Subject, Uid};
 
 impl Judge {
-    /// Whether a node is feasible for a pod, beside the pods that are nominated to it. What a class counts over the whole cluster
-    /// is looked at only where the node is feasible by itself. `false` also if a plugin panics.
+    /// Whether a node is feasible for a pod, counting the pods nominated to it. Counts over the whole cluster are checked only if the node
+    /// is feasible without them. `false` also if a plugin panics.
     pub(crate) fn suits(&mut self, uid: &Uid, subject: Subject, priority: i32, name: &str) -> bool {
         self.contained(subject, |judge| judge.suits_now(uid, subject, priority, name)).unwrap_or(false)
     }
@@ -43,7 +41,7 @@ impl Judge {
         dry_run.refusal(&state.prepared, &mut cache.snapshot, node, &beside).is_none()
     }
 
-    /// The same by what is known of the class already, brought up to the present: no node has to be counted again.
+    /// The same with the class's repaired counts, without counting nodes again.
     fn feasible_by_counts(&mut self, subject: Subject, node: NodeId, found: &Feasible) -> Option<bool> {
         let state = self.states.get_mut(subject)?;
         if !state.repair(&self.cache) {

@@ -1,9 +1,7 @@
-//! Workers try preemption on the nodes that they hold.
+//! Dry runs of preemption on workers.
 //!
-//! What they say is a proposal: the node that is chosen by it is tried again here before anything is done. A worker that is
-//! lost or silent costs time; its part is tried here.
-//!
-//! Knows: what is asked of whom, and which answers still count. Must not know: what is made of the outcomes.
+//! Results of workers are proposals: the coordinator repeats the dry run on the chosen node. The part of a lost or slow worker is tried on
+//! the coordinator.
 
 use std::collections::BTreeMap;
 
@@ -21,12 +19,11 @@ use crate::{
     pods::Stage,
 };
 
-/// The fewest nodes that are tried at once, as far as there are so many: a round trip costs as much as trying ten.
+/// Minimum number of nodes per round, if available: a round trip costs as much as ten dry runs.
 const MIN_TRIALS: usize = 64;
 
 impl Machine {
-    /// Whether workers can try what is left: a class that counts nothing over the whole cluster, and uses no
-    /// objects.
+    /// Whether workers can try the remaining nodes: the class counts nothing over the whole cluster, and uses no objects.
     pub(super) fn may_ask(&self, round: &Round) -> bool {
         let class = self.judge.cache().classes.get(round.subject.1);
         let state = self.judge.states().get(round.subject);
@@ -38,7 +35,7 @@ impl Machine {
             })
     }
 
-    /// Asks about the next nodes. `false`: that could not be done, or nothing had to be asked.
+    /// Requests dry runs on the next nodes. `false`: not possible, or not necessary.
     pub(super) fn ask_for_trials(&mut self, now_ms: TimeMs, round: &mut Round) -> bool {
         let beside = self.judge.nominator().concerning(&round.uid, round.priority, self.judge.cache());
         let wanted = round.shortlist.wanted().clamp(MIN_TRIALS, MAX_TRIALS);
@@ -99,7 +96,7 @@ impl Machine {
         Asked { request, asked_ms: now_ms, owing, nodes, outcomes: BTreeMap::new() }
     }
 
-    /// A worker's answer is there; it is used with the next decision.
+    /// Stores a worker's dry runs; the next decision uses them.
     pub(crate) fn rehearsed(&mut self, worker: WorkerId, request: RequestId, outcomes: Vec<Outcome>) {
         let asked = self.preempting.as_mut().and_then(|round| round.asked.as_mut());
         let Some(asked) = asked.filter(|asked| asked.request == request) else {
@@ -120,11 +117,10 @@ impl Machine {
             asked.outcomes.extend(places.into_iter().zip(outcomes));
         } else {
             asked.owing.insert(worker, places);
-            self.give_up(worker, "it tried preemption on other nodes or pods than it was asked to".to_owned());
+            self.give_up(worker, "its dry run of preemption does not match the request".to_owned());
         }
     }
 
-    /// A worker does not try what it was asked to.
     pub(crate) fn cannot_dry_run(&mut self, worker: WorkerId, request: RequestId, why: &str) {
         let asked = self.preempting.as_ref().and_then(|round| round.asked.as_ref());
         if asked.is_some_and(|asked| asked.request == request && asked.owing.contains_key(&worker)) {
@@ -132,7 +128,7 @@ impl Machine {
         }
     }
 
-    /// A worker is gone: what it was asked is tried here, with all that is left.
+    /// A worker is gone: its part is tried on the coordinator, with all remaining nodes.
     pub(crate) fn give_up_trials(&mut self, worker: WorkerId) {
         let Some(round) = &mut self.preempting else { return };
         if let Some(asked) = round.asked.take_if(|asked| asked.owing.contains_key(&worker)) {
@@ -141,18 +137,17 @@ impl Machine {
         }
     }
 
-    /// What workers are asked, since when, and who still owes.
+    /// The pending request for dry runs: number, time, and the workers that have not answered.
     pub(crate) fn trials_owed(&self) -> Option<(RequestId, TimeMs, impl Iterator<Item = WorkerId>)> {
         let asked = self.preempting.as_ref()?.asked.as_ref()?;
         Some((asked.request, asked.asked_ms, asked.owing.keys().copied()))
     }
 
-    /// Since when dry runs are owed.
     pub(crate) fn trials_asked(&mut self) -> Option<&mut TimeMs> {
         Some(&mut self.preempting.as_mut()?.asked.as_mut()?.asked_ms)
     }
 
-    /// Goes on with a search whose answers are there.
+    /// Continues a search once its answers are complete.
     pub(crate) fn go_on_preempting(&mut self, now_ms: TimeMs) {
         let is_answered = |round: &mut Round| {
             round.proposed.is_none() && round.asked.as_ref().is_none_or(|asked| asked.owing.is_empty())
@@ -179,13 +174,13 @@ impl Machine {
         self.try_nodes(now_ms, round);
     }
 
-    /// Whether a search is about a pod that still waits, as it did and under the same configuration.
+    /// Whether the pod of a search still waits, unchanged and under the same configuration.
     pub(super) fn is_waited_for(&mut self, round: &Round) -> bool {
         let generation = self.configuration.as_ref().map(|configuration| configuration.generation);
         let pod = self.pods.get(&round.uid).filter(|pod| pod.class == round.subject.1);
         let is_queued = pod.is_some_and(|pod| pod.stage == Stage::Queued(round.subject.0));
         let waits = is_queued && self.queue.is_active(&round.uid) && generation == Some(round.generation);
-        // What the cluster says about the class may have closed the class state.
+        // A change of the facts may have closed the class state.
         waits && self.leading.is_some() && self.judge.open(round.subject)
     }
 }

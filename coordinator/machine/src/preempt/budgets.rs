@@ -1,6 +1,4 @@
-//! PodDisruptionBudgets, and which of them concern a pod.
-//!
-//! Knows: the budgets, by name, and the classes that each covers. Must not know: how they are counted.
+//! PodDisruptionBudgets, and the classes that they cover.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -12,11 +10,9 @@ use flotilla_framework::{
 };
 use flotilla_planted::planted;
 
-/// Namespace and name.
 type Key = (Arc<str>, Arc<str>);
 
-/// All budgets. Which of them cover a class is worked out once, and anew when a selector changes; what is remembered of
-/// that takes 24 bytes for each class on a node that was looked at.
+/// All budgets. The budgets of a class are cached until a selector changes: 24 bytes per class that was looked up.
 #[derive(Debug, Default)]
 pub(crate) struct Budgets {
     known: BTreeMap<Key, Budget>,
@@ -26,7 +22,7 @@ pub(crate) struct Budgets {
 // === impl Budgets ===
 
 impl Budgets {
-    /// A budget is new or looks like this now. Gives what it selected before.
+    /// Adds or updates a budget. Returns its previous selector.
     pub(crate) fn apply(&mut self, budget: &Budget) -> Option<LabelSelector> {
         let key = (Arc::clone(&budget.namespace), Arc::clone(&budget.name));
         let old = self.known.insert(key, budget.clone());
@@ -37,14 +33,12 @@ impl Budgets {
         old
     }
 
-    /// A budget is gone. Gives what it selected.
     pub(crate) fn delete(&mut self, namespace: &Arc<str>, name: &Arc<str>) -> Option<LabelSelector> {
         let gone = self.known.remove(&(Arc::clone(namespace), Arc::clone(name)))?;
         self.covering.clear();
         Some(gone.selector)
     }
 
-    /// A class is forgotten; its number may not mean another one, but it need not be remembered either.
     pub(crate) fn forget_class(&mut self, class: ClassId) {
         if !self.covering.is_empty() {
             self.covering.swap_remove(&class);
@@ -69,7 +63,7 @@ impl Budgets {
 }
 
 fn covering(known: &BTreeMap<Key, Budget>, class: &Class) -> Vec<Key> {
-    // No pod has an empty name, so that none is taken for one whose eviction is under way.
+    // No pod has an empty name, so none is taken for one with an eviction in progress.
     let unnamed: Arc<str> = Arc::default();
     let namespace = known.range((Arc::clone(&class.namespace), Arc::default())..);
     let namespace = namespace.take_while(|((namespace, _), _)| *namespace == class.namespace);

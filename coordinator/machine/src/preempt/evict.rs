@@ -1,10 +1,6 @@
-//! What is done to the victims, and to those who were to have the node before.
+//! Execution of a preemption: deletes victims, and ends nominations of lower priority.
 //!
-//! Knows: who is deleted by the shell, who is taken back here, and when the pod that preempts is tried again. Must not know:
-//! why these pods, or how a pod is deleted.
-//!
-//! Source: `prepareCandidateAsync` and `PreemptPod`. A pod that is on the wire to its node is deleted, as upstream does
-//! with one that has left PreBind.
+//! Source: `prepareCandidateAsync` and `PreemptPod`. A pod with a bind in flight is deleted, as kube-scheduler does after PreBind.
 
 use std::sync::Arc;
 
@@ -24,7 +20,7 @@ use crate::{
 };
 
 impl Machine {
-    /// A pod gets a node at the cost of others: it is nominated there at once, and they go.
+    /// Nominates a pod to a node, and deletes the victims there.
     pub(crate) fn preempt(
         &mut self,
         now_ms: TimeMs,
@@ -37,7 +33,7 @@ impl Machine {
         let under_way = self.preemptions.victims();
         if under_way > 0 && under_way + candidate.victims.len() > MAX_VICTIMS {
             self.status.preemptions_postponed += 1;
-            let reason = format!("{under_way} pods are being preempted already; tried again when they are gone");
+            let reason = format!("{under_way} victims are already being deleted; tried again when they are gone");
             return self.fail(now_ms, uid, format!("{} {}", diagnosis.message, words::because(&reason)));
         }
         let wakes = !diagnosis.plugins.is_empty();
@@ -52,7 +48,7 @@ impl Machine {
         progress
     }
 
-    /// A pod of a lower priority than this one, which has not evicted any yet: whom one would evict who did not look for room.
+    /// Any pod of lower priority than an unplaced one: the victim of a preemption without a search, as a planted fault.
     pub(crate) fn anyone_below(&self, uid: &Uid) -> Option<Candidate> {
         let pod = self.pods.get(uid).filter(|pod| pod.nominated_node().is_none())?;
         let cache = self.judge.cache();
@@ -64,7 +60,7 @@ impl Machine {
         })
     }
 
-    /// Has the victims deleted that are not going already. `wakes`: what happens to them wakes the pod that preempts.
+    /// Deletes the victims that are not terminating. `wakes`: their events wake the preemptor.
     fn evict(&mut self, now_ms: TimeMs, uid: &Uid, node: &Arc<str>, victims: &[Standing], wakes: bool) {
         let (mut deleted, mut in_memory) = (Vec::new(), Vec::new());
         for standing in victims {
@@ -99,7 +95,7 @@ impl Machine {
         }
     }
 
-    /// The victims are deleted, or one of them is not.
+    /// All victims are deleted, or one deletion failed.
     pub(crate) fn preempted(&mut self, now_ms: TimeMs, uid: &Uid, id: PreemptionId, failure: Option<String>) {
         let Some(woken) = self.preemptions.end(uid, id, failure.is_some()) else {
             self.status.preemptions_discarded += 1;
@@ -111,7 +107,7 @@ impl Machine {
         }
     }
 
-    /// Gives up all preemptions: the next leader finds in the API what was done, and goes on from there.
+    /// Abandons all preemptions: the next leader finds the deletions in the API server.
     pub(crate) fn give_up_preemptions(&mut self, now_ms: TimeMs) {
         self.preempting = None;
         self.unresolvable.clear();
@@ -130,7 +126,6 @@ impl Machine {
         }
     }
 
-    /// Has a nomination written, and nothing else.
     fn report_nomination(&mut self, uid: &Uid, nomination: Nomination) {
         let leading = self.leading.is_some();
         let Some(pod) = self.pods.get(uid).filter(|_| leading && nomination != Nomination::Keep) else { return };

@@ -1,7 +1,4 @@
-//! Extenders that have a say in which pods make room.
-//!
-//! Knows: when they are asked, and when their answer still counts. Must not know: what their words come to (the framework
-//! does), or how they are reached.
+//! Extenders that filter the victims of a preemption.
 //!
 //! Source: `callExtenders`.
 
@@ -25,7 +22,7 @@ use crate::{
 };
 
 impl Machine {
-    /// Has the extenders asked about all candidates. `false`: there is no candidate or no extender.
+    /// Calls the extenders for all candidates. `false`: there is no candidate or no extender.
     pub(super) fn propose(&mut self, now_ms: TimeMs, round: &mut Round) -> bool {
         let extenders: Vec<Arc<Extender>> =
             self.interested(&round.uid).filter(|extender| extender.is_preemptor()).cloned().collect();
@@ -59,7 +56,6 @@ impl Machine {
         true
     }
 
-    /// The extenders' answer is there.
     pub(crate) fn proposed(&mut self, now_ms: TimeMs, request: RequestId, outcome: Result<Box<Proposal>, String>) {
         let is_it = |round: &mut Round| round.proposed.is_some_and(|(known, _)| known == request);
         let round = self.preempting.take_if(is_it);
@@ -74,12 +70,11 @@ impl Machine {
         self.settle_round(now_ms, round, verdict);
     }
 
-    /// When the answer of extenders counts as lost.
     pub(crate) fn proposal_deadline(&self) -> Option<TimeMs> {
         self.preempting.as_ref()?.proposed.map(|(_, until_ms)| until_ms)
     }
 
-    /// Gives up an answer that is long overdue, so that the queue goes on.
+    /// Gives up an overdue answer, so that the queue continues.
     pub(crate) fn give_up_proposal(&mut self, now_ms: TimeMs) {
         let is_late = |round: &mut Round| round.proposed.is_some_and(|(_, until_ms)| until_ms <= now_ms);
         let Some(round) = self.preempting.take_if(is_late) else { return };
@@ -90,7 +85,7 @@ impl Machine {
         }
     }
 
-    /// The best of what extenders left. A pod that is not less important than the one that preempts is never a victim.
+    /// The best candidate that extenders left. Pods of the same or a higher priority are never victims.
     fn judge_proposal(&self, round: &Round, proposal: &Proposal) -> Verdict {
         let mut candidates = Vec::new();
         for (name, victims) in &proposal.nodes {

@@ -1,7 +1,4 @@
-//! What follows where no node would take a pod: whether others may make room, and where that is tried.
-//!
-//! Knows: the order of the questions. Must not know: how a node is tried ([`super::round`]), or what is done to victims
-//! ([`super::evict`]).
+//! PostFilter: decides whether and where to search for victims.
 //!
 //! Source: `Evaluator.Preempt`.
 
@@ -30,8 +27,7 @@ use crate::{
 };
 
 impl Machine {
-    /// No node would take the pod: others may have to make room for it, also on these nodes, which extenders turned down and
-    /// which taking pods away may change.
+    /// Runs PostFilter for an infeasible pod. `objected`: nodes that only extenders rejected, which are candidates too.
     pub(crate) fn refuse_beside(
         &mut self,
         now_ms: TimeMs,
@@ -70,10 +66,9 @@ impl Machine {
         }
     }
 
-    /// Whether PostFilter of DynamicResources fails, because its PreFilter was not asked: no other PostFilter counts then, and no
-    /// nomination is touched.
+    /// Whether PostFilter of DynamicResources fails because its PreFilter did not run. Then no other PostFilter runs, and nominations stay.
     ///
-    /// Source: `getStateData`, `RunPostFilterPlugins`. Upstream says `not found` of it, which is left out.
+    /// Source: `getStateData`, `RunPostFilterPlugins`. kube-scheduler's message `not found` is omitted.
     fn fails_without_state(&self, subject: Subject) -> bool {
         let Some(plugins) = self.profile(subject.0).map(|profile| &profile.plugins) else { return false };
         let is_among = |names: &[String]| names.iter().any(|name| name == dynamic_resources::NAME);
@@ -83,7 +78,6 @@ impl Machine {
         is_among(&plugins.post_filter) && !is_among(asked)
     }
 
-    /// PostFilter of DynamicResources.
     fn free_claims(&mut self, uid: &Uid, subject: Subject, diagnosis: Diagnosis) -> Diagnosis {
         let is_on = |profile: &Profile| profile.plugins.post_filter.iter().any(|name| name == dynamic_resources::NAME);
         if !self.profile(subject.0).is_some_and(is_on) {
@@ -94,15 +88,15 @@ impl Machine {
         told(diagnosis, words)
     }
 
-    /// Has a claim written to that keeps a pod from its place.
+    /// Writes to a claim that blocks a pod.
     pub(crate) fn free(&mut self, unreserve: Unreserve) {
         if self.leading.is_some() {
             self.actions.push(Action::Unreserve(unreserve));
         }
     }
 
-    /// A claim that is allocated where the pod cannot go, to be given back, or one for its extended resources that is left from an
-    /// attempt before, to be deleted; and what is said of it.
+    /// A claim to deallocate because its nodes are infeasible, or a claim for extended resources to delete because it is left from an
+    /// earlier attempt. With the message.
     pub(crate) fn claim_to_free(&self, uid: &Uid, subject: Subject) -> Option<(Unreserve, &'static str)> {
         let pod = self.pods.get(uid).filter(|pod| pod.info.class.devices.is_some())?;
         let state = self.judge.states().get(subject)?;
@@ -113,7 +107,7 @@ impl Machine {
         Some((Unreserve { pod: pod.name(), plugin, writes }, words))
     }
 
-    /// What follows from looking for room. `is_old`: something has happened since.
+    /// Carries out the result of a search. `is_old`: the cluster changed since it began.
     pub(super) fn conclude_preemption(
         &mut self,
         now_ms: TimeMs,
@@ -137,7 +131,7 @@ impl Machine {
             }
             Verdict::Found(candidate) => self.preempt(now_ms, uid, diagnosis, &candidate),
             Verdict::Refuted(node) => {
-                // The pod is still at the head of the queue, and is decided on anew.
+                // The pod is still at the head of the queue, and is decided again.
                 self.judge.refute_refusal(subject, node);
                 self.drop_mismatched_workers();
                 Progress::Decided
@@ -145,7 +139,7 @@ impl Machine {
         }
     }
 
-    /// Finds the nodes to try, in order. `Err`: that settles it.
+    /// Finds the nodes to try, in order. `Err`: no search is needed.
     pub(super) fn survey(
         &mut self,
         uid: &Uid,
@@ -180,7 +174,7 @@ impl Machine {
         Ok(self.round(uid, subject, diagnosis, priority, potential, objected))
     }
 
-    /// What is told where no pod on any node has a lower priority: nothing has to be tried for that.
+    /// The message if no pod has a lower priority, which needs no dry run.
     fn no_pod_is_below(&self, (profile, class): Subject) -> Option<String> {
         let state = self.judge.states().get((profile, class))?;
         let potential: usize = match state.own() {
@@ -196,8 +190,8 @@ impl Machine {
         words::fruitless(&state.prepared, outcomes, self.judge.cache().nodes.len()).ok()
     }
 
-    /// The nodes on which taking pods away may help, the smallest rank first; and how the pod's own nominated node is
-    /// refused. `Err`: this node suits the pod as things are, although workers said that none does.
+    /// The nodes where preemption may help, in the order of ranks, and the status of the pod's nominated node. `Err`: this node is
+    /// feasible, although workers reported that none is.
     fn potential_nodes(
         &mut self,
         uid: &Uid,
@@ -217,7 +211,7 @@ impl Machine {
         found.flatten().unwrap_or(Ok((Vec::new(), Code::UnschedulableAndUnresolvable)))
     }
 
-    /// The pods on a node. Those that are on their way out by our own hand count as such before the watch says so.
+    /// The pods on a node. Victims of preemptions in flight count as terminating before the watch shows it.
     pub(crate) fn standing_on(&self, node: &str) -> impl Iterator<Item = Standing> {
         self.residents.on(node).filter_map(|uid| {
             let pod = self.pods.get(uid)?;
@@ -228,7 +222,7 @@ impl Machine {
         })
     }
 
-    /// The same, each with the priority that it is preempted by.
+    /// The same, with the priority at which each is preempted.
     fn ranked_on(&self, node: &str) -> impl Iterator<Item = Standing> {
         self.standing_on(node).map(|standing| {
             let priority = self.pods.get(&standing.uid).map_or(standing.priority, |pod| self.rank_of(pod));
@@ -242,14 +236,13 @@ impl Machine {
         Some(AsOf { revision: self.judge.cache().revision(), nominations: self.judge.nominator().version(), facts })
     }
 
-    /// The message for a pod for which no preemption makes room, if that is known.
+    /// The cached message, if no preemption makes room for the pod.
     fn known_unresolvable(&self, uid: &Uid, subject: Subject) -> Option<String> {
         let pod = self.pods.get(uid).filter(|pod| pod.nominated_node().is_none() && !pod.info.never_preempts)?;
         let known = self.unresolvable.message(subject, pod.info.priority, self.as_of(subject)?);
         known.map(str::to_owned)
     }
 
-    /// What is known of who can make room does not hold any more.
     pub(crate) fn forget_unresolvable(&mut self) {
         self.unresolvable.clear();
     }
@@ -263,7 +256,6 @@ impl Machine {
     }
 }
 
-/// See [`Machine::potential_nodes`].
 fn potential_nodes(
     state: &ClassState,
     cache: &mut Cache,
@@ -298,13 +290,11 @@ fn potential_nodes(
     Ok((potential.into_iter().map(|(_, node)| node).collect(), own_code))
 }
 
-/// How what DynamicResources says ends.
 const FREED: &str = "of ResourceClaim completed";
 
-/// A diagnosis with what PostFilter says.
 pub(super) fn told(mut diagnosis: Diagnosis, message: &str) -> Diagnosis {
     if !message.is_empty() {
-        // What several plugins say is one list.
+        // Messages of several plugins form one list.
         let is_next = diagnosis.message.ends_with(FREED);
         diagnosis.message.push_str(if is_next { ", " } else { " " });
         diagnosis.message.push_str(message);

@@ -1,10 +1,7 @@
-//! One pod's search for victims, node after node.
+//! One pod's search for victims over the nodes.
 //!
-//! Knows: which nodes are still to be tried, what came of the others, and when it is enough. Must not know: which pods may
-//! be victims, what is done to them, or how workers are asked.
-//!
-//! Source: `DryRunPreemption`. There threads try nodes side by side and the first to be ready are the candidates; here they
-//! are those that come first in the order, on any thread or worker.
+//! Source: `DryRunPreemption`. kube-scheduler's threads try nodes in parallel, and the first results are the candidates. Here the
+//! candidates are the first ones in the order, independent of threads and workers.
 
 use std::sync::Arc;
 
@@ -26,7 +23,6 @@ use crate::{
 };
 
 impl Machine {
-    /// A search on these nodes, which has not begun.
     pub(super) fn round(
         &self,
         uid: &Uid,
@@ -59,13 +55,13 @@ impl Machine {
             failures: Vec::new(),
             asked: None,
             is_from_workers: false,
-            // Extenders are told of what is known here.
+            // Extenders get the coordinator's results.
             is_local: self.interested(uid).any(|extender| extender.is_preemptor()),
             proposed: None,
         }
     }
 
-    /// Tries nodes until there are enough candidates, or no nodes; or until workers have to be waited for.
+    /// Tries nodes until there are enough candidates or no nodes left, or until workers have to answer.
     pub(super) fn try_nodes(&mut self, now_ms: TimeMs, mut round: Round) -> Progress {
         while !round.left.is_empty() && !round.shortlist.is_enough() {
             if !self.may_ask(&round) {
@@ -84,13 +80,11 @@ impl Machine {
         self.finish(now_ms, &uid, subject, diagnosis, verdict, revision)
     }
 
-    /// A search that extenders have put an end to.
     pub(super) fn settle_round(&mut self, now_ms: TimeMs, round: Round, verdict: Verdict) {
         let Round { uid, subject, diagnosis, revision, .. } = round;
         self.finish(now_ms, &uid, subject, diagnosis, verdict, revision);
     }
 
-    /// A search that began in some state of the cluster has come to its end.
     fn finish(
         &mut self,
         now_ms: TimeMs,
@@ -103,13 +97,13 @@ impl Machine {
         let is_old = self.judge.cache().revision() != revision;
         let progress = self.conclude_preemption(now_ms, uid, subject, diagnosis, verdict, is_old);
         if is_old {
-            // Events while the pod waited at the head of the queue did not wake it.
+            // The pod missed events while it waited at the head of the queue.
             self.wake(now_ms, uid);
         }
         progress
     }
 
-    /// What workers said does not hold: everything is tried here.
+    /// A worker's result was incorrect: repeats the search on the coordinator.
     fn try_nodes_again(&mut self, now_ms: TimeMs, round: Round) -> Progress {
         let Round { uid, subject, diagnosis, objected, revision, .. } = round;
         match self.survey(&uid, subject, diagnosis, &objected) {
@@ -118,7 +112,6 @@ impl Machine {
         }
     }
 
-    /// Tries the nodes that are left by our own view.
     fn try_nodes_here(&mut self, round: &mut Round) {
         self.status.dry_runs_local += 1;
         let beside = self.judge.nominator().concerning(&round.uid, round.priority, self.judge.cache());
@@ -145,7 +138,7 @@ impl Machine {
         }
     }
 
-    /// What is to be tried on a node; `None` where no pod may go.
+    /// The dry run on a node; `None` if there is no potential victim.
     pub(super) fn layout(&mut self, node: NodeId, beside: &[ClassId], priority: i32) -> Option<Layout> {
         let name = self.judge.cache().name(node)?;
         if self.groups.any() {
@@ -162,7 +155,7 @@ impl Machine {
         Some(lay_out(node, &standing, beside.to_vec(), priority, NOW_NS, &budgets, class))
     }
 
-    /// The best candidate, or that there is none. `None`: what workers said does not hold.
+    /// The best candidate, or none. `None`: a worker's result was incorrect.
     fn choose(&mut self, round: &mut Round) -> Option<Verdict> {
         let mut was_wrong = false;
         while let Some(best) = pick_one(&round.candidates, NOW_NS) {
@@ -176,11 +169,11 @@ impl Machine {
             }
             if self.judge.cache().revision() == round.revision {
                 self.status.dry_runs_refuted += 1;
-                let reason = "it tried preemption there with another outcome than the node's";
+                let reason = "its dry run of preemption had an incorrect result";
                 self.drop_holder_of(candidate.node, round.after, reason);
                 return None;
             }
-            // Something has happened since. Of what it is now the node may still be the best.
+            // The cluster changed since. The node may still be the best with its current result.
             if let Some(own) = own {
                 return Some(Verdict::Found(own));
             }
@@ -200,7 +193,6 @@ impl Machine {
         })
     }
 
-    /// One node by our own view.
     fn try_here(&mut self, round: &Round, node: NodeId) -> Option<Candidate> {
         let beside = self.judge.nominator().concerning(&round.uid, round.priority, self.judge.cache());
         let layout = self.layout(node, beside.beside(node), round.priority)?;

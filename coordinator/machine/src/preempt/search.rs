@@ -1,6 +1,4 @@
-//! A search for victims: which nodes are left, what came of the others, and who is being asked.
-//!
-//! Knows: what is known so far. Must not know: who tries a node, or what follows from the end.
+//! State of a search for victims.
 
 use std::collections::BTreeMap;
 
@@ -17,44 +15,40 @@ use crate::{
     subject::{Subject, Uid},
 };
 
-/// A search. There is one of these at most: the pod at the head of the queue waits for its end.
+/// A search. There is at most one, because the pod at the head of the queue waits for it.
 #[derive(Debug)]
 pub(crate) struct Round {
     pub(super) uid: Uid,
     pub(super) subject: Subject,
     pub(super) generation: Generation,
-    /// The state of the cluster that it began in.
     pub(super) revision: Revision,
-    /// The last question to workers before it began.
+    /// The last request to workers before its begin.
     pub(super) after: RequestId,
     pub(super) diagnosis: Diagnosis,
     pub(super) priority: i32,
-    /// Nodes that extenders left out.
     pub(super) objected: Vec<NodeId>,
-    /// What is left to try, the next one last.
+    /// Remaining nodes; the next one is last.
     pub(super) left: Vec<NodeId>,
     pub(super) shortlist: Shortlist,
     pub(super) candidates: Vec<Candidate>,
-    /// Of nodes that are no candidates.
+    /// Results of nodes that are no candidates.
     pub(super) failures: Vec<(NodeId, Outcome)>,
-    /// Workers are being asked.
     pub(super) asked: Option<Asked>,
-    /// Workers were asked, so that the choice has to be borne out.
+    /// Workers took part, so the choice has to be confirmed.
     pub(super) is_from_workers: bool,
-    /// Workers are not asked any more.
+    /// Workers are no longer asked.
     pub(super) is_local: bool,
-    /// Extenders are being asked: the number of the question, and when the answer counts as lost.
+    /// The pending call of extenders: number and deadline.
     pub(super) proposed: Option<(RequestId, TimeMs)>,
 }
 
-/// A part of the nodes that workers are asked about.
 #[derive(Debug)]
 pub(crate) struct Asked {
     pub(super) request: RequestId,
     pub(super) asked_ms: TimeMs,
-    /// Who owes an answer, and to which trials.
+    /// Workers that have not answered, with their trials.
     pub(super) owing: BTreeMap<WorkerId, Vec<usize>>,
-    /// The nodes in order; without a layout where no pod may go.
+    /// The nodes in order; without a layout if there is no potential victim.
     pub(super) nodes: Vec<(NodeId, Option<Layout>)>,
     pub(super) outcomes: BTreeMap<usize, Outcome>,
 }
@@ -62,7 +56,6 @@ pub(crate) struct Asked {
 // === impl Round ===
 
 impl Round {
-    /// Takes what came of trying a node.
     pub(super) fn take(&mut self, layout: &Layout, outcome: Outcome, nodes: &Snapshot) {
         match layout.candidate(&outcome, nodes) {
             Some(candidate) if self.shortlist.add(candidate.violations) => self.candidates.push(candidate),
@@ -71,7 +64,6 @@ impl Round {
         }
     }
 
-    /// No pod on a node may go.
     pub(super) fn skip(&mut self, node: NodeId) {
         self.failures.push((node, Outcome::NoVictims));
     }

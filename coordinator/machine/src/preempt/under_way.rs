@@ -1,10 +1,9 @@
-//! Preemptions that are carried out: who waits for them, and which pods are on their way out.
+//! Preemptions in flight: preemptors that wait, and victims.
 //!
-//! Knows: one preemption at a time for each pod that preempts, and what becomes of its wake-ups meanwhile. Must not know:
-//! how a victim is chosen, or deleted.
+//! There is one preemption at a time per preemptor.
 //!
-//! Source: `preempting` and `lastVictimsPendingPreemption` of upstream's `Executor`. There PreEnqueue keeps the pod out of
-//! activeQ meanwhile; here a wake-up is kept until the answer is there, so that none is lost.
+//! Source: `preempting` and `lastVictimsPendingPreemption` of kube-scheduler's `Executor`. There PreEnqueue keeps the pod out of activeQ;
+//! here a wake-up is kept until the answer, so that none is lost.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -15,25 +14,23 @@ use flotilla_framework::class::PodInfo;
 
 use crate::{event::PreemptionId, subject::Uid};
 
-/// How many victims may be under way at once. The API server is asked twice for each, 32 at a time; at 5 ms each these
-/// are gone after 1.3 s. A pod that would preempt more is tried again after its backoff.
+/// Maximum number of victims in flight. Each takes two requests to the API server, 32 at a time; at 5 ms each these are done after 1.3 s. A
+/// pod that needs more is retried after its backoff.
 pub(crate) const MAX_VICTIMS: usize = 4_096;
 
-/// A preemption.
 #[derive(Debug)]
 struct UnderWay {
     id: PreemptionId,
     victims: Vec<Uid>,
-    /// Something happened that would have woken the pod.
+    /// An event would have woken the pod.
     woken: bool,
 }
 
-/// All preemptions.
 #[derive(Debug, Default)]
 pub(crate) struct Preemptions {
     by_preemptor: BTreeMap<Uid, UnderWay>,
-    /// Victims that the watch does not show as going yet, and whether what it tells of each next holds. At most [`MAX_VICTIMS`]
-    /// and those of preemptions that were carried out since the watch told last.
+    /// Victims that the watch does not show as terminating, and whether its next event about them decides. At most [`MAX_VICTIMS`] in
+    /// flight, and those of preemptions completed since the last event.
     doomed: BTreeMap<Uid, bool>,
     victims: usize,
     last_id: u64,
@@ -42,17 +39,15 @@ pub(crate) struct Preemptions {
 // === impl Preemptions ===
 
 impl Preemptions {
-    /// How many there are.
     pub(crate) fn len(&self) -> usize {
         self.by_preemptor.len()
     }
 
-    /// How many victims are under way.
     pub(crate) const fn victims(&self) -> usize {
         self.victims
     }
 
-    /// A pod preempts these from now on. `woken`: it is to be tried again in any case.
+    /// Starts a preemption. `woken`: the pod is retried in any case.
     pub(crate) fn begin(&mut self, uid: &Uid, victims: Vec<Uid>, woken: bool) -> PreemptionId {
         self.last_id += 1;
         let id = PreemptionId(self.last_id);
@@ -63,43 +58,42 @@ impl Preemptions {
         id
     }
 
-    /// A preemption has ended, if it is still that one; says whether the pod was to be woken meanwhile.
+    /// Ends a preemption if it has this number. Returns whether the pod has to wake.
     pub(crate) fn end(&mut self, uid: &Uid, id: PreemptionId, failed: bool) -> Option<bool> {
         self.by_preemptor.get(uid).filter(|known| known.id == id)?;
         let UnderWay { victims, woken, .. } = self.by_preemptor.remove(uid)?;
         self.victims -= victims.len();
         if failed {
-            // Which of them are going, the watch will tell.
+            // The watch will show which of them are terminating.
             victims.iter().for_each(|victim| _ = self.doomed.remove(victim));
         }
         Some(woken || failed)
     }
 
-    /// Gives all of them up, and gives those who preempted.
+    /// Abandons all preemptions and returns the preemptors.
     pub(crate) fn give_up(&mut self) -> Vec<Uid> {
         self.doomed.clear();
         self.victims = 0;
         std::mem::take(&mut self.by_preemptor).into_keys().collect()
     }
 
-    /// Whether a pod preempts.
     pub(crate) fn is_under_way(&self, uid: &Uid) -> bool {
         self.by_preemptor.contains_key(uid)
     }
 
-    /// Whether a pod preempts; its wake-up is kept until it has.
+    /// Whether a pod preempts. If so, keeps its wake-up until the end.
     pub(crate) fn defers(&mut self, uid: &Uid) -> bool {
         let known = self.by_preemptor.get_mut(uid);
         known.map(|known| known.woken = true).is_some()
     }
 
-    /// Whether a pod is a victim that the watch does not show as going yet.
+    /// Whether a pod is a victim that the watch does not show as terminating.
     pub(crate) fn is_doomed(&self, uid: &Uid) -> bool {
         self.doomed.contains_key(uid)
     }
 
-    /// The cluster may have gone back to before a deletion that was carried out: what the watch tells of such a victim next holds.
-    /// What a preemption under way comes to is not for the watch to say.
+    /// A restored backup may have reverted completed deletions: the next watch event of each victim decides. It does not decide preemptions
+    /// in flight.
     pub(crate) fn doubt_all(&mut self) {
         let under_way: BTreeSet<&Uid> = self.by_preemptor.values().flat_map(|known| &known.victims).collect();
         for (victim, is_doubted) in &mut self.doomed {
@@ -107,7 +101,7 @@ impl Preemptions {
         }
     }
 
-    /// The watch shows a pod. Says whether it is a victim whose deletion was taken back with the history of the cluster.
+    /// Updates a victim from the watch. Returns whether a backup reverted its deletion.
     pub(crate) fn witness(&mut self, pod: &PodInfo) -> bool {
         let Some(&is_doubted) = self.doomed.get(&pod.uid) else { return false };
         let is_going = pod.deleting || pod.finished;
@@ -117,7 +111,6 @@ impl Preemptions {
         is_doubted && !is_going
     }
 
-    /// A pod is gone.
     pub(crate) fn gone(&mut self, uid: &Uid) {
         if !self.doomed.is_empty() {
             self.doomed.remove(uid);

@@ -1,8 +1,6 @@
-//! What may go on a node where pod groups count.
+//! Potential victims on a node, if pod groups exist.
 //!
-//! Knows: which pods go together, and where they are. Must not know: whether a pod fits once they are gone.
-//!
-//! Pods on nodes that are gone are left out; upstream fails on a group that has one.
+//! Pods on deleted nodes are skipped; kube-scheduler fails for a group that has one.
 //!
 //! Source: `GetVictimsOnNode` with the feature gate GenericWorkload.
 
@@ -21,7 +19,6 @@ use crate::{
 };
 
 impl Machine {
-    /// What is to be tried on a node; `None` where nothing may go.
     pub(super) fn layout_of_units(
         &mut self,
         node: NodeId,
@@ -41,7 +38,6 @@ impl Machine {
         Some(lay_out_units(node, units, beside.to_vec(), priority, NOW_NS, &budgets, class))
     }
 
-    /// The units with a pod on the node that have a lower priority than this.
     fn units_on(&self, name: &Arc<str>, priority: i32) -> Vec<Unit> {
         let mut units = Vec::new();
         let mut wholes: BTreeSet<GroupKey> = BTreeSet::new();

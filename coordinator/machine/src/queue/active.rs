@@ -1,9 +1,6 @@
-//! activeQ: what is tried next.
+//! activeQ.
 //!
-//! Knows: the order, and how many pods of each subject wait. Must not know: what a ticket stands for.
-//!
-//! Source: `backend/queue/active_queue.go`. What upstream calls in flight is the head here: it stays where it is until it
-//! is decided.
+//! Source: `backend/queue/active_queue.go`. kube-scheduler's in-flight pod is the head here: it stays in place until it is decided.
 
 use flotilla_framework::map::Map;
 use std::collections::BTreeMap;
@@ -12,7 +9,7 @@ use super::{Place, Subject, Ticket};
 
 #[derive(Debug, Default)]
 pub(super) struct Active {
-    /// With each ticket what it is about: the next ones are looked at after every event.
+    /// Tickets with their subjects, because each event looks at the next ones.
     tickets: BTreeMap<Place, (Ticket, Subject)>,
     waiting: Map<Subject, usize>,
     pods: usize,
@@ -35,17 +32,14 @@ impl Active {
         self.tickets.iter().map(|(place, (ticket, _))| (place, ticket))
     }
 
-    /// The first ticket that is about a subject.
     pub(super) fn first_of(&self, subject: Subject) -> Option<&Ticket> {
         self.tickets.values().find(|(_, about)| *about == subject).map(|(ticket, _)| ticket)
     }
 
-    /// What the tickets are about, in order.
     pub(super) fn subjects(&self) -> impl Iterator<Item = Subject> {
         self.tickets.values().map(|(_, subject)| *subject)
     }
 
-    /// So many pods of a subject were in activeQ, and so many are.
     pub(super) fn shift(&mut self, subject: Subject, before: usize, after: usize) {
         if before == after {
             return;

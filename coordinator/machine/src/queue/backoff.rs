@@ -1,11 +1,8 @@
-//! backoffQ: who is tried again when some time has passed.
+//! backoffQ.
 //!
-//! Two queues: pods that were refused and woken since, which are also taken before their time, and pods that came back with
-//! an error, which time alone brings back. Before their time pods are taken in the order of activeQ, whenever their backoff
-//! expires: upstream orders them by the second of the expiry first, so that a pod that was tried more often than another
-//! goes after it whatever its priority.
-//!
-//! Knows: how long pods back off, and in which order they come back. Must not know: why they do.
+//! Two queues: refused pods that an event woke, which may be popped early, and pods with an error, which only time brings back. Early pops
+//! follow the order of activeQ, regardless of the backoff. kube-scheduler orders them by the second of the expiry first, so that a pod with
+//! more attempts goes last whatever its priority.
 //!
 //! Source: `backend/queue/backoff_queue.go`.
 
@@ -15,17 +12,15 @@ use crate::event::TimeMs;
 
 use super::{Place, Ticket, Uid};
 
-/// The window within which pods go by priority, and how often pods come back; upstream's
-/// `backoffQOrderingWindowDuration`.
+/// Window in which pods are ordered by priority, and the interval of returns; kube-scheduler's `backoffQOrderingWindowDuration`.
 const WINDOW_MS: TimeMs = 1_000;
 
-/// How long pods back off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Pace {
     pub(crate) initial_ms: TimeMs,
-    /// 0: not at all.
+    /// 0: no backoff.
     pub(crate) max_ms: TimeMs,
-    /// An empty activeQ takes from backoffQ: the gate `SchedulerPopFromBackoffQ`.
+    /// The gate `SchedulerPopFromBackoffQ`.
     pub(crate) pops: bool,
 }
 
@@ -36,8 +31,7 @@ impl Default for Pace {
 }
 
 impl Pace {
-    /// When the backoff of a pod that came back at `since_ms`, for the `count`th time, ends; 0: it has none. An entry
-    /// that stands for `size` pods may back off for longer.
+    /// End of the `count`th backoff of a pod that failed at `since_ms`; 0: none. A group of `size` pods may back off for longer.
     ///
     /// Source: `getBackoffTime` and `calculateBackoffDuration`.
     pub(crate) fn expiry(self, since_ms: TimeMs, count: u32, size: usize) -> TimeMs {
@@ -50,12 +44,11 @@ impl Pace {
         self.align(since_ms.saturating_add(backoff_ms)).max(1)
     }
 
-    /// Whether a backoff that expires then is still going on.
     pub(crate) fn is_going_on(self, until_ms: TimeMs, now_ms: TimeMs) -> bool {
         until_ms != 0 && until_ms >= self.align(now_ms)
     }
 
-    /// When a pod comes back: with the first second that begins after its backoff has expired.
+    /// The time at which a pod returns: the first whole second after the expiry.
     pub(crate) const fn due(until_ms: TimeMs) -> TimeMs {
         (until_ms / WINDOW_MS).saturating_add(1).saturating_mul(WINDOW_MS)
     }
@@ -69,8 +62,8 @@ impl Pace {
 pub(super) struct Backoff {
     pub(super) pace: Pace,
     tickets: BTreeMap<(TimeMs, Place), Ticket>,
-    /// The same tickets in the order of activeQ. A group has the place of its first pod here, and among `tickets` that of
-    /// the pod whose backoff expires first.
+    /// The same tickets in the order of activeQ. A group has the place of its first pod here, and in `tickets` the place of its first
+    /// expiry.
     order: BTreeMap<Place, Ticket>,
     errors: BTreeMap<(TimeMs, Place), Uid>,
 }
@@ -86,13 +79,13 @@ impl Backoff {
         self.tickets.remove(&(until_ms, place));
     }
 
-    /// Moves a ticket by when its backoff expires.
+    /// Moves a ticket in the order of expiry.
     pub(super) fn shift(&mut self, from: Option<(TimeMs, Place)>, to: Option<(TimeMs, Place)>, ticket: &Ticket) {
         from.into_iter().for_each(|key| _ = self.tickets.remove(&key));
         to.into_iter().for_each(|key| _ = self.tickets.insert(key, ticket.clone()));
     }
 
-    /// Moves a ticket by the order of activeQ.
+    /// Moves a ticket in the order of activeQ.
     pub(super) fn reorder(&mut self, from: Option<Place>, to: Option<Place>, ticket: &Ticket) {
         from.into_iter().for_each(|place| _ = self.order.remove(&place));
         to.into_iter().for_each(|place| _ = self.order.insert(place, ticket.clone()));
@@ -106,7 +99,7 @@ impl Backoff {
         self.errors.remove(&(until_ms, place));
     }
 
-    /// What may be taken before its time, in the order of activeQ.
+    /// The tickets that may be popped early, in the order of activeQ.
     pub(super) fn in_order(&self) -> impl Iterator<Item = (&Place, &Ticket)> {
         let may = self.pace.pops;
         self.order.iter().take_while(move |_| may)
@@ -120,14 +113,13 @@ impl Backoff {
         self.errors.len()
     }
 
-    /// When the first backoff expires.
     pub(super) fn next(&self) -> Option<TimeMs> {
         let refused = self.tickets.first_key_value().map(|(&(until_ms, _), _)| until_ms);
         let errors = self.errors.first_key_value().map(|(&(until_ms, _), _)| until_ms);
         refused.into_iter().chain(errors).min()
     }
 
-    /// Whose time has come: first those that were refused.
+    /// A ticket with an expired backoff; refused pods come first.
     pub(super) fn due(&self, now_ms: TimeMs) -> Option<Ticket> {
         let is_due = |until_ms: TimeMs| Pace::due(until_ms) <= now_ms;
         let refused = self.tickets.first_key_value().filter(|((until_ms, _), _)| is_due(*until_ms));

@@ -1,15 +1,12 @@
-//! Who waits in which queue, by what they are about: for people who ask.
-//!
-//! Knows: how pods are spread over the queues. Must not know: what a subject is called.
+//! Number of waiting pods per subject and queue, for reports.
 
 use indexmap::IndexMap;
 
 use super::{Group, Queue, Room, Subject, Ticket, Uid};
 
-/// How far into activeQ a pod is looked for; the subjects of more are not asked about ahead of need.
+/// Range of the search for a pod in activeQ; look-ahead does not request more subjects.
 const NEAR: usize = 64;
 
-/// How many pods of one subject are where.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Crowd {
     pub(crate) active: usize,
@@ -18,7 +15,7 @@ pub(crate) struct Crowd {
 }
 
 impl Queue {
-    /// How many pods of each subject wait where. Looks at every entity once: some milliseconds for 150,000.
+    /// The pods of each subject, by queue. Reads every entity once: some milliseconds for 150,000.
     pub(crate) fn crowds(&self) -> IndexMap<Subject, Crowd> {
         let mut crowds = IndexMap::<Subject, Crowd>::new();
         for entry in self.entries.values() {
@@ -38,7 +35,7 @@ impl Queue {
         crowds
     }
 
-    /// The first pod whose subject is meant, where one is among the next ones.
+    /// The first of the next pods with a matching subject.
     pub(crate) fn next_of(&self, is_meant: impl Fn(Subject) -> bool) -> Option<&Uid> {
         let mut next = self.active.tickets().zip(self.active.subjects()).take(NEAR);
         let ((_, ticket), _) = next.find(|(_, about)| is_meant(*about))?;

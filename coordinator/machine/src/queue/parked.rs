@@ -1,15 +1,11 @@
-//! The pods that no node would take, in groups.
+//! Parked pods, in groups.
 //!
-//! A group is the pods of one subject and priority that the same plugins refused: every event means the same to all of
-//! them. A pod that is nominated to a node makes a group of its own, for the node that is kept free for it is not kept free
-//! for the others.
+//! A group has the pods of one subject and priority that the same plugins refused: every event has the same effect on them. A pod with a
+//! nomination has its own group, because the node reserved for it is not reserved for the others.
 //!
-//! A group has two halves: pods that are parked, and pods that an event has woken since. Of each half, pods whose backoff
-//! is over lie in the order in which they are tried, the others by when it is. A pod goes from the latter to the former
-//! once for each time that it is parked, whenever its group is looked at, so that waking a group and parking it again
-//! touches no pod: it hands over maps.
-//!
-//! Knows: who lies where. Must not know: when a group wakes, or why.
+//! A group has two halves: parked pods, and pods that an event has woken. In each half, pods whose backoff is over are in the order of
+//! activeQ, the others in the order of expiry. A pod moves from the latter to the former once each time it is parked. So waking a group and
+//! parking it again moves maps instead of pods.
 
 use flotilla_framework::map::Map;
 use std::{
@@ -23,80 +19,71 @@ use crate::event::TimeMs;
 
 use super::{Entry, Pace, Place, ProfileIndex, Subject, Uid};
 
-/// Names of plugins, sorted.
 pub(crate) type Plugins = Arc<[&'static str]>;
 
-/// By whose word a pod is parked: an event has to mean something to one of them.
+/// The plugins that an event has to help.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Rejectors {
-    /// Those that refused it: `UnschedulablePlugins`.
+    /// `UnschedulablePlugins`.
     pub(crate) plugins: Plugins,
-    /// Those that wait for something by themselves, and have the pod tried without backoff when it is there:
-    /// `PendingPlugins`.
+    /// `PendingPlugins`: they wait for an object, and requeue the pod without backoff.
     pub(crate) pending: Plugins,
 }
 
-/// A group, for as long as it has pods.
+/// A group, as long as it has pods.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct GroupId(u64);
 
-/// What the pods of a group have in common.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Key {
     pub(super) subject: Subject,
     pub(super) priority: i32,
-    /// Their [`Rejectors`].
+    /// The number of their [`Rejectors`].
     pub(super) set: usize,
-    /// The sequence of the one pod in it; 0 for a group that others may join.
+    /// The sequence of the only pod of a closed group; 0 for an open group.
     pub(super) alone: u64,
 }
 
-/// Half of a group.
 #[derive(Debug, Default)]
 pub(super) struct Half {
-    /// Those whose backoff is over.
     pub(super) ready: BTreeMap<Place, Uid>,
-    /// The others, by when it is.
+    /// The other pods, by expiry.
     pub(super) backing: BTreeMap<(TimeMs, Place), Uid>,
-    /// When the backoff of each of these expires, in the order in which they are tried.
+    /// The expiry of each of these, in the order of activeQ.
     pub(super) order: BTreeMap<Place, TimeMs>,
 }
 
-/// Pods that every event means the same to.
 #[derive(Debug)]
 pub(super) struct Group {
     pub(super) key: Key,
     pub(super) parked: Half,
     pub(super) woken: Half,
-    /// How often no node would take any of them at least, the times counted that another one was tried for it.
+    /// Minimum number of refusals of any of its pods, including those on behalf of the group.
     pub(super) tries: u32,
-    /// No pod in it is tried before, as if each had been tried when the group was.
+    /// End of the group's backoff, which applies to all its pods.
     pub(super) held_ms: TimeMs,
-    /// Whether that time was still to come when it was last looked at.
+    /// Whether that backoff was still running at the last update.
     pub(super) is_held: bool,
-    /// When it was last tried or flushed as a whole.
+    /// Time of the last attempt or flush of the whole group.
     pub(super) looked_at_ms: TimeMs,
-    /// Where it stands in activeQ.
     pub(super) active: Option<Place>,
-    /// Where it stands in backoffQ, by when a backoff expires.
+    /// Its place in backoffQ by expiry.
     pub(super) backoff: Option<(TimeMs, Place)>,
-    /// Where it stands there in the order of activeQ.
+    /// Its place in backoffQ in the order of activeQ.
     pub(super) early: Option<Place>,
-    /// How many of its pods were last counted in activeQ.
+    /// Number of its pods counted in activeQ.
     pub(super) counted: usize,
 }
 
-/// All groups.
 #[derive(Debug, Default)]
 pub(super) struct Groups {
     known: BTreeMap<GroupId, Group>,
     by_key: BTreeMap<Key, GroupId>,
-    /// The groups with parked pods, by each of the plugins that refused them.
+    /// Groups with parked pods, by refusing plugin.
     listening: BTreeMap<&'static str, BTreeSet<(Subject, GroupId)>>,
-    /// All sets of plugins that ever refused a pod. Of 14 plugins that can there are 2^14 at most, some 3 MB; of a stock
-    /// profile, some dozens.
+    /// All sets of plugins that ever refused a pod. With 14 plugins at most 2^14 sets, some 3 MB; some dozens with the default profile.
     sets: IndexSet<Rejectors>,
-    /// How many pods that wait were last refused by each set.
+    /// Number of waiting pods by the set that refused them last.
     refused: Map<(ProfileIndex, usize), usize>,
     parked: usize,
     last: u64,
@@ -122,7 +109,7 @@ impl Half {
         }
     }
 
-    /// Takes over the pods whose backoff is over by now.
+    /// Moves the pods with an expired backoff.
     pub(super) fn ripen(&mut self, pace: Pace, now_ms: TimeMs) {
         while let Some(first) = self.backing.first_entry()
             && !pace.is_going_on(first.key().0, now_ms)
@@ -133,7 +120,7 @@ impl Half {
         }
     }
 
-    /// Backoff does not count for any of them.
+    /// Ignores the backoff of all pods.
     pub(super) fn ripen_all(&mut self) {
         self.order.clear();
         for ((_, place), uid) in std::mem::take(&mut self.backing) {
@@ -141,7 +128,7 @@ impl Half {
         }
     }
 
-    /// Takes all pods of another half: the fewer of them are moved.
+    /// Merges another half; moves the smaller one.
     pub(super) fn absorb(&mut self, mut other: Self) {
         if other.ready.len() > self.ready.len() {
             std::mem::swap(&mut self.ready, &mut other.ready);
@@ -171,7 +158,7 @@ impl Half {
         self.ready.values().chain(self.backing.values())
     }
 
-    /// Since when the first of those whose backoff is over waits.
+    /// The time since which the first pod without backoff waits.
     pub(super) fn oldest_ms(&self) -> Option<TimeMs> {
         self.ready.first_key_value().map(|(place, _)| place.queued_ms)
     }
@@ -200,14 +187,14 @@ impl Group {
         self.parked.len() + self.woken.len()
     }
 
-    /// Where in backoffQ the woken pods stand that are not to be tried yet.
+    /// The first expiry among the woken pods.
     pub(super) fn first_backing(&self) -> Option<(TimeMs, Place)> {
         let held = self.held().map(|(place, _)| (self.held_ms, place));
         let backing = self.woken.backing.first_key_value().map(|(key, _)| *key);
         held.into_iter().chain(backing.map(|(until_ms, place)| (until_ms.max(self.held_ms), place))).min()
     }
 
-    /// The first of them in the order in which they are tried, and when its backoff expires.
+    /// The first of them in the order of activeQ, with its expiry.
     pub(super) fn first_early(&self) -> Option<(Place, TimeMs, &Uid)> {
         let held = self.held().map(|(place, uid)| (place, self.held_ms, uid));
         let backing = self.woken.order.first_key_value().and_then(|(&place, &until_ms)| {
@@ -220,7 +207,6 @@ impl Group {
         self.woken.ready.first_key_value().filter(|_| self.is_held).map(|(&place, uid)| (place, uid))
     }
 
-    /// Whether a pod of the group is in its parked half.
     pub(super) fn is_parked(&self, entry: &Entry) -> bool {
         self.parked.contains(entry)
     }
@@ -245,7 +231,6 @@ impl Groups {
         self.known.keys().copied().collect()
     }
 
-    /// The number of a set of plugins.
     pub(super) fn number(&mut self, rejectors: Rejectors) -> usize {
         self.sets.insert_full(rejectors).0
     }
@@ -254,7 +239,6 @@ impl Groups {
         self.sets.get_index(number)
     }
 
-    /// The group of a key, made now if there is none.
     pub(super) fn open(&mut self, key: Key) -> GroupId {
         if let Some(&id) = self.by_key.get(&key) {
             return id;
@@ -270,7 +254,7 @@ impl Groups {
         self.by_key.get(&key).copied()
     }
 
-    /// The groups of a subject up to a priority that others may join.
+    /// The open groups of a subject up to a priority.
     pub(super) fn alike(&self, subject: Subject, priority: i32) -> Vec<GroupId> {
         let first = Key { subject, priority: i32::MIN, set: 0, alone: 0 };
         let last = Key { subject, priority, set: usize::MAX, alone: u64::MAX };
@@ -278,17 +262,17 @@ impl Groups {
         shared.map(|(_, &id)| id).collect()
     }
 
-    /// The names of all plugins that some parked pod waits for.
+    /// The plugins that refused any parked pod.
     pub(super) fn listeners(&self) -> impl Iterator<Item = &'static str> {
         self.listening.keys().copied()
     }
 
-    /// The groups with pods that wait for a plugin, those of a subject together.
+    /// The groups that a plugin refused, ordered by subject.
     pub(super) fn listening(&self, plugin: &str) -> impl Iterator<Item = (Subject, GroupId)> {
         self.listening.get(plugin).into_iter().flatten().copied()
     }
 
-    /// Changes a group's parked half, and what follows from how many are in it.
+    /// Changes the parked half of a group, and updates the indexes.
     pub(super) fn change_parked<T>(&mut self, id: GroupId, change: impl FnOnce(&mut Group) -> T) -> Option<T> {
         let group = self.known.get_mut(&id)?;
         let before = group.parked.len();
@@ -301,7 +285,7 @@ impl Groups {
         Some(result)
     }
 
-    /// Gives a group another set of plugins, unless another group has it.
+    /// Changes the set of plugins of a group, unless another group has it.
     pub(super) fn rename(&mut self, id: GroupId, set: usize) {
         let Some(group) = self.known.get_mut(&id) else { return };
         let (old, new, pods) = (group.key, Key { set, ..group.key }, group.len());
@@ -317,7 +301,6 @@ impl Groups {
         }
     }
 
-    /// A pod leaves its group.
     pub(super) fn remove(&mut self, id: GroupId, entry: &Entry) {
         self.change_parked(id, |group| {
             group.parked.remove(entry);
@@ -325,7 +308,6 @@ impl Groups {
         });
     }
 
-    /// Forgets a group if it is empty.
     pub(super) fn close(&mut self, id: GroupId) -> bool {
         let Some(group) = self.known.get(&id).filter(|group| group.len() == 0) else { return false };
         let key = group.key;
@@ -334,7 +316,7 @@ impl Groups {
         true
     }
 
-    /// So many more pods wait that a set of plugins refused.
+    /// Changes the number of waiting pods that a set refused.
     pub(super) fn refused(&mut self, profile: ProfileIndex, set: Option<usize>, more: isize) {
         let Some(set) = set else { return };
         let count = self.refused.entry((profile, set)).or_insert(0);

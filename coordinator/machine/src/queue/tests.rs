@@ -1,4 +1,4 @@
-//! The queue by itself: order, backoff, and groups that wake and are parked as one.
+//! Tests of the queue alone: order, backoff, and groups that wake and park.
 
 use super::{incoming::*, *};
 use flotilla_framework::class::ClassId;
@@ -18,7 +18,6 @@ fn by(plugins: &[&'static str]) -> Rejectors {
     Rejectors { plugins: plugins.into(), pending: Plugins::default() }
 }
 
-/// A queue and a clock.
 #[derive(Default)]
 struct Room {
     queue: Queue,
@@ -42,14 +41,13 @@ impl Room {
         self.queue.activate(&uid(name), entity_info, UNSCHEDULED_POD_ADD);
     }
 
-    /// No node takes the pod, for the `count`th time.
+    /// Refuses the pod for the `count`th time.
     fn park(&mut self, name: &str, class: u64, plugins: &[&'static str], count: u32) {
         let entity_info = self.entity_info(class, 0, count);
         self.queue.park(&uid(name), entity_info, by(plugins), false, SCHEDULE_ATTEMPT_FAILURE);
         self.check();
     }
 
-    /// An event that means something to a plugin.
     fn wake(&mut self, plugin: &str) {
         let groups: Vec<GroupId> = self.queue.listening(plugin).map(|(_, id, _, _)| id).collect();
         groups.into_iter().for_each(|id| self.queue.wake(id, false, self.now_ms, "NodeAdd"));
@@ -67,7 +65,6 @@ impl Room {
         self.check();
     }
 
-    /// An empty activeQ takes the first pod of backoffQ.
     fn pop(&mut self) -> bool {
         let first = self.queue.early().next().map(|early| Arc::clone(early.uid));
         first.iter().for_each(|uid| self.queue.pop_from_backoff(uid));
@@ -83,7 +80,6 @@ impl Room {
         self.queue.head().map(|(uid, _)| uid.to_string())
     }
 
-    /// Everything in activeQ, in order.
     fn drain(&mut self) -> Vec<String> {
         let mut order = Vec::new();
         while let Some(name) = self.head() {
@@ -166,7 +162,7 @@ fn an_empty_active_queue_takes_who_was_refused_and_never_who_came_back_with_an_e
 #[test]
 fn pods_are_taken_before_their_time_in_the_order_of_the_active_queue_whenever_their_backoff_ends() {
     let mut room = Room::default();
-    // The pods of one kind are a group, which has the place of its first pod; the one of 20 was tried more often.
+    // Pods of one kind form a group at the place of its first pod; the pod of priority 20 has more attempts.
     for (name, class, priority, count) in [("b", 1, 5, 1), ("a", 1, 5, 4), ("high", 2, 20, 5), ("low", 3, 0, 1)] {
         let entity_info = room.entity_info(class, priority, count);
         room.queue.park(&uid(name), entity_info, by(&[FIT]), false, SCHEDULE_ATTEMPT_FAILURE);

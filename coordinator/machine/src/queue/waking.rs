@@ -1,17 +1,14 @@
-//! How groups of parked pods wake, and how they are parked again.
+//! Waking and parking of groups.
 //!
-//! A group that wakes stands in activeQ once, at the place of its first pod. That pod is tried. If a node has room for it,
-//! the next one is at the head; if no node has, for any pod of the subject with that priority or a lower one, then the whole
-//! group is parked again ([`Queue::answer_for_all`]) and no other pod in it is tried for nothing.
+//! A woken group has one ticket in activeQ, at the place of its first pod, which is tried. If it fits, the next pod of the group is at the
+//! head. If the subject is infeasible on all nodes for this and lower priorities, the whole group is parked again
+//! ([`Queue::answer_for_all`]) without trying the others.
 //!
-//! For such a pod nothing is told anew, and nothing is counted: it was not tried. The pod that is tried goes behind the
-//! others of its group, so that each has its turn. The group backs off as each of them would have done at least, had it
-//! been tried itself as often as another one was tried for it: it costs no more attempts than a single pod, however
-//! many it is of.
+//! Those pods get no report and no count, because they were not tried. The tried pod moves behind the others of its group, so that each
+//! gets its turn. The group backs off for at least as long as its pods would if each attempt were their own. So it costs no more attempts
+//! than a single pod.
 //!
-//! Knows: the two halves of a group, and where it stands. Must not know: what an event means to a plugin.
-//!
-//! Source: `moveEntitiesToActiveOrBackoffQueue` and `flushUnschedulableEntitiesLeftover`, which do it pod by pod.
+//! Source: `moveEntitiesToActiveOrBackoffQueue` and `flushUnschedulableEntitiesLeftover`, which move single pods.
 
 use std::sync::Arc;
 
@@ -24,7 +21,7 @@ use super::{
 };
 
 impl Queue {
-    /// Puts a pod among those that no node would take. `alone`: what is found out about others does not hold for it.
+    /// Parks a pod. `alone`: results of other pods do not apply to it.
     pub(crate) fn park(
         &mut self,
         uid: &Uid,
@@ -43,7 +40,7 @@ impl Queue {
         let QueuedEntityInfo { subject, place, until_ms, refusals } = entity_info;
         let alone = if alone { place.sequence } else { 0 };
         let id = self.groups.open(Key { subject, priority: place.priority, set, alone });
-        // Whether the backoff is over by now is found out when it matters.
+        // The backoff is checked when the group is used.
         self.groups.change_parked(id, |group| {
             group.tries = if refusals <= 1 || group.len() == 0 { refusals } else { group.tries };
             group.parked.insert(until_ms, place, Arc::clone(uid), until_ms != 0);
@@ -51,7 +48,7 @@ impl Queue {
         self.enter(uid, Entry { entity_info, room: Room::Group(id), rejectors: Some(set) });
     }
 
-    /// From now on what is found out about others does not hold for a parked pod, or does again.
+    /// Sets whether results of other pods apply to a parked pod.
     pub(crate) fn set_alone(&mut self, uid: &Uid, alone: bool) {
         let Some(entry) = self.entries.get(uid) else { return };
         let (entity_info, Room::Group(id)) = (entry.entity_info, entry.room) else { return };
@@ -65,18 +62,15 @@ impl Queue {
         }
     }
 
-    /// Whether any pod is parked.
     pub(crate) fn has_parked(&self) -> bool {
         self.groups.parked_len() > 0
     }
 
-    /// The names of all plugins that some parked pod waits for.
     pub(crate) fn listeners(&self) -> Vec<&'static str> {
         self.groups.listeners().collect()
     }
 
-    /// The groups whose parked pods wait for a plugin, with their priority and whether it is the plugin that waits by
-    /// itself; those of a subject together.
+    /// The groups that a plugin refused, ordered by subject, with their priority and whether the plugin is pending.
     pub(crate) fn listening(&self, plugin: &str) -> impl Iterator<Item = (Subject, GroupId, i32, bool)> {
         self.groups.listening(plugin).filter_map(move |(subject, id)| {
             let key = self.groups.get(id)?.key;
@@ -85,7 +79,7 @@ impl Queue {
         })
     }
 
-    /// Wakes the parked pods of a group: to be tried when their backoff is over, or at once.
+    /// Wakes the parked pods of a group, after their backoff or immediately.
     pub(crate) fn wake(&mut self, id: GroupId, immediately: bool, now_ms: TimeMs, label: &'static str) {
         let pace = self.backoff.pace;
         let moved = self.groups.change_parked(id, |group| {
@@ -107,15 +101,15 @@ impl Queue {
         self.stand(id, now_ms);
     }
 
-    /// No node takes any pod of a subject with this priority or a lower one, and these plugins are why: the groups that
-    /// are awake are parked again. The exceptions are pods that are alone.
+    /// A subject is infeasible on all nodes for this and lower priorities, because of these plugins: parks its woken groups again, except
+    /// pods that are alone.
     pub(crate) fn answer_for_all(&mut self, subject: Subject, priority: i32, rejectors: Rejectors, now_ms: TimeMs) {
         let set = self.groups.number(rejectors);
         let pace = self.backoff.pace;
         for id in self.groups.alike(subject, priority) {
             let Some(group) = self.groups.get_mut(id).filter(|group| !group.woken.is_empty()) else { continue };
             group.woken.ripen(pace, now_ms);
-            // A group that was not to be tried yet is not held for longer.
+            // The backoff of a group that is not due is not extended.
             let held_ms = group.held_ms;
             let is_due = !pace.is_going_on(held_ms, now_ms) && !group.woken.ready.is_empty();
             let tries = if is_due { group.tries + 1 } else { group.tries };
@@ -132,8 +126,8 @@ impl Queue {
         }
     }
 
-    /// Parks the woken half of a group where another set of plugins is waited for; gives the group that it is in then.
-    /// Of two groups that meet, the pods of the smaller one move: each pod does so as often as its company doubles.
+    /// Parks the woken half of a group under another set of plugins, and returns its new group. If two groups merge, the pods of the
+    /// smaller one move, so each pod moves as often as its group doubles.
     fn meet(&mut self, id: GroupId, old: Key, set: usize, mut woken: Half) -> GroupId {
         let new = Key { set, ..old };
         let other = self.groups.find(new).filter(|_| new != old);
@@ -165,7 +159,6 @@ impl Queue {
         id
     }
 
-    /// Pods come from a group with a key into another one, and count under its set of plugins.
     fn take_in<'a>(&mut self, id: GroupId, uids: impl Iterator<Item = &'a Uid>, from: Key, set: usize) {
         let mut pods = 0;
         for uid in uids {
@@ -178,8 +171,7 @@ impl Queue {
         self.groups.refused(from.subject.0, Some(set), pods);
     }
 
-    /// The pods of a group that lie there for longer than this and were not looked at since wake without an event.
-    /// Gives how many.
+    /// Wakes the pods of groups that were parked and not tried for longer than this. Returns their number.
     pub(crate) fn flush(&mut self, longest_ms: TimeMs, now_ms: TimeMs) -> usize {
         let mut flushed = 0;
         for id in self.groups.ids() {
@@ -197,12 +189,11 @@ impl Queue {
         flushed
     }
 
-    /// Whose pods were flushed since this was asked last.
+    /// The subjects that were flushed since the last call.
     pub(crate) fn take_flushed(&mut self) -> Vec<Subject> {
         std::mem::take(&mut self.flushed)
     }
 
-    /// Brings back the pods whose backoff has ended.
     pub(crate) fn bring_back(&mut self, now_ms: TimeMs) {
         while let Some(ticket) = self.backoff.due(now_ms) {
             match ticket {
@@ -220,12 +211,12 @@ impl Queue {
         }
     }
 
-    /// Whether pods of backoffQ may be taken before their backoff has expired: the gate `SchedulerPopFromBackoffQ`.
+    /// The gate `SchedulerPopFromBackoffQ`.
     pub(crate) const fn pops_from_backoff(&self) -> bool {
         self.backoff.pace.pops
     }
 
-    /// The pods of backoffQ that may be taken before their time, in the order of activeQ; of a group, the first.
+    /// The entities of backoffQ that may be popped early, in the order of activeQ; the first pod of each group.
     pub(crate) fn early(&self) -> impl Iterator<Item = Early<'_>> {
         self.backoff.in_order().filter_map(|(_, ticket)| {
             let (uid, until_ms) = match ticket {
@@ -237,7 +228,7 @@ impl Queue {
         })
     }
 
-    /// Takes a pod of backoffQ into activeQ before its time.
+    /// Moves a pod from backoffQ to activeQ before the end of its backoff.
     ///
     /// Source: `unlockedPop`.
     pub(crate) fn pop_from_backoff(&mut self, uid: &Uid) {
@@ -246,14 +237,13 @@ impl Queue {
         }
     }
 
-    /// A pod has left its group.
     pub(super) fn leave_group(&mut self, id: GroupId, entry: &Entry) {
         self.groups.remove(id, entry);
         self.restand(id);
         self.groups.close(id);
     }
 
-    /// Lets a group stand where its woken pods belong by now.
+    /// Moves the tickets of a group to its current places.
     fn stand(&mut self, id: GroupId, now_ms: TimeMs) {
         let pace = self.backoff.pace;
         if let Some(group) = self.groups.get_mut(id) {
@@ -263,7 +253,6 @@ impl Queue {
         self.restand(id);
     }
 
-    /// As [`Self::stand`], while no time has passed.
     fn restand(&mut self, id: GroupId) {
         let Some(group) = self.groups.get_mut(id) else { return };
         let active = if group.is_held { None } else { group.woken.ready.first_key_value().map(|(place, _)| *place) };

@@ -1,8 +1,4 @@
-//! Counts that are not kept, taken on request: a look at the machine that changes nothing.
-//!
-//! Knows: which pods count for what. Must not know: who asks, or in which format.
-//!
-//! A census looks at every pod once: some 5 ms where there are 150,000, every time that the metrics are read.
+//! Counts computed on request. A census reads every pod once: some 5 ms for 150,000, each time the metrics are read.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -10,33 +6,33 @@ use flotilla_framework::class::PodInfo;
 
 use crate::{machine::Machine, queue::Incoming, tally::Judged};
 
-/// What was counted.
+/// The counts.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Census {
-    /// Pods that are on a node, or are to be.
+    /// Pods with a node, assumed ones included.
     pub pods: u64,
-    /// Those of them that the watch does not show there yet.
+    /// Assumed pods.
     pub assumed_pods: u64,
-    /// Pods that could not be placed, by profile and plugin. Several plugins may have refused a pod.
+    /// Unschedulable pods by profile and plugin. A pod counts for each plugin that refused it.
     ///
     /// Source: `unschedulable_pods`, gated pods included.
     pub unschedulable: BTreeMap<(Arc<str>, &'static str), u64>,
-    /// Attempts since the start, by the plugins that had a part in them.
+    /// Attempts since the start, by the plugins that took part.
     pub judged: BTreeMap<Judged, u64>,
-    /// How often the PreBind of a plugin has failed since the start, by its name.
+    /// Failures of PreBind since the start, by plugin.
     pub pre_bind_failures: BTreeMap<&'static str, u64>,
-    /// Pods that came into a queue since the start.
+    /// Pods that entered a queue since the start.
     pub incoming: Incoming,
 }
 
 impl Machine {
-    /// Every pod that is known, as the watch shows it.
+    /// Every known pod, as shown by the watch.
     #[must_use]
     pub fn pod_infos(&self) -> Vec<Arc<PodInfo>> {
         self.pods.values().map(|pod| Arc::clone(&pod.info)).collect()
     }
 
-    /// Counts.
+    /// Computes the counts.
     #[must_use]
     pub fn census(&self) -> Census {
         let profiles = self.configuration.as_ref().map(|configuration| &*configuration.profiles).unwrap_or_default();

@@ -1,10 +1,7 @@
-//! What another scheduler decided, beside what would be decided here: the same pod, the same nodes, the same moment.
+//! Comparison of another scheduler's decision with Flotilla's on the same pod, nodes and revision.
 //!
-//! A machine that does not lead knows the cluster as the other scheduler does, but for what neither watch has told yet. So it is asked
-//! just before it takes in the event that tells of the other's decision.
-//!
-//! Knows: which events tell of a decision, and how the two answers may differ. Must not know: who the other is, or what becomes of
-//! what is found.
+//! A follower knows the cluster as the other scheduler does, apart from the delay of watches. The comparison runs before the machine
+//! handles the event with the other's decision.
 
 use std::sync::Arc;
 
@@ -25,20 +22,20 @@ use crate::{
     subject::{PodName, Subject},
 };
 
-/// The reason of a `PodScheduled` condition that says that no node will do.
+/// The reason of a `PodScheduled` condition of an infeasible pod.
 const UNSCHEDULABLE: &str = "Unschedulable";
 
-/// What another scheduler decided on a pod.
+/// A decision of another scheduler.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Theirs {
-    /// It goes to this node.
+    /// The pod's node.
     Node(Arc<str>),
-    /// No node will do, in these words.
+    /// Infeasible on all nodes, with this message.
     Unschedulable(Arc<str>),
 }
 
-/// A decision of another scheduler, with the nodes of that moment. It is judged elsewhere than on the thread of the machine
-/// ([`Self::judge`]). It holds a copy of the nodes: some 3 MB for 5,000.
+/// A decision of another scheduler, with a copy of the nodes: some 3 MB for 5,000. [`Self::judge`] evaluates it, and may run on another
+/// thread.
 #[derive(Debug)]
 pub struct Comparison {
     registry: Registry,
@@ -51,88 +48,88 @@ pub struct Comparison {
     theirs: Theirs,
 }
 
-/// Both answers.
+/// Both decisions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Compared {
     /// The pod.
     pub pod: PodName,
     /// Its `schedulerName`.
     pub profile: Arc<str>,
-    /// What the other scheduler decided.
+    /// The other scheduler's decision.
     pub theirs: Theirs,
-    /// How many nodes there were.
+    /// The number of nodes.
     pub nodes: usize,
-    /// How many would do.
+    /// The number of feasible nodes.
     pub feasible: usize,
-    /// How the answers stand to each other.
+    /// The difference.
     pub verdict: Verdict,
 }
 
-/// How the answer of another scheduler stands to the one here.
+/// The difference between another scheduler's decision and Flotilla's.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
     /// The same node.
     SameNode,
-    /// Another node of the same total, which is the highest: the choice is free.
+    /// Different nodes with the same total, the highest.
     EqualTotal {
-        /// What would be taken here.
+        /// Flotilla's node.
         ours: Arc<str>,
         /// The total of both.
         total: i64,
     },
-    /// Another node would have a higher total.
+    /// Flotilla's node has a higher total.
     Lower {
-        /// That node.
+        /// Flotilla's node.
         ours: Arc<str>,
-        /// Its total, and that of the other scheduler's node.
+        /// The totals of Flotilla's and of the other scheduler's node.
         totals: (i64, i64),
-        /// Each plugin's part in both totals, where they differ.
+        /// The plugins with different scores.
         parts: Vec<Part>,
     },
-    /// The other scheduler's node would be refused here.
+    /// The other scheduler's node is infeasible for Flotilla.
     Refused {
-        /// By this plugin; `None` where upstream notes none.
+        /// The refusing plugin; `None` where kube-scheduler records none.
         plugin: Option<&'static str>,
-        /// In these words.
+        /// Its reasons.
         reasons: Arc<[String]>,
     },
-    /// The other scheduler found no node, and here is one.
+    /// The other scheduler found no node, Flotilla did.
     Feasible {
-        /// That node.
+        /// Flotilla's node.
         ours: Arc<str>,
     },
-    /// Neither finds a node.
+    /// Neither found a node.
     Neither {
-        /// Why, in the words of here: those of a message before what it says of preemption.
+        /// Flotilla's message, without the part about preemption.
         ours: String,
-        /// The other scheduler gives the same reasons.
+        /// The other scheduler's message is the same.
         same_words: bool,
     },
-    /// It would be an error here.
+    /// An error in Flotilla.
     Failed {
-        /// Which.
+        /// The error.
         error: String,
     },
-    /// The other scheduler's node is not known here.
+    /// Flotilla does not know the other scheduler's node.
     NodeUnknown,
 }
 
-/// A plugin's part in the totals of two nodes.
+/// A plugin's scores of two nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Part {
     /// The plugin.
     pub plugin: &'static str,
-    /// For the node of here, weighted.
+    /// Weighted score of Flotilla's node.
     pub ours: i64,
-    /// For the other scheduler's, weighted.
+    /// Weighted score of the other scheduler's node.
     pub theirs: i64,
 }
 
 // === impl Machine ===
 
 impl Machine {
-    /// The decision of another scheduler that an event tells of, before the event is taken in. `None`: it tells of none, of one on a
-    /// pod that was not seen waiting, or of one that cannot be judged here because the pod is too large.
+    /// The decision of another scheduler in an event that is about to be handled. `None`: the event has none, the pod was not seen waiting,
+    /// or it is too large.
     #[must_use]
     pub fn compare(&mut self, event: &Event) -> Option<Comparison> {
         let Event::PodApplied(told) = event else { return None };
@@ -140,7 +137,7 @@ impl Machine {
         self.compare_decision(&told.uid, theirs)
     }
 
-    /// The decision of another scheduler on a pod, beside what would be decided now. `None`: as for [`Self::compare`].
+    /// The decision of another scheduler on a pod, to compare with the current state. `None`: as for [`Self::compare`].
     #[must_use]
     pub fn compare_decision(&mut self, uid: &str, theirs: Theirs) -> Option<Comparison> {
         let pod = self.pods.get(uid).filter(|pod| pod.waits())?;
@@ -149,7 +146,7 @@ impl Machine {
         let (name, uid, priority) = (pod.name(), Arc::clone(&pod.info.uid), pod.info.priority);
         let class = self.judge.cache().classes.get(subject.1).map(Arc::clone)?;
         let basis = self.judge.open(subject).then(|| self.judge.basis_of(subject, &uid, priority))?;
-        // Nothing has changed since now.
+        // The current state is the state of the decision.
         let nominations = Ok(Some(Box::new(self.judge.nominations(&uid, priority))));
         let basis = Basis { nominations, ..basis };
         let nodes = self.judge.cache().rewind_to(self.judge.cache().revision()).ok()?;
@@ -158,13 +155,13 @@ impl Machine {
 }
 
 impl Pod {
-    /// Whether a scheduler is to find it a node.
+    /// Whether the pod waits for a node.
     const fn waits(&self) -> bool {
         matches!(self.stage, Stage::Gated(_) | Stage::Queued(_) | Stage::Member(_))
     }
 }
 
-/// What was decided between two states of a pod, the first of which has no node.
+/// The decision between two states of a pod, the first of which has no node.
 fn decision(before: &PodInfo, after: &PodInfo) -> Option<Theirs> {
     if let Some(node) = &after.node_name {
         return Some(Theirs::Node(Arc::clone(node)));
@@ -176,10 +173,10 @@ fn decision(before: &PodInfo, after: &PodInfo) -> Option<Theirs> {
 // === impl Comparison ===
 
 impl Comparison {
-    /// Asks every plugin about every node. Takes as long as an evaluation of all nodes.
+    /// Evaluates every plugin on every node. Takes as long as an evaluation of all nodes.
     ///
     /// # Errors
-    /// The nodes cannot be told as they were.
+    /// The past state cannot be reconstructed.
     pub fn judge(self) -> Result<Compared, Unknowable> {
         let Self { registry, configuration, subject, class, basis, nodes, pod, theirs } = self;
         let profile = configuration.profiles.get(subject.0).ok_or(Unknowable::TooLongAgo)?;
@@ -197,7 +194,7 @@ impl Comparison {
     }
 }
 
-/// What is seen here.
+/// Flotilla's evaluation of all nodes.
 struct Sight<'a> {
     explanation: &'a Explanation,
     nodes: &'a Snapshot,
@@ -220,7 +217,7 @@ impl Sight<'_> {
         }
     }
 
-    /// How a node stands to the one that would be taken.
+    /// Compares a node with Flotilla's choice.
     fn beside(&self, theirs: &Arc<str>) -> Verdict {
         let Some((id, outcome)) = self.explanation.nodes.iter().find(|(id, _)| self.name(**id) == *theirs) else {
             return Verdict::NodeUnknown;
@@ -245,7 +242,7 @@ impl Sight<'_> {
         }
     }
 
-    /// The node that would be taken.
+    /// Flotilla's choice.
     fn choice(&self) -> Option<NodeId> {
         let rank = |id: &NodeId| (self.nodes.slot(*id).map_or(u64::MAX, |slot| self.nodes.rank(slot)), *id);
         self.explanation.nominated.or_else(|| self.explanation.best().into_iter().min_by_key(rank))
@@ -256,7 +253,7 @@ impl Sight<'_> {
     }
 }
 
-/// What a message says before it comes to preemption.
+/// The part of a message before preemption.
 fn reasons(message: &str) -> &str {
     message.split(" preemption: ").next().unwrap_or_default().trim_end()
 }

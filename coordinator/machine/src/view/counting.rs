@@ -1,6 +1,4 @@
-//! What is counted and remembered as attempts and evaluations end.
-//!
-//! Knows: when each ends. Must not know: what is made of the counts.
+//! Counts and records at the end of attempts and evaluations.
 
 use std::sync::Arc;
 
@@ -15,8 +13,7 @@ use crate::{
 };
 
 impl Machine {
-    /// An attempt has ended with a node, a refusal or an error. `subject`: what was judged, if it came to that, and whether
-    /// a node was found.
+    /// Counts an attempt that ended with a node, a refusal or an error. `subject`: the evaluated subject, and whether it found a node.
     pub(crate) fn count_attempt(&mut self, now_ms: TimeMs, uid: &Uid, subject: Option<(Subject, bool)>) {
         let began_ms = self.pods.get(uid).and_then(|pod| pod.trial.began_ms).unwrap_or(now_ms);
         self.tally.decided.push(now_ms.saturating_sub(began_ms));
@@ -28,27 +25,27 @@ impl Machine {
         }
     }
 
-    /// When an evaluation was asked for that is under way.
+    /// The time of a pending request.
     pub(crate) fn asked_ms(&self, request: RequestId) -> Option<TimeMs> {
         let subject = self.judge.states().subject_of(request)?;
         self.judge.states().get(subject)?.ask.as_ref().map(|ask| ask.asked_ms)
     }
 
-    /// An answer was taken in. It was the last one if no pod waits for the evaluation any more.
+    /// Counts an evaluation if this answer was its last.
     pub(crate) fn count_evaluation(&mut self, request: RequestId, asked_ms: Option<TimeMs>) {
         if let Some(asked_ms) = asked_ms.filter(|_| self.judge.states().subject_of(request).is_none()) {
             self.tally.evaluated.push(self.tally.now_ms.saturating_sub(asked_ms));
         }
     }
 
-    /// What the last event brought to its end.
+    /// Attempts and evaluations that the last event ended.
     #[must_use]
     pub fn ended(&self) -> Ended<'_> {
         let Tally { decided, evaluated, groups, .. } = &self.tally;
         Ended { decided, evaluated, groups }
     }
 
-    /// A worker has answered. `asked`: what had been asked, and when. It was the last answer if no pod waits any more.
+    /// Records a slow evaluation if this answer was its last. `asked`: its subject, and the time of the request.
     pub(crate) fn remember_evaluation(
         &mut self,
         worker: WorkerId,
@@ -63,11 +60,11 @@ impl Machine {
         if !self.tally.recent.is_slow(now_ms, took_ms) {
             return;
         }
-        // What is asked for a family is asked as its head, which no pod may be of.
+        // A request for a family names its head, which may have no pods.
         let head = |about: Subject| self.judge.states().get(about).and_then(|state| state.family.head());
         let is_meant = |about: Subject| about == subject || (about.0 == subject.0 && head(about) == Some(subject.1));
         let pod = self.queue.next_of(is_meant).and_then(|uid| self.pods.get(uid));
-        // A class may have no namespace of its own (the framework's `signature`).
+        // A class may have no namespace (the framework's `signature`).
         let none = Arc::default();
         let of_class = self.judge.cache().classes.get(subject.1).map_or(&none, |class| &class.namespace);
         let known = self.roster.workers.get(&worker).map(|worker| Arc::clone(&worker.name));

@@ -1,26 +1,24 @@
-//! kube-scheduler's labels of events, for metrics.
+//! kube-scheduler's event labels, for metrics.
 //!
-//! Knows: which event each of ours is to kube-scheduler. Must not know: what becomes of one.
-//!
-//! Whether an object is new is told by whether there are more of its kind after the event, which costs no look-up. Of an
-//! update of a node or a pod kube-scheduler's label says what changed; here it says only that something did.
+//! An object is new if there are more of its kind after the event, which needs no lookup. kube-scheduler's label of an update of a node or
+//! pod names the changed fields; Flotilla's does not.
 
 use crate::{event::Event, machine::Machine};
 
-/// What will tell the label once the event is taken in.
+/// Data for the label, from before the event.
 pub(crate) enum Label {
     None,
     Is(&'static str),
-    /// The first where there are more pods than so many, else the second.
+    /// The first label if there are more pods than this, else the second.
     Pod(usize, [&'static str; 2]),
     Node(usize),
 }
 
 impl Machine {
-    /// What will tell the label of an event that is about to be taken in.
+    /// Reads the data for an event's label before it is handled.
     pub(crate) fn label_before(&self, event: &Event) -> Label {
         match event {
-            // A pod that gets its node is a new one among those that have.
+            // A pod that gets its node counts as added among the assigned pods.
             Event::PodApplied(pod) if pod.node_name.is_some() => match self.pods.get(&pod.uid) {
                 Some(known) if known.info.node_name.is_some() => Label::Is("AssignedPodUpdate"),
                 _ => Label::Is("AssignedPodAdd"),
@@ -45,7 +43,7 @@ impl Machine {
         }
     }
 
-    /// The label, now that the event is taken in.
+    /// The label, after the event.
     pub(crate) fn label_after(&self, label: Label) -> Option<&'static str> {
         match label {
             Label::None => None,

@@ -1,7 +1,4 @@
-//! Where one pod stands, for people who ask: a look at the machine that changes nothing.
-//!
-//! Knows: what the queue and a pod's course say about when it is tried again. Must not know: who asks, or how it is
-//! worded for them.
+//! The state of one pod, for reports.
 
 use std::sync::Arc;
 
@@ -16,7 +13,7 @@ use crate::{
     subject::{GroupKey, Uid},
 };
 
-/// Which pod is asked about.
+/// The requested pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PodName {
     /// Its namespace.
@@ -25,7 +22,7 @@ pub struct PodName {
     pub name: Arc<str>,
 }
 
-/// What there is to say about a pod now.
+/// The state of a pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outlook {
     /// The pod's UID.
@@ -34,67 +31,67 @@ pub struct Outlook {
     pub scheduler_name: Arc<str>,
     /// Its priority.
     pub priority: i32,
-    /// Where it stands.
+    /// Its state.
     pub standing: Standing,
-    /// How often it was tried, in this process.
+    /// The number of attempts in this process.
     pub attempts: u32,
-    /// How long ago it was first ready to be tried, in milliseconds.
+    /// Time since it could first be tried, in milliseconds.
     pub queued_for_ms: Option<TimeMs>,
-    /// What was last said about it, by a process that leads.
+    /// The last report of a leader.
     pub told: Option<(Reason, String)>,
 }
 
-/// Where a pod stands, as kube-scheduler's queue would have it. All times are in milliseconds.
+/// The state of a pod, in terms of kube-scheduler's queue. All times are in milliseconds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Standing {
     /// In activeQ.
     Active {
-        /// How many pods are tried before it.
+        /// The number of pods before it.
         ahead: usize,
-        /// How long it has been there.
+        /// Time in activeQ.
         for_ms: TimeMs,
     },
     /// In backoffQ.
     BackingOff {
-        /// How much longer.
+        /// The remaining backoff.
         left_ms: TimeMs,
     },
-    /// Among the unschedulable pods, until something happens that may help, or the time is up.
+    /// Among the unschedulable pods, until an event or a flush.
     Unschedulable {
-        /// How long it has been there.
+        /// Time among the unschedulable pods.
         for_ms: TimeMs,
-        /// Whose word it was, and what each of them waits for.
+        /// The plugins that refused it, and their events.
         rejected_by: Vec<Rejection>,
-        /// After how long it is tried again without an event; checked every 30 s.
+        /// Time until it is retried without an event; checked every 30 s.
         flush_in_ms: TimeMs,
     },
-    /// Kept out of the queue.
+    /// Gated.
     Gated {
-        /// The PreEnqueue plugin that does, or none: the pod needs a plugin that is not built.
+        /// The PreEnqueue plugin; `None`: the pod is too large, or held.
         plugin: Option<&'static str>,
-        /// Its words.
+        /// The message.
         message: String,
     },
-    /// A node is chosen, and the pod's volumes are being bound before it is.
+    /// A node is chosen, and PreBind is in progress.
     Preparing {
         /// The node.
         node: Arc<str>,
-        /// How much longer may pass before it is tried again; none while claims and volumes are being written.
+        /// Time until PreBind times out; `None` while objects are being written.
         left_ms: Option<TimeMs>,
     },
-    /// A node is chosen, and the API server has not confirmed it yet.
+    /// A node is chosen, and the bind is not confirmed.
     Binding {
         /// The node.
         node: Arc<str>,
-        /// The API server has said yes, and only the watch has not shown it.
+        /// The API server has answered, but the watch has not shown it.
         answered: bool,
     },
-    /// On a node.
+    /// Assigned to a node.
     Bound {
         /// The node.
         node: Arc<str>,
     },
-    /// Not to be scheduled by this process.
+    /// Not scheduled by this process.
     NotOurs(NotOurs),
 }
 
@@ -103,31 +100,31 @@ pub enum Standing {
 pub struct Rejection {
     /// Its name.
     pub plugin: &'static str,
-    /// What may change its mind, such as `NodeAdd`; in kube-scheduler's words.
+    /// Events that may help, such as `NodeAdd`; kube-scheduler's labels.
     pub waits_for: &'static [&'static str],
 }
 
-/// Why a pod is none of this scheduler's business.
+/// Why this scheduler ignores a pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NotOurs {
     /// No profile has its `schedulerName`.
     OtherScheduler,
-    /// It is being deleted.
+    /// It is terminating.
     Deleting,
-    /// It has ended.
+    /// It is finished.
     Finished,
-    /// It was bound by another scheduler, or deleted, while it was to be bound here; the watch will tell.
+    /// It was bound by another scheduler or deleted during its bind; the watch will show which.
     Elsewhere,
 }
 
 impl Machine {
-    /// Where a pod stands at `now_ms`; `None`: the machine knows no such pod.
+    /// The state of a pod at `now_ms`; `None`: unknown pod.
     ///
-    /// Looks through all pods for the name and, for a pod in activeQ, through those before it: about 1 ms for 150,000.
+    /// Searches all pods for the name and, for a pod in activeQ, counts those before it: about 1 ms for 150,000.
     #[must_use]
     pub fn outlook(&self, now_ms: TimeMs, asked: &PodName) -> Option<Outlook> {
         let is_asked = |pod: &Pod| pod.info.name == asked.name && pod.info.class.namespace == asked.namespace;
-        // One that was made anew while the watch has not told of the end of the old one is the one that is meant.
+        // If a pod was recreated and the watch has not shown the deletion yet, the new one is meant.
         let alike = self.pods.iter().filter(|(_, pod)| is_asked(pod));
         let (uid, pod) = alike.max_by_key(|(_, pod)| !pod.info.deleting)?;
         Some(Outlook {
@@ -188,7 +185,7 @@ impl Machine {
                     flush_in_ms: looked_at_ms.saturating_add(longest).saturating_sub(now_ms),
                 }
             }
-            // A queued pod is in the queue; an audit says so.
+            // A queued pod is in the queue; the audit checks it.
             None => Standing::Active { ahead: 0, for_ms: 0 },
         }
     }

@@ -1,8 +1,4 @@
-//! The whole machine at one glance, for people who ask: its workers, who waits for what, and what went on lately.
-//!
-//! Knows: what of it fits on a page. Must not know: who asks, or in which words.
-//!
-//! An overview looks at every pod twice: some 10 ms where there are 150,000, for each request.
+//! Overview of the machine: workers, waiting pods, recent evaluations. It reads every pod twice: some 10 ms for 150,000 per request.
 
 use std::{cmp::Reverse, collections::BTreeMap, sync::Arc};
 
@@ -19,66 +15,66 @@ use crate::{
     subject::Subject,
 };
 
-/// How many classes are told of, those with the most pods that wait.
+/// Number of listed classes.
 const CLASSES: usize = 8;
 
-/// What there is to see.
+/// The overview.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Overview {
-    /// The numbers, of this moment.
+    /// The current counters and gauges.
     pub status: Status,
-    /// How long this process has led, in milliseconds; `None`: it does not.
+    /// Time as leader, in milliseconds; `None`: follower.
     pub leading_for_ms: Option<TimeMs>,
-    /// How long the machine has run, in milliseconds.
+    /// Time since the start, in milliseconds.
     pub uptime_ms: TimeMs,
     /// The `schedulerName` of each profile.
     pub profiles: Vec<Arc<str>>,
-    /// The workers that are connected, in the order in which they came.
+    /// The connected workers, in the order of their connections.
     pub workers: Vec<WorkerView>,
-    /// The workers that are kept away, by address.
+    /// The quarantined workers, by address.
     pub quarantined: Vec<QuarantineView>,
-    /// The classes with the most pods that wait, most first.
+    /// The classes with the most waiting pods, in descending order.
     pub classes: Vec<ClassView>,
-    /// Decisions per second over the last ten whole seconds.
+    /// Decisions per second over the last ten full seconds.
     pub decisions_per_second: f64,
     /// The slowest evaluations of the last five minutes, slowest first.
     pub slowest: Vec<SlowEvaluation>,
 }
 
-/// A worker that is connected.
+/// A connected worker.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WorkerView {
-    /// Its stream.
+    /// Its connection.
     pub worker: WorkerId,
     /// Its address.
     pub name: Arc<str>,
-    /// How many nodes are in its shard.
+    /// The number of nodes in its shard.
     pub nodes: u32,
-    /// The last configuration that it acknowledged; 0: none.
+    /// The last acknowledged configuration; 0: none.
     pub generation: Generation,
-    /// For how long it has owed the acknowledgement of the configuration and its shard, in milliseconds; `None`: it does not.
+    /// Time since it has to acknowledge the configuration and its shard, in milliseconds; `None`: acknowledged.
     pub owes_ms: Option<TimeMs>,
-    /// It is not asked before it has answered what it owes for too long; its nodes are judged by the coordinator.
+    /// It has an overdue answer, so it gets no requests and the coordinator evaluates its nodes.
     pub is_late: bool,
-    /// How many evaluations and dry runs it has not answered; those that are not waited for any more count as one.
+    /// Number of unanswered evaluations and dry runs; overdue ones count as one.
     pub in_flight: usize,
-    /// How long the oldest of them has been under way, in milliseconds.
+    /// Age of the oldest of them, in milliseconds.
     pub oldest_ms: TimeMs,
-    /// While it owes an answer, how many changes of the cluster it has been told since the state of its last word. A worker
-    /// says how far it has got with its answers only, so that this is 0 for one that owes none.
+    /// Number of changes sent since the revision of its last message. Workers report their revision only with answers, so this is 0 without
+    /// a pending answer.
     pub behind: Revision,
 }
 
-/// A worker that is kept away.
+/// A quarantined worker.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QuarantineView {
     /// Its address.
     pub name: Arc<str>,
-    /// For how much longer, in milliseconds.
+    /// The remaining time, in milliseconds.
     pub left_ms: TimeMs,
-    /// How often it was given up.
+    /// The number of offences.
     pub times: u32,
-    /// Why it was the last time.
+    /// The reason of the last one.
     pub reason: String,
 }
 
@@ -91,27 +87,27 @@ fn quarantine_view(now_ms: TimeMs, (name, offender): (&Arc<str>, &Offender)) -> 
     }
 }
 
-/// A class of pods that wait under one profile.
+/// A class of waiting pods under one profile.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClassView {
-    /// The namespace of the pod that is named; its others may be of other namespaces.
+    /// The namespace of the named pod; other pods may be in other namespaces.
     pub namespace: Arc<str>,
-    /// The name of one of them.
+    /// The name of one of its pods.
     pub pod: Arc<str>,
     /// The profile.
     pub scheduler_name: Arc<str>,
-    /// How many are in activeQ.
+    /// Pods in activeQ.
     pub active: usize,
-    /// How many are in backoffQ.
+    /// Pods in backoffQ.
     pub backing_off: usize,
-    /// How many no node would take.
+    /// Unschedulable pods.
     pub unschedulable: usize,
-    /// How many are kept out of the queue.
+    /// Gated pods.
     pub gated: usize,
 }
 
 impl Machine {
-    /// Looks at everything once.
+    /// Builds the overview.
     #[must_use]
     pub fn overview(&self, now_ms: TimeMs) -> Overview {
         let profiles = self.configuration.iter().flat_map(|known| known.profiles.iter());

@@ -1,10 +1,8 @@
-//! The last decisions that gave pods a node, and how they were made: who asks afterwards is told what was so then.
+//! Explanations of the last decisions that placed pods.
 //!
-//! A decision is kept as little more than the state that it was made in. The nodes of that state are found again by undoing, in a
-//! copy of the nodes of now, what happened since; then every plugin is asked about every node once more. So a decision costs next
-//! to nothing to keep, and what is told of it is exact, or it is told that it cannot be.
-//!
-//! Knows: what is kept, for how long, and how it is evaluated again. Must not know: who asks, or how it is worded for them.
+//! A decision is kept with little more than its revision. The nodes of that revision are reconstructed from a copy of the current ones by
+//! undoing later changes; then every plugin evaluates every node again. So keeping a decision is cheap, and its explanation is exact or
+//! refused.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -37,30 +35,29 @@ use crate::{
 
 pub use crate::judge::past::Unknowable;
 
-/// How many decisions are kept unless the operator says otherwise. One takes up to 256 bytes and some 200 for the pod's names, and
-/// keeps its class and what the cluster said about it, some 3 KB together, which pods of one class share: 7.5 MB where there are few
-/// classes, up to [`MAX_BYTES`] where each pod is a class of its own.
+/// Default number of kept decisions. One takes up to 256 bytes and some 200 for the pod's names. Its class and facts, some 3 KB, are shared
+/// by the pods of a class. This is 7.5 MB with few classes, and up to [`MAX_BYTES`] if each pod has its own class.
 pub const DECISIONS_KEPT: usize = 16_384;
 
-/// How many bytes they may take, with their classes.
+/// Maximum number of bytes, with classes.
 const MAX_BYTES: usize = 64 << 20;
 
-/// What the names of a pod take.
+/// Bytes of a pod's names.
 const BYTES_OF_NAMES: usize = 200;
 
-/// What one of the nominations takes that concern a pod.
+/// Bytes of a nomination.
 const BYTES_OF_NOMINATION: usize = 64;
 
-/// How many preemptions are kept. Each has some 100 bytes for each victim, of which most have less than ten: 1 MB.
+/// Number of kept preemptions. Each takes some 100 bytes per victim; most have less than ten: 1 MB.
 const ROOMS_KEPT: usize = 1_024;
 
-/// How many nodes are told of with all their scores.
+/// Number of nodes with all scores.
 const MOST_CANDIDATES: usize = 10;
 
-/// How many nodes are named of those that were refused for one reason.
+/// Number of node names per refusal.
 const MOST_NAMES: usize = 5;
 
-/// A decision that gave a pod a node.
+/// A decision that placed a pod.
 #[derive(Debug, Clone)]
 pub(crate) struct Kept {
     pub(crate) pod: PodName,
@@ -78,7 +75,6 @@ pub(crate) struct Kept {
 
 const _: () = assert!(size_of::<Kept>() <= 256);
 
-/// A preemption.
 #[derive(Debug, Clone)]
 struct Room {
     uid: Uid,
@@ -87,17 +83,16 @@ struct Room {
     at_ms: TimeMs,
 }
 
-/// The last decisions.
 #[derive(Debug)]
 pub(crate) struct Decisions {
     most: usize,
-    /// With the bytes that each takes.
+    /// With the bytes of each.
     kept: VecDeque<(Kept, usize)>,
     bytes: usize,
     rooms: VecDeque<Room>,
 }
 
-/// A decision that was found, with the nodes of now. It is evaluated elsewhere than on the thread of the machine ([`Self::account`]).
+/// A kept decision with a copy of the nodes. [`Self::account`] evaluates it, and may run on another thread.
 #[derive(Debug)]
 pub struct Recall {
     kept: Kept,
@@ -107,84 +102,84 @@ pub struct Recall {
     now_ms: TimeMs,
 }
 
-/// A decision as it was made.
+/// An explained decision.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Recalled {
     /// The pod's UID.
     pub uid: Arc<str>,
     /// The profile's `schedulerName`.
     pub profile: Arc<str>,
-    /// The node that was chosen.
+    /// The chosen node.
     pub node: Arc<str>,
-    /// Its total, as it was decided by; 0 for the node that the pod was nominated to, which is taken without a score.
+    /// Its total at the decision; 0 for the nominated node, which is not scored.
     pub total: i64,
-    /// The state of the cluster.
+    /// The revision of the decision.
     pub revision: Revision,
-    /// How many changes to nodes and to the pods on them there were since; `None`: too many to know.
+    /// Number of changes since; `None`: too many.
     pub changes_since: Option<usize>,
-    /// How long ago it was.
+    /// Its age.
     pub ago_ms: TimeMs,
-    /// Which attempt on the pod it was, counted from 1.
+    /// The number of the attempt, from 1.
     pub attempt: u32,
-    /// How long the pod had waited.
+    /// The pod's waiting time.
     pub waited_ms: TimeMs,
-    /// HTTP extenders had a say, whose words are not kept.
+    /// HTTP extenders took part; their answers are not kept.
     pub asked_extenders: bool,
-    /// Preemptions for the pod before, the oldest first.
+    /// Earlier preemptions for the pod, oldest first.
     pub preemptions: Vec<Preempted>,
-    /// All nodes as they were.
+    /// The evaluation of all nodes.
     pub picture: Result<Picture, Unknowable>,
 }
 
 /// A preemption for a pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Preempted {
-    /// Where.
+    /// The node.
     pub node: Arc<str>,
-    /// Who had to go.
+    /// The victims.
     pub victims: Arc<[PodName]>,
-    /// How long ago it was.
+    /// Its age.
     pub ago_ms: TimeMs,
 }
 
-/// What the plugins made of the nodes.
+/// The evaluation of all nodes at a revision.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Picture {
-    /// How many nodes there were.
+    /// The number of nodes.
     pub nodes: usize,
-    /// How many would have done.
+    /// The number of feasible nodes.
     pub feasible: usize,
-    /// The best of those, the best first; the chosen one is among them.
+    /// The best feasible nodes, best first, and the chosen one.
     pub candidates: Vec<Candidate>,
-    /// How many had the highest total.
+    /// The number of nodes with the highest total.
     pub tied: usize,
-    /// The node was taken because the pod was nominated to it.
+    /// The chosen node was the pod's nominated node.
     pub was_nominated: bool,
-    /// Why nodes were refused, the most frequent first.
+    /// The refusals, most frequent first.
     pub refused: Vec<RefusedNodes>,
-    /// Whether the chosen node is the best of these with the total that was decided by. Extenders may have decided otherwise.
+    /// Whether the chosen node is the best one, with the same total. Extenders may have decided otherwise.
     pub agrees: bool,
 }
 
-/// A node that would have done.
+/// A feasible node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Candidate {
     /// Its name.
     pub node: Arc<str>,
-    /// The sum of its scores; `None` where nodes cannot be scored.
+    /// The sum of its scores; `None` if scoring fails.
     pub total: Option<i64>,
-    /// Each plugin's part.
+    /// The score of each plugin.
     pub scores: Vec<PluginScore>,
 }
 
-/// Nodes that were refused for one reason.
+/// Nodes with the same refusal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RefusedNodes {
-    /// The plugin; `None` where upstream notes none.
+    /// The plugin; `None` where kube-scheduler records none.
     pub plugin: Option<&'static str>,
-    /// Its words.
+    /// Its reasons.
     pub reasons: Arc<[String]>,
-    /// How many nodes.
+    /// The number of nodes.
     pub count: usize,
     /// Some of them.
     pub examples: Vec<Arc<str>>,
@@ -199,19 +194,18 @@ impl Default for Decisions {
 }
 
 impl Decisions {
-    /// How many are kept, and what they take.
+    /// The number of kept decisions, and their bytes.
     pub(crate) fn size(&self) -> (usize, usize) {
         (self.kept.len(), self.bytes)
     }
 
-    /// Whether any are kept.
     pub(crate) const fn are_kept(&self) -> bool {
         self.most > 0
     }
 
     pub(crate) fn keep(&mut self, new: Kept) {
         let last = self.kept.back().map(|(last, _)| last);
-        // Those that share a class come one after the other, or take more than they are counted for.
+        // Decisions that share a class are consecutive; otherwise the count of bytes is too low.
         let shares_class = last.is_some_and(|last| Arc::ptr_eq(&last.class, &new.class));
         let shares_facts = last.is_some_and(|last| Arc::ptr_eq(&last.basis.facts, &new.basis.facts));
         let class = if shares_class { 0 } else { new.basis.class_bytes };
@@ -228,7 +222,6 @@ impl Decisions {
         }
     }
 
-    /// Pods have to make room.
     pub(crate) fn note_preemption<'a>(
         &mut self,
         now_ms: TimeMs,
@@ -250,14 +243,13 @@ impl Decisions {
 // === impl Machine ===
 
 impl Machine {
-    /// Keeps so many decisions for who asks afterwards, in the place of [`DECISIONS_KEPT`].
+    /// Sets the number of kept decisions instead of [`DECISIONS_KEPT`].
     #[must_use]
     pub fn keeping_decisions(mut self, most: usize) -> Self {
         self.decisions.most = most;
         self
     }
 
-    /// A pod goes where the binding says, by a decision on a class.
     pub(crate) fn keep_decision(&mut self, subject: Subject, class: &Arc<Class>, binding: &Binding, basis: Basis) {
         let Some(configuration) = self.configuration.as_ref().filter(|_| self.decisions.are_kept()) else { return };
         let Binding { uid, namespace, name, node, revision, total, attempt, waited_ms, decided_ms, .. } = binding;
@@ -277,9 +269,9 @@ impl Machine {
         });
     }
 
-    /// The last decision that gave a pod a node; `None`: it is not kept, or was not made by this process.
+    /// The last decision that placed a pod; `None`: not kept, or not made by this process.
     ///
-    /// Looks through all that are kept, and copies the nodes: some 2 ms for 5,000.
+    /// Searches all kept decisions and copies the nodes: some 2 ms for 5,000.
     #[must_use]
     pub fn recall(&self, now_ms: TimeMs, asked: &outlook::PodName) -> Option<Recall> {
         let is_asked = |kept: &&Kept| kept.pod.name == asked.name && kept.pod.namespace == asked.namespace;
@@ -293,7 +285,7 @@ impl Machine {
 // === impl Recall ===
 
 impl Recall {
-    /// Evaluates the decision again. Takes as long as an evaluation of all nodes, and a microsecond for each change since.
+    /// Evaluates the decision again. Takes as long as an evaluation of all nodes, and a microsecond for each later change.
     #[must_use]
     pub fn account(self) -> Recalled {
         let Self { kept, registry, rewind, rooms, now_ms } = self;
@@ -327,7 +319,6 @@ impl Kept {
     }
 }
 
-/// What the plugins made of the nodes.
 fn picture(kept: &Kept, registry: Registry, mut nodes: Snapshot) -> Result<Picture, Unknowable> {
     let profile = kept.profile().ok_or(Unknowable::TooLongAgo)?;
     let explanation = explain(profile, &kept.class, &kept.basis, registry, &mut nodes)?;
@@ -350,7 +341,7 @@ fn picture(kept: &Kept, registry: Registry, mut nodes: Snapshot) -> Result<Pictu
     })
 }
 
-/// What every plugin says of every node to a class.
+/// Evaluates every plugin on every node for a class.
 pub(crate) fn explain(
     profile: &Profile,
     class: &Class,
@@ -383,7 +374,7 @@ fn pages(prepared: &Prepared, nodes: &Snapshot) -> Vec<Page> {
     }
 }
 
-/// Which plugin refuses, and why.
+/// The refusing plugin and its reasons.
 type Grounds<'a> = (Option<&'static str>, &'a Arc<[String]>);
 
 /// The best nodes in the order of a decision, and the chosen one.

@@ -1,8 +1,4 @@
-//! What went on lately: how fast pods are decided on, and which evaluations took longest.
-//!
-//! Knows: how much of the past is kept. Must not know: who asks, or any clock but the time of events.
-//!
-//! Both are bounded, and an event costs a comparison or two.
+//! Recent activity: the rate of decisions, and the slowest evaluations. Both are bounded, and an event costs one or two comparisons.
 
 use std::{collections::VecDeque, sync::Arc};
 
@@ -10,22 +6,22 @@ use flotilla_framework::class::ClassId;
 
 use crate::event::TimeMs;
 
-/// Over how many whole seconds decisions are counted.
+/// Number of full seconds for the rate.
 const SECONDS: u64 = 10;
-/// How many slow evaluations are remembered, and for how long, in milliseconds.
+/// Number of slow evaluations, and their maximum age in milliseconds.
 const SLOW: usize = 8;
 const REMEMBERED_MS: TimeMs = 300_000;
 
-/// An evaluation that took long.
+/// A slow evaluation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SlowEvaluation {
-    /// When it ended, on the clock of the events.
+    /// Its end, in the time of events.
     pub at_ms: TimeMs,
-    /// From the question to the last answer, in milliseconds.
+    /// Time from the request to the last answer, in milliseconds.
     pub took_ms: TimeMs,
-    /// The namespace of that pod; else of the class, empty where its pods may be of several.
+    /// The namespace of that pod, or of the class; empty if its pods may be in several.
     pub namespace: Arc<str>,
-    /// The first pod of the class, or of its family, in activeQ then; none where no pod of it was among the next ones.
+    /// The first pod of the class, or of its family, in activeQ; `None` if none of the next pods is of it.
     pub pod: Option<Arc<str>>,
     /// Its profile.
     pub scheduler_name: Arc<str>,
@@ -35,10 +31,9 @@ pub struct SlowEvaluation {
     pub last_worker: Arc<str>,
 }
 
-/// What is remembered.
 #[derive(Debug, Default)]
 pub(crate) struct Recent {
-    /// How many decisions were made in each of the last seconds that had any.
+    /// The number of decisions in each recent second with any.
     seconds: VecDeque<(u64, u64)>,
     counted: u64,
     slow: Vec<SlowEvaluation>,
@@ -47,7 +42,6 @@ pub(crate) struct Recent {
 // === impl Recent ===
 
 impl Recent {
-    /// So many decisions have been made since the start.
     pub(crate) fn count(&mut self, now_ms: TimeMs, decisions: u64) {
         let more = decisions.saturating_sub(self.counted);
         if more == 0 {
@@ -64,7 +58,6 @@ impl Recent {
         }
     }
 
-    /// Decisions per second over the last ten whole seconds.
     pub(crate) fn per_second(&self, now_ms: TimeMs) -> f64 {
         let now = now_ms / 1_000;
         let counts = |second: u64| second < now && second + SECONDS >= now;
@@ -72,7 +65,7 @@ impl Recent {
         decisions as f64 / now.clamp(1, SECONDS) as f64
     }
 
-    /// Whether an evaluation is worth remembering.
+    /// Whether an evaluation is slow enough to be recorded.
     pub(super) fn is_slow(&self, now_ms: TimeMs, took_ms: TimeMs) -> bool {
         let slower = self.slow.iter().filter(|slow| slow.is_fresh(now_ms) && slow.took_ms >= took_ms).count();
         took_ms > 0 && slower < SLOW
@@ -85,7 +78,7 @@ impl Recent {
         self.slow.truncate(SLOW);
     }
 
-    /// The slowest evaluations of the last five minutes, slowest first; those under a millisecond are not kept.
+    /// The slowest evaluations of the last five minutes, slowest first; those under a millisecond are not recorded.
     pub(crate) fn slowest(&self, now_ms: TimeMs) -> Vec<SlowEvaluation> {
         self.slow.iter().filter(|slow| slow.is_fresh(now_ms)).cloned().collect()
     }

@@ -1,14 +1,12 @@
-//! Whether the machine waits for nothing but the cluster: a look at it that changes nothing.
-//!
-//! Knows: what is under way. Must not know: who asks.
+//! Whether the machine is idle.
 
 use crate::{machine::Machine, preparations::Phase};
 
 impl Machine {
-    /// The number of events that there have been, where no pod is to be tried, no answer is to come, and nothing is being
-    /// written: only another event of the cluster, or time, can change anything.
+    /// The number of events so far, if the machine is idle: no pod to try, no answer pending, no write in flight. Then only a cluster event
+    /// or time can change anything.
     ///
-    /// A caller that finds the same number twice, with all told that it had to tell, will find nothing else later.
+    /// If a caller that has sent all its events reads the same number twice, the machine stays idle.
     #[must_use]
     pub fn at_rest(&self) -> Option<u64> {
         let [active, ..] = self.queue.lengths();

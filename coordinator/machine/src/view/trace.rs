@@ -1,9 +1,7 @@
-//! What there is to tell of attempts that are traced.
+//! Spans of traced attempts.
 //!
-//! Knows: the names of an attempt's spans. Must not know: which attempts are traced, or who records spans.
-//!
-//! An evaluation serves many pods. It is part of the attempt that caused it: that of the pod at the head of the queue, or
-//! the first of its class further back. The other attempts that use it name it, so that they can be linked to it.
+//! An evaluation serves many pods. Its span belongs to the attempt that requested it. That pod is the head of the queue, or the first of
+//! its class further back. Other attempts link to it.
 
 use std::sync::Arc;
 
@@ -14,112 +12,112 @@ use crate::{
     subject::{PodName, Reason, Subject},
 };
 
-/// An attempt that is traced.
+/// A traced attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Traced {
     /// The span of the whole attempt.
     pub context: Context,
-    /// The span of the client that created the pod, where the attempt is part of its trace.
+    /// The span of the client that created the pod, if the attempt continues its trace.
     pub parent: Option<u64>,
-    /// When the pod came into the queue, or came back from the attempt before.
+    /// Time of entry into the queue, or of the end of the previous attempt.
     pub queued_ms: TimeMs,
     /// The pod's class.
     pub class: ClassId,
 }
 
-/// A part of an attempt that has a span of its own.
+/// A part of an attempt with its own span.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Part {
     /// In the queue.
     Queue,
-    /// From the head of the queue to a node, or to none.
+    /// From the head of the queue to the decision.
     Cycle,
-    /// Merging what is known of the nodes, and choosing.
+    /// Merging results and choosing a node.
     Select,
-    /// From the choice until the pod is bound.
+    /// From the decision to the bind.
     Binding,
-    /// What a plugin writes and waits for before the bind; its place among them.
+    /// PreBind of a plugin, by its index.
     PreBind(u64),
-    /// The request that binds it.
+    /// The bind request.
     Bind,
 }
 
-/// What is worth spans.
+/// A record for spans.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Trace {
-    /// An evaluation has ended; what each worker did for it is told by who asked them.
+    /// The end of an evaluation; the runtime adds the parts of the workers.
     Evaluated(Evaluated),
-    /// The cycle of an attempt has ended, with a node or without one.
+    /// The end of a scheduling cycle.
     Decided(Decided),
-    /// An attempt has ended that came to no bind; of those that do, [`crate::action::Action::Bind`] carries the trace.
+    /// The end of an attempt without a bind; otherwise [`crate::action::Action::Bind`] carries the trace.
     Failed(Failed),
 }
 
-/// An evaluation that has ended.
+/// A completed evaluation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Evaluated {
-    /// Its span, which [`flotilla_framework::shard::Command::Evaluate`] named.
+    /// Its span, named in [`flotilla_framework::shard::Command::Evaluate`].
     pub context: Context,
-    /// The span that it is part of.
+    /// The parent span.
     pub parent: u64,
-    /// When workers were asked.
+    /// Time of the request.
     pub asked_ms: TimeMs,
     /// The profile's `schedulerName`.
     pub profile: Arc<str>,
     /// The class.
     pub class: ClassId,
-    /// The state of the cluster that was asked about.
+    /// The revision of the request.
     pub revision: Revision,
-    /// How many workers have answered.
+    /// The number of workers that answered.
     pub workers: usize,
-    /// How many nodes those judged.
+    /// The number of their nodes.
     pub nodes: u64,
-    /// Why it came to nothing.
+    /// Why it failed.
     pub failure: Option<&'static str>,
 }
 
-/// A cycle that has ended.
+/// A completed scheduling cycle.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Decided {
     /// The attempt.
     pub attempt: Traced,
-    /// When the pod got to the head of the queue.
+    /// Time at which the pod reached the head of the queue.
     pub began_ms: TimeMs,
-    /// The state of the cluster that the decision was made on.
+    /// The revision of the decision.
     pub revision: Revision,
-    /// How many nodes there are.
+    /// The number of nodes.
     pub nodes: usize,
-    /// How many of them would do, as far as the last evaluation of the class by itself told; `None` where there was none.
+    /// The number of feasible nodes in the last evaluation of the class itself; `None` without one.
     pub feasible: Option<u64>,
-    /// The evaluation that it was decided by, where that is traced and is part of another attempt.
+    /// The evaluation behind the decision, if it is traced in another attempt.
     pub evaluation: Option<Context>,
-    /// What was chosen.
+    /// The chosen node.
     pub choice: Option<Choice>,
 }
 
-/// A node that was chosen.
+/// A chosen node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Choice {
     /// Its name.
     pub node: Arc<str>,
     /// Its weighted score.
     pub total: i64,
-    /// It was judged anew by the coordinator since workers answered.
+    /// The coordinator evaluated it again after the workers' answers.
     pub repaired: bool,
-    /// The others, where all of them are known.
+    /// The other feasible nodes, if all are known.
     pub rivals: Option<Rivals>,
 }
 
-/// The other nodes that would have done.
+/// The other feasible nodes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rivals {
-    /// How many nodes would have done, the chosen one included.
+    /// The number of feasible nodes, including the chosen one.
     pub feasible: u64,
-    /// The best but the chosen one, and its total.
+    /// The best one other than the chosen one, and its total.
     pub runner_up: Option<(Arc<str>, i64)>,
 }
 
-/// An attempt that came to no bind.
+/// An attempt without a bind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failed {
     /// The attempt.
@@ -128,33 +126,32 @@ pub struct Failed {
     pub pod: PodName,
     /// The profile's `schedulerName`.
     pub profile: Arc<str>,
-    /// Which attempt it was, counted from 1.
+    /// The number of the attempt, from 1.
     pub number: u32,
-    /// What kind of trouble it is.
+    /// The reason of the condition.
     pub reason: Reason,
-    /// What is said to the pod's owner.
+    /// The message of the condition.
     pub message: String,
 }
 
-/// What was told of a pod's attempts.
+/// Trace state of a pod's attempts.
 #[derive(Debug)]
 pub(crate) struct Course {
-    /// When the pod had come into the queue that began the attempt under way.
+    /// Entry into the queue before the current attempt.
     pub(crate) queued_ms: TimeMs,
-    /// The last attempt whose cycle was told.
+    /// The last attempt with a recorded cycle.
     pub(crate) decided: u32,
-    /// The last attempt whose end was told, or is for others to tell.
+    /// The last attempt with a recorded end, or with its end left to the binder.
     pub(crate) ended: u32,
 }
 
-/// The span of an evaluation, and that which it is part of.
+/// The span of an evaluation, and its parent.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Asker {
     pub(crate) context: Context,
     pub(crate) parent: u64,
 }
 
-/// An evaluation that is over.
 #[derive(Debug)]
 pub(crate) struct Over {
     pub(crate) asker: Asker,
@@ -169,7 +166,7 @@ pub(crate) struct Over {
 // === impl Traced ===
 
 impl Traced {
-    /// The span of a part of it.
+    /// The span of a part.
     #[must_use]
     pub fn part(self, part: Part) -> Context {
         let (name, number) = match part {
@@ -187,10 +184,8 @@ impl Traced {
 // === impl Course ===
 
 impl Course {
-    /// Nothing was told.
     pub(crate) const NONE: Self = Self { queued_ms: 0, decided: 0, ended: 0 };
 
-    /// An attempt begins of a pod that has been in the queue since then.
     pub(crate) const fn begin(&mut self, queued_ms: TimeMs) {
         self.queued_ms = queued_ms;
     }

@@ -1,7 +1,4 @@
-//! Which attempts are traced, and when there is something to tell of them.
-//!
-//! Knows: what is worth telling. Must not know: any clock but the time of events, or who records spans. No decision looks at
-//! any of it, and without tracing each door closes at one branch.
+//! Tracing: sampled attempts and the records of their spans. No decision reads it; without tracing each call is one branch.
 
 use std::sync::Arc;
 
@@ -21,15 +18,14 @@ use crate::{
 };
 
 impl Machine {
-    /// Traces attempts from now on: those that `sampling` takes, but for pods whose annotation says that their trace is not
-    /// recorded.
+    /// Traces the attempts that `sampling` takes, except for pods with an annotation that disables recording.
     #[must_use]
     pub const fn traced_by(mut self, sampling: Sampling) -> Self {
         self.tracing = Some(sampling);
         self
     }
 
-    /// Whether an attempt is traced, and as what.
+    /// The trace of an attempt, if it is sampled.
     pub(crate) fn traced(&self, pod: &Pod, attempt: u32) -> Option<Traced> {
         let sampling = self.tracing?;
         let uid = &pod.info.uid;
@@ -38,26 +34,26 @@ impl Machine {
             Some(parent) => (Context::of_attempt_within(parent.context, uid, attempt), Some(parent.context.span)),
             None => (Context::of_attempt(uid, attempt), None),
         };
-        // The author of a pod chooses the name of its trace, but not the pod's UID: that decides.
+        // The pod's author chooses its trace ID, but not its UID, so the UID decides.
         let is_taken = sampling.takes(Context::of_attempt(uid, attempt).trace);
         is_taken.then_some(Traced { context, parent, queued_ms: pod.trace.queued_ms, class: pod.class })
     }
 
-    /// What is asked from now on is asked for this pod.
+    /// Requests from now on belong to this pod's trace.
     pub(crate) fn ask_for_the_sake_of(&mut self, uid: &Uid) {
         if self.tracing.is_some() {
             self.cause = Some(Arc::clone(uid));
         }
     }
 
-    /// What is asked from now on is asked for the first pod that waits with this subject.
+    /// Requests from now on belong to the first waiting pod of this subject.
     pub(crate) fn ask_ahead_for(&mut self, subject: Subject) {
         if self.tracing.is_some() {
             self.cause = self.queue.first_of(subject).map(Arc::clone);
         }
     }
 
-    /// The span of an evaluation that is about to be asked for.
+    /// The span of the next request.
     pub(crate) fn asker(&self, request: RequestId) -> Option<Asker> {
         let pod = self.pods.get(self.cause.as_ref()?)?;
         let attempt = self.traced(pod, pod.attempts + 1)?;
@@ -65,7 +61,7 @@ impl Machine {
         Some(Asker { context: within.child("evaluate", request), parent: within.span })
     }
 
-    /// Tells of the evaluations that have ended.
+    /// Emits records of completed evaluations.
     pub(crate) fn tell_evaluations(&mut self) {
         if self.judge.states().over.is_empty() {
             return;
@@ -81,8 +77,7 @@ impl Machine {
         }
     }
 
-    /// The cycle of a pod's last attempt has ended: tells of it, if it is traced. Gives what the rest of the attempt is told
-    /// by.
+    /// Records the end of a pod's cycle, if it is traced. Returns the trace for the rest of the attempt.
     pub(crate) fn trace_decision(&mut self, now_ms: TimeMs, uid: &Uid, choice: Option<Choice>) -> Option<Traced> {
         self.tracing?;
         let pod = self.pods.get(uid)?;
@@ -111,7 +106,7 @@ impl Machine {
         Some(attempt)
     }
 
-    /// A pod's last attempt has come to no bind: tells of it, if it is traced and was not told of yet.
+    /// Records an attempt without a bind, unless it is recorded already.
     pub(crate) fn trace_failure(&mut self, uid: &Uid, reason: Reason, message: &str) -> Option<Context> {
         self.tracing?;
         let attempt = self.trace_decision(self.tally.now_ms, uid, None)?;
@@ -126,7 +121,7 @@ impl Machine {
         Some(attempt.context)
     }
 
-    /// Who binds the pod tells of the end of its attempt.
+    /// The binder records the end of the attempt.
     pub(crate) fn leave_trace_to_binder(&mut self, uid: &Uid) {
         if self.tracing.is_some()
             && let Some(pod) = self.pods.get_mut(uid)
@@ -136,7 +131,7 @@ impl Machine {
     }
 }
 
-/// How many nodes would do when workers answered.
+/// The number of feasible nodes in the workers' answers.
 fn feasible(view: &View) -> u64 {
     let refused: u64 = view.refused().iter().map(|group| u64::from(group.count)).sum();
     u64::from(view.covered()).saturating_sub(refused)

@@ -1,4 +1,4 @@
-//! Pods that an attempt assumes count for every plugin: members of a group before the next one, and nominated pods.
+//! Assumed pods of an attempt count for every plugin: members of a group before the next one, and nominated pods.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ const LIMIT: &str = "node(s) exceed max volume count";
 const IN_USE: &str = "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already \
                       in-use by another pod";
 
-/// So many workers and nodes `n0`, `n1`... with groups and volumes. Each node attaches one volume of each of two drivers.
+/// Nodes `n0`, `n1`..., with groups and volumes. Each node attaches one volume of each of two drivers.
 fn world(workers: usize, nodes: usize) -> World {
     let mut configuration = groups::configuration(2);
     let stock = configuration.profiles[0].plugins.clone();
@@ -41,7 +41,7 @@ fn world(workers: usize, nodes: usize) -> World {
         world.node(node(&name).build());
     }
     world.settle();
-    // Without workers the coordinator evaluates alone after a while.
+    // Without workers the coordinator waits for the grace period.
     world.advance(2_000);
     world
 }
@@ -60,7 +60,6 @@ fn migrated(handle: &str) -> VolumeSource {
 }
 
 impl World {
-    /// A claim with the volume that it is bound to.
     fn bound_claim(&mut self, name: &str, modes: AccessModes, source: VolumeSource) {
         let volume_name: Arc<str> = format!("volume-of-{name}").into();
         let claim = Claim {
@@ -85,7 +84,6 @@ impl World {
         self.store_claim(claim);
     }
 
-    /// The last message of a member.
     fn last_message_of(&self, pod: &str) -> Option<&str> {
         self.reports.iter().rev().find(|report| &*report.name == pod).map(|report| &*report.message)
     }
@@ -111,8 +109,8 @@ fn the_volumes_and_claims_of_members_count_against_the_members_after_them() {
     let one = [("c0", "v0"), ("c0", "v0")];
     let source: [fn(&str) -> VolumeSource; 3] = [of_driver, migrated, |_| VolumeSource::Other];
     let [csi, in_tree, other] = source;
-    // What it is about, the claims of the two members with their volumes, the claims' modes, the volumes' sources, how many nodes
-    // there are, and what keeps the second member out, if anything.
+    // Case, the claims of the two members with their volumes, the claims' modes, the volumes' sources, the number of nodes, and the second
+    // member's refusal, if any.
     for (about, claims, modes, source, nodes, refused) in [
         ("one claim for one pod", one, one_pod, other, 1, Some(IN_USE)),
         ("one claim for one pod, two nodes", one, one_pod, other, 2, Some(IN_USE)),

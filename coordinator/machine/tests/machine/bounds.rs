@@ -1,4 +1,4 @@
-//! No event works longer than its bound, however many pods wait, and no worker sends more than it was asked for.
+//! Bounds: the work of an event, and unexpected messages of workers.
 
 use std::sync::Arc;
 
@@ -44,7 +44,7 @@ fn a_worker_that_repeats_itself_is_given_up_alone() {
         world.tell(Event::FromWorker { worker, word: FromWorker { epoch, revision: 0, reply } });
     }
     world.settle();
-    assert_eq!(world.dropped, ["it has sent more than 64 messages that were not asked for"]);
+    assert_eq!(world.dropped, ["it has sent more than 64 unexpected messages"]);
     assert!(!world.workers.contains_key(&worker), "it is given up");
     assert_eq!(world.workers.len(), 1, "the other one is not");
 }

@@ -1,5 +1,4 @@
-//! What a burst of events costs while many pods are in backoff. Work is counted, as time would be that of the machine that runs
-//! the test.
+//! Work of a burst of events while many pods are in backoff. Work is counted, because time depends on the test's machine.
 
 use flotilla_framework::{
     class::PodInfo,
@@ -13,17 +12,15 @@ use flotilla_machine::{
     status::Status,
 };
 
-/// The pods that are in backoff, and the events of the burst.
+/// Pods in backoff, and events of the burst.
 const WAITING: usize = 5_000;
 const EVENTS: u64 = 10_000;
 
-/// A pod of the burst goes when so many have come after it.
 const LIFE: usize = 100;
 
-/// The shell ticks after so many events, as it does under load.
 const BATCH: u64 = 256;
 
-/// What an event, a decision, and the filters of a kind of pods on one node take where they are compiled for speed.
+/// Time of an event, of a decision, and of the filters of a kind on one node, in an optimized build.
 const EVENT_NS: u64 = 10_000;
 const DECISION_NS: u64 = 20_000;
 const KIND_NS: u64 = 300;
@@ -35,7 +32,7 @@ struct Burst {
 }
 
 impl Burst {
-    /// Forty nodes, and pods of so many kinds and this priority that fit on none, all in backoffQ.
+    /// Forty nodes, and infeasible pods of this many kinds and this priority, all in backoffQ.
     fn new(kinds: usize, priority: i32) -> Self {
         let mut burst = Self { machine: Machine::new(0, Registry::built_in()), now_ms: 0, events: 0 };
         let configuration = Configuration { worker_grace_ms: 0, ..Configuration::new(1, vec![profile()]) };
@@ -69,7 +66,7 @@ impl Burst {
         }
     }
 
-    /// Pods come, are bound and go, ten events in a millisecond. What was done for that.
+    /// Pods come, are bound and go, ten events per millisecond. Returns the status before and after.
     fn run(&mut self) -> (Status, Status) {
         let (before, first) = (self.machine.status(), self.events);
         let mut next = 0;
@@ -89,7 +86,6 @@ fn small(name: &str) -> PodInfo {
     pod(name).request("cpu", "100m").build()
 }
 
-/// Decisions of a burst, and how many kinds of pods in backoff were asked about a node.
 fn work(kinds: usize, priority: i32) -> (u64, u64) {
     let (before, after) = Burst::new(kinds, priority).run();
     assert!(after.pods_backoff > 0, "they wait for the end of their backoff");

@@ -1,6 +1,5 @@
-//! A worker that answers anything, among honest ones: by one seed each of its words is changed, held back or said again.
-//! Whatever it says, no honest worker loses its place, nobody is evicted needlessly, no node holds more than it has, and in the
-//! end everything that fits is placed.
+//! A byzantine worker among correct ones: a seed changes, delays or repeats each of its messages. No correct worker is dropped, no pod is
+//! preempted needlessly, no node is overcommitted, and in the end every pod that fits is placed.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -22,21 +21,21 @@ use crate::{
     world::{World, preempting},
 };
 
-/// How the names of workers that lie begin; there is one at a time.
+/// Prefix of byzantine workers' names; there is one at a time.
 const LIAR: &str = "liar";
 
-/// Where room has been, and since when there is more of it: a search for victims goes by the state in which it began.
+/// Free capacity per node and the time since it grew: a search for victims uses the state of its begin.
 #[derive(Default)]
 struct Room {
     taken: BTreeMap<Arc<str>, BTreeSet<Arc<str>>>,
     freed_ms: BTreeMap<Arc<str>, u64>,
 }
 
-/// How long a search takes at most: each question to workers is waited for 100 ms, and there are a few.
+/// Maximum duration of a search: a few requests to workers of 100 ms each.
 const SEARCH_MS: u64 = 2_000;
 
 impl Room {
-    /// Notes the nodes of which less is taken than at the last look.
+    /// Records the nodes with less usage than at the last call.
     fn look(&mut self, world: &World) {
         let mut taken: BTreeMap<Arc<str>, BTreeSet<Arc<str>>> = BTreeMap::new();
         let binding = world.binds.iter().map(|bind| (&bind.node, &bind.uid));
@@ -55,16 +54,14 @@ impl Room {
         }
     }
 
-    /// Whether there has been more room on a node for a short time only.
     fn is_new(&self, node: &str, now_ms: u64) -> bool {
         self.freed_ms.get(node).is_some_and(|freed_ms| now_ms < freed_ms + SEARCH_MS)
     }
 }
 
-/// What has become of the words of the liar.
+/// Effects of the byzantine messages.
 #[derive(Default)]
 struct Lies {
-    /// Words that it has said, to be said again.
     old: Vec<FromWorker>,
     told: usize,
 }
@@ -76,14 +73,13 @@ fn any_offer<'a>(seed: &mut Seed, evaluation: &'a mut Evaluation) -> Option<&'a 
     (at < offers.len()).then(|| offers.swap_remove(at))
 }
 
-/// One of the ways in which an answer can be wrong.
 fn distort(seed: &mut Seed, evaluation: &mut Evaluation) {
     const EXTREMES: [i64; 6] = [i64::MIN, i64::MAX, -1, 0, 1_000, 1 << 40];
     let extreme = EXTREMES[seed.below(6) as usize];
-    // The worst of lies is said most often: that nothing fits.
+    // The most harmful case is the most frequent: no node is feasible.
     match seed.below(24) {
         0 => any_offer(seed, evaluation).into_iter().for_each(|offer| offer.node = NodeId(u32::MAX)),
-        // Mostly a node of another worker's.
+        // Usually a node of another worker.
         1 => {
             let other = NodeId(1 + seed.below(8) as u32);
             any_offer(seed, evaluation).into_iter().for_each(|offer| offer.node = other);
@@ -102,7 +98,6 @@ fn distort(seed: &mut Seed, evaluation: &mut Evaluation) {
     }
 }
 
-/// Says of all nodes that were offered that they will not do.
 fn refuse(evaluation: &mut Evaluation, code: Code) {
     let strata: Vec<_> = evaluation.strata.drain(..).collect();
     for stratum in strata {
@@ -112,12 +107,11 @@ fn refuse(evaluation: &mut Evaluation, code: Code) {
 }
 
 impl World {
-    /// The connection of the liar, if there is one.
     fn liar(&self) -> Option<WorkerId> {
         self.workers.iter().find(|(_, worker)| worker.name.starts_with(LIAR)).map(|(id, _)| *id)
     }
 
-    /// The liar hears what there is, and says what comes to its mind.
+    /// The byzantine worker reads its commands and sends arbitrary messages.
     fn run_liar(&mut self, seed: &mut Seed, lies: &mut Lies) {
         let Some(id) = self.liar() else { return };
         let worker = self.workers.get_mut(&id).expect("it is there");
@@ -129,7 +123,7 @@ impl World {
             if seed.below(3) == 0 {
                 lies.told += 1;
                 match (&mut word.reply, seed.below(8)) {
-                    // An answer or an acknowledgement that never comes.
+                    // The message is lost.
                     (_, 0) => continue,
                     (_, 1) => {
                         if let Some(old) = seed.pick(&lies.old) {
@@ -147,7 +141,7 @@ impl World {
         }
     }
 
-    /// The liar hears what there is, and says that nothing fits on its nodes; of all else it says the truth.
+    /// The byzantine worker reports its nodes as infeasible; all other messages are correct.
     fn run_refuser(&mut self, lies: &mut Lies) {
         let Some(id) = self.liar() else { return };
         let worker = self.workers.get_mut(&id).expect("it is there");
@@ -179,7 +173,7 @@ fn any_pod(seed: &mut Seed, index: u64) -> PodInfo {
     .build()
 }
 
-/// No pod is evicted that need not go: of the preemptions after so many none is for a pod that has room on some node.
+/// Checks that no later preemption is for a pod with room on some node.
 fn check_evictions(world: &World, room: &Room, seen: usize, seed: u64) {
     for preemption in world.preemptions.iter().skip(seen) {
         let Some(preemptor) = world.api.get(&preemption.preemptor.uid) else { continue };
@@ -218,27 +212,26 @@ fn check_capacity(world: &World, seed: u64) {
     }
 }
 
-/// A pod that is more important than all others arrives while nothing else happens, and a worker says that it fits on none of its
-/// nodes. It fits on one node, so that nobody has to go for it, and on the others pods could be made to. Returns how often the
-/// lie cost the liar its place, because the node was its own.
+/// A pod of the highest priority arrives on a quiet cluster, and a worker reports all its nodes as infeasible. The pod fits on one node
+/// without preemption, and on others with it. Returns how often the worker was dropped because the node was its own.
 fn quiet(world: &mut World, seed: &mut Seed, lies: &mut Lies, number: u64) -> usize {
     let mut found_out = 0;
     for index in 0..6 {
         if world.liar().is_none() {
-            // It may be kept away for up to five minutes.
+            // Its quarantine may take up to five minutes.
             world.advance(300_000);
             world.join(&format!("{LIAR}-quiet-{}", seed.below(40)));
         }
         let all: Vec<Arc<str>> = world.api.keys().cloned().collect();
         all.iter().for_each(|uid| world.delete_pod(uid));
-        // Another amount each time, so that workers have to be asked.
+        // A different amount each time, so that workers have to be asked.
         let (free, left) = (seed.below(8), 1_000 + index * 7);
         for place in 0..8 {
             let taken = if place == free { 2_000 - left } else { 1_900 };
             let filler = pod(&format!("filler-{index}-{place}")).on(&format!("node-{place}"));
             world.pod(filler.request("cpu", &format!("{taken}m")).build());
         }
-        // Here it says the truth. Then all know all, and no node has had more room for a short time only.
+        // A correct phase: all workers are current, and no capacity is new.
         world.advance(2 * SEARCH_MS);
         if world.liar().is_none() {
             continue;
@@ -262,8 +255,7 @@ fn quiet(world: &mut World, seed: &mut Seed, lies: &mut Lies, number: u64) -> us
     found_out
 }
 
-/// Returns how many lies were told, how many of them cost the liar its place, and how many of these last it told while
-/// nothing else happened.
+/// Returns the number of incorrect messages, of drops because of them, and of these in the quiet phase.
 fn run(number: u64) -> (usize, usize, usize) {
     let mut seed = Seed(number);
     let mut world = World::with_workers(1, preempting());
@@ -288,16 +280,16 @@ fn run(number: u64) -> (usize, usize, usize) {
             5 => drop(world.run_bind()),
             6 => drop(world.run_watch()),
             7 => world.advance_lazily(seed.below(300)),
-            // Now and then one comes back that is kept away.
+            // Sometimes a quarantined one reconnects.
             8 | 9 if world.liar().is_none() => drop(world.join(&format!("{LIAR}-{}", seed.below(40)))),
             _ => {}
         }
         world.run_preemption();
-        // From here on the machine knows all that the API server does.
+        // The machine catches up with the API server.
         while world.run_watch() {}
         let seen = world.preemptions.len();
         room.look(&world);
-        // Honest workers answer in time.
+        // Correct workers answer in time.
         for id in &honest {
             world.run_worker(*id);
             check_evictions(&world, &room, seen, number);
@@ -315,7 +307,7 @@ fn run(number: u64) -> (usize, usize, usize) {
     }
     world.evicts_slowly = false;
     let found_out = quiet(&mut world, &mut seed, &mut lies, number);
-    // From here on the liar is honest, or gone for good.
+    // From here on the byzantine worker is correct, or gone.
     if let Some(liar) = world.liar() {
         world.kill(liar);
     }

@@ -1,4 +1,4 @@
-//! What is counted of pods, attempts and events, for metrics.
+//! Counts of pods, attempts and events, for metrics.
 
 use std::sync::Arc;
 
@@ -56,7 +56,7 @@ fn plugins_are_counted_where_they_had_a_part_and_scores_only_where_a_node_was_fo
     ] {
         assert_eq!(judged(&world, plugin, point), attempts, "{plugin} {point}");
     }
-    // The places of profiles may be others by now, and what was counted stays.
+    // The indexes of profiles may change, but counts are kept.
     let configuration = flotilla_machine::event::Configuration::new(2, vec![testing::profile()]);
     world.tell(Event::Configured(Arc::new(configuration)));
     assert_eq!(judged(&world, "NodeResourcesFit", "Score"), 1);

@@ -1,5 +1,5 @@
-//! Pod groups whose pods share a ResourceClaim, under faults: writes fail or are carried out in part, pods are deleted, binds fail,
-//! claims are deallocated. No device is allocated to two claims, no pod is bound without its claim, and in the end all pods land.
+//! Pod groups with a shared ResourceClaim, under faults: writes fail partly or completely, pods are deleted, binds fail, claims are
+//! deallocated. No device is allocated twice, no pod is bound without its claim, and in the end all pods are placed.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use crate::{
     world::World,
 };
 
-/// A group of two to four pods that name one claim comes.
+/// A group of two to four pods with one claim.
 fn any_gang(world: &mut World, seed: &mut Seed, index: u64) {
     let (group, shared) = (format!("g{index}"), format!("shared-{index}"));
     let members = 2 + seed.below(3);
@@ -37,7 +37,7 @@ fn any_node(world: &mut World, seed: &mut Seed, name: &str) {
     world.node(node(name).build());
 }
 
-/// The API server carries out some of the writes of a pod, and answers, or the answer is lost.
+/// The API server performs some writes of a pod, and the answer may be lost.
 fn any_answer(world: &mut World, seed: &mut Seed) {
     let Some(pre_bind) = world.pre_binds.pop_front() else { return };
     let kept = seed.below(pre_bind.writes.len() as u64 + 1) as usize;
@@ -57,7 +57,7 @@ fn claims(world: &World) -> Vec<DeviceClaim> {
     claims.collect()
 }
 
-/// The resource claim controller: reservations end with their pods, and allocations with their last reservation.
+/// The resource claim controller removes reservations of finished pods, and allocations without reservations.
 fn run_claim_controller(world: &mut World) {
     for claim in claims(world) {
         let is_there = |uid: &Arc<str>| world.api.contains_key(uid);
@@ -102,11 +102,10 @@ fn step(world: &mut World, seed: &mut Seed, index: u64) {
         1 => _ = world.run_watch(),
         _ => {}
     }
-    // They take milliseconds, and a pod is tried again after a second.
+    // The writes take milliseconds, and a pod is retried after a second.
     world.apply_unreserves();
 }
 
-/// Each pod on a node has its claim, on that node.
 fn check_claims(world: &World, seed: u64) {
     world.allocated();
     let claims = claims(world);
@@ -147,7 +146,7 @@ fn pods_that_share_a_claim_never_get_a_device_twice_and_in_the_end_all_that_can_
         check_claims(&world, number);
         let left: Vec<&PodInfo> = world.api.values().filter(|pod| pod.node_name.is_none()).collect();
         let waits = |pod: &&&PodInfo| {
-            // A gang of which pods were deleted may be too small.
+            // A gang with deleted pods may be too small.
             let group = pod.scheduling_group.as_deref();
             let members = world.api.values().filter(|other| other.scheduling_group.as_deref() == group).count();
             members >= 4

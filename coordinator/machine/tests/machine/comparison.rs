@@ -1,4 +1,4 @@
-//! Decisions of another scheduler beside those of a machine that only follows.
+//! Comparison of another scheduler's decisions with those of a follower.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use flotilla_machine::{
 
 use crate::world::World;
 
-/// A follower that knows a small and a large node, and a tainted one.
+/// A follower with a small, a large and a tainted node.
 fn following() -> World {
     let mut world = World::dormant(vec![testing::profile()]);
     world.tell(Event::Synced);
@@ -32,7 +32,7 @@ fn unschedulable(pod: PodBuilder, message: &str) -> PodInfo {
     PodInfo { condition: Some(condition), ..pod.build() }
 }
 
-/// What is found before the machine takes in what became of a pod.
+/// The comparison before the machine handles the pod's result.
 fn compared(world: &mut World, after: PodInfo) -> Option<Compared> {
     let event = Event::PodApplied(Arc::new(after));
     let found = world.machine.compare(&event).map(|comparison| comparison.judge().expect("it can be told"));
@@ -40,7 +40,6 @@ fn compared(world: &mut World, after: PodInfo) -> Option<Compared> {
     found
 }
 
-/// What is found of one pod that waited.
 fn verdict(waiting: PodBuilder, after: PodInfo) -> Verdict {
     let mut world = following();
     world.pod(waiting.build());

@@ -1,4 +1,4 @@
-//! Each course that a pod can take.
+//! Pods from arrival to bind.
 
 use flotilla_framework::testing::{self, node, pod};
 use flotilla_machine::{

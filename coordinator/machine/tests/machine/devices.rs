@@ -1,4 +1,4 @@
-//! Pods that claim devices, beside an API server that fences each write by its version.
+//! Pods with device claims. The API server checks the version of each write.
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ use crate::{groups, world::World};
 
 const PLUGIN: &str = "DynamicResources";
 
-/// The stock profile with all that is about devices.
+/// The default profile with all device features.
 fn profile() -> Profile {
     let mut profile = testing::profile();
     let plugins = &mut profile.plugins;
@@ -52,7 +52,6 @@ fn profile() -> Profile {
     profile
 }
 
-/// A node with GPUs.
 pub(crate) fn slice(node: &str, gpus: usize) -> Slice {
     let nodes = Nodes { name: Some(node.into()), ..Nodes::default() };
     let devices = (0..gpus).map(|at| Device { name: format!("gpu-{at}").into(), ..Device::default() }).collect();
@@ -60,7 +59,6 @@ pub(crate) fn slice(node: &str, gpus: usize) -> Slice {
     Slice { name, driver, pool, slice_count: 1, nodes, devices, ..Slice::default() }
 }
 
-/// A claim that was made for a pod, or for nobody.
 pub(crate) fn claim(name: &str, pod: Option<&str>, count: i64) -> DeviceClaim {
     let ask = Ask { class: "gpu".into(), mode: AllocationMode::Count(count), ..Ask::default() };
     let request = Request { name: "gpus".into(), kind: RequestKind::Exactly(ask) };
@@ -86,7 +84,6 @@ pub(crate) fn pod_with(name: &str, source: ClaimSource) -> PodInfo {
     testing::pod(name).class(|class| class.devices = Some(Arc::new(devices))).build()
 }
 
-/// A pod with a claim of its own, which is there.
 fn claiming(world: &mut World, name: &str, count: i64) {
     world.store_device(claim(name, Some(name), count).into());
     world.pod(pod_with(name, ClaimSource::Generated(name.into())));
@@ -107,7 +104,6 @@ fn world(workers: usize, gpus: &[(&str, usize)]) -> World {
 }
 
 impl World {
-    /// Writes an object: a claim has another version now, and the watch tells.
     pub(crate) fn store_device(&mut self, mut object: DeviceObject) {
         self.last_version += 1;
         if let DeviceObject::Claim(claim) = &mut object {
@@ -124,7 +120,7 @@ impl World {
         }
     }
 
-    /// What the API server makes of writes to claims; versions that earlier ones gave count.
+    /// The API server's result of writes to claims; later writes see the versions of earlier ones.
     pub(crate) fn write_claims(&mut self, pre_bind: &PreBind) -> (Vec<Arc<str>>, Option<String>) {
         let mut versions: Vec<(ObjectKey, Arc<str>)> = Vec::new();
         let mut seen = Vec::new();
@@ -170,7 +166,7 @@ impl World {
         (versions.into_iter().map(|(_, version)| version).collect(), None)
     }
 
-    /// Pods that gave their claims up take their reservations back.
+    /// Removes the reservations of unreserved pods.
     pub(crate) fn apply_unreserves(&mut self) {
         for write in std::mem::take(&mut self.unreserves).into_iter().flat_map(|unreserve| unreserve.writes) {
             let (ObjectKey::Device(key), Patch::Claim(ClaimPatch::RemoveReservation(uid))) =
@@ -185,7 +181,7 @@ impl World {
         }
     }
 
-    /// No device is allocated to two claims.
+    /// Checks that no device is allocated to two claims, and returns the number of allocated ones.
     pub(crate) fn allocated(&self) -> usize {
         let claims = self.devices.values().filter_map(|object| match object {
             DeviceObject::Claim(claim) => claim.allocation.as_ref(),
@@ -310,7 +306,6 @@ fn devices_that_are_being_written_for_a_pod_that_goes_stay_reserved_until_the_ap
     }
 }
 
-/// A pod that asks for GPUs as an extended resource.
 fn asking(name: &str, resource: &str, count: i64) -> PodInfo {
     let builder = testing::pod(name).request(resource, &count.to_string());
     let owner = Owner { name: name.into(), uid: builder.clone().build().uid };
@@ -348,7 +343,6 @@ fn extended_resources_come_from_a_device_plugin_or_from_devices() {
     }
 }
 
-/// A rule that taints the devices of a driver.
 fn rule(driver: &str) -> DeviceObject {
     let selector = Some(TaintSelector { driver: Some(driver.into()), ..TaintSelector::default() });
     let taint = DeviceTaint { key: "maintenance".into(), ..DeviceTaint::default() };
@@ -411,7 +405,6 @@ fn a_claim_for_extended_resources_that_is_left_from_an_attempt_goes_first() {
     assert_eq!((world.place_of("p"), world.allocated()), (Some("n1"), 1));
 }
 
-/// A world with pod groups, whose nodes have a GPU each.
 pub(crate) fn with_groups(nodes: &[&str]) -> World {
     let mut world = World::with_profiles(vec![profile()]);
     let mut groups = groups::configuration(2);
@@ -431,7 +424,7 @@ pub(crate) fn with_groups(nodes: &[&str]) -> World {
     world
 }
 
-/// The members of a gang of three, which name one claim that is not allocated yet.
+/// A gang of three with a shared, unallocated claim.
 fn gang_with_one_claim(world: &mut World) {
     world.store_device(claim("shared", None, 1).into());
     world.tell(Event::PodGroupApplied(Arc::new(testing::pod_group("g", Some(3)))));
@@ -452,7 +445,7 @@ fn the_pods_of_a_group_share_a_claim_that_its_first_pod_allocates() {
     assert_eq!(world.reports, [], "no pod was refused");
 }
 
-/// The pods of a gang that share a claim are decided, and the first of them writes.
+/// Decides the pods of a gang with a shared claim; returns the first PreBind.
 fn first_writes(world: &mut World) -> PreBind {
     gang_with_one_claim(world);
     while world.pre_binds.is_empty() {

@@ -1,4 +1,4 @@
-//! Each course that a pod can take on which extenders have a say.
+//! Decisions with extenders.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -30,7 +30,6 @@ fn configuration(generation: u64, extenders: Vec<Extender>) -> Event {
     Event::Configured(Arc::new(configuration))
 }
 
-/// Two workers, and nodes of so many CPUs.
 fn world(extenders: Vec<Extender>, nodes: &[(&str, &str)]) -> World {
     let mut world = World::new(2);
     world.tell(configuration(2, extenders));
@@ -41,8 +40,7 @@ fn world(extenders: Vec<Extender>, nodes: &[(&str, &str)]) -> World {
     world
 }
 
-/// What the extenders that are to be asked say, if each filter leaves `left` and objects to the rest, and each score is
-/// as in `scores`.
+/// The extenders' answer, if each filter leaves `left` and rejects the others, and each score is as in `scores`.
 pub(crate) fn answer(extension: &Extension, left: &[&str], scores: &[(&str, i64)]) -> ExtensionOutcome {
     let mut extended = Extended::new(extension.nodes.clone());
     for extender in &*extension.extenders {
@@ -71,7 +69,6 @@ fn tell(world: &mut World, request: u64, outcome: ExtensionOutcome) {
     world.settle();
 }
 
-/// Has the next extenders say this.
 fn say(world: &mut World, left: &[&str], scores: &[(&str, i64)]) {
     let extension = next(world);
     let outcome = answer(&extension, left, scores);
@@ -121,7 +118,7 @@ fn plugins_normalise_over_the_nodes_that_extenders_leave() {
         assert_eq!(&*bind.node, "one");
         bind.total
     };
-    // With the worst of three it stands in the middle, without it at the end; TaintToleration weighs 3.
+    // With the worst of three it is in the middle, without it at the end; the weight of TaintToleration is 3.
     assert_eq!(total(&["clean", "one", "two"]) - total(&["clean", "one"]), 3 * 50);
 }
 

@@ -1,5 +1,5 @@
-//! Workers that answer what is not so: whatever they say, they lose their own place and no other worker does, no pod is
-//! misplaced, evicted or called unschedulable for it, and the machine always goes on.
+//! Workers with incorrect answers: only they are dropped. No pod is misplaced, preempted or reported as unschedulable because of them, and
+//! the machine always progresses.
 
 use std::sync::Arc;
 
@@ -32,7 +32,6 @@ fn nodes(world: &mut World, count: usize) {
     world.settle();
 }
 
-/// A word with its evaluation changed, if it is one.
 fn changed(mut word: FromWorker, change: impl Fn(&mut Evaluation)) -> FromWorker {
     if let Reply::Evaluated { evaluation, .. } = &mut word.reply {
         change(evaluation);
@@ -40,7 +39,7 @@ fn changed(mut word: FromWorker, change: impl Fn(&mut Evaluation)) -> FromWorker
     word
 }
 
-/// The first worker answers all that it was asked, its evaluations changed, and then all others do.
+/// The first worker answers with changed evaluations, then all others answer correctly.
 fn lie(world: &mut World, change: impl Fn(&mut Evaluation)) -> WorkerId {
     let (liar, words) = world.intercept();
     for word in words {
@@ -54,7 +53,7 @@ fn offers(evaluation: &mut Evaluation) -> impl Iterator<Item = &mut Offer> {
     evaluation.strata.iter_mut().flat_map(|stratum| &mut stratum.offers)
 }
 
-/// A liar loses its place, the other worker keeps its own, and the pod is bound.
+/// Checks that the incorrect worker is dropped, the other one stays, and the pod is bound.
 fn check_alone_in_its_fate(world: &World, liar: WorkerId) {
     assert!(!world.workers.contains_key(&liar), "the liar is given up");
     assert_eq!((world.workers.len(), world.dropped.len()), (1, 1), "the other one is not: {:?}", world.dropped);
@@ -131,7 +130,6 @@ fn a_worker_that_offers_what_another_one_took_over_since_is_no_liar() {
     assert_eq!((world.bound.len(), world.workers.len(), &*world.dropped), (1, 2, &[][..]));
 }
 
-/// A name, and what it makes of an answer.
 type Lie = (&'static str, fn(&mut Evaluation));
 
 #[test]
@@ -163,8 +161,7 @@ fn answers_of_any_wrong_shape_cost_the_answerer_its_place_and_nothing_else() {
     }
 }
 
-/// Two classes are asked about; the first worker answers for the second of them only, with better scores than its nodes
-/// have, and is gone before it has answered for the first.
+/// Two classes are requested. The first worker answers only for the second one, with scores that are too high, and disconnects.
 fn lie_and_leave(world: &mut World) {
     world.pod(pod("first").build());
     world.pod(pod("second").request("cpu", "100m").build());
@@ -211,7 +208,7 @@ fn a_worker_that_puts_a_node_among_better_ones_is_found_out_before_the_pod_is_pl
     assert_eq!(world.dropped.len(), 1);
 }
 
-/// A plugin whose scores of many nodes at once are not those of each by itself.
+/// A plugin with batch scores that differ from its single scores.
 struct TwoFaced;
 
 impl Plugin for TwoFaced {
@@ -257,7 +254,7 @@ fn what_the_coordinator_itself_finds_in_two_ways_fails_the_attempt_and_nothing_e
     assert_eq!(world.machine.status().pods_backoff, 1, "it is tried again later");
 }
 
-/// Says of all nodes that were offered that they have too little CPU.
+/// Refuses all offered nodes because of insufficient CPU.
 fn refuse_all(evaluation: &mut Evaluation) {
     let count: u32 = evaluation.strata.drain(..).map(|stratum| stratum.size).sum();
     let known =
@@ -272,7 +269,7 @@ fn refuse_all(evaluation: &mut Evaluation) {
     }
 }
 
-/// The place of NodeResourcesFit in the stock profile, and how it says that a node has too little CPU.
+/// Index of NodeResourcesFit in the default profile, with the argument for insufficient CPU.
 const FIT: u16 = 6;
 const CPU: u64 = 2;
 
@@ -286,7 +283,7 @@ fn no_pod_is_evicted_because_a_worker_says_that_nothing_fits() {
     world.node(node("free").build());
     world.settle();
     world.pod(pod("high").priority(10).request("cpu", "2").build());
-    // The worker that holds the free node lies about it.
+    // The worker with the free node is incorrect.
     let mut words = Vec::new();
     for (id, worker) in &mut world.workers {
         while let Some(word) = worker.inbox.pop_front() {
@@ -305,7 +302,7 @@ fn no_pod_is_evicted_because_a_worker_says_that_nothing_fits() {
         "who holds the free node is given up, and the other one is not: {:?}",
         world.dropped
     );
-    assert!(world.dropped[0].contains("which suits the pod"), "{}", world.dropped[0]);
+    assert!(world.dropped[0].contains("which is feasible"), "{}", world.dropped[0]);
 }
 
 #[test]
@@ -314,7 +311,7 @@ fn no_pod_of_a_cluster_that_is_looked_at_whole_is_turned_down_on_a_workers_word_
     nodes(&mut world, 12);
     world.pod(pod("pod").build());
     let liar = lie(&mut world, refuse_all);
-    // The other worker offered its nodes, so that the pod got one of these.
+    // The other worker offered its nodes, so the pod was placed on one of these.
     assert_eq!((world.bound.len(), world.workers.contains_key(&liar)), (1, true));
     world.kill(liar);
     world.pod(pod("another").request("cpu", "1").build());

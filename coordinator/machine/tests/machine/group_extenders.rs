@@ -1,4 +1,4 @@
-//! Pod groups whose members extenders have a say in: each is asked about beside those before it.
+//! Pod groups with extenders, which are called for each member after those before it.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ fn configured(generation: u64, extenders: Vec<Extender>) -> Event {
     Event::Configured(Arc::new(Configuration { extenders, ..configuration }))
 }
 
-/// So many nodes `n0`, `n1`… of 4 CPUs, and a gang of `a` and `b`, both of which have to be placed.
+/// Nodes `n0`, `n1`… of 4 CPUs, and a gang of `a` and `b`, both required.
 fn world(nodes: usize, cpus: [&str; 2], priority: i32) -> World {
     let mut world = World::new(2);
     world.tell(configured(2, vec![extender()]));
@@ -37,7 +37,6 @@ fn world(nodes: usize, cpus: [&str; 2], priority: i32) -> World {
     world
 }
 
-/// About which pod, and which nodes, extenders are to be asked next.
 fn asked(world: &World) -> Option<(String, Vec<String>)> {
     let extension = world.extensions.front()?;
     Some((extension.name.to_string(), extension.nodes.iter().map(ToString::to_string).collect()))
@@ -47,7 +46,6 @@ fn about(pod: &str, nodes: &[&str]) -> Option<(String, Vec<String>)> {
     Some((pod.to_owned(), nodes.iter().map(|&node| node.to_owned()).collect()))
 }
 
-/// Has them leave these nodes.
 fn say(world: &mut World, left: &[&str]) {
     let extension = world.extensions.pop_front().expect("a question");
     let outcome = answer(&extension, left, &[]);
@@ -55,7 +53,6 @@ fn say(world: &mut World, left: &[&str]) {
     world.settle();
 }
 
-/// Something that happens to a cluster.
 type Happening = fn(&mut World);
 
 fn said(world: &World, pod: &str) -> String {
@@ -115,7 +112,7 @@ fn an_event_while_they_are_asked_has_them_asked_again_but_not_forever() {
     while let Some((pod, _)) = asked(&world) {
         questions += 1;
         assert!(questions < 10, "the attempt comes to an end");
-        // With every answer the cluster is another one.
+        // The cluster changes at each answer.
         world.node(node(&format!("new-{questions}")).build());
         say(&mut world, &["n0"]);
         assert!(questions != 1 || pod == "a");
@@ -141,7 +138,7 @@ fn an_answer_about_an_attempt_that_is_over_is_dropped_and_counted() {
         world.tell(Event::Extended { request: extension.request, outcome });
         world.settle();
         let discarded = world.machine.status().extensions_discarded;
-        // Without extenders no answer was waited for any more.
+        // A configuration without extenders waits for no answer.
         assert!(discarded == 1 || world.bound.len() == 2, "{case}");
         world.pod(pod("other").request("cpu", "1").request("memory", "1Mi").build());
         world.settle();

@@ -1,5 +1,5 @@
-//! Pod groups under every fault that the simulation knows: no gang is bound in part, no node holds more than
-//! it has, and what can land lands once the faults are over.
+//! Pod groups under all simulated faults: no gang is bound partly, no node is overcommitted, and every pod that fits is placed after the
+//! faults end.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -14,7 +14,7 @@ use crate::{groups::configuration, simulation::Seed, world::World};
 
 const GROUPS: [&str; 3] = ["g0", "g1", "g2"];
 
-/// What a gang needs; the last group is basic.
+/// Minimum of each gang; the last group is basic.
 const MINIMUM: [Option<u32>; 3] = [Some(2), Some(4), None];
 
 fn any_pod(seed: &mut Seed, index: u64) -> PodInfo {
@@ -39,7 +39,7 @@ fn group(at: usize) -> PodGroup {
     pod_group(GROUPS[at], MINIMUM[at])
 }
 
-/// Of a gang that anything is being bound of, enough pods are bound or on their way. What was deleted since may be missing.
+/// Checks that a gang with a bind has enough pods bound or in flight, apart from deleted ones.
 fn check_gangs(world: &World, deleted: bool, seed: u64) {
     if deleted {
         return;
@@ -72,7 +72,7 @@ fn check_capacity(world: &World, nodes: &BTreeMap<String, i64>, seed: u64) {
     }
 }
 
-/// One step; whether a pod was deleted, or its bind failed.
+/// One step; returns whether a pod was deleted, or its bind failed.
 fn step(world: &mut World, seed: &mut Seed, nodes: &mut BTreeMap<String, i64>, index: u64) -> bool {
     let workers: Vec<WorkerId> = world.workers.keys().copied().collect();
     match seed.below(18) {

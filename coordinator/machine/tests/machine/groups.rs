@@ -1,4 +1,4 @@
-//! Pod groups: placed together or not at all, and when they are tried.
+//! Pod groups: placed together or not at all, and the time of attempts.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use flotilla_machine::{
 
 use crate::world::World;
 
-/// The stock configuration with the gate GenericWorkload on.
+/// The default configuration with the gate GenericWorkload.
 pub(crate) fn configuration(generation: u64) -> Configuration {
     let mut profile = testing::profile();
     profile.plugins.pre_enqueue.push("GangScheduling".to_owned());
@@ -27,7 +27,6 @@ pub(crate) fn configuration(generation: u64) -> Configuration {
     Configuration { generic_workload: true, ..Configuration::new(generation, vec![profile]) }
 }
 
-/// So many workers and nodes `n0`, `n1`… of 4 CPUs.
 fn world(workers: usize, nodes: usize) -> World {
     let mut world = World::new(workers);
     world.tell(Event::Configured(Arc::new(configuration(2))));
@@ -38,7 +37,6 @@ fn world(workers: usize, nodes: usize) -> World {
     world
 }
 
-/// The message where no pod has a lower priority.
 const NO_VICTIMS: &str = "pod group preemption: No preemption victims found for incoming preemptor";
 
 fn member(name: &str, cpus: &str) -> PodBuilder {
@@ -54,7 +52,6 @@ fn gang(world: &mut World, min_count: u32) {
     object(world, pod_group("g", Some(min_count)));
 }
 
-/// Has pods `a`, `b`… of so many CPUs come.
 fn members(world: &mut World, cpus: &[&str]) {
     for (index, cpus) in cpus.iter().enumerate() {
         world.pod(member(["a", "b", "c", "d", "e"][index], cpus).build());
@@ -200,7 +197,7 @@ fn a_basic_group_places_each_pod_that_fits() {
     members(&mut world, &["8", "2", "2"]);
     assert_eq!(placed(&world), ["b", "c"]);
     assert_eq!(condition(&world), Some((true, "Scheduled", "")));
-    // Alone it does not fit, and no pod of its group has a place in that attempt.
+    // It does not fit on its own, and no other pod of its group was placed in that attempt.
     assert_eq!(world.message_of("a"), Some("0/1 nodes are available: 1 Insufficient cpu."));
 }
 
@@ -529,7 +526,7 @@ fn a_pod_takes_a_group_that_is_disrupted_as_a_whole_with_all_its_pods_or_spares_
             ("the group's priority may be less than its pods'", true, [-5, 20], "2", 0, vec!["v0", "v1"]),
         ] {
             let mut world = grouped(workers, whole, priorities);
-            // Only there can room be made.
+            // Preemption is possible only there.
             let high = pod("high").request("cpu", cpus).request("memory", "1Mi").priority(priority);
             world.pod(high.node_selector("kubernetes.io/hostname", "n0").build());
             world.run_workers();
@@ -590,7 +587,7 @@ fn a_gang_that_may_not_preempt_and_one_whose_victims_are_going_wait() {
 
     let mut world = crowded([low("low", "4", "n0").build(), low("other", "4", "n1").build()]);
     assert_eq!(victims(&world).len(), 2);
-    // The API server is slow: the group is tried again while both are there still.
+    // The API server is slow: the group is tried again while both still exist.
     while let Some(wakeup) = world.machine.next_wakeup().filter(|&wakeup| wakeup <= 2_000) {
         world.now_ms = wakeup;
         world.tell(Event::Tick);

@@ -1,10 +1,9 @@
-//! What went wrong in kube-scheduler once, each by what went wrong, so that it does not here.
+//! Regression tests for faults of kube-scheduler; each name states the fault.
 //!
-//! The numbers are issues and pull requests of kubernetes/kubernetes unless another repository is named. Of what is about
-//! nominations there are tests in `nominations.rs` (#126700) and `preemption.rs` (#72124, #85447, #93505), of preemptions in
-//! `preemption.rs` (#130429, #134249, #141694, #91492, #126643, apache/yunikorn-k8shim#1093), of hints that miss what would
-//! help in `simulation.rs` (PR 127427), where a machine that sees the cluster for the first time is asked about every pod
-//! that waits.
+//! Numbers are issues and pull requests of kubernetes/kubernetes, unless another repository is named. Further tests: nominations in
+//! `nominations.rs` (#126700) and `preemption.rs` (#72124, #85447, #93505); preemptions in `preemption.rs` (#130429, #134249,
+//! #141694, #91492, #126643, apache/yunikorn-k8shim#1093); incomplete hints in `simulation.rs` (PR 127427), where a new machine evaluates
+//! every waiting pod.
 
 use std::sync::Arc;
 
@@ -26,14 +25,12 @@ fn asks(name: &str, cpu: &str) -> PodInfo {
     pod(name).request("cpu", cpu).build()
 }
 
-/// One node of one CPU, and one worker.
 fn world_of_one() -> World {
     let mut world = World::new(1);
     world.node(node("n").capacity("cpu", "1").build());
     world
 }
 
-/// Until the next bind is asked for, which is not answered.
 fn decided(world: &mut World) -> Binding {
     for _ in 0..10 {
         if let Some(binding) = world.binds.pop_front() {
@@ -52,16 +49,14 @@ fn error() -> BindFailure {
     BindFailure::Error("the API server is overloaded".to_owned())
 }
 
-/// Something that happens to a cluster.
 type Happening = fn(&mut World);
 
-/// How many pods wait: in activeQ, in backoffQ, for an event, for their gates.
+/// Pods in activeQ, in backoffQ, parked, and gated.
 fn waiting(world: &World) -> [u64; 4] {
     let status = world.machine.status();
     [status.pods_active, status.pods_backoff, status.pods_unschedulable, status.pods_gated]
 }
 
-/// Everything that the queue holds.
 fn queue(world: &World) -> String {
     let all = format!("{:?}", world.machine);
     let (from, to) = (all.find("queue: Queue").expect("it is there"), all.find("cache: Cache").expect("it comes next"));
@@ -114,7 +109,7 @@ fn what_was_assumed_for_a_bind_that_failed_was_never_given_back() {
     let mut world = world_of_one();
     world.pod(asks("web", "1"));
     let binding = decided(&mut world);
-    // Told of again while its bind is under way, it is not queued a second time.
+    // An update during its bind does not queue it again.
     world.tell(Event::PodApplied(pod("web").request("cpu", "1").label("seen", "again").build().into()));
     assert_eq!(waiting(&world), [0; 4]);
     fail(&mut world, &binding, error());
@@ -124,7 +119,7 @@ fn what_was_assumed_for_a_bind_that_failed_was_never_given_back() {
     assert_eq!(world.place_of("other"), Some("n"));
 }
 
-/// #46347, #50916: the scheduler ended itself because its cache was corrupted.
+/// #46347, #50916: the scheduler exited because its cache was corrupted.
 #[test]
 fn the_watch_told_of_a_pod_in_another_order_than_expected() {
     let placed = || Event::PodApplied(pod("web").request("cpu", "1").on("n").build().into());
@@ -155,7 +150,7 @@ fn a_pod_recreated_under_its_name_was_never_scheduled() {
     world.node(node("n").capacity("cpu", "2").build());
     world.pod(asks("web", "1"));
     let binding = decided(&mut world);
-    // The watch tells of the new one first.
+    // The watch shows the new one first.
     world.pod(pod("web").uid("again").request("cpu", "1").build());
     world.delete_pod("uid-web");
     fail(&mut world, &binding, BindFailure::Gone);
@@ -251,7 +246,7 @@ fn a_pod_recreated_while_it_was_tried_left_something_in_flight_forever() {
     assert!(grown < 400, "{grown} characters more: {}", queue(&world));
 }
 
-/// #120622: 63,000 events were held by a few slow pods.
+/// #120622: a few slow pods kept 63,000 events.
 #[test]
 fn events_piled_up_while_binds_were_slow() {
     let mut world = World::new(1);
@@ -409,7 +404,7 @@ fn a_pod_whose_end_was_missed_took_room_until_the_restart() {
     world.pod(pod("db-0").uid("again").request("cpu", "1").build());
     world.settle();
     assert_eq!(world.message_of("db-0"), Some("0/1 nodes are available: 1 Insufficient cpu."));
-    // A comparison of the lists shows that the old one is gone.
+    // A relist shows that the old one is deleted.
     world.delete_pod("uid-db-0");
     world.advance(11_000);
     assert_eq!(world.api["again"].node_name.as_deref(), Some("n"));
@@ -497,7 +492,7 @@ fn pods_of_high_priority_that_fit_nowhere_kept_all_others_from_being_tried() {
         world.pod(pod(&format!("web{index}")).request("cpu", "1").build());
         world.pod(pod(&format!("leaves{index}")).request("cpu", "1").build());
         world.settle();
-        // Every pod that goes may make room for those that do not fit.
+        // Every deleted pod may make room for the others.
         world.delete_pod(&format!("uid-leaves{index}"));
         world.now_ms += 100;
     }
@@ -582,7 +577,7 @@ fn another_scheduler_bound_the_pod_and_the_room_that_it_left_woke_no_pod() {
     assert_eq!(world.machine.status().flushed, 0);
 }
 
-/// PR 139450: a pod that was put back into its group while that was being tried was lost.
+/// PR 139450: a pod that returned to its group during an attempt was lost.
 #[test]
 fn a_pod_of_a_group_came_back_while_the_group_was_tried_and_was_lost() {
     for comes_before_the_answer in [true, false] {
@@ -593,7 +588,7 @@ fn a_pod_of_a_group_came_back_while_the_group_was_tried_and_was_lost() {
         world.tell(Event::PodGroupApplied(Arc::new(pod_group("g", None))));
         world.pod(pod("first").request("cpu", "1").group("g").build());
         let binding = decided(&mut world);
-        // Its group is at the head of the queue again, for another pod, and workers are asked.
+        // Its group is at the head of the queue again, for another pod, and a request is in flight.
         world.pod(pod("second").request("cpu", "2").group("g").build());
         let (worker, words) = world.intercept();
         assert!(!words.is_empty(), "they have something to say");
@@ -614,7 +609,7 @@ fn a_pod_of_a_group_came_back_while_the_group_was_tried_and_was_lost() {
     }
 }
 
-/// A node of one CPU, on its way to which is a pod `low` that waits for its volume.
+/// A node of one CPU, and a pod `low` that waits for its volume before its bind there.
 fn world_of_one_that_waits_for_its_volume() -> World {
     let mut world = World::with_volumes(1);
     let mut profile = storage::profile();
@@ -632,7 +627,7 @@ fn world_of_one_that_waits_for_its_volume() -> World {
     world
 }
 
-/// #134217, #140082: no pod is deleted, so that no watch tells of it.
+/// #134217, #140082: no pod is deleted, so no watch event follows.
 #[test]
 fn a_victim_was_not_bound_yet_and_its_preemptor_waited_for_its_end_forever() {
     let mut world = world_of_one_that_waits_for_its_volume();
@@ -655,7 +650,7 @@ fn a_victim_was_not_bound_yet_and_its_preemptor_waited_for_its_end_forever() {
     assert_eq!(world.machine.status().preparations, 1, "and it has its turn again");
 }
 
-/// #134217: the answer of the API server about what was written for the victim comes when the victim is gone.
+/// #134217: the answer to the victim's writes arrives after its deletion.
 #[test]
 fn a_victim_that_was_taken_back_was_bound_after_all() {
     let mut world = world_of_one_that_waits_for_its_volume();
@@ -663,7 +658,7 @@ fn a_victim_that_was_taken_back_was_bound_after_all() {
     for _ in 0..5 {
         world.run_workers();
     }
-    // The watch shows the claim bound now that no pod waits for it.
+    // The watch shows the claim bound when no pod waits for it.
     world.settle();
     world.advance(60_000);
     assert_eq!((world.place_of("high"), world.bound.len()), (Some("n"), 1), "{:?}", world.bound);
@@ -729,13 +724,12 @@ fn pods_that_were_gone_were_counted_as_waiting_for_a_plugin_forever() {
     }
 }
 
-/// An etcd that is restored from a backup takes bindings back.
+/// A restored backup of etcd reverts bindings.
 #[test]
 fn a_pod_whose_binding_a_restored_backup_took_back_waited_until_the_scheduler_was_restarted() {
     let mut world = World::new(1);
     world.node(node("n").capacity("cpu", "10").build());
-    // One that the watch showed on its node, one that is bound and was not shown, one whose bind is under way, and one that
-    // another scheduler is said to have bound.
+    // The pods: one confirmed on its node, one bound but not shown, one with a bind in flight, and one that another scheduler has bound.
     world.pod(asks("placed", "1"));
     world.settle();
     let assumed = {
@@ -771,7 +765,7 @@ fn a_pod_whose_binding_a_restored_backup_took_back_waited_until_the_scheduler_wa
     assert_eq!(world.binds.len(), 3, "believed once");
 }
 
-/// The machine knows a bind by its pod: of two at once, the failure of the first would free what the second one takes.
+/// The machine identifies a bind by its pod: with two at once, the failure of the first would free the resources of the second.
 #[test]
 fn a_pod_whose_bind_is_under_way_is_not_bound_a_second_time_when_the_cluster_goes_back() {
     let on_its_node = PodInfo { node_name: Some(Arc::from("n")), ..asks("web", "1") };

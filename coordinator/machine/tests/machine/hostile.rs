@@ -1,4 +1,4 @@
-//! Pods that are valid and far larger than any that a person writes: they harm nobody but themselves.
+//! Valid pods that are far larger than usual: they do not affect other pods.
 
 use std::sync::Arc;
 
@@ -13,7 +13,6 @@ use flotilla_machine::{action::Reason, event::Event, status::Status};
 
 use crate::world::World;
 
-/// Namespaces without labels.
 fn namespaces(world: &mut World, count: usize) {
     for index in 0..count {
         world.tell(Event::NamespaceApplied { name: format!("team-{index:04}").into(), labels: Vec::new() });
@@ -35,13 +34,11 @@ fn term(number: usize) -> AffinityTerm {
     }
 }
 
-/// A pod with so many preferred terms, of so many different selectors of namespaces.
 fn affine(name: &str, terms: usize, selectors: usize) -> PodInfo {
     let terms: Vec<_> = (0..terms).map(|number| (1, term(number % selectors))).collect();
     pod(name).class(|class| class.pod_affinity.preferred = terms).build()
 }
 
-/// How many names of namespaces workers are told, all evaluations together.
 fn told_names(world: &World) -> usize {
     let words = world.workers.values().flat_map(|worker| &worker.inbox);
     let facts = words.filter_map(|word| match &word.command {
@@ -146,7 +143,7 @@ fn a_pod_that_stands_somewhere_is_charged_however_large_it_is() {
     assert_eq!(world.machine.status().pods_too_large, 1);
 }
 
-/// A PodDisruptionBudget that asks for the presence of some of the labels `k0`, `k1` and so on.
+/// A PodDisruptionBudget that requires any of the labels `k0`, `k1`, and so on.
 fn budget(keys: std::ops::Range<usize>, disruptions_allowed: i32) -> Event {
     let requirements = keys.map(|key| LabelRequirement {
         key: format!("k{key}").into(),
@@ -203,7 +200,7 @@ fn a_node_that_fits_into_no_message_is_evaluated_by_the_coordinator() {
     assert!(!has_large(&world));
     world.settle();
     assert_eq!(world.place_of("first"), Some("large"));
-    // It shrinks, and a worker has it; it grows, and is taken back.
+    // It shrinks, and a worker gets it; it grows, and is removed from the worker.
     world.node(large(1_000));
     world.pod(pod("second").request("cpu", "2").build());
     assert!(has_large(&world));
@@ -215,8 +212,8 @@ fn a_node_that_fits_into_no_message_is_evaluated_by_the_coordinator() {
     assert_eq!((world.place_of("second"), world.place_of("third")), (Some("large"), Some("large")));
 }
 
-/// One round of a life in which nothing repeats: a pod with labels, selectors, tolerations and resources of its own comes, is
-/// tried, and goes; a node has another label and another taint than before.
+/// One round without repetition: a pod with its own labels, selectors, tolerations and resources comes, is tried, and goes. A node gets
+/// another label and another taint.
 fn round(world: &mut World, number: usize) {
     let own = |what: &str| format!("{what}-{number}");
     let name = own("pod");
@@ -243,7 +240,7 @@ fn round(world: &mut World, number: usize) {
     world.reports.clear();
 }
 
-/// What each table took at most in some rounds, in bytes or entries.
+/// Maximum of each table over some rounds, in bytes or entries.
 fn peaks(world: &mut World, rounds: std::ops::Range<usize>) -> [u64; 8] {
     let mut peaks = [0; 8];
     for number in rounds {

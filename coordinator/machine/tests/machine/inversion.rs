@@ -1,4 +1,4 @@
-//! Priorities behind backoff: no pod takes room that a pod of higher priority waits for in backoffQ.
+//! Priorities in backoff: no pod takes room that a pod of higher priority in backoffQ needs.
 
 use flotilla_framework::{
     class::PodInfo,
@@ -13,10 +13,9 @@ use crate::{
     world::{World, preempting},
 };
 
-/// The pods of low priority that fill a node together.
 const SMALL: usize = 15;
 
-/// The taint of a node that Karpenter has made, until the node has registered.
+/// The taint of a Karpenter node until it is registered.
 const UNREGISTERED: &str = "karpenter.sh/unregistered";
 
 fn asks(name: &str, cpus: usize, priority: i32) -> PodBuilder {
@@ -35,7 +34,7 @@ fn empty(name: &str) -> NodeInfo {
     node(name).capacity("cpu", &SMALL.to_string()).build()
 }
 
-/// Karpenter's node: with the taint, and 0.2 s later without it.
+/// A Karpenter node: with the taint, and 0.2 s later without it.
 fn register(world: &mut World, name: &str) {
     world.node(node(name).capacity("cpu", &SMALL.to_string()).taint(UNREGISTERED, "", "NoExecute").build());
     world.advance(200);
@@ -48,10 +47,10 @@ fn places<'a>(world: &'a World, pods: &str) -> Vec<(&'a str, &'a str)> {
     bound.map(|(name, node)| (name.as_str(), node.as_str())).collect()
 }
 
-/// The victims of the one preemption go one after the other within 4 s, and their replacements wait from the beginning.
+/// The victims of the only preemption go one after the other within 4 s. Their replacements wait from the beginning.
 fn preempted_once(workers: usize) -> World {
     let mut world = World::with_workers(workers, preempting());
-    // Without workers the coordinator evaluates by itself by now.
+    // The grace period is over, so a coordinator without workers evaluates.
     world.advance(60_000);
     world.graceful = true;
     world.node(empty("a"));
@@ -104,7 +103,7 @@ fn a_pod_that_never_preempted_takes_a_node_that_registers_before_pods_of_lower_p
             world.advance(20);
         }
         world.advance(wait_ms);
-        // A pod comes and goes elsewhere, which wakes everything once more.
+        // A pod elsewhere comes and goes, and wakes everything once more.
         world.pod(asks("passing", 0, 3_000).build());
         world.settle();
         world.delete_pod("uid-passing");
@@ -115,7 +114,7 @@ fn a_pod_that_never_preempted_takes_a_node_that_registers_before_pods_of_lower_p
     }
 }
 
-/// A world with a full node `a` and the pod `high` in backoffQ, which an event has woken that did not help it.
+/// A full node `a`, and the pod `high` in backoffQ, woken by an event that did not help it.
 fn backing_off(high: PodInfo) -> World {
     let mut world = World::with_workers(2, preempting());
     world.node(node("a").capacity("cpu", "1").build());
@@ -126,7 +125,7 @@ fn backing_off(high: PodInfo) -> World {
     world
 }
 
-/// As many events as keep the machine from taking a pod from backoffQ because activeQ is empty.
+/// Sends enough events that an empty activeQ pops no pod from backoffQ.
 fn keep_busy(world: &mut World) {
     for index in 0..200 {
         world.tell(Event::NamespaceApplied { name: format!("namespace-{index}").into(), labels: Vec::new() });
@@ -138,7 +137,7 @@ fn a_pod_that_finds_a_node_leaves_it_to_one_that_comes_before_it_and_waits_for_t
     let mut world = backing_off(high("high"));
     keep_busy(&mut world);
     world.node(empty("b"));
-    // The event has woken it, and it is in backoffQ. A pod comes that fits too.
+    // The event moved it to backoffQ. Another pod that fits arrives.
     assert_eq!(world.machine.status().pods_backoff, 1);
     world.pod(low("low"));
     while world.binds.is_empty() {
@@ -194,7 +193,7 @@ fn an_attempt_before_its_time_does_not_lengthen_the_backoff() {
     world.node(node("a").capacity("cpu", "1").build());
     world.pod(asks("high", 4, 10).build());
     world.settle();
-    // Nodes come that are too small but for their taints, or too large but for those: each has it tried at once.
+    // New nodes are too small or tainted: each triggers an attempt at once.
     for index in 0..6 {
         world
             .node(node(&format!("n{index}")).capacity("cpu", "8").taint("t", &index.to_string(), "NoSchedule").build());
@@ -213,7 +212,7 @@ fn pods_in_backoff_go_by_priority_whenever_their_backoff_ends() {
     let mut world = World::with_profiles(vec![testing::profile()]);
     world.advance(2_000);
     world.node(node("a").capacity("cpu", "1").build());
-    // The higher one has been tried more often, and so has the longer backoff.
+    // The pod of higher priority has more attempts, and so a longer backoff.
     world.pod(asks("high", 4, 10).build());
     world.settle();
     for index in 0..3 {
@@ -234,7 +233,7 @@ fn pods_in_backoff_go_by_priority_whenever_their_backoff_ends() {
 fn a_pod_looks_for_victims_after_those_of_higher_priority_in_backoff() {
     let mut world = backing_off(high("high"));
     keep_busy(&mut world);
-    // A node comes that is full of pods that may go, so that the pod may preempt there. It backs off still.
+    // A new node is full of potential victims, so the pod may preempt there. It is still in backoff.
     world.pod(asks("small", SMALL, 0).on("b").build());
     world.node(empty("b"));
     assert_eq!(world.machine.status().pods_backoff, 1);
@@ -245,7 +244,7 @@ fn a_pod_looks_for_victims_after_those_of_higher_priority_in_backoff() {
     assert_eq!((preempted, world.place_of("high")), (vec!["high"], Some("b")));
 }
 
-/// While victims go one by one, pods of lower priority come, are tried, and never have the node that is kept free.
+/// While victims terminate, pods of lower priority are tried, and never take the reserved node.
 #[test]
 fn no_pod_of_lower_priority_has_a_nominated_node_while_victims_go() {
     for workers in [0, 2] {
@@ -272,7 +271,7 @@ fn no_pod_of_lower_priority_has_a_nominated_node_while_victims_go() {
     }
 }
 
-/// A world whose nodes are full, and a gang of two pods of priority 10 that has been refused at 2 s.
+/// Full nodes, and a gang of two pods of priority 10 that was refused at 2 s.
 fn waiting_gang(now_ms: u64) -> World {
     let mut world = World::new(2);
     let mut configuration = groups::configuration(2);
@@ -325,8 +324,8 @@ fn a_group_that_does_not_fit_either_goes_ahead_once_a_second_at_most_and_keeps_i
     assert_eq!(places(&world, "g"), [("g-1", "c"), ("g-2", "c")], "at the end of its first backoff");
 }
 
-/// A node that cannot take its nominated pod for a while ends the nomination, as with kube-scheduler. What was freed there is still
-/// the pod's once the node can take it.
+/// A node that is temporarily infeasible for its nominated pod ends the nomination, as in kube-scheduler. The pod still gets the freed room
+/// once the node is feasible.
 #[test]
 fn no_pod_of_lower_priority_has_a_nominated_node_that_was_tainted_while_victims_went() {
     for workers in [0, 2] {

@@ -1,4 +1,4 @@
-//! Workers that are late, mute or back again and again: nothing waits for them.
+//! Workers that are late, silent, or reconnect repeatedly: nothing waits for them.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ fn nodes(world: &mut World, count: usize) {
     world.settle();
 }
 
-/// A pod of a class of its own.
+/// A pod with its own class.
 fn new_class(world: &mut World, number: usize) {
     world.pod(pod(&format!("pod-{number}")).request("cpu", &format!("{}m", 10 + number)).build());
     world.settle();
@@ -33,7 +33,6 @@ fn silence(world: &mut World, worker: WorkerId, silent: bool) {
     world.workers.get_mut(&worker).expect("it is there").silent = silent;
 }
 
-/// How many questions wait for a worker.
 fn asked(world: &World, worker: WorkerId) -> usize {
     let inbox = &world.workers[&worker].inbox;
     inbox.iter().filter(|word| matches!(word.command, Command::Evaluate { .. } | Command::DryRun { .. })).count()
@@ -135,12 +134,11 @@ fn a_late_worker_costs_a_decision_its_own_nodes_and_the_others_no_second_questio
     assert_eq!((world.machine.status().workers_ready, &*world.dropped), (3, &[][..]), "its answer comes late");
 }
 
-/// The claim that the one volume is bound to.
 fn reference() -> ClaimReference {
     ClaimReference { namespace: "default".into(), name: "data".into(), uid: "claim-data".into() }
 }
 
-/// What happens while the answer of one worker is late: pods that others bind, and nodes that come, change or go.
+/// Changes while one worker's answer is late: binds of other schedulers, and added, changed or deleted nodes.
 fn meddle(world: &mut World, seed: &mut Seed) {
     for index in 0..seed.below(6) {
         let place = format!("node-{}", seed.below(12));
@@ -156,14 +154,13 @@ fn meddle(world: &mut World, seed: &mut Seed) {
     }
 }
 
-/// The same pod after the same history is placed where it is without any worker, whatever happened between the answers of the
-/// others and the judging of the late worker's nodes.
+/// A pod is placed as without workers, whatever changes between the other workers' answers and the evaluation of the late worker's nodes.
 #[test]
 fn what_happens_while_an_answer_is_late_changes_no_placement() {
     let place = |number: u64, workers: usize| {
         let mut world = World::with_volumes(workers);
         let mut seed = Seed(number);
-        // Bound, and within reach of every node.
+        // Bound, and reachable from every node.
         let volume = Volume { claim: Some(reference()), node_affinity: None, ..local_volume("disk", "") };
         world.store_volume(Volume { is_available: false, ..volume });
         world.store_claim(Claim { volume_name: "disk".into(), bind_completed: true, ..claim("data", "local") });
@@ -177,7 +174,7 @@ fn what_happens_while_an_answer_is_late_changes_no_placement() {
         }
         world.advance(1_000);
         let builder = pod("late").label("app", "web").request("cpu", "2");
-        // A class that counts and has volumes shares no list with its family.
+        // A class with counts and volumes does not share its family's list.
         let builder = match number % 7 {
             0 => builder.spread(1, "zone", ("app", "web")),
             1 => builder.prefer_far(10, "kubernetes.io/hostname", ("app", "web")),
@@ -190,7 +187,7 @@ fn what_happens_while_an_answer_is_late_changes_no_placement() {
         let late = world.workers.keys().next_back().copied();
         late.into_iter().for_each(|late| silence(&mut world, late, true));
         if late.is_some() {
-            // The others answer before it happens.
+            // The others answer before the change.
             world.pod(builder.build());
             world.settle();
             meddle(&mut world, &mut seed);
@@ -268,10 +265,10 @@ fn a_worker_that_is_given_up_again_and_again_is_kept_away_for_ever_longer() {
         assert_eq!(world.machine.status().workers_quarantined, quarantined.len() as u64);
         if let Some(view) = quarantined.first() {
             assert_eq!((&*view.name, view.times), ("mute", u32::try_from(number + 1).expect("few")));
-            // A process that connects under this name meanwhile is sent away, and is told nothing.
+            // A process that connects under this name meanwhile is dropped without commands.
             let early = world.join("mute");
             assert!(!world.workers.contains_key(&early));
-            assert!(world.dropped.last().is_some_and(|why| why.contains("stays away")), "{:?}", world.dropped);
+            assert!(world.dropped.last().is_some_and(|why| why.contains("in quarantine for")), "{:?}", world.dropped);
             world.advance(view.left_ms);
             assert_eq!(world.machine.status().workers_quarantined, 0);
         }
@@ -301,8 +298,7 @@ fn a_process_that_is_kept_away_is_so_under_any_address() {
     assert_eq!(world.machine.overview(world.now_ms).quarantined.len(), 1);
 }
 
-/// A pod on a node whose class takes more than any message may. Ingest cuts lists that are so long ([`excess`]); this is what
-/// happens where it does not.
+/// A placed pod of a class that is larger than a message. Ingest truncates such lists ([`excess`]); this tests the machine without it.
 ///
 /// [`excess`]: flotilla_framework::excess
 fn too_large(name: &str, node: &str) -> PodInfo {
@@ -323,14 +319,14 @@ fn no_worker_is_told_of_a_class_that_is_too_large_and_its_node_is_judged_here() 
     world.settle();
     let told = |world: &World| world.workers.values().map(|worker| worker.replica.node_count()).sum::<usize>();
     assert_eq!((told(&world), world.machine.status().pods_untold), (7, 1));
-    // A worker that attaches is not told either.
+    // A new worker does not get it either.
     let new = world.join("late");
     assert!(world.workers[&new].inbox.iter().all(|word| match &word.command {
         Command::RegisterClass { class, .. } => class.can_be_told(),
         _ => true,
     }));
     world.settle();
-    // The node takes part in decisions all the same.
+    // Decisions still include the node.
     world.pod(pod("there").request("cpu", "1").node_selector("kubernetes.io/hostname", "node-3").build());
     world.settle();
     assert_eq!(world.place_of("there"), Some("node-3"));

@@ -1,4 +1,4 @@
-//! The machine driven by events, with real replicas as its workers and a small API server of its own.
+//! Tests of the machine with real worker replicas and a small API server.
 
 mod assumed;
 mod bounds;

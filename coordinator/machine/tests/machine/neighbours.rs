@@ -1,4 +1,4 @@
-//! Pods that wish something about other pods: what each placement, by any scheduler, means to the next decision.
+//! Pods with affinities and spread constraints: the effect of each placement on the next decision.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -17,7 +17,6 @@ const HOST: &str = "kubernetes.io/hostname";
 
 const WEB: (&str, &str) = ("app", "web");
 
-/// Nodes in turn in zones a, b and c.
 fn nodes(world: &mut World, count: usize) {
     for index in 0..count {
         world.node(node(&format!("node-{index}")).label(ZONE, ["a", "b", "c"][index % 3]).build());
@@ -35,7 +34,6 @@ fn zone_of(world: &World, pod: &str) -> Option<String> {
     node.label(ZONE).map(str::to_owned)
 }
 
-/// How many pods are in each zone.
 fn by_zone(world: &World) -> Vec<usize> {
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();
     for (pod, _) in &world.bound {
@@ -256,7 +254,6 @@ fn a_pod_that_cannot_be_read_is_told_so_and_autoscalers_are_not() {
     assert_eq!((report.reason, report.message.as_str()), (Reason::SchedulerError, told));
 }
 
-/// What workers say until they have nothing more to say, with all that they counted left out.
 fn answer_without_counts(world: &mut World) {
     let ids: Vec<_> = world.workers.keys().copied().collect();
     while world.workers.values().any(|worker| !worker.inbox.is_empty()) {
@@ -290,7 +287,7 @@ fn a_worker_that_counts_wrong_misplaces_nothing() {
         answer_without_counts(&mut world);
         world.settle();
         assert_ne!(zone_of(&world, "second"), Some("a".to_owned()));
-        // Only of a class that finds no place on its family's sorted list are the workers' counts asked for.
+        // Workers' counts are requested only for a class without a feasible node on its family's sorted list.
         let (bound, refuted) = if taken == 6 { (0, 1) } else { (1, 0) };
         assert_eq!((world.bound.len(), world.machine.status().evaluations_refuted), (bound, refuted));
     }

@@ -1,4 +1,4 @@
-//! Pods that are nominated to a node: what is kept free for them, from whom, and until when.
+//! Nominated pods: the reserved capacity, the affected pods, and the end of a nomination.
 
 use flotilla_framework::{
     class::{Class, PodInfo},
@@ -19,12 +19,12 @@ const ZONE: &str = "topology.kubernetes.io/zone";
 
 const HOST: &str = "kubernetes.io/hostname";
 
-/// A pod that asks for CPUs and preempts no pod, so that an attempt that fails leaves its nomination alone.
+/// A pod that never preempts, so a failed attempt keeps its nomination.
 fn asks(name: &str, cpus: &str, priority: i32) -> PodBuilder {
     pod(name).request("cpu", cpus).request("memory", "1Mi").priority(priority).never_preempts()
 }
 
-/// A node `n` of 4 CPUs, half of which are taken, and a pod `first` of priority 10 that waits for 3 of them there.
+/// A node `n` of 4 CPUs, half of them taken, and a pod `first` of priority 10 nominated to it with 3 CPUs.
 fn kept_free(workers: usize) -> World {
     let mut world = World::with_workers(workers, preempting());
     world.node(node("n").build());
@@ -108,7 +108,6 @@ fn a_pod_gives_way_on_its_own_nominated_node_too() {
     assert_eq!((world.place_of("first"), world.place_of("second")), (None, Some("m")));
 }
 
-/// What happens to the pod `first`.
 fn end(world: &mut World, how: &str) {
     let first = world.api["uid-first"].clone();
     match how {
@@ -216,7 +215,7 @@ fn nominated_pods_count_over_domains_where_upstream_counts_them() {
     let spread = |late: PodBuilder| late.spread_with(1, ZONE, web, |constraint| constraint.honors_affinity = false);
     assert_eq!(places(kept_for(), spread(late().label("app", "web")), Vec::new()), None, "spread");
     assert_eq!(places(kept_for(), spread(late()), Vec::new()), b, "spread that the pod itself does not add to");
-    // Upstream skips the plugin for a pod that no standing pod refuses, and nominated pods with it.
+    // kube-scheduler skips the plugin, including nominated pods, for a pod that no placed pod refuses.
     let refusing = || pod("kept").far(ZONE, web);
     assert_eq!(places(refusing(), late().label("app", "web"), Vec::new()), b, "the nominated pod's anti-affinity");
     let elsewhere = pod("other").far(HOST, web).on("a").build();
@@ -333,7 +332,7 @@ fn pods_that_count_over_domains_give_way_to_nominated_ones() {
     }
 }
 
-/// PostFilter of DynamicResources fails where its PreFilter was not asked, and no plugin after it has a say then.
+/// PostFilter of DynamicResources fails if its PreFilter did not run; then no later plugin runs.
 #[test]
 fn a_nomination_stays_where_a_pod_is_refused_before_dynamic_resources_was_asked() {
     const OURS: &str = "DynamicResources";
@@ -360,7 +359,7 @@ fn a_nomination_stays_where_a_pod_is_refused_before_dynamic_resources_was_asked(
     }
 }
 
-/// NodeVolumeLimits fails where it cannot count the volumes of a pod on the node, of a nominated one too.
+/// NodeVolumeLimits fails if it cannot count the volumes of a pod on the node, including nominated ones.
 #[test]
 fn a_filter_that_fails_because_of_a_nominated_pod_fails_the_attempt_and_one_that_is_not_reached_does_not() {
     let error = |pod: &str| {

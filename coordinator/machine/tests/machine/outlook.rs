@@ -1,4 +1,4 @@
-//! What is told of a pod at each place where it can stand.
+//! The outlook of a pod in each state.
 
 use flotilla_framework::testing::{self, node, pod};
 use flotilla_machine::{

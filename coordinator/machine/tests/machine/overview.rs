@@ -1,4 +1,4 @@
-//! What is told of workers, classes and evaluations to those who look at all of it.
+//! The overview of workers, classes and evaluations.
 
 use flotilla_framework::testing::{node, pod};
 use flotilla_machine::overview::Overview;
@@ -23,7 +23,7 @@ fn each_worker_is_shown_with_its_shard_and_what_it_owes() {
         assert_eq!((worker.generation, worker.owes_ms, worker.in_flight, worker.behind), (1, None, 0, 0), "{worker:?}");
     }
 
-    // One falls silent with a question unanswered.
+    // One stops answering.
     let silent = *world.workers.keys().next().expect("a worker");
     world.workers.get_mut(&silent).expect("known").silent = true;
     world.pod(pod("web").build());

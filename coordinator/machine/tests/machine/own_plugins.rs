@@ -1,6 +1,4 @@
-//! Plugins that are compiled in besides kube-scheduler's own: what they read of pods is in each class, on every worker.
-//!
-//! Knows: a plugin that reads the names of pods. Must not know: how a class is signed.
+//! Plugins in addition to the built-in ones: the fields that they read are in each class, on every worker.
 
 use std::sync::Arc;
 
@@ -15,7 +13,7 @@ use flotilla_machine::event::{Configuration, Event};
 
 use crate::world::World;
 
-/// Scores the node whose name ends as the pod's does.
+/// Scores the node whose name has the same last character as the pod's.
 struct SameEnd;
 
 struct End(Option<char>);
@@ -55,7 +53,6 @@ fn profile() -> Profile {
     profile
 }
 
-/// A world of so many workers with the plugin, and three nodes.
 fn world(workers: usize, profile: Profile) -> World {
     let mut world = World::with_plugins(registry(), profile);
     let stock: Vec<_> = world.workers.keys().copied().collect();

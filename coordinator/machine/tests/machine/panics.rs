@@ -1,4 +1,4 @@
-//! A plugin that panics for one pod: that pod is held and reported, the others are placed, and nothing half done is left.
+//! A plugin panics for one pod: that pod is held and reported, the others are placed, and the state stays consistent.
 
 use std::sync::Arc;
 
@@ -18,15 +18,15 @@ use flotilla_machine::{
 
 use crate::world::World;
 
-/// Where the plugin panics for pods whose name begins with `bad`.
+/// The call in which the plugin panics for pods named `bad*`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum At {
     PreFilter,
     Filter,
     Score,
-    /// On a node without pods; it refuses others, so that a dry run of preemption comes to panic.
+    /// On a node without pods; it refuses other nodes, so that a dry run of preemption panics.
     DryRun,
-    /// It refuses all nodes.
+    /// In the hint, after it refused all nodes.
     Hint,
 }
 
@@ -112,7 +112,7 @@ fn profile() -> Profile {
     profile
 }
 
-/// A world without workers and with two nodes, each with a pod of low priority.
+/// No workers, and two nodes with a pod of low priority each.
 fn world(at: At) -> World {
     let mut world = World::with_plugins(registry(at), profile());
     let stock: Vec<_> = world.workers.keys().copied().collect();
@@ -153,7 +153,7 @@ fn a_pod_for_which_a_plugin_panics_is_held_and_the_others_are_placed() {
         assert!(last.message.contains("a plugin panicked: "), "{at:?}: {}", last.message);
         let panics = world.machine.status().plugin_panics;
         assert!(panics > 0, "{at:?}");
-        // Time alone does not have it tried again.
+        // Time alone does not release it.
         world.advance(120_000);
         assert_eq!(world.machine.status().plugin_panics, panics, "{at:?}");
         world.pod(pod("good-2").build());
@@ -196,7 +196,6 @@ fn a_hint_that_panics_has_the_pod_tried_again() {
     assert_sound(&world);
 }
 
-/// With pod groups, and the plugin where it is wanted.
 fn gangs(generation: u64, has_plugin: bool) -> Event {
     let mut gangs = profile();
     gangs.plugins.pre_enqueue.push("GangScheduling".to_owned());
@@ -205,7 +204,7 @@ fn gangs(generation: u64, has_plugin: bool) -> Event {
     Event::Configured(Arc::new(Configuration { generic_workload: true, ..Configuration::new(generation, vec![gangs]) }))
 }
 
-/// A gang of two pods, for one of which the filter panics.
+/// A gang of two pods; the filter panics for one of them.
 fn bad_gang() -> World {
     let mut world = world(At::Filter);
     world.tell(gangs(2, true));

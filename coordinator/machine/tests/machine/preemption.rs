@@ -1,6 +1,6 @@
-//! Pods of lower priority make room: who goes, who waits for that, and what can go wrong on the way.
+//! Preemption: victims, waits and faults.
 //!
-//! Each test of something that once went wrong in kube-scheduler or another scheduler says so in its name.
+//! A test of a past fault in kube-scheduler or another scheduler names it.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -61,7 +61,6 @@ fn budget(name: &str, allowed: i32) -> Event {
     }))
 }
 
-/// A pod as it looks while it is being deleted because it was preempted.
 fn going(pod: &PodInfo) -> PodInfo {
     let class = Class { terminating: true, ..(*pod.class).clone() };
     PodInfo { deleting: true, is_preempted: true, class: Arc::new(class), ..pod.clone() }
@@ -130,7 +129,7 @@ fn a_space_that_is_freed_is_not_taken_before_the_watch_shows_the_nomination() {
     world.run_workers();
     world.run_workers();
     assert_eq!(world.preemptions.len(), 1);
-    // The nomination is in the watch still; the victim's end overtakes it.
+    // The nomination is still in the watch; the victim's deletion overtakes it.
     world.api.remove("uid-low");
     world.tell(Event::PodDeleted { uid: "uid-low".into() });
     let late = asks("late", "1", 5).build();
@@ -175,7 +174,7 @@ fn a_pod_without_victims_any_more_keeps_no_node_free() {
     world.graceful = true;
     world.pod(asks("high", "1", 10).build());
     world.settle();
-    // The pods that stay, and another one that came from elsewhere, leave no room on either node.
+    // The remaining pods and a new one leave no room on either node.
     world.pod(asks("static", "1", 100).on("a").build());
     world.pod(asks("static-too", "1", 100).on("b").build());
     world.finish_deletions();
@@ -232,7 +231,7 @@ fn a_second_preemption_is_not_begun_before_the_watch_shows_what_came_of_the_firs
     world.pod(asks("high", "1", 10).build());
     world.settle();
     let preemption = world.preemptions.pop_front().expect("a preemption");
-    // The API server has deleted the victim; nothing of that has been seen, and something else wakes the pod.
+    // The API server has deleted the victim, but no event has arrived, and another event wakes the pod.
     let closed = node("closed").capacity("cpu", "1").taint("closed", "", "NoSchedule");
     world.tell(Event::NodeApplied(Arc::new(closed.build())));
     world.tell(Event::Preempted { uid: preemption.preemptor.uid.clone(), id: preemption.id, failure: None });
@@ -297,7 +296,7 @@ fn a_victim_is_named_by_its_uid_and_told_with_its_own_generation() {
     let preemption = world.preemptions.front().expect("a preemption");
     let victim = &preemption.victims[0];
     assert_eq!((&*victim.pod.uid, &*victim.pod.name, victim.generation), ("uid-low", "low", 7));
-    // The victim is made anew, as important as can be, before the deletion gets there.
+    // The victim is recreated with the highest priority before the deletion arrives.
     world.delete_pod("uid-low");
     world.pod(PodInfo { uid: "uid-new".into(), ..asks("low", "1", 99).on("a").build() });
     world.evicts_slowly = false;
@@ -344,7 +343,7 @@ fn an_older_word_that_the_watch_shows_late_does_not_end_a_newer_nomination() {
     world.graceful = true;
     world.pod(asks("high", "1", 10).build());
     world.settle();
-    // From here on the watch is late: `high` is sent away by `higher`, and preempts on the other node.
+    // From here on the watch is late: `higher` displaces `high`, which preempts on the other node.
     let shown = world.api["uid-high"].clone();
     let higher = asks("higher", "1", 20).require(ZONE, "In", &["a"]).build();
     world.api.insert(Arc::clone(&higher.uid), higher.clone());
@@ -450,7 +449,7 @@ fn many_pods_without_victims_cost_one_look_at_the_nodes() {
     assert_eq!((status.unschedulable, status.dry_runs_local + status.dry_runs_asked), (500, 1));
 }
 
-/// A world with two workers, of which one is slow to answer, where a pod waits for a dry run.
+/// Two workers, a slow one among them, and a pod that waits for a dry run.
 fn asking() -> (World, WorkerId) {
     let mut world = full(2);
     world.pod(asks("high", "1", 10).build());
@@ -476,7 +475,7 @@ fn workers_are_asked_and_one_that_is_lost_or_silent_costs_time_only() {
     assert_eq!(evicted(&world), []);
     world.advance(3_000);
     assert_eq!(evicted(&world), [("high", "a", vec!["low"])]);
-    assert_eq!(world.dropped, ["it has owed an answer for 2000 ms"]);
+    assert_eq!(world.dropped, ["it has not answered for 2000 ms"]);
 }
 
 #[test]
@@ -529,7 +528,6 @@ fn what_happens_while_workers_are_asked_does_not_leave_the_pod_waiting() {
     assert_eq!(world.machine.status().flushed, 0);
 }
 
-/// As [`full`], with an extender that takes part in preemption, and a pod that waits for its answer.
 fn proposing() -> (World, PreemptionProposal) {
     let mut world = full(2);
     let mut configuration = Configuration::new(2, vec![preempting()]);
@@ -582,7 +580,7 @@ fn without_a_valid_answer_of_extenders_no_pod_is_preempted_and_the_queue_goes_on
 #[test]
 fn victims_and_placements_are_the_same_for_any_number_of_workers() {
     let course = |workers: usize| {
-        // Whether nothing else is to be done, so that a pod is tried before its time, hangs on how much workers say.
+        // Early pops depend on the number of messages from workers.
         let mut world = World::without_pops(vec![preempting()]);
         for index in 0..workers {
             world.join(&format!("worker-{index}"));
@@ -612,12 +610,12 @@ fn victims_and_placements_are_the_same_for_any_number_of_workers() {
                 _ => builder,
             };
             world.pod(builder.build());
-            // A pod that comes while workers are asked about another pod may overtake it by its priority.
+            // A pod of higher priority that arrives during a request may overtake the other one.
             world.settle();
         }
         world.settle();
         let decided = (world.evicted.clone(), world.bound.clone());
-        // From here on many come back in the same second, and who is overtaken hangs on when workers answer.
+        // From here on many pods return in the same second, and their order depends on the time of answers.
         world.advance(60_000);
         assert_eq!(world.machine.status().flushed, 0);
         decided

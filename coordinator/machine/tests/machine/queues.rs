@@ -1,4 +1,4 @@
-//! How pods go from queue to queue: gates, updates of those that wait, flushes, whole classes, and what is counted of it.
+//! Queues: gates, updates of waiting pods, flushes, whole classes, and counts.
 
 use flotilla_framework::{
     class::PodInfo,
@@ -18,7 +18,7 @@ fn world_of_one() -> World {
     world
 }
 
-/// How many pods wait: in activeQ, in backoffQ, for an event, for their gates.
+/// Pods in activeQ, in backoffQ, parked, and gated.
 fn waiting(world: &World) -> [u64; 4] {
     let status = world.machine.status();
     [status.pods_active, status.pods_backoff, status.pods_unschedulable, status.pods_gated]

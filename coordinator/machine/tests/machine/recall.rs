@@ -1,4 +1,4 @@
-//! Decisions that are asked about afterwards: what is told is what was so then, whatever has happened since.
+//! Explanations of past decisions are exact whatever changed since.
 
 use flotilla_framework::testing::{node, pod};
 use flotilla_machine::{
@@ -18,7 +18,7 @@ fn picture(world: &World, name: &str) -> Picture {
     recalled(world, name).expect("it is kept").picture.expect("it can be told")
 }
 
-/// Three nodes, of which one is tainted and one is larger than the other, and a pod on the way to the larger one.
+/// Three nodes, one tainted, one larger, and a pod with a bind in flight to the larger one.
 fn decided() -> World {
     let mut world = World::new(2);
     world.node(node("small").capacity("cpu", "4").build());
@@ -53,7 +53,7 @@ fn a_decision_is_told_with_its_nodes_scores_and_refusals() {
 fn what_has_changed_since_changes_nothing_of_what_is_told() {
     let mut world = decided();
     let before = recalled(&world, "web").expect("it is kept");
-    // Pods come and go, a node is cordoned, one is gone, one is new, one has other labels.
+    // Pods come and go; nodes are cordoned, deleted, added and relabelled.
     for name in ["other-1", "other-2", "other-3"] {
         world.pod(pod(name).request("cpu", "2").build());
     }

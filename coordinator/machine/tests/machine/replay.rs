@@ -1,4 +1,4 @@
-//! The machine is a function of its events and their times: told them again, it asks for the same, action by action.
+//! The machine is deterministic: the same events and times give the same actions.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -29,7 +29,6 @@ fn recorded(seed_number: u64) -> Vec<Turn> {
     world.tape.unwrap_or_default()
 }
 
-/// The first turn where a new machine asks for something else: its index, what was asked for, and what is.
 fn first_difference(tape: &[Turn]) -> Option<(usize, &[Action], Vec<Action>)> {
     let mut machine = Machine::new(0, Registry::built_in());
     machine.apply(0, Event::Configured(Arc::new(Configuration::new(1, vec![preempting()]))));

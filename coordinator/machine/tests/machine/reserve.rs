@@ -1,4 +1,4 @@
-//! Plugins with objects of their own, which the machine knows nothing of: the course of Reserve, PreBind and Unreserve.
+//! Reserve, PreBind and Unreserve of plugins with objects that the machine does not know.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ use flotilla_machine::{
 
 use crate::world::World;
 
-/// How long the PreBind of each of the two plugins waits.
+/// PreBind timeouts of the two plugins.
 const TIMEOUTS_MS: [(&str, u64); 2] = [("First", 5_000), ("Second", 10_000)];
 
 fn profile() -> Profile {
@@ -34,7 +34,7 @@ fn profile() -> Profile {
     profile
 }
 
-/// A node, and so many licences of each plugin.
+/// A node, and this many licences of each plugin.
 fn world_with(profile: Profile, licences: usize) -> (World, Log) {
     let log = Log::default();
     let plugins = TIMEOUTS_MS
@@ -62,7 +62,7 @@ fn key(plugin: &str, name: &str) -> StorageKey {
 }
 
 impl World {
-    /// The API server has a licence, which may be good for a node already.
+    /// Adds a licence to the API server, which may be valid for a node already.
     fn give_out(&mut self, plugin: &str, name: &str, good: bool) {
         let StorageKey { namespace, name, .. } = key(plugin, name);
         let selected_node = good.then(|| "n1".into());
@@ -71,14 +71,13 @@ impl World {
         self.store(StorageObject::Claim(licence));
     }
 
-    /// The API server takes the first `count` writes of the oldest PreBind, and says why not the next one.
+    /// The API server performs the first `count` writes of the oldest PreBind, and fails the next with this error.
     fn answer(&mut self, count: usize, failure: Option<&str>) {
         let pre_bind = self.pre_binds.pop_front().expect("writes under way");
         let versions: Vec<Arc<str>> = (0..count).map(|place| format!("10{place}").into()).collect();
         self.tell(Event::Written { uid: pre_bind.uid, id: pre_bind.id, versions, failure: failure.map(str::to_owned) });
     }
 
-    /// A pod has its licences reserved and written.
     fn written(&mut self, pod: &str) {
         self.pod(licensed(pod));
         self.run_workers();

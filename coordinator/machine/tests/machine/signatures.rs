@@ -1,4 +1,4 @@
-//! Pods that no plugin can tell apart are of one class, whatever their labels; and are told apart as soon as one can.
+//! Classes: pods that no plugin can distinguish share one, whatever their labels, until a selector distinguishes them.
 
 use flotilla_framework::{
     class::{Owner, OwnerKind, PodInfo},
@@ -26,7 +26,6 @@ fn world(workers: usize, nodes: usize) -> World {
     world
 }
 
-/// The pod of a StatefulSet with this number.
 fn member(app: &str, index: usize) -> PodBuilder {
     pod(&format!("{app}-{index}"))
         .label("app", app)
@@ -74,7 +73,6 @@ fn pods_that_count_each_other_share_what_is_known_whatever_labels_of_their_own_t
     assert!(status.evaluations_asked <= 4, "{} evaluations", status.evaluations_asked);
 }
 
-/// Where two members of `web` that stand make a pod go that comes then.
 fn placed_beside(late: impl Fn() -> PodBuilder, tell: impl Fn(&mut World), workers: usize) -> Option<String> {
     let mut world = world(workers, 3);
     world.pod(member("web", 0).on("node-0").build());
@@ -83,7 +81,7 @@ fn placed_beside(late: impl Fn() -> PodBuilder, tell: impl Fn(&mut World), worke
     tell(&mut world);
     world.pod(late().build());
     world.settle();
-    // Without workers it is decided on when none has come for some time.
+    // Without workers the coordinator waits for the grace period.
     world.advance(2_000);
     world.place_of("late").map(str::to_owned)
 }
@@ -124,7 +122,7 @@ fn waiting_pods_are_told_apart_by_a_service_that_comes_while_they_wait() {
     }
     world.settle();
     let before = world.machine.status().classes;
-    // It selects one of them alone, as the services of a StatefulSet's pods do.
+    // It selects one of them, like the per-pod services of a StatefulSet.
     world.tell(service("third", requirement(INDEX, LabelOperator::In, &["3"])));
     assert!(world.machine.status().classes > before, "the third is told apart");
     world.tell(service("all", requirement("app", LabelOperator::In, &["web"])));
@@ -163,7 +161,7 @@ fn what_selectors_that_are_gone_told_apart_is_forgotten() {
         world.delete_pod(&uid(round));
     }
     world.settle();
-    // A thousand classes are kept for the next pod of their kind.
+    // A thousand idle classes are kept.
     assert!(world.machine.status().classes <= classes + 1_100, "{} classes", world.machine.status().classes);
     assert!(world.machine.label_keys_in_play() <= 1_100);
 }
@@ -270,7 +268,7 @@ fn a_controller_that_is_known_late_spreads_its_pods_by_a_label_that_a_service_re
         world.pod(owned(index).gate("wait").build());
     }
     world.settle();
-    // The pods are told apart by the service already, and the owner is all that is new.
+    // The service already distinguishes the pods; only the owner is new.
     let controller = object(SelectingKind::Controller(OwnerKind::StatefulSet));
     world.tell(Event::SelectorApplied { object: controller, selector: selector() });
     for index in 0..3 {
@@ -302,7 +300,6 @@ fn a_standing_pod_that_loses_the_label_by_which_it_is_counted_wakes_a_pod_that_s
     }
 }
 
-/// A budget for the pods of an application.
 fn budget(app: &str) -> Event {
     Event::BudgetApplied(std::sync::Arc::new(Budget {
         namespace: "default".into(),
@@ -327,7 +324,7 @@ fn classes_that_count_nothing_and_differ_in_labels_that_are_read_share_their_nod
     assert_eq!(world.bound.len(), 90);
     let status = world.machine.status();
     assert!(status.classes > 30, "{} classes", status.classes);
-    // The first is asked about by itself, and the others together.
+    // The first is requested on its own, and the others together.
     assert_eq!(status.evaluations_asked, 2);
     let mut on_nodes: Vec<usize> = vec![0; 30];
     for node in world.bound.iter().filter_map(|(_, node)| node.strip_prefix("node-")?.parse::<usize>().ok()) {
@@ -340,7 +337,7 @@ const NAMESPACES: [&str; 3] = ["one", "two", "three"];
 
 const APPS: [&str; 3] = ["web", "db", "batch"];
 
-/// A pod with any wishes about pods of any namespace.
+/// A pod with random affinities over any namespace.
 fn any_pod(seed: &mut Seed, index: u64) -> PodInfo {
     let mut any = |names: &[&'static str]| names[seed.below(names.len() as u64) as usize];
     let (namespace, app, other, team) = (any(&NAMESPACES), any(&APPS), any(&APPS), any(&["a", "b"]));
@@ -368,7 +365,6 @@ fn any_pod(seed: &mut Seed, index: u64) -> PodInfo {
     pod.build()
 }
 
-/// Namespaces, services and controllers come, change and go.
 fn any_selecting(seed: &mut Seed) -> Event {
     let mut any = |names: &[&'static str]| names[seed.below(names.len() as u64) as usize];
     let (namespace, app, team) = (any(&NAMESPACES), any(&APPS), any(&["a", "b"]));
@@ -389,7 +385,7 @@ fn pods_go_where_they_would_go_if_each_were_told_apart() {
     let places = |number: u64, apart: bool| {
         let mut seed = Seed(number);
         let mut world = world(2, 9);
-        // A budget changes nothing while nobody preempts, and these read every label and every namespace.
+        // Without preemption budgets change nothing, but they read every label and namespace.
         for (namespace, key) in NAMESPACES.iter().flat_map(|one| [(one, "app"), (one, "index")]).filter(|_| apart) {
             world.tell(Event::BudgetApplied(std::sync::Arc::new(Budget {
                 namespace: (*namespace).into(),
@@ -403,7 +399,7 @@ fn pods_go_where_they_would_go_if_each_were_told_apart() {
             if seed.below(4) == 0 {
                 world.tell(any_selecting(&mut seed));
             }
-            // A class that is asked about is decided on later than one that is known, so each step is waited for.
+            // A class with a request is decided later than a known one, so each step settles.
             world.settle();
             world.pod(any_pod(&mut seed, index));
             world.settle();

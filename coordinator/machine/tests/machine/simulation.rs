@@ -1,6 +1,5 @@
-//! One seed, one thread, a virtual clock: pods, nodes, workers and configurations come and go, pods preempt each other,
-//! while answers are late, lost or wrong.
-//! First nothing unsafe may happen; then, with the faults gone, everything that can land must land.
+//! Simulation with one seed, one thread and a virtual clock. Pods, nodes, workers and configurations change, pods preempt each other, and
+//! answers are late, lost or wrong. First nothing unsafe may happen; then, without faults, every pod that fits has to be placed.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -67,12 +66,10 @@ fn any_pod(seed: &mut Seed, index: u64) -> PodInfo {
     with_wishes(seed, builder.label("app", app)).build()
 }
 
-/// The name of a node that may have been made by now.
 fn any_node_name(seed: &mut Seed, index: u64) -> String {
     format!("node-{}", seed.below(index + 1))
 }
 
-/// A pod that waits gets another nomination, or none any more.
 fn renominate(world: &mut World, seed: &mut Seed, index: u64) {
     let waiting: Vec<PodInfo> = world.api.values().filter(|pod| pod.node_name.is_none()).cloned().collect();
     if let Some(pod) = seed.pick(&waiting) {
@@ -88,7 +85,7 @@ const NAMESPACES: [&str; 3] = ["default", "default", "other"];
 
 const KEYS: [&str; 2] = ["zone", "kubernetes.io/hostname"];
 
-/// Now and then a pod wishes something about other pods.
+/// Sometimes adds affinities or spread constraints.
 fn with_wishes(seed: &mut Seed, builder: PodBuilder) -> PodBuilder {
     let key = KEYS[seed.below(2) as usize];
     let app = ("app", APPS[seed.below(3) as usize]);
@@ -110,7 +107,7 @@ fn with_wishes(seed: &mut Seed, builder: PodBuilder) -> PodBuilder {
     }
 }
 
-/// No pod may stand where a pod is that its required anti-affinity keeps apart from it, nor the other way round.
+/// Checks required anti-affinity between placed pods, in both directions.
 fn check_apart(world: &World, seed: u64) {
     let nodes: BTreeMap<Arc<str>, Arc<NodeInfo>> =
         world.known_nodes().into_iter().map(|node| (Arc::clone(&node.name), node)).collect();
@@ -137,7 +134,6 @@ fn any_node(seed: &mut Seed, index: u64) -> NodeInfo {
     builder.build()
 }
 
-/// No node may hold more than it has, over what the API server says.
 fn check_capacity(world: &World, nodes: &BTreeMap<String, i64>, seed: u64) {
     let mut used: BTreeMap<&str, i64> = BTreeMap::new();
     for pod in world.api.values() {
@@ -216,7 +212,7 @@ pub(crate) fn step(world: &mut World, seed: &mut Seed, nodes: &mut BTreeMap<Stri
     }
 }
 
-/// A namespace of pods, of one team or the other, or gone.
+/// A namespace of one team or the other, or its deletion.
 fn any_namespace(seed: &mut Seed) -> Event {
     let name: Arc<str> = NAMESPACES[seed.below(3) as usize].into();
     match seed.below(3) {
@@ -225,7 +221,7 @@ fn any_namespace(seed: &mut Seed) -> Event {
     }
 }
 
-/// A service or controller that selects an application, or is gone: its pods are spread softly.
+/// A service or controller of an application, or its deletion: its pods get default spread constraints.
 fn any_service(seed: &mut Seed) -> Event {
     let app = APPS[seed.below(3) as usize];
     let kind = [SelectingKind::Service, SelectingKind::Controller(OwnerKind::ReplicaSet)][seed.below(2) as usize];
@@ -237,7 +233,7 @@ fn any_service(seed: &mut Seed) -> Event {
     }
 }
 
-/// The stock profile, one that packs, or none for the pods that are there.
+/// The default profile, one that packs, or none for the existing pods.
 fn any_profiles(seed: &mut Seed) -> Vec<Profile> {
     let stock = preempting();
     let mut packing = stock.clone();
@@ -252,13 +248,12 @@ fn any_profiles(seed: &mut Seed) -> Vec<Profile> {
 }
 
 impl World {
-    /// A new generation of the configuration.
     fn reconfigure(&mut self, profiles: Vec<Profile>) {
         let generation = self.machine.status().generation + 1;
         self.tell(Event::Configured(Arc::new(Configuration::new(generation, profiles))));
     }
 
-    /// Time passes without anything else getting its turn.
+    /// Advances the time without other steps.
     pub(crate) fn advance_lazily(&mut self, ms: u64) {
         self.now_ms += ms;
         self.tell(Event::Tick);
@@ -275,7 +270,7 @@ fn run(seed_number: u64) -> usize {
         check_capacity(&world, &nodes, seed_number);
     }
     check_apart(&world, seed_number);
-    // From here on nothing fails any more.
+    // No faults from here on.
     world.reconfigure(vec![preempting()]);
     for worker in world.workers.values_mut() {
         worker.silent = false;
@@ -288,7 +283,7 @@ fn run(seed_number: u64) -> usize {
     world.graceful = false;
     world.settle();
     world.finish_deletions();
-    // Long enough for every backoff, too short for the flush: a pod that lands was woken by an event.
+    // Long enough for every backoff, too short for the flush: an event has to wake each pod.
     world.advance(60_000);
     assert_eq!(world.machine.status().flushed, 0, "seed {seed_number}");
     check_capacity(&world, &nodes, seed_number);
@@ -302,14 +297,13 @@ fn run(seed_number: u64) -> usize {
     world.evicted.len()
 }
 
-/// A pod that still waits must not fit anywhere: an independent machine that sees the same cluster for the first time
-/// says so too.
+/// Checks that every waiting pod is infeasible: a new machine with the same cluster has to agree.
 ///
-/// Nor does it find room by preemption, but for one case that kube-scheduler leaves waiting for five minutes, too: a node was
-/// refused for a lack of room before affinity or spread was asked, and a pod that these need has come since.
+/// Preemption must not help either, except in one case that kube-scheduler leaves waiting for five minutes too. A node was refused for
+/// insufficient resources before affinity or spread was evaluated, and a pod that these need has arrived since.
 pub(crate) fn assert_all_parked_pods_really_do_not_fit(world: &mut World, seed: u64) {
     let fresh = seen_for_the_first_time(world, testing::profile());
-    // A pod that never preempts keeps the node that another scheduler nominated it to. Without PostFilter it does not.
+    // A pod that never preempts keeps the nomination of another scheduler. Without PostFilter it does not.
     let waits = |pod: &&PodInfo| pod.node_name.is_none() && pod.never_preempts;
     let kept: BTreeSet<&str> =
         world.api.values().filter(waits).filter_map(|pod| pod.nominated_node_name.as_deref()).collect();
@@ -325,7 +319,7 @@ pub(crate) fn assert_all_parked_pods_really_do_not_fit(world: &mut World, seed: 
     assert!(found.is_empty(), "seed {seed}: these would have found room: {found:?}");
 }
 
-/// What a machine with this profile makes of the cluster as it is.
+/// A new machine with this profile and the current cluster.
 fn seen_for_the_first_time(world: &World, profile: Profile) -> World {
     let mut fresh = World::dormant(vec![profile]);
     for info in world.known_nodes() {

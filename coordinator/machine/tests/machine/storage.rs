@@ -1,4 +1,4 @@
-//! The storage of the world: an API server that fences each write by its version, and a controller that binds claims.
+//! Storage of the test world: the API server checks the version of each write, and a controller binds claims.
 
 use std::sync::Arc;
 
@@ -24,7 +24,6 @@ use flotilla_machine::{
 
 use crate::world::World;
 
-/// The stock profile with all that is about volumes.
 pub(crate) fn profile() -> Profile {
     let mut profile = testing::profile();
     let plugins = &mut profile.plugins;
@@ -46,7 +45,7 @@ pub(crate) fn profile() -> Profile {
     profile
 }
 
-/// A class whose claims wait for a pod: `local` has only the volumes that are there, any other name a provisioner.
+/// A class with this binding mode: `local` has only existing volumes, any other name a provisioner.
 pub(crate) fn class(name: &str, binding_mode: BindingMode) -> StorageObject {
     let provisioner = if name == "local" { "kubernetes.io/no-provisioner" } else { "example.com/disk" };
     StorageObject::StorageClass(StorageClass {
@@ -57,7 +56,6 @@ pub(crate) fn class(name: &str, binding_mode: BindingMode) -> StorageObject {
     })
 }
 
-/// A claim of a class for 1 GiB.
 pub(crate) fn claim(name: &str, class: &str) -> Claim {
     Claim {
         namespace: "default".into(),
@@ -86,7 +84,6 @@ pub(crate) fn local_volume(name: &str, node: &str) -> Volume {
     }
 }
 
-/// A pod that uses claims.
 pub(crate) fn pod_with(name: &str, claims: &[&str]) -> PodInfo {
     with_claims(testing::pod(name), claims).build()
 }
@@ -96,7 +93,7 @@ pub(crate) fn with_claims(builder: PodBuilder, claims: &[&str]) -> PodBuilder {
     builder.class(|class| class.volumes = Some(Arc::new(PodVolumes { mounts, owner: None })))
 }
 
-/// A pod with a volume that lives as long as it does.
+/// A pod with an ephemeral volume.
 pub(crate) fn ephemeral_pod(name: &str, volume: &str) -> PodInfo {
     let owner = Owner { name: name.into(), uid: format!("uid-{name}").into() };
     let mounts = vec![Mount::Ephemeral(format!("{name}-{volume}").into())];
@@ -109,7 +106,6 @@ pub(crate) fn claim_key(name: &str) -> StorageKey {
 }
 
 impl World {
-    /// With everything about volumes and this many workers.
     pub(crate) fn with_volumes(workers: usize) -> Self {
         let mut world = Self::with_profiles(vec![profile()]);
         for index in 0..workers {
@@ -122,7 +118,7 @@ impl World {
         world
     }
 
-    /// Writes an object: it has another version now, and the watch will tell.
+    /// Writes an object: updates its version, and emits the watch event.
     pub(crate) fn store(&mut self, mut object: StorageObject) {
         self.last_version += 1;
         let version: Arc<str> = self.last_version.to_string().into();
@@ -138,7 +134,7 @@ impl World {
         self.observe_storage(Event::ObjectApplied(object.into()));
     }
 
-    /// The watches of storage tell in order: at once if nothing is pending and they do not lag, else later.
+    /// Delivers storage events in order: at once if none is pending and the watch does not lag, else later.
     fn observe_storage(&mut self, event: Event) {
         self.storage_watch.push_back(event);
         if self.storage_watch.len() == 1 && !self.storage_lags {
@@ -160,7 +156,6 @@ impl World {
         }
     }
 
-    /// A claim as the API server has it.
     pub(crate) fn claim(&self, name: &str) -> Option<&Claim> {
         match self.storage.get(&claim_key(name)) {
             Some(StorageObject::Claim(claim)) => Some(claim),
@@ -168,7 +163,6 @@ impl World {
         }
     }
 
-    /// A volume as the API server has it.
     pub(crate) fn volume(&self, name: &str) -> Option<&Volume> {
         match self.storage.get(&volume_key(&name.into())) {
             Some(StorageObject::Volume(volume)) => Some(volume),
@@ -176,12 +170,10 @@ impl World {
         }
     }
 
-    /// The claim that a volume is set aside for.
     pub(crate) fn claim_of(&self, volume: &str) -> Option<&str> {
         Some(&self.volume(volume)?.claim.as_ref()?.name)
     }
 
-    /// The node that a claim's provisioner was told.
     pub(crate) fn selected_node(&self, claim: &str) -> Option<&str> {
         self.claim(claim)?.selected_node.as_deref()
     }
@@ -192,7 +184,7 @@ impl World {
         true
     }
 
-    /// The API server takes the oldest writes of volumes, up to the first that was decided on another version.
+    /// The API server performs the oldest volume writes, up to the first version conflict.
     pub(crate) fn run_pre_bind(&mut self) -> bool {
         let Some(binding) = self.pre_binds.pop_front() else { return false };
         let (versions, failure) = self.write(&binding);
@@ -200,7 +192,6 @@ impl World {
         true
     }
 
-    /// What the API server makes of writes, without an answer.
     pub(crate) fn write(&mut self, pre_bind: &PreBind) -> (Vec<Arc<str>>, Option<String>) {
         let of_claims = |write: &Write| matches!(write.object, ObjectKey::Device(_));
         if pre_bind.writes.first().is_some_and(of_claims) {
@@ -233,7 +224,7 @@ impl World {
         (versions, None)
     }
 
-    /// The answer of an API server that takes nothing.
+    /// The API server rejects all writes of the oldest PreBind.
     pub(crate) fn refuse_pre_bind(&mut self, why: &str) -> PreparationId {
         let binding = self.pre_binds.pop_front().expect("writes under way");
         let failure = Some(why.to_owned());
@@ -241,8 +232,8 @@ impl World {
         binding.id
     }
 
-    /// The controller goes once over all claims: it binds those for which a volume was set aside, those that do not wait
-    /// for a pod, and those whose volume a provisioner makes now. Whether it did anything.
+    /// Runs the volume controller once: binds claims with a reserved volume, claims that do not wait for a pod, and provisioned ones.
+    /// Returns whether anything changed.
     pub(crate) fn run_volume_controller(&mut self) -> bool {
         let claims: Vec<Claim> = self
             .storage

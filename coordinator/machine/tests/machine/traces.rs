@@ -1,4 +1,4 @@
-//! What is told of attempts that are traced, and that nothing else changes by it.
+//! Records of traced attempts, and their lack of side effects.
 
 use std::sync::Arc;
 
@@ -37,7 +37,6 @@ fn made_by(parent: Parent, pod: PodInfo) -> PodInfo {
     PodInfo { trace_parent: Some(Box::new(parent)), ..pod }
 }
 
-/// Pods that land, wait, are refused, and fail to be bound.
 fn course(world: &mut World) {
     for name in ["a", "b"] {
         world.node(node(name).capacity("cpu", "4").build());
@@ -163,7 +162,7 @@ fn no_annotation_has_more_attempts_traced_than_the_ratio_says() {
     let mut world = traced(0.25);
     world.node(node("n").capacity("pods", "1000").build());
     for index in 0..400_u64 {
-        // The smallest name is below any ratio.
+        // The smallest trace ID is below any ratio.
         let parent = Parent { context: Context { trace: 1, span: index + 1 }, is_recorded: true };
         world.pod(made_by(parent, pod(&format!("web-{index}")).build()));
     }
@@ -173,10 +172,9 @@ fn no_annotation_has_more_attempts_traced_than_the_ratio_says() {
     assert!((60..140).contains(&traced), "{traced} of 400");
 }
 
-/// What is traced.
 #[derive(Debug, PartialEq, Eq)]
 struct Traced {
-    /// The spans of attempts, which are named by the pod and the number of the attempt alone.
+    /// The spans of attempts, which depend only on the pod and the number of the attempt.
     attempts: Vec<u64>,
     /// The pod of each report, and whether the report is traced.
     reports: Vec<(Arc<str>, bool)>,
@@ -193,7 +191,7 @@ fn taken(world: &World) -> Traced {
 
 #[test]
 fn what_authors_write_into_traceparent_changes_the_choice_of_no_attempt_but_to_no() {
-    // Names of traces that any ratio takes and that hardly any takes, one for all pods and one for each.
+    // Trace IDs that any ratio takes and that hardly any takes, one for all pods and one for each.
     let recorded: [fn(u64) -> String; 4] = [
         |_| "00-00000000000000000000000000000001-0000000000000001-01".to_owned(),
         |_| "00-ffffffffffffffffffffffffffffffff-ffffffffffffffff-ff".to_owned(),
@@ -205,7 +203,7 @@ fn what_authors_write_into_traceparent_changes_the_choice_of_no_attempt_but_to_n
             let mut world = traced(ratio);
             world.node(node("n").capacity("cpu", "100").capacity("pods", "1000").build());
             for index in 0..200 {
-                // Every fourth one fits nowhere.
+                // Every fourth one is infeasible.
                 let cpu = if index % 4 == 0 { "1000" } else { "1m" };
                 let pod = pod(&format!("web-{index}")).request("cpu", cpu).build();
                 let parent = annotation.map(|text| Context::parse(&text(index)).expect("a traceparent"));
@@ -218,7 +216,7 @@ fn what_authors_write_into_traceparent_changes_the_choice_of_no_attempt_but_to_n
             taken(&world)
         };
         let plain = run(None);
-        // 150 pods that are bound, and 50 that are refused.
+        // 150 pods are bound, and 50 refused.
         let share = plain.attempts.len() as f64 / 200.0;
         assert!((share - ratio).abs() < 0.06, "{share} of all attempts at a ratio of {ratio}");
         assert_eq!(plain.reports.len(), 50, "each refusal is told of");

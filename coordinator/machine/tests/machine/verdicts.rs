@@ -1,7 +1,4 @@
-//! `Unschedulable` is a word that autoscalers buy machines on: it is said of no pod that a node would take, and never by
-//! who has not seen all nodes.
-//!
-//! Knows: what there is, from outside of the machine. Must not know: how the machine comes to its word.
+//! `Unschedulable` triggers cluster autoscalers: no feasible pod is reported so, and no report is based on a part of the nodes.
 
 use std::sync::Arc;
 
@@ -17,7 +14,7 @@ use flotilla_machine::{
 
 use crate::{simulation::Seed, world::World};
 
-/// The CPU that is left on the nodes that there are, of what the API server and the binds under way say, in thousandths.
+/// The free CPU of each node in milli-CPU, according to the API server and the binds in flight.
 fn left(world: &World) -> Vec<(Arc<str>, i64)> {
     let on = |name: &str| -> i64 {
         let bound = world.api.values().filter(|pod| pod.node_name.as_deref() == Some(name));
@@ -29,8 +26,7 @@ fn left(world: &World) -> Vec<(Arc<str>, i64)> {
     nodes.map(|info| (Arc::clone(&info.name), info.allocatable.milli_cpu - on(&info.name))).collect()
 }
 
-/// Each `Unschedulable` among the reports after `from` is true of the nodes that there are, and gives the reasons of all
-/// of them.
+/// Checks that each `Unschedulable` report after `from` is correct for the current nodes, and counts all of them.
 fn check(world: &World, from: usize, what: &str) {
     let left = left(world);
     for report in world.reports[from..].iter().filter(|report| report.reason == Reason::Unschedulable) {
@@ -49,7 +45,7 @@ fn asking(name: &str, milli_cpu: u64) -> PodInfo {
     pod(name).request("cpu", &format!("{milli_cpu}m")).build()
 }
 
-/// Something happens in a world whose watches tell at once and whose workers come, go, hang and answer late.
+/// One step with immediate watches; workers join, leave, hang and answer late.
 fn step(world: &mut World, seed: &mut Seed, index: u64) {
     let worker = |world: &World, seed: &mut Seed| {
         let ids: Vec<_> = world.workers.keys().copied().collect();
@@ -84,7 +80,7 @@ fn step(world: &mut World, seed: &mut Seed, index: u64) {
             }
         }
     }
-    // One answer after the other, so that some are there while others are not.
+    // One answer after the other, so that some are missing.
     if let Some(id) = worker(world, seed) {
         world.run_worker(id);
     }

@@ -1,6 +1,6 @@
-//! One seed, one thread, a virtual clock, as in [`crate::simulation`], and here it is about volumes: claims and volumes come
-//! and go, provisioners refuse, writes fail or their answers lie, watches of storage lag behind those of pods.
-//! First no pod may be bound before its claims are; then, with the faults gone, everything that can land must land.
+//! Simulation as in [`crate::simulation`], with volumes: claims and volumes change, provisioners fail, writes fail or their answers are
+//! wrong, storage watches lag behind those of pods. No pod may be bound before its claims; then, without faults, every pod that fits has to
+//! be placed.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -38,7 +38,6 @@ fn any_claim(seed: &mut Seed, world: &World) -> Option<Claim> {
     unknown.then(|| claim(&name, CLASSES[seed.below(3) as usize]))
 }
 
-/// What the controller of ephemeral volumes does for a pod.
 fn claim_ephemeral(world: &mut World) {
     let owners: Vec<(Arc<str>, Arc<str>)> = world
         .api
@@ -70,7 +69,7 @@ fn any_node(seed: &mut Seed, world: &mut World) {
     }
 }
 
-/// The API server takes the oldest writes, or not, and says so, or not.
+/// The API server performs the oldest writes or not, and the answer may be wrong.
 fn any_answer(seed: &mut Seed, world: &mut World) {
     let Some(binding) = world.pre_binds.pop_front() else { return };
     let (mut versions, mut failure) = match seed.below(4) {
@@ -78,13 +77,13 @@ fn any_answer(seed: &mut Seed, world: &mut World) {
         _ => world.write(&binding),
     };
     if seed.below(5) == 0 {
-        // It was carried out, and the answer was lost.
+        // The write succeeded, but the answer was lost.
         (versions, failure) = (Vec::new(), Some("no answer".to_owned()));
     }
     world.tell(Event::Written { uid: binding.uid, id: binding.id, versions, failure });
 }
 
-/// A provisioner gives up, or a claim's volume is taken away before it is bound.
+/// A provisioner fails, or a claim's volume is deleted before the bind.
 fn any_refusal(seed: &mut Seed, world: &mut World) {
     let open: Vec<Claim> = world
         .storage
@@ -164,7 +163,7 @@ fn step(world: &mut World, seed: &mut Seed, index: u64) {
     }
 }
 
-/// Takes the oldest bind; by then the pod's claims must be bound, to volumes that its node can reach.
+/// Performs the oldest bind; the pod's claims have to be bound to volumes that its node can reach.
 fn bind_one(world: &mut World) {
     if let Some(binding) = world.binds.front()
         && let Some(pod) = world.api.get(&binding.uid)
@@ -181,7 +180,6 @@ fn bind_one(world: &mut World) {
     world.run_bind();
 }
 
-/// No volume is ever the volume of two claims.
 fn check_volumes(world: &World, seed: u64) {
     let mut taken = BTreeSet::new();
     for object in world.storage.values() {
@@ -208,8 +206,7 @@ fn run(seed_number: u64) {
         step(&mut world, &mut seed, index);
         check_volumes(&world, seed_number);
     }
-    // From here on nothing fails any more. A claim whose volume was to be made on a node that is gone is given back, as
-    // its provisioner would.
+    // No faults from here on. A claim with a selected node that is deleted is released, as by its provisioner.
     world.storage_lags = false;
     world.node(node("n-last").capacity("cpu", "1").build());
     claim_ephemeral(&mut world);

@@ -1,4 +1,4 @@
-//! The course of pods whose volumes are not bound yet, and of those beside them.
+//! Pods with unbound volumes, and pods next to them.
 
 use std::sync::Arc;
 
@@ -17,7 +17,6 @@ use crate::{
     world::World,
 };
 
-/// As long as VolumeBinding waits by default.
 const BIND_TIMEOUT_MS: u64 = 600_000;
 const PREFIX: &str = "running PreBind plugin \"VolumeBinding\": ";
 
@@ -33,14 +32,14 @@ fn world(volumes: &[(&str, &str)]) -> World {
     world
 }
 
-/// The claim that a write sets a volume aside for, its UID, and whether that is marked as chosen by a controller.
+/// The claim that a write reserves a volume for, its UID, and whether a controller is marked as the author.
 fn set_aside_for(patch: &Patch) -> (&str, &str, bool) {
     let Patch::SetAside { claim, bound_by_controller, .. } = patch else { panic!("{patch:?} is for a claim") };
     (&claim.name, &claim.uid, *bound_by_controller)
 }
 
 impl World {
-    /// Until nothing happens any more but for binds and the writes before them.
+    /// Settles everything except binds and the writes before them.
     fn settle_without_writes(&mut self) {
         loop {
             let ids: Vec<_> = self.workers.keys().copied().collect();
@@ -196,7 +195,7 @@ fn a_pod_that_waits_too_long_for_the_controller_is_told_so_and_tried_again() {
     assert_eq!((world.waits_for_volumes(), world.reports.len()), (1, 0));
     world.advance(1);
     assert!(world.failed("web", "binding volumes: context deadline exceeded"), "{:?}", world.message_of("web"));
-    // What was written stays written: the next attempt has nothing to write and waits at once.
+    // Writes persist: the next attempt has nothing to write and waits at once.
     let before = world.last_version;
     world.advance(2_000);
     assert_eq!((world.waits_for_volumes(), world.last_version), (1, before));
@@ -212,7 +211,7 @@ fn a_provisioner_that_gives_up_has_the_pod_tried_elsewhere() {
     world.pod(pod_with("web", &["data"]));
     world.settle();
     let first = world.selected_node("data").expect("a node was selected").to_owned();
-    // The node has no room for volumes any more, says the provisioner; then some is freed.
+    // The provisioner reports that the node has no capacity; then some is freed.
     world.node(node(&first).cordon().build());
     let refused = Claim { selected_node: None, ..world.claim("data").cloned().expect("it is there") };
     world.store_claim(refused);
@@ -332,7 +331,7 @@ fn what_was_written_before_a_failure_stays_promised_and_the_rest_does_not() {
     let (versions, _) = world.write(&half);
     let (kept, freed) =
         (set_aside_for(&binding.writes[0].patch).0.to_owned(), binding.writes[1].object.name().to_string());
-    // The watch has not told of it when the answer comes.
+    // The watch has not shown it when the answer arrives.
     let failure = Some("etcd is away".to_owned());
     world.tell(Event::Written { uid: binding.uid, id: binding.id, versions, failure });
     world.pod(pod_with("other", &["three"]));
@@ -349,7 +348,7 @@ fn what_was_written_before_a_failure_stays_promised_and_the_rest_does_not() {
     assert!(world.place_of("web").is_some() && world.place_of("other").is_some(), "{:?}", world.reports);
 }
 
-/// The backup is of before anything was written for the pod; then also of after.
+/// The backup was made before the pod's writes; then after them.
 #[test]
 fn a_pod_that_waits_for_its_volume_is_tried_anew_when_the_cluster_has_gone_back() {
     for is_written in [false, true] {
@@ -361,7 +360,7 @@ fn a_pod_that_waits_for_its_volume_is_tried_anew_when_the_cluster_has_gone_back(
         if is_written {
             backup = (world.storage.clone(), world.last_version);
         }
-        // What the backup has not.
+        // Missing in the backup.
         world.store_volume(local_volume("lost", "n1"));
         assert_eq!(world.waits_for_volumes(), 1);
         (world.storage, world.last_version) = backup;
@@ -377,7 +376,7 @@ fn a_pod_that_waits_for_its_volume_is_tried_anew_when_the_cluster_has_gone_back(
     }
 }
 
-/// The watch has not shown what was written, so that nothing but a list can say that it was taken back.
+/// The watch has not shown the writes, so only a relist can show that they were reverted.
 #[test]
 fn a_pod_that_waits_for_its_volume_is_tried_anew_when_a_list_has_not_what_was_written() {
     for is_written in [false, true] {
@@ -410,7 +409,7 @@ fn a_pod_that_waits_for_its_volume_is_tried_anew_when_a_list_has_not_what_was_wr
 
 #[test]
 fn a_new_leader_goes_on_where_the_one_before_ended() {
-    // Where it ended: after the writes, or after the controller had bound the claim.
+    // The end of the history: after the writes, or after the controller bound the claim.
     for is_bound in [false, true] {
         let mut before = world(&[("disk", "n2")]);
         before.store_claim(claim("data", "local"));
@@ -491,7 +490,7 @@ fn a_pod_holds_its_node_while_its_volumes_are_bound() {
     world.pod(pod("quick").request("cpu", "1").build());
     world.settle();
     assert_eq!(world.message_of("quick"), Some("0/1 nodes are available: 1 Insufficient cpu."));
-    // Its provisioner gives up; by the time it is tried again the other one is there.
+    // Its provisioner fails; when it is retried, the other volume exists.
     let refused = Claim { selected_node: None, ..world.claim("data").cloned().expect("it is there") };
     world.store_claim(refused);
     world.advance(2_000);
@@ -571,7 +570,7 @@ fn however_many_workers_there_are_the_pods_and_their_volumes_go_to_the_same_plac
             world.pod(with_claims(pod(&format!("p{index}")).request("cpu", "300m"), &[&name]).build());
         }
         world.settle_without_writes();
-        // What is decided from here on hangs on who is told of what first.
+        // Decisions from here on depend on the order of events.
         let decided: Vec<_> = world
             .pre_binds
             .iter()

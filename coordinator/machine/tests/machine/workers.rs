@@ -1,4 +1,4 @@
-//! Workers that come, go, fall silent and lie.
+//! Workers that join, leave, stop answering and answer incorrectly.
 
 use std::sync::Arc;
 
@@ -91,7 +91,7 @@ fn a_silent_worker_is_given_up_at_its_deadline() {
     assert_eq!(world.bound.len(), 0);
     world.advance(2_000);
     assert_eq!(world.bound.len(), 10);
-    assert_eq!(world.dropped, ["it has owed an answer for 2000 ms"]);
+    assert_eq!(world.dropped, ["it has not answered for 2000 ms"]);
 }
 
 #[test]
@@ -129,7 +129,7 @@ fn a_worker_that_lies_about_a_score_is_given_up_and_misplaces_nothing() {
     world.settle();
     assert_eq!(world.bound.len(), 1);
     assert_eq!(world.dropped.len(), 1);
-    assert!(world.dropped[0].contains("with a score that is not the node's"), "{}", world.dropped[0]);
+    assert!(world.dropped[0].contains("with an incorrect score"), "{}", world.dropped[0]);
 }
 
 #[test]
@@ -199,7 +199,7 @@ fn one_round_trip_serves_many_pods_of_a_class() {
 #[test]
 fn a_worker_is_not_late_while_its_answer_waits_unread_or_because_the_machine_was_long_at_one_event() {
     let mut world = World::new(1);
-    // No other answer is found in its place meanwhile.
+    // No hedge evaluates in place of the answer.
     let configuration = Configuration { worker_hedge_ms: u64::MAX / 2, ..Configuration::new(2, vec![profile()]) };
     world.tell(Event::Configured(Arc::new(configuration)));
     nodes(&mut world, 3);
@@ -211,9 +211,9 @@ fn a_worker_is_not_late_while_its_answer_waits_unread_or_because_the_machine_was
         world.machine.take_in(now_ms, Event::Tick);
         world.machine.go_on_heard(now_ms, heard_ms)
     };
-    // Five seconds later, of which the machine has heard one.
+    // Five seconds later, one of them read by the machine.
     assert_eq!(tick(&mut world, asked_ms + 5_000, asked_ms + 1_000), []);
-    // The event that asked took four of them.
+    // The requesting event took four of them.
     world.machine.asked_at(asked_ms, asked_ms + 4_000);
     assert_eq!(tick(&mut world, asked_ms + 5_900, asked_ms + 5_900), []);
     assert_eq!(world.machine.next_wakeup().map(|at| at.min(asked_ms + 6_000)), Some(asked_ms + 6_000));

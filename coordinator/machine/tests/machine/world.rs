@@ -1,5 +1,4 @@
-//! A world for the machine to live in: workers that are real replicas, an API server that is a map, a clock that is a
-//! number.
+//! The test world: real worker replicas, an API server that is a map, and a virtual clock.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -28,77 +27,62 @@ use flotilla_machine::{
     trace::Trace,
 };
 
-/// A worker: a replica and what has not reached it or come back from it yet.
+/// A worker: a replica with its unread and unsent messages.
 pub(crate) struct Worker {
     pub(crate) name: String,
     pub(crate) replica: Replica,
     pub(crate) inbox: VecDeque<ToWorker>,
     pub(crate) outbox: VecDeque<FromWorker>,
-    /// It neither hears nor says anything.
     pub(crate) silent: bool,
 }
 
-/// The world.
 pub(crate) struct World {
     pub(crate) machine: Machine,
     pub(crate) now_ms: u64,
     pub(crate) workers: BTreeMap<WorkerId, Worker>,
-    /// The pods as the API server has them.
     pub(crate) api: BTreeMap<Arc<str>, PodInfo>,
-    /// Binds that were asked for and have no outcome yet.
+    /// Binds without an answer.
     pub(crate) binds: VecDeque<Binding>,
-    /// Extenders to be asked that were not yet.
     pub(crate) extensions: VecDeque<Extension>,
-    /// The objects of storage as the API server has them.
     pub(crate) storage: BTreeMap<StorageKey, StorageObject>,
-    /// Claims of devices, and what is said about them, as the API server has them.
     pub(crate) devices: BTreeMap<DeviceKey, DeviceObject>,
-    /// The version of what was written last.
     pub(crate) last_version: u64,
-    /// What the watches of storage have not told yet.
+    /// Pending storage events.
     pub(crate) storage_watch: VecDeque<Event>,
-    /// Whether the watches of storage tell only when they are asked to.
+    /// Whether storage events are delivered only on request.
     pub(crate) storage_lags: bool,
-    /// Writes before binds that were asked for and have no outcome yet.
     pub(crate) pre_binds: VecDeque<PreBind>,
     pub(crate) unreserves: Vec<Unreserve>,
-    /// Preemptions that were asked for and have no outcome yet.
     pub(crate) preemptions: VecDeque<Preemption>,
-    /// Preemptions that extenders are to be asked about and were not yet.
+    /// Calls of extenders about preemptions without an answer.
     pub(crate) proposals: VecDeque<PreemptionProposal>,
-    /// Whether preemptions are carried out only when that is asked for.
+    /// Whether preemptions run only on request.
     pub(crate) evicts_slowly: bool,
-    /// Whether a pod that is deleted stays for a while.
+    /// Whether deleted pods terminate gracefully.
     pub(crate) graceful: bool,
-    /// Who preempted, on which node, and whom, in order.
     pub(crate) evicted: Vec<(String, String, Vec<String>)>,
-    /// Whether claims are bound without a request.
+    /// Whether the volume controller runs automatically.
     pub(crate) controlled: bool,
-    /// What the watch has not told yet.
+    /// Pending watch events.
     pub(crate) watch: VecDeque<Event>,
-    /// Pod and node of every bind that the API server took, in order.
+    /// Pod and node of every successful bind, in order.
     pub(crate) bound: Vec<(String, String)>,
     pub(crate) reports: Vec<Report>,
     pub(crate) group_reports: Vec<GroupReport>,
-    /// What is to be recorded of attempts.
     pub(crate) traces: Vec<Trace>,
-    /// The beginnings and ends of waits for devices.
     pub(crate) device_waits: Vec<DeviceWait>,
     pub(crate) dropped: Vec<String>,
     pub(crate) alone: Option<bool>,
     pub(crate) acknowledged: Vec<u64>,
     nodes: BTreeMap<Arc<str>, Arc<NodeInfo>>,
-    /// What was told of namespaces and of what selects pods.
+    /// Events of namespaces and selectors.
     selections: Vec<Event>,
     next_worker: u64,
-    /// What the machine was told and what it asked for, where that is recorded.
     pub(crate) tape: Option<Vec<Turn>>,
 }
 
-/// An event, when it was applied, and what came of it.
 pub(crate) type Turn = (TimeMs, Event, Vec<Action>);
 
-/// The stock profile, with preemption.
 pub(crate) fn preempting() -> Profile {
     let mut profile = testing::profile();
     profile.plugins.post_filter = vec!["DefaultPreemption".to_owned()];
@@ -115,8 +99,7 @@ impl World {
         world
     }
 
-    /// As [`Self::with_profiles`], with backoffs that last as long as they last: an empty activeQ takes no pod before
-    /// its time.
+    /// As [`Self::with_profiles`], without early pops from backoffQ.
     pub(crate) fn without_pops(profiles: Vec<Profile>) -> Self {
         let mut world = Self::dormant(profiles.clone());
         let configuration = Configuration { pops_from_backoff: false, ..Configuration::new(2, profiles) };
@@ -180,7 +163,6 @@ impl World {
         world
     }
 
-    /// With a profile and this many workers, tracing so many attempts.
     pub(crate) fn with_tracing(workers: usize, profile: Profile, sampling: Sampling) -> Self {
         let mut world = Self::dormant_with(Machine::new(0, Registry::built_in()).traced_by(sampling), vec![profile]);
         world.tell(Event::Synced);
@@ -192,7 +174,7 @@ impl World {
         world
     }
 
-    /// With the stock profile and one worker, keeping so many decisions.
+    /// With the default profile, one worker, and this many kept decisions.
     pub(crate) fn keeping(decisions: usize) -> Self {
         let machine = Machine::new(0, Registry::built_in()).keeping_decisions(decisions);
         let mut world = Self::dormant_with(machine, vec![testing::profile()]);
@@ -203,12 +185,10 @@ impl World {
         world
     }
 
-    /// With the stock profile and this many workers.
     pub(crate) fn new(workers: usize) -> Self {
         Self::with_workers(workers, testing::profile())
     }
 
-    /// With a profile and this many workers.
     pub(crate) fn with_workers(workers: usize, profile: Profile) -> Self {
         let mut world = Self::with_profiles(vec![profile]);
         for index in 0..workers {
@@ -218,7 +198,6 @@ impl World {
         world
     }
 
-    /// Applies an event and files the actions.
     pub(crate) fn tell(&mut self, event: Event) {
         match &event {
             Event::NodeApplied(node) => drop(self.nodes.insert(Arc::clone(&node.name), Arc::clone(node))),
@@ -270,12 +249,11 @@ impl World {
         self.tell(Event::NodeApplied(Arc::new(node)));
     }
 
-    /// The nodes that there are.
     pub(crate) fn known_nodes(&self) -> Vec<Arc<NodeInfo>> {
         self.nodes.values().cloned().collect()
     }
 
-    /// What leads to the namespaces and selectors that there are.
+    /// The events that create the current namespaces and selectors.
     pub(crate) fn known_selections(&self) -> Vec<Event> {
         self.selections.clone()
     }
@@ -290,7 +268,7 @@ impl World {
         self.observe(Event::PodDeleted { uid: uid.into() });
     }
 
-    /// The watch tells in order: at once if nothing is pending, else after it.
+    /// Delivers watch events in order: at once if none is pending.
     fn observe(&mut self, event: Event) {
         self.watch.push_back(event);
         if self.watch.len() == 1 {
@@ -298,12 +276,10 @@ impl World {
         }
     }
 
-    /// A worker with the built-in plugins connects.
     pub(crate) fn join(&mut self, name: &str) -> WorkerId {
         self.join_with(name, Registry::built_in())
     }
 
-    /// A worker with these plugins connects.
     pub(crate) fn join_with(&mut self, name: &str, registry: Registry) -> WorkerId {
         self.next_worker += 1;
         let id = WorkerId(self.next_worker);
@@ -314,13 +290,13 @@ impl World {
         id
     }
 
-    /// A worker dies with all it had not said.
+    /// Disconnects a worker with its unsent messages.
     pub(crate) fn kill(&mut self, id: WorkerId) {
         self.workers.remove(&id);
         self.tell(Event::WorkerLost { worker: id });
     }
 
-    /// Lets one worker hear and say what there is. Whether anything happened.
+    /// Lets a worker read and send one round. Returns whether anything happened.
     pub(crate) fn run_worker(&mut self, id: WorkerId) -> bool {
         let Some(worker) = self.workers.get_mut(&id).filter(|worker| !worker.silent) else { return false };
         let mut busy = false;
@@ -329,7 +305,7 @@ impl World {
             worker.outbox.extend(worker.replica.apply(word));
         }
         assert_eq!(worker.replica.stats().unknown, 0, "{} was told of things that it does not have", worker.name);
-        // It has heard all that it was told, so that its shard is what that comes to.
+        // It has read all its commands, so its shard has to match.
         let shard = worker.replica.nodes();
         assert_eq!(shard.miscounted(), None, "{}", worker.name);
         assert_eq!(shard.differs_from(self.machine.nodes()), None, "{}", worker.name);
@@ -341,7 +317,6 @@ impl World {
         busy
     }
 
-    /// Lets every worker hear and say what there is, once.
     pub(crate) fn run_workers(&mut self) {
         let ids: Vec<WorkerId> = self.workers.keys().copied().collect();
         for id in ids {
@@ -349,7 +324,7 @@ impl World {
         }
     }
 
-    /// The first worker and what it has to say to all it has heard, kept from the machine.
+    /// The first worker and its answers, withheld from the machine.
     pub(crate) fn intercept(&mut self) -> (WorkerId, Vec<FromWorker>) {
         let (&id, worker) = self.workers.iter_mut().next().expect("a worker");
         let mut words = Vec::new();
@@ -359,7 +334,7 @@ impl World {
         (id, words)
     }
 
-    /// The API server takes the oldest bind, as it would: one bind for each pod. The watch will tell.
+    /// The API server performs the oldest bind, at most one per pod, and emits a watch event.
     pub(crate) fn run_bind(&mut self) -> bool {
         let Some(binding) = self.binds.pop_front() else { return false };
         let uid = Arc::clone(&binding.uid);
@@ -379,7 +354,7 @@ impl World {
         true
     }
 
-    /// The API server takes over the nomination that a report has. The watch will tell.
+    /// The API server stores the nomination of a report, and emits a watch event.
     fn write_nomination(&mut self, report: &Report) {
         let node = match &report.nomination {
             Nomination::Keep => return,
@@ -407,7 +382,6 @@ impl World {
         true
     }
 
-    /// The oldest preemption fails, at its last victim.
     pub(crate) fn fail_preemption(&mut self) {
         let Some(preemption) = self.preemptions.pop_front() else { return };
         for victim in preemption.victims.iter().rev().skip(1) {
@@ -417,11 +391,11 @@ impl World {
         self.tell(Event::Preempted { uid, id, failure: Some("try again".to_owned()) });
     }
 
-    /// One victim is deleted, or begins to be.
+    /// Deletes a victim, or starts its termination.
     fn evict(&mut self, uid: &Arc<str>, preemptor: &Arc<str>) {
         let Some(victim) = self.api.get(uid) else { return };
         if let Some(preemptor) = self.api.get(preemptor) {
-            // A pod of a group is as important as the group.
+            // A pod of a group has the priority of the group.
             let is_less = victim.priority < preemptor.priority || victim.scheduling_group.is_some();
             assert!(is_less, "{} preempts {}", preemptor.name, victim.name);
             assert!(!preemptor.never_preempts, "{} never preempts", preemptor.name);
@@ -437,7 +411,6 @@ impl World {
         }
     }
 
-    /// All pods that are being deleted are gone.
     pub(crate) fn finish_deletions(&mut self) {
         let going: Vec<Arc<str>> =
             self.api.values().filter(|pod| pod.deleting).map(|pod| Arc::clone(&pod.uid)).collect();
@@ -454,7 +427,7 @@ impl World {
         true
     }
 
-    /// Until nothing happens any more without time passing.
+    /// Runs until nothing happens without an advance of time.
     pub(crate) fn settle(&mut self) {
         loop {
             let ids: Vec<WorkerId> = self.workers.keys().copied().collect();
@@ -479,7 +452,7 @@ impl World {
         }
     }
 
-    /// Time passes, with a tick at every wake-up that the machine asked for.
+    /// Advances the time, with a tick at every requested wake-up.
     pub(crate) fn advance(&mut self, ms: u64) {
         let end = self.now_ms + ms;
         self.settle();
@@ -492,18 +465,16 @@ impl World {
         self.now_ms = end;
     }
 
-    /// Where a pod was bound.
     pub(crate) fn place_of(&self, pod: &str) -> Option<&str> {
         self.bound.iter().find(|(name, _)| name == pod).map(|(_, node)| node.as_str())
     }
 
-    /// The last message about a pod, without what PostFilter says.
+    /// The last message about a pod, without PostFilter's part.
     pub(crate) fn message_of(&self, pod: &str) -> Option<&str> {
         let message = self.whole_message_of(pod)?;
         Some(message.split_once(" preemption: ").map_or(message, |(filters, _)| filters))
     }
 
-    /// The last message about a pod.
     pub(crate) fn whole_message_of(&self, pod: &str) -> Option<&str> {
         let events = self.reports.iter().rev().filter(|report| report.write_event);
         events.map(|report| (&report.name, report.message.as_str())).find(|(name, _)| &***name == pod).map(|it| it.1)

@@ -1,6 +1,4 @@
-//! A machine that follows another scheduler: before each event it is asked what the event tells of the other's decisions.
-//!
-//! Must not know: how two decisions are compared, or what becomes of it.
+//! A machine that follows another scheduler: observes the other scheduler's decisions in events.
 
 use std::thread::JoinHandle;
 
@@ -12,11 +10,10 @@ use flotilla_machine::{
 
 use super::{Course, Handle, Performer, spawn_course};
 
-/// As [`spawn`](super::spawn); `compared` is given the decisions of another scheduler, on the machine's thread, so that it must not
-/// block.
+/// As [`spawn`](super::spawn); `compared` receives the decisions of another scheduler on the machine's thread, so that it must not block.
 ///
 /// # Panics
-/// When the operating system has no thread to give.
+/// If the operating system cannot create a thread.
 pub fn spawn_comparing(
     machine: Machine,
     performer: impl Performer,

@@ -1,6 +1,4 @@
-//! What the thread needs of the machine that it owns, so that something may stand between both.
-//!
-//! Must not know: what stands between them.
+//! The interface of the thread to the machine.
 
 use flotilla_machine::{
     action::Action,
@@ -10,7 +8,7 @@ use flotilla_machine::{
     tally::Ended,
 };
 
-/// What the thread needs of the machine: the machine itself, unless something listens.
+/// The thread's interface to the machine, which a wrapper may implement too.
 pub(super) trait Course: Send + 'static {
     fn machine(&self) -> &Machine;
     fn machine_mut(&mut self) -> &mut Machine;

@@ -1,17 +1,15 @@
-//! The interface that carries out the machine's actions, and the times that it is told of each.
-//!
-//! Knows: the shape of an action's moment. Must not know: threads, or how an action is performed.
+//! The interface that carries out the machine's actions, with the timing of each.
 
 use std::time::{Duration, Instant};
 
 use flotilla_machine::{action::Action, event::TimeMs, tally::Ended};
 
-/// Performs the machine's actions, on its thread, so that nothing here may block.
+/// Performs the machine's actions on its thread, so that no method may block.
 pub trait Performer: Send + 'static {
     /// Performs an action.
     fn perform(&mut self, action: Action, moment: Moment);
 
-    /// Is told how long an event took, before its actions.
+    /// Observes the duration of an event, before its actions.
     fn observe(&mut self, _lap: &Lap<'_>) {}
 }
 
@@ -21,37 +19,37 @@ impl<F: FnMut(Action) + Send + 'static> Performer for F {
     }
 }
 
-/// When an action was decided on.
+/// The time of an action's decision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Moment {
-    /// The time of its event, as the machine was told it.
+    /// The time of its event, on the machine's clock.
     pub now_ms: TimeMs,
-    /// How long one decision of that event took, on average.
+    /// Average duration of one decision for that event.
     pub took: Duration,
-    /// When its event had been taken in, and decisions began.
+    /// When the machine had applied the event and started to decide.
     pub taken_in: Instant,
 }
 
 impl Moment {
-    /// How long ago it was that the machine was told `began_ms`, one decision included.
+    /// Time from `began_ms`, on the machine's clock, until now, including one decision.
     #[must_use]
     pub fn since(&self, began_ms: TimeMs) -> Duration {
         Duration::from_millis(self.now_ms.saturating_sub(began_ms)) + self.took
     }
 }
 
-/// What one event took.
+/// Duration of one event.
 ///
-/// The clock is read here and nowhere in the machine, which may decide on many pods for one event: each is given its
-/// share, and the time that it had been at the head of the queue before.
+/// Only this thread reads the clock, not the machine. The machine may decide on many pods for one event: each pod gets an equal share of
+/// the duration, and its time at the head of the queue.
 #[derive(Debug, Clone, Copy)]
 pub struct Lap<'a> {
-    /// kube-scheduler's label of the event, where it has one.
+    /// kube-scheduler's label of the event, if it has one.
     pub label: Option<&'static str>,
-    /// For taking the event in, without decisions.
+    /// Applying the event, without decisions.
     pub taking_in: Duration,
-    /// For one decision, on average.
+    /// One decision, on average.
     pub deciding: Duration,
-    /// What the event brought to its end.
+    /// Attempts that the event completed.
     pub ended: Ended<'a>,
 }

@@ -1,6 +1,4 @@
-//! A machine whose inputs are told to a listener, with what it asks for in answer.
-//!
-//! Must not know: what becomes of what is told.
+//! A machine that reports its inputs and actions to a listener.
 
 use std::thread::JoinHandle;
 
@@ -12,22 +10,22 @@ use flotilla_machine::{
 
 use super::{Course, Handle, Performer, spawn_course};
 
-/// Is told all that a machine is told. Called on the machine's thread, so that it must not block.
+/// Receives all inputs of a machine, on the machine's thread, so that it must not block.
 pub trait Tap: Send + 'static {
-    /// An event is about to be taken in.
+    /// The machine is about to apply an event.
     fn event(&mut self, now_ms: TimeMs, event: &Event);
 
-    /// The answer to the event: what is to be done. Answers that arrived after `heard_ms` may have waited.
+    /// The machine's actions for the event. Answers that arrived after `heard_ms` may still be queued.
     fn actions(&mut self, heard_ms: TimeMs, actions: &[Action]);
 
-    /// What was asked for at `began_ms` was asked at `now_ms` ([`Machine::asked_at`]).
+    /// Requests that began at `began_ms` left at `now_ms` ([`Machine::asked_at`]).
     fn asked_at(&mut self, began_ms: TimeMs, now_ms: TimeMs);
 }
 
-/// As [`spawn`](super::spawn); `tap` is told all inputs.
+/// As [`spawn`](super::spawn); `tap` receives all inputs.
 ///
 /// # Panics
-/// When the operating system has no thread to give.
+/// If the operating system cannot create a thread.
 pub fn spawn_recording(machine: Machine, performer: impl Performer, tap: impl Tap) -> (Handle, JoinHandle<()>) {
     spawn_course(Recording { machine, tap }, performer)
 }

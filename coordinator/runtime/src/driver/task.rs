@@ -1,6 +1,4 @@
 //! The machine as a task of the runtime.
-//!
-//! Knows: how a task rests until an event or a moment. Must not know: what a turn does.
 
 use std::{
     future::{Future as _, poll_fn},
@@ -14,9 +12,8 @@ use tokio::sync::Notify;
 
 use super::{Handle, Performer, Turn, now, open};
 
-/// As [`spawn`](super::spawn), but the machine is a task of the present runtime, and its clock is that of the runtime: for a
-/// runtime of one thread whose time is held, where everything that happens is repeatable. Elsewhere a decision would hold up
-/// the other tasks.
+/// As [`spawn`](super::spawn), but as a task of the current runtime, on its clock. It is for a deterministic runtime of one thread with a
+/// paused clock. Elsewhere a decision would block the other tasks.
 ///
 /// # Panics
 /// Outside of a tokio runtime.
@@ -28,7 +25,7 @@ pub fn spawn_task(machine: Machine, performer: impl Performer) -> Handle {
         let mut stopped = pin!(stop.0.notified());
         let mut alarm = pin!(tokio::time::sleep(std::time::Duration::ZERO));
         poll_fn(|context| {
-            // The next turn sees that it is to end.
+            // The next turn sees the stop.
             let _ = stopped.as_mut().poll(context);
             match owner.turn(context) {
                 Turn::End => Poll::Ready(()),
@@ -51,7 +48,6 @@ pub fn spawn_task(machine: Machine, performer: impl Performer) -> Handle {
     handle
 }
 
-/// Wakes the task that is to end.
 struct Stop(Notify);
 
 impl Wake for Stop {

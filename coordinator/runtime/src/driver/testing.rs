@@ -1,4 +1,4 @@
-//! A machine that only listens, for the tests of those who tell it.
+//! A machine that only records events, for tests.
 
 use flotilla_framework::registry::Registry;
 use flotilla_machine::{
@@ -12,13 +12,11 @@ use super::{Course, Handle, spawn_course};
 
 struct Listener {
     told: mpsc::UnboundedSender<Event>,
-    /// For those who ask; it hears of nothing.
     machine: Machine,
 }
 
 impl Course for Listener {
     fn take_in(&mut self, _: TimeMs, event: Event) -> Option<&'static str> {
-        // The test may be over.
         let _ = self.told.send(event);
         None
     }
@@ -36,7 +34,7 @@ impl Course for Listener {
     }
 }
 
-/// A handle, and what was told through it.
+/// A handle, and the events sent through it.
 #[must_use]
 pub fn listener() -> (Handle, mpsc::UnboundedReceiver<Event>) {
     let (told, heard) = mpsc::unbounded_channel();

@@ -1,4 +1,4 @@
-//! Knows: what the driver promises of order, time and ends. Must not know: what the machine decides.
+//! Order, time and termination of the driver.
 
 use std::sync::{Mutex, mpsc as std_mpsc};
 
@@ -9,10 +9,9 @@ use super::*;
 
 type Log = Arc<Mutex<Vec<(TimeMs, Event)>>>;
 
-/// What the machine is told of each event but the event: now, up to when all was heard, and when what it asked for left.
+/// The times of each event: now, the time up to which all answers were received, and the time its requests left.
 type Times = Arc<Mutex<Vec<(TimeMs, TimeMs, Option<TimeMs>)>>>;
 
-/// Does what it is told to.
 struct Puppet {
     status: Status,
     wakeups: Vec<TimeMs>,
@@ -86,10 +85,8 @@ impl Course for Puppet {
     }
 }
 
-/// How long the puppet is at [`Event::Synced`].
 const LONG: Duration = Duration::from_millis(300);
 
-/// What a watch tells.
 fn news(number: u64) -> Event {
     Event::NodeDeleted { name: number.to_string().into() }
 }
@@ -218,7 +215,7 @@ async fn an_answer_does_not_wait_behind_what_the_watches_tell() {
     handle.tell_applied(lost(1)).await.expect("it lives");
     let log = log.lock().expect("unpoisoned");
     let place = log.iter().position(|(_, event)| *event == lost(1)).expect("applied");
-    // The event in hand, and at most the one that was taken after it.
+    // The event in hand, and at most one after it.
     assert!(place <= 2, "{place} events went before");
 }
 

@@ -1,10 +1,7 @@
-//! Wakes of the machine's thread, put off until the thread that tells it something rests.
+//! Wakes of the machine's thread, delayed until the sending thread rests.
 //!
-//! A thread of tasks tells the machine several things before it rests: what was received at once on several connections. The machine
-//! takes each in within microseconds and would rest again between two of them, so that each would cost a call of futex on both
-//! sides and two switches of threads. A thread that says when it rests owes one wake for all.
-//!
-//! Knows: which thread rests, and what it owes. Must not know: what the machine is told.
+//! A runtime thread sends the machine several events before it rests. The machine applies each in microseconds and would rest in between: a
+//! futex call on both sides and two context switches for each. A thread that announces its rest wakes the machine once for all.
 
 use std::{
     cell::{Cell, RefCell},
@@ -13,27 +10,24 @@ use std::{
     thread::Thread,
 };
 
-/// What is told at most before the machine is woken although the thread that tells does not rest. It decodes an object in some
-/// 30 us, so that the machine waits a quarter of a millisecond at most.
+/// Events that a thread sends at most before it wakes the machine without resting. Decoding an object takes some 30 us, so that the machine
+/// waits a quarter of a millisecond at most.
 const MOST: u32 = 8;
 
 thread_local! {
-    /// This thread calls [`before_rest`].
     static RESTS: Cell<bool> = const { Cell::new(false) };
-    /// Whom this thread is to wake.
     static OWED: RefCell<Option<Thread>> = const { RefCell::new(None) };
-    /// What it has told since it began to owe that.
+    /// Events sent since the wake became due.
     static TOLD: Cell<u32> = const { Cell::new(0) };
 }
 
-/// Wakes the machine's thread if the calling thread told it something. From its first call on, a thread has to call this each time
-/// before it rests, as a runtime does by `on_thread_park`; all other threads wake the machine at once.
+/// Wakes the machine's thread if the calling thread has sent it events. After its first call, a thread has to call this before each rest,
+/// as a runtime does with `on_thread_park`. All other threads wake the machine at once.
 pub fn before_rest() {
     RESTS.set(true);
     pay();
 }
 
-/// Something was told, and the waker was called if the machine rests.
 pub(super) fn told() {
     if OWED.with_borrow(Option::is_some) {
         TOLD.set(TOLD.get() + 1);
@@ -43,7 +37,6 @@ pub(super) fn told() {
     }
 }
 
-/// Wakes the calling thread, which is the machine's.
 pub(super) fn waker() -> Waker {
     Waker::from(Arc::new(Owing(std::thread::current())))
 }
@@ -62,7 +55,7 @@ impl Wake for Owing {
         if !RESTS.get() {
             return self.0.unpark();
         }
-        // Of another machine, which tests may have.
+        // Tests may have several machines.
         if let Some(other) = OWED.replace(Some(self.0.clone())).filter(|other| other.id() != self.0.id()) {
             other.unpark();
         }
@@ -79,7 +72,6 @@ mod tests {
 
     use super::*;
 
-    /// A thread that tells each time that it is woken, and its waker.
     fn sleeper() -> (Waker, Receiver<()>) {
         let ((give, given), (tell, told)) = (mpsc::channel(), mpsc::channel());
         thread::spawn(move || {
@@ -98,7 +90,6 @@ mod tests {
         told.recv_timeout(Duration::from_millis(100)) == Err(RecvTimeoutError::Timeout)
     }
 
-    /// On a thread of its own, as what a thread owes stays with it.
     fn apart(test: impl FnOnce() + Send + 'static) {
         thread::spawn(test).join().expect("it passes");
     }

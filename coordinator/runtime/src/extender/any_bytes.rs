@@ -1,8 +1,6 @@
-//! Any bytes from an extender, and in its `tlsConfig`, are an answer or an error that says of what.
+//! Any bytes from an extender, and in its `tlsConfig`, give an answer or an error that names the object.
 //!
 //! The decoders are those of [`wire`], for each of the four verbs, and the PEM texts of [`tls`].
-//!
-//! Knows: answers as extenders give them, and what one may take. Must not know: what an answer leads to.
 
 use flotilla_framework::extender::{Extender, ExtenderTlsConfig};
 use flotilla_mutate::{Bound, Decoder, Form};
@@ -10,7 +8,7 @@ use k8s_openapi::ByteString;
 
 use super::{tls, wire};
 
-/// Each field of an answer is kept as text until its name is known; 42 were seen.
+/// Each field of an answer is kept as text until its name is known; the largest measured factor is 42.
 const BOUND: Bound = Bound { times: 128, plus: 64 << 10 };
 
 fn stands<T>(name: &str, samples: &[&str], read: impl Fn(&[u8]) -> Result<T, String>) {

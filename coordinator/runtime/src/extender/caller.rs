@@ -1,9 +1,6 @@
-//! Calls to extenders over HTTP.
+//! Calls to extenders over HTTP, with kube-scheduler's error texts.
 //!
-//! Knows: URLs, deadlines, and kube-scheduler's words for what goes wrong. Must not know: what is asked or answered.
-//!
-//! Source: `HTTPExtender.send`. Not taken over from Go's client: proxies from the environment are not used, and redirects
-//! are not followed but named as failures.
+//! Source: `HTTPExtender.send`. Unlike Go's client, this one ignores proxies from the environment and reports redirects as failures.
 
 use std::{
     error::Error,
@@ -36,36 +33,33 @@ use tokio::time::{Instant, timeout_at};
 use super::{tls, wire};
 use crate::chain;
 
-/// The longest answer beside what was asked: an extender gives back nodes that it was asked about, with a reason of some 100 bytes
-/// for each that it refuses, or a score. 100,000 reasons of 160 bytes.
+/// The longest answer, besides the size of the request: 100,000 reasons of 160 bytes. An extender returns nodes of the request, with a
+/// reason of some 100 bytes for each infeasible node, or a score.
 const ANSWER_BYTES: usize = 16 << 20;
 
-/// The longest answer to a question of so many bytes. Whole nodes come back from extenders that do not know them, and may be
-/// written with more space than ours. One question is asked at a time, so that this is held once.
+/// The longest answer to a request of `question` bytes. Extenders without a node cache return whole nodes, possibly with more white space
+/// than the request. Only one request is in flight at a time, so that this is held once.
 const fn answer_bytes(question: usize) -> usize {
     ANSWER_BYTES + question.saturating_mul(2)
 }
-/// How many extenders' connections are kept. A configuration has a handful; those of earlier ones are dropped when there
-/// are more.
+/// Number of extenders with open connections. A configuration has a handful; more are from earlier ones, and closed.
 const MOST_CALLERS: usize = 64;
-/// Idle connections are closed by us, before most servers do.
+/// Close idle connections before most servers do.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// What an extender is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verb {
-    /// Which nodes will do.
+    /// Feasible nodes.
     Filter,
-    /// How good nodes are.
+    /// Scores of nodes.
     Prioritize,
-    /// To bind a pod.
+    /// Bind a pod.
     Bind,
-    /// Which pods make room.
+    /// Victims of a preemption.
     Preempt,
 }
 
 impl Verb {
-    /// All of them, by their names in metrics.
     const ALL: [(Self, &'static str); 4] =
         [(Self::Filter, "filter"), (Self::Prioritize, "prioritize"), (Self::Bind, "bind"), (Self::Preempt, "preempt")];
 
@@ -79,11 +73,11 @@ impl Verb {
     }
 }
 
-/// Why a call came to nothing, in kube-scheduler's words as far as they are known.
+/// The reason of a failed call, in kube-scheduler's text if known.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CallError {
     text: String,
-    /// The extender may have done what it was asked for, or may yet.
+    /// The extender may have acted on the request, or may yet.
     pub may_have_acted: bool,
 }
 
@@ -93,18 +87,18 @@ impl fmt::Display for CallError {
     }
 }
 
-/// What was called so far.
+/// Counts of calls.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Calls that have ended, by the name of what was asked for.
+    /// Completed calls by verb.
     pub calls: Vec<(&'static str, u64)>,
-    /// Those of them that failed.
+    /// Failed calls by verb.
     pub failures: Vec<(&'static str, u64)>,
-    /// Calls for scores under way.
+    /// Prioritize calls in flight.
     pub prioritizing: u64,
 }
 
-/// Calls extenders, over connections that are kept. Cheap to clone.
+/// Calls extenders over persistent connections. Cheap to clone.
 #[derive(Clone, Default)]
 pub struct Callers {
     inner: Arc<Inner>,
@@ -120,15 +114,14 @@ struct Inner {
 
 type Client = legacy::Client<HttpsConnector<HttpConnector>, Full<Bytes>>;
 
-/// A way to one extender.
 struct Caller {
     client: Client,
 }
 
-/// Whether every extender could be called, as far as its configuration and the files that it names tell.
+/// Checks the configuration of every extender and the files that it names.
 ///
 /// # Errors
-/// The first field that cannot be used.
+/// The first invalid field.
 pub fn check(extenders: &[Extender]) -> anyhow::Result<()> {
     for (number, extender) in extenders.iter().enumerate() {
         Caller::new(extender).with_context(|| format!("extenders[{number}].tlsConfig"))?;
@@ -136,13 +129,11 @@ pub fn check(extenders: &[Extender]) -> anyhow::Result<()> {
     Ok(())
 }
 
-// === impl Callers ===
-
 impl Callers {
-    /// The body of an extender's answer.
+    /// Returns the body of an extender's answer.
     ///
     /// # Errors
-    /// An extender that cannot be reached, does not answer in time, or answers with another code than 200.
+    /// An extender that cannot be reached, does not answer in time, or answers with a code other than 200.
     pub(super) async fn call(&self, extender: &Arc<Extender>, verb: Verb, body: Vec<u8>) -> Result<Vec<u8>, CallError> {
         self.call_within(extender, verb, body, Duration::MAX).await
     }
@@ -150,7 +141,7 @@ impl Callers {
     /// Has an extender bind a pod, within `limit` and its own timeout.
     ///
     /// # Errors
-    /// Those of a call, and what the extender says against it.
+    /// A failed call, or the extender's error.
     pub async fn bind(&self, extender: &Arc<Extender>, binding: &Binding, limit: Duration) -> Result<(), CallError> {
         let answer = self.call_within(extender, Verb::Bind, wire::binding_args(binding), limit).await?;
         let failed = |text| CallError { text, may_have_acted: true };
@@ -160,7 +151,7 @@ impl Callers {
         }
     }
 
-    /// What was called so far.
+    /// Counts of calls so far.
     #[must_use]
     pub fn tally(&self) -> Tally {
         let get = |counters: &[AtomicU64; 4]| {
@@ -196,7 +187,7 @@ impl Callers {
 
     fn caller(&self, extender: &Arc<Extender>) -> anyhow::Result<Arc<Caller>> {
         let mut known = self.inner.known.lock().unwrap_or_else(PoisonError::into_inner);
-        // Another configuration has extenders of its own, so that files of certificates are read anew with it.
+        // Another configuration has other extenders, so that certificate files are read again.
         if let Some((_, caller)) = known.iter().find(|(other, _)| Arc::ptr_eq(other, extender)) {
             return Ok(Arc::clone(caller));
         }
@@ -231,7 +222,7 @@ impl Caller {
         Ok(Self { client })
     }
 
-    /// Boxed, so that the HTTP client is compiled here and not again where extenders are asked.
+    /// Boxed, so that the HTTP client is compiled once, in this crate.
     fn post<'a>(
         &'a self,
         extender: &'a Extender,
@@ -291,7 +282,7 @@ impl Caller {
     }
 }
 
-/// What went wrong with a connection, in Go's words where they are known.
+/// The error of a connection, in Go's text if known.
 fn reason(error: &legacy::Error, uri: &Uri) -> String {
     let mut source: Option<&(dyn Error + 'static)> = Some(error);
     while let Some(inner) = source {

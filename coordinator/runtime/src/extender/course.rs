@@ -1,7 +1,4 @@
-//! The order in which extenders are asked about one pod.
-//!
-//! Knows: filters one after the other, then all scores at once. Must not know: where objects come from, or what becomes of
-//! the answer.
+//! The order of extender calls for one pod: filters in sequence, then all scores in parallel.
 //!
 //! Source: `findNodesThatPassExtenders` and `prioritizeNodes` in upstream's schedule_one.go.
 
@@ -17,29 +14,28 @@ use super::{
     wire,
 };
 
-/// Why there is no answer about a pod.
+/// The reason for a pod without an answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Failure {
-    /// The pod is gone.
+    /// The pod no longer exists.
     Gone,
-    /// Anything else.
+    /// Any other reason.
     Error(String),
 }
 
-/// The pod that extenders are asked about and the nodes: as [`super::pod_text`] and [`super::node_text`] have them.
+/// The pod and the nodes of a call, in the form of [`super::pod_text`] and [`super::node_text`].
 pub trait Objects {
     /// The pod.
     fn pod(&self) -> impl Future<Output = Result<Arc<RawValue>, Failure>> + Send;
 
-    /// The nodes of these names, in this order; one that is gone is left out.
+    /// The nodes of these names, in this order, without nodes that no longer exist.
     fn nodes(&self, names: &[Arc<str>]) -> impl Future<Output = Result<Vec<Arc<RawValue>>, String>> + Send;
 }
 
-/// Asks `extenders`, all of which are interested in the pod, about nodes. Scores are asked for where at least so many nodes
-/// are left as `score_from` says.
+/// Calls `extenders`, all of which are interested in the pod. Requests scores only if at least `score_from` nodes are left.
 ///
 /// # Errors
-/// A pod that is gone or cannot be read, or the reason of an extender that cannot be ignored.
+/// A pod that no longer exists or cannot be read, or the error of an extender that is not ignorable.
 pub async fn ask(
     callers: &Callers,
     extenders: &[Arc<Extender>],
@@ -56,7 +52,7 @@ pub async fn ask(
         let answer = question.put(extender, Verb::Filter, &extended.nodes).await;
         let answer = answer.and_then(|body| wire::filter_answer(&body));
         if let Some(reason) = extended.filter(extender, answer).map_err(Failure::Error)? {
-            info!(extender = extender.url_prefix, reason, "passing over an extender that failed and can be ignored");
+            info!(extender = extender.url_prefix, reason, "skipping a failed extender that is ignorable");
         }
     }
     if extended.nodes.len() < score_from.max(1) {
@@ -76,7 +72,6 @@ pub async fn ask(
     Ok(extended)
 }
 
-/// A pod that extenders are asked about.
 struct Question<'a, O> {
     callers: &'a Callers,
     pod: Arc<RawValue>,

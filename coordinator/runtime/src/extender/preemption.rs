@@ -1,4 +1,4 @@
-//! One extender is asked which pods make room for another one.
+//! Asks one extender about the victims of a preemption.
 //!
 //! Source: `callExtenders` of upstream's preemption.
 
@@ -12,11 +12,11 @@ use super::{
     wire,
 };
 
-/// Asks an extender which victims of a proposal it agrees to: by node, their names and how many budgets they violate.
-/// `known`: the victims that were read, by UID, for an extender that is told whole pods.
+/// Asks an extender which victims of a proposal it accepts. Returns, by node, the victims' names and the number of violated budgets.
+/// `known` has the victims by UID, for an extender that receives whole pods.
 ///
 /// # Errors
-/// What it, or the call to it, failed with.
+/// The error of the extender or of the call.
 pub async fn propose(
     callers: &Callers,
     extender: &Arc<Extender>,

@@ -7,13 +7,12 @@ use flotilla_framework::{extender::Extender, profile::duration::GoDuration};
 use serde_json::Value;
 use tokio::net::TcpListener;
 
-/// The calls that an extender got: verbs and questions.
 type Asked = Arc<Mutex<Vec<(String, Value)>>>;
 
-/// What an extender says to a call.
+/// An extender's answer to a call.
 pub type Say = fn(&str, &Value) -> (StatusCode, String);
 
-/// A small extender, and the calls that it got.
+/// A small extender, and the calls it received.
 pub struct Played {
     /// Its URL.
     pub url: String,
@@ -21,12 +20,12 @@ pub struct Played {
 }
 
 impl Played {
-    /// The verbs that it was called with, in order.
+    /// The verbs of the calls, in order.
     pub fn verbs(&self) -> Vec<String> {
         self.asked.lock().expect("unpoisoned").iter().map(|(verb, _)| verb.clone()).collect()
     }
 
-    /// The question of a call.
+    /// The request of a call.
     pub fn question(&self, number: usize) -> Value {
         self.asked.lock().expect("unpoisoned")[number].1.clone()
     }
@@ -50,7 +49,7 @@ pub(super) fn router(say: Say) -> (Router, Asked) {
     (Router::new().fallback(respond).with_state((Arc::clone(&asked), say)), asked)
 }
 
-/// Plays an extender over HTTP.
+/// Starts an extender over HTTP.
 pub async fn play(say: Say) -> Played {
     let (router, asked) = router(say);
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
@@ -59,7 +58,7 @@ pub async fn play(say: Say) -> Played {
     Played { url, asked }
 }
 
-/// An extender's configuration for a played one.
+/// The configuration of a test extender.
 pub fn configured(url: &str) -> Extender {
     Extender {
         url_prefix: url.to_owned(),

@@ -22,7 +22,7 @@ use super::{
     *,
 };
 
-/// Plays an extender over HTTPS; gives its certificate in PEM too, which is for the name `extender.test`.
+/// Starts an extender over HTTPS; also returns its certificate in PEM, for the name `extender.test`.
 async fn play_secured(say: Say) -> (Played, String) {
     let certified = rcgen::generate_simple_self_signed(["extender.test".to_owned()]).expect("a certificate");
     let key = rustls::pki_types::PrivateKeyDer::try_from(certified.signing_key.serialize_der()).expect("a key");
@@ -50,7 +50,6 @@ async fn play_secured(say: Say) -> (Played, String) {
     (Played { url, asked }, certified.cert.pem())
 }
 
-/// Objects that are only written down.
 struct Written;
 
 impl Objects for Written {
@@ -117,7 +116,6 @@ async fn an_extender_that_fails_to_score_gives_no_scores_and_the_others_count() 
     assert_eq!(failing.verbs(), ["prioritize"]);
 }
 
-/// Why an extender that cannot be ignored fails a pod.
 async fn failure(extender: Extender) -> String {
     match ask_about(vec![extender], &["a", "b"]).await {
         Err(Failure::Error(reason)) => reason,

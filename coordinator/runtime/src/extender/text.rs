@@ -1,14 +1,14 @@
-//! Objects as extenders are told of them: what kube-scheduler leaves out of an object that it sends.
+//! Objects as extenders receive them: without the fields that kube-scheduler leaves out.
 
 use std::sync::Arc;
 
 use serde_json::{Value, value::RawValue};
 
-/// A pod as kube-scheduler tells of it: without `kind` and `apiVersion`, which objects from a watch do not have in Go, and
-/// without `metadata.managedFields`, which it drops from pods.
+/// A pod as kube-scheduler sends it: without `kind` and `apiVersion`, which objects from a watch do not have in Go, and without
+/// `metadata.managedFields`, which it drops from pods.
 ///
 /// # Errors
-/// What cannot be written as JSON, which an object from an API server can.
+/// A pod that cannot be written as JSON; objects from an API server can.
 pub fn pod_text(mut pod: Value) -> Result<Arc<RawValue>, String> {
     if let Some(metadata) = pod.get_mut("metadata").and_then(Value::as_object_mut) {
         metadata.remove("managedFields");
@@ -16,10 +16,10 @@ pub fn pod_text(mut pod: Value) -> Result<Arc<RawValue>, String> {
     node_text(pod)
 }
 
-/// A node as kube-scheduler tells of it: without `kind` and `apiVersion`.
+/// A node as kube-scheduler sends it: without `kind` and `apiVersion`.
 ///
 /// # Errors
-/// What cannot be written as JSON, which an object from an API server can.
+/// A node that cannot be written as JSON; objects from an API server can.
 pub fn node_text(mut object: Value) -> Result<Arc<RawValue>, String> {
     if let Some(fields) = object.as_object_mut() {
         fields.remove("kind");

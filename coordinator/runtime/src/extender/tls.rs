@@ -1,9 +1,6 @@
-//! TLS to one extender, as its configuration wants it.
+//! TLS to one extender, by `tlsConfig` and `enableHTTPS`. The URL decides whether TLS is used.
 //!
-//! Knows: `tlsConfig` and `enableHTTPS`, and that data goes before files. Must not know: what is asked over it.
-//!
-//! Source: `makeTransport` in upstream's extender.go, and `rest.TLSConfigFor`. Whether TLS is spoken at all is for the URL
-//! to say. Files are read when a configuration is taken up.
+//! Source: `makeTransport` in upstream's extender.go, and `rest.TLSConfigFor`. Files are read when a configuration is applied.
 
 use std::sync::Arc;
 
@@ -17,10 +14,10 @@ use rustls::{
     pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime, pem::PemObject as _},
 };
 
-/// What TLS connections to the extender are made by.
+/// The TLS configuration of connections to the extender.
 ///
 /// # Errors
-/// A file that cannot be read, what is no certificate or key, or a certificate without its key.
+/// A file that cannot be read, an invalid certificate or key, or a certificate without its key.
 pub(super) fn client_config(extender: &Extender) -> anyhow::Result<ClientConfig> {
     let default = ExtenderTlsConfig::default();
     let tls = extender.tls_config.as_ref().unwrap_or(&default);
@@ -42,7 +39,6 @@ pub(super) fn client_config(extender: &Extender) -> anyhow::Result<ClientConfig>
             let key = PrivateKeyDer::from_pem_slice(&key).context("keyData or keyFile is no private key in PEM")?;
             builder.with_client_auth_cert(chain, key).context("certData or certFile and keyData or keyFile")
         }
-        // As client-go has it: half a pair is none.
         _ => Ok(builder.with_no_client_auth()),
     }
 }
@@ -66,7 +62,7 @@ fn roots(text: &[u8]) -> anyhow::Result<RootCertStore> {
     Ok(roots)
 }
 
-/// Trusts any certificate of the extender, as its configuration wants it.
+/// Trusts any certificate of the extender, if its configuration asks for that.
 #[derive(Debug)]
 struct AnyCertificate {
     provider: Arc<CryptoProvider>,

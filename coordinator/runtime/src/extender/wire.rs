@@ -1,7 +1,6 @@
-//! Questions and answers as JSON.
+//! Requests and answers of extenders as JSON.
 //!
-//! Knows: `k8s.io/kube-scheduler/extender/v1`, and how Go reads JSON: names of fields in any case, null for nothing, and
-//! whatever follows the first value passed over. Must not know: how they travel, or what they mean.
+//! `k8s.io/kube-scheduler/extender/v1`, as Go decodes it: names in any case, null as absent, text after the first value ignored.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -49,7 +48,7 @@ pub(super) fn meta_victims_args(pod: &RawValue, proposal: &Proposal) -> Result<V
     written(&json!({ "Pod": pod, "NodeNameToVictims": null, "NodeNameToMetaVictims": nodes }))
 }
 
-/// `ExtenderPreemptionArgs` with whole pods, as far as they are known.
+/// `ExtenderPreemptionArgs` with the known pods in full.
 pub(super) fn victims_args(
     pod: &RawValue,
     proposal: &Proposal,
@@ -81,14 +80,13 @@ pub(super) fn meta_victims(body: &[u8]) -> Result<BTreeMap<String, (Vec<String>,
     read().map_err(|reason| unreadable("ExtenderPreemptionResult", reason))
 }
 
-/// `ExtenderBindingArgs`.
 pub(super) fn binding_args(binding: &Binding) -> Vec<u8> {
     let Binding { uid, namespace, name, node, .. } = binding;
     let args = json!({ "PodName": name, "PodNamespace": namespace, "PodUID": uid, "Node": node });
     args.to_string().into_bytes()
 }
 
-/// The fields of an object, by their names in lower case, without those that are null.
+/// The non-null fields of an object, by their names in lower case.
 struct Fields(BTreeMap<String, Box<RawValue>>);
 
 impl Fields {
@@ -108,18 +106,16 @@ fn parsed<T: DeserializeOwned>(text: &str) -> Result<T, String> {
     serde_json::from_str(text).map_err(|error| error.to_string())
 }
 
-/// The first value of an answer.
 fn first(body: &[u8]) -> Result<Box<RawValue>, String> {
     let mut values = Deserializer::from_slice(body).into_iter();
     match values.next() {
         Some(Ok(value)) => Ok(value),
         Some(Err(error)) => Err(format!("the answer is no JSON: {error}")),
-        // As Go says it.
+        // Go's text.
         None => Err("EOF".to_owned()),
     }
 }
 
-/// `ExtenderFilterResult`.
 pub(super) fn filter_answer(body: &[u8]) -> Result<FilterAnswer, String> {
     let read = || -> Result<FilterAnswer, String> {
         let fields = Fields::of(first(body)?.get())?;
@@ -135,7 +131,6 @@ pub(super) fn filter_answer(body: &[u8]) -> Result<FilterAnswer, String> {
     read().map_err(|reason| unreadable("ExtenderFilterResult", reason))
 }
 
-/// The names of the nodes in a list.
 fn names(list: &RawValue) -> Result<Vec<String>, String> {
     let items: Vec<Box<RawValue>> = Fields::of(list.get())?.get("items")?.unwrap_or_default();
     let name = |item: Box<RawValue>| {
@@ -146,7 +141,6 @@ fn names(list: &RawValue) -> Result<Vec<String>, String> {
     items.into_iter().map(name).collect()
 }
 
-/// `HostPriorityList`.
 pub(super) fn priorities(body: &[u8]) -> Result<Vec<HostPriority>, String> {
     let read = || -> Result<Vec<HostPriority>, String> {
         let items: Option<Vec<Box<RawValue>>> = parsed(first(body)?.get())?;
@@ -160,7 +154,6 @@ pub(super) fn priorities(body: &[u8]) -> Result<Vec<HostPriority>, String> {
     read().map_err(|reason| unreadable("HostPriorityList", reason))
 }
 
-/// The error of an `ExtenderBindingResult`; empty where there is none.
 pub(super) fn binding_error(body: &[u8]) -> Result<String, String> {
     let read = || Ok(Fields::of(first(body)?.get())?.get("error")?.unwrap_or_default());
     read().map_err(|reason| unreadable("ExtenderBindingResult", reason))

@@ -1,6 +1,4 @@
-//! Streams that are on no connection.
-//!
-//! Knows: what goes in at one end of the call `Attach` of the wire and comes out of it. Must not know: who is at the other end.
+//! Streams without a connection.
 
 use std::{
     pin::Pin,
@@ -10,7 +8,7 @@ use std::{
 use flotilla_proto::pb;
 use futures::{Stream, StreamExt as _, future::BoxFuture, stream::BoxStream};
 
-/// What a worker is told. A type of its own, because the compiler cannot see that a future which holds a `BoxStream` may be sent.
+/// Messages to a worker. A separate type, because the compiler cannot prove that a future with a `BoxStream` is `Send`.
 pub struct Words(BoxStream<'static, pb::ToWorker>);
 
 impl Words {
@@ -27,12 +25,11 @@ impl Stream for Words {
     }
 }
 
-/// What a worker says.
+/// Messages from a worker.
 pub type Incoming = BoxStream<'static, Result<pb::FromWorker, tonic::Status>>;
 
-/// Makes the call `Attach` of the service `Worker` without a network: for workers within this process. The messages are those
-/// of the wire; only HTTP/2 is left out.
+/// Implements the call `Attach` of the service `Worker` for workers in this process, with the same messages and no HTTP/2.
 pub trait Attach: Send + Sync {
-    /// Begins a stream to the worker at this address. An error counts as one of the call.
+    /// Opens a stream to the worker at this address. Errors count as failed calls.
     fn attach(&self, address: &str, words: Words) -> BoxFuture<'static, Result<Incoming, tonic::Status>>;
 }

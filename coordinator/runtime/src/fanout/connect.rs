@@ -1,6 +1,4 @@
-//! Connections to workers, before anything is said on them.
-//!
-//! Knows: how words travel, and the bounds of HTTP/2. Must not know: streams, or when to connect.
+//! Connections to workers.
 
 use std::{
     io,
@@ -18,23 +16,20 @@ use crate::chain;
 
 /// For the TCP connection. On a healthy network it takes a round trip.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
-/// A worker is pinged this often, and is gone after [`PING_TIMEOUT`] without one: a loss that nobody
-/// tells us of is noticed within 1 s + 2 s = 3 s.
+/// Ping period. A worker is lost after [`PING_TIMEOUT`] without an answer: a silent loss is noticed within 1 s + 2 s = 3 s.
 const PING_PERIOD: Duration = Duration::from_secs(1);
 const PING_TIMEOUT: Duration = Duration::from_secs(2);
-/// What a worker may have under way to us unread: the answers to one evaluation of each of a few classes.
+/// Unread bytes from a worker in flight: its answers to one evaluation of each of a few classes.
 const STREAM_WINDOW: u32 = 8 << 20;
 
-/// A connection.
 pub(super) struct Connected {
     pub(super) channel: Channel,
-    /// The identity of the peer; `None` where it has shown no certificate.
     pub(super) peer: Option<Peer>,
-    /// Where it is told that the worker has refused our certificate.
+    /// Set when the worker rejects our certificate.
     pub(super) refusal: Option<Arc<OnceLock<HandshakeError>>>,
 }
 
-/// Connects to the worker at `address`, `host:port`. With certificates it waits until there is one on this side.
+/// Connects to the worker at `address`, `host:port`. With mutual TLS it waits for the local certificate.
 pub(super) async fn connect(transport: &Transport, address: &str) -> Result<Connected, End> {
     let endpoint = endpoint(address)?;
     let broken = |error: tonic::transport::Error| End::Connect(chain(&error));
@@ -51,7 +46,7 @@ pub(super) async fn connect(transport: &Transport, address: &str) -> Result<Conn
     Ok(Connected { channel, peer: Some(peer), refusal: Some(refusal) })
 }
 
-/// Gives the connection away, once: a channel that has lost it must not make another, whose peer was not verified.
+/// Returns the connection once: a channel that has lost it must not make another, because its peer would not be verified.
 fn once(
     dialled: Dialled,
 ) -> impl tower::Service<http::Uri, Response = TokioIo<Dialled>, Error = io::Error, Future: Send> + Send + 'static {
@@ -62,7 +57,6 @@ fn once(
     })
 }
 
-/// TLS, where there is any, is below: what the endpoint sees is HTTP/2.
 fn endpoint(address: &str) -> Result<Endpoint, End> {
     let endpoint = Endpoint::from_shared(format!("http://{address}"));
     let endpoint = endpoint.map_err(|error| End::Connect(format!("{address:?} is not host:port: {error}")))?;

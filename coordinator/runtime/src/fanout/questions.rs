@@ -1,10 +1,6 @@
-//! What one worker is asked, from the question to the answer: how long that takes, as a number, as spans of what somebody
-//! traces, and what single plugins took of it.
+//! Requests to one worker: round trips, spans, and durations of single plugins.
 //!
-//! Knows: which words are questions and answers, and when they go over the stream. Must not know: what they say.
-//!
-//! One stream carries all questions to a worker, for as long as both live, so that a context cannot be in gRPC's metadata:
-//! each question names its own.
+//! One stream carries all requests to a worker, so that gRPC metadata cannot carry a trace context. Each request has its own.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -23,17 +19,15 @@ use flotilla_spans::{Kind, Span, Spans, Value};
 
 use super::{Observer, PluginLap, lock};
 
-/// Of how many round trips the quantiles are made.
+/// Number of round trips behind the quantiles.
 const TRIPS: usize = 256;
-/// How many questions may be without an answer; the machine asks 64 and a dry run at once.
+/// Bound of unanswered requests; the machine has 64 and a dry run in flight.
 const UNDER_WAY: usize = 256;
-/// One evaluation in so many is timed plugin by plugin, the first among them, as `pluginMetricsSamplePercent` of
-/// kube-scheduler has it.
+/// One evaluation in so many is timed plugin by plugin, starting with the first, as `pluginMetricsSamplePercent` of kube-scheduler.
 const TIMED: RequestId = 10;
-/// Laps of one answer that are looked at: a registry has at most 64 plugins, and each judges and scores.
+/// Laps read from one answer: a registry has at most 64 plugins, and each filters and scores.
 const LAPS: usize = 128;
 
-/// The questions to one worker.
 pub(super) struct Questions {
     registry: Registry,
     spans: Spans,
@@ -48,14 +42,12 @@ struct Inner {
     took_us: VecDeque<u64>,
 }
 
-/// A question that was not answered yet.
 struct Question {
     profile: Arc<str>,
     begun: Instant,
     traced: Option<Traced>,
 }
 
-/// The span of a question, and that which it is part of.
 struct Traced {
     context: Context,
     parent: u64,
@@ -66,8 +58,7 @@ impl Questions {
         Self { registry, spans, observer, address, inner: Mutex::default() }
     }
 
-    /// A word goes out. A question that is traced names the span of asking this worker from here on. Whether its plugins are
-    /// to be timed.
+    /// Registers an outgoing message. Puts the span of this worker's request into a traced one. Returns whether to time its plugins.
     pub(super) fn ask(&self, word: &mut ToWorker) -> bool {
         let (request, profile, traced) = match &mut word.command {
             Command::Evaluate { request, profile, trace, .. } => (*request, profile, self.traced(trace)),
@@ -83,7 +74,6 @@ impl Questions {
         request % TIMED == 1 && matches!(word.command, Command::Evaluate { .. })
     }
 
-    /// Names the span of asking this worker in place of the asker's.
     fn traced(&self, trace: &mut Arc<str>) -> Option<Traced> {
         if trace.is_empty() || !self.spans.are_wanted() {
             return None;
@@ -94,7 +84,7 @@ impl Questions {
         Some(Traced { context, parent: asker.span })
     }
 
-    /// A word came in, and what it says of single plugins.
+    /// Registers an incoming message and its plugin durations.
     pub(super) fn answered(&self, word: &FromWorker, laps: &[pb::Lap]) {
         let (request, error) = match &word.reply {
             Reply::Evaluated { request, .. } | Reply::Rehearsed { request, .. } => (request, None),
@@ -117,7 +107,6 @@ impl Questions {
         self.hand_over(question, error.map(|why| format!("{why:?}")));
     }
 
-    /// The stream has ended: nothing more is answered.
     pub(super) fn end(&self, why: impl std::fmt::Display) {
         let under_way = std::mem::take(&mut lock(&self.inner).under_way);
         for question in under_way.into_values() {
@@ -125,7 +114,7 @@ impl Questions {
         }
     }
 
-    /// How long half of the last answers took at most, and 99 of 100 of them, in microseconds; `None` before the first.
+    /// The median and the 99th percentile of the last round trips in microseconds; `None` before the first.
     pub(super) fn quantiles(&self) -> Option<[u64; 2]> {
         let mut took: Vec<u64> = lock(&self.inner).took_us.iter().copied().collect();
         took.sort_unstable();
@@ -155,7 +144,7 @@ impl Questions {
     }
 }
 
-/// A lap of a plugin that is known here; another release may have more.
+/// A lap of a plugin of this registry; another release may have more plugins.
 fn read(registry: Registry, lap: &pb::Lap) -> Option<PluginLap> {
     let plugin = registry.find(&lap.plugin)?.name();
     let point = match lap.point() {

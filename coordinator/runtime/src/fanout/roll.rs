@@ -1,7 +1,4 @@
-//! The workers that are wanted, with what became of each: for people who ask.
-//!
-//! Knows: which address has a stream, why another has none, and how long answers took. Must not know: what is asked, or
-//! which nodes a worker holds.
+//! The wanted workers and their state.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -9,32 +6,32 @@ use flotilla_machine::event::WorkerId;
 
 use super::{Fanout, lock};
 
-/// A worker that is wanted.
+/// A wanted worker.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rolled {
     /// Its address, `host:port`.
     pub address: Arc<str>,
     /// Its stream, if there is one.
     pub stream: Option<Stream>,
-    /// Why there is none; absent before the first attempt has ended.
+    /// The reason why it has no stream; `None` before the first attempt has ended.
     pub trouble: Option<String>,
 }
 
 /// A stream to a worker.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stream {
-    /// What the machine calls it.
+    /// The machine's identifier of the worker.
     pub worker: WorkerId,
     /// The worker's version.
     pub version: Arc<str>,
-    /// Until when its certificate is valid, seconds since 1970; `None` where it has none to show.
+    /// Expiry of its certificate, seconds since 1970; `None` without one.
     pub not_after_s: Option<i64>,
-    /// How long half of the last 256 answers took at most, and 99 of 100 of them, in microseconds; `None` before the first.
+    /// Median and 99th percentile of the last 256 round trips in microseconds; `None` before the first.
     pub round_trip_us: Option<[u64; 2]>,
 }
 
 impl Fanout {
-    /// All workers that are wanted, by address.
+    /// All wanted workers, by address.
     #[must_use]
     pub fn roll(&self) -> Vec<Rolled> {
         let addresses: Vec<Arc<str>> = {

@@ -1,6 +1,4 @@
-//! One worker's stream, from connecting to its end, and then the next one.
-//!
-//! Knows: deadlines, keepalive, backoff, and that each hello is answered by one end. Must not know: what the words mean.
+//! One worker's stream: connect, run until it ends, back off, reconnect.
 
 use std::{
     panic::AssertUnwindSafe,
@@ -35,19 +33,17 @@ use super::{
 };
 use crate::driver::Stopped;
 
-/// From the connection to the worker's hello.
 const HELLO_TIMEOUT: Duration = Duration::from_secs(3);
-/// Between attempts: doubles from the first to the last. A worker that restarts is back within a second; 50 workers
-/// that are gone cost ten attempts a second.
+/// Backoff, doubling from the first to the last. A restarted worker is attached within a second; 50 missing ones cost ten attempts a
+/// second.
 const FIRST_BACKOFF: Duration = Duration::from_millis(100);
 const LAST_BACKOFF: Duration = Duration::from_secs(5);
 
-/// Why a stream ended, or did not come about.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum End {
     #[error("it is removed")]
     Unwanted,
-    #[error("it was given up")]
+    #[error("the coordinator dropped it")]
     Dropped(Duration),
     #[error("the worker ended it")]
     Closed,
@@ -57,7 +53,7 @@ pub(super) enum End {
     Handshake(HandshakeError),
     #[error(transparent)]
     Expiring(Ended),
-    #[error("the worker did not say hello within {HELLO_TIMEOUT:?}")]
+    #[error("the worker sent no hello within {HELLO_TIMEOUT:?}")]
     Silent,
     #[error("its first message is not Hello, so it is not a worker of Flotilla")]
     NoHello,
@@ -79,7 +75,6 @@ impl From<tonic::Status> for End {
     }
 }
 
-/// Keeps a stream to `address` for as long as it is `wanted`.
 pub(super) async fn keep(inner: Arc<Inner>, address: Arc<str>, mut wanted: watch::Receiver<bool>) {
     let mut backoff = FIRST_BACKOFF;
     let mut complained = String::new();
@@ -90,7 +85,7 @@ pub(super) async fn keep(inner: Arc<Inner>, address: Arc<str>, mut wanted: watch
                 complained.clear();
                 let end = attached.live(&inner, &mut wanted).await;
                 lock(&inner.troubles).insert(Arc::clone(&address), format!("the last stream has ended: {end}"));
-                // A worker that breaks off as soon as it is attached costs a snapshot each time.
+                // A worker that breaks off right after it was attached costs a snapshot each time.
                 if begun.elapsed() > LAST_BACKOFF {
                     backoff = FIRST_BACKOFF;
                 }
@@ -117,30 +112,23 @@ pub(super) async fn keep(inner: Arc<Inner>, address: Arc<str>, mut wanted: watch
         let kept_away = if let End::Dropped(pause) = end { pause } else { Duration::ZERO };
         let pause = backoff.mul_f64(crate::surroundings::between(0.5..=1.0)).max(kept_away);
         backoff = (backoff * 2).min(LAST_BACKOFF);
-        // Either way the loop looks whether it is still wanted.
         let _ = tokio::time::timeout(pause, unwanted(&mut wanted)).await;
     }
 }
 
-/// Returns once the worker is removed.
 async fn unwanted(wanted: &mut watch::Receiver<bool>) {
-    // An error means that the receiver is gone.
     let _ = wanted.wait_for(|wanted| !wanted).await;
 }
 
-/// A stream whose worker has said hello.
 struct Attached {
     address: Arc<str>,
     words: mpsc::Sender<ToWorker>,
     incoming: Incoming,
     hello: FromWorker,
     questions: Arc<Questions>,
-    /// The worker's version.
     version: Arc<str>,
-    /// Who the worker is, as its certificate says.
     peer: Option<Peer>,
-    /// Dropping the last clone of a channel does not end the streams on it, but it is what the stream is on. `None` where it
-    /// is on none.
+    /// Keeps the connection of the stream alive. `None` if the stream has none.
     _channel: Option<Channel>,
 }
 
@@ -161,7 +149,7 @@ async fn establish(inner: &Arc<Inner>, address: &Arc<str>) -> Result<Attached, E
     let Connected { channel, peer, .. } = connected;
     let client = wire::client(channel.clone());
     greet(inner, address, (Some(channel), peer), |words| wire::attach(client, words)).await.map_err(|end| {
-        // The stream breaks because of the refusal, and does not say so.
+        // The stream's own error does not name the rejected certificate.
         match (refusal.as_ref().and_then(|refusal| refusal.get()), &inner.transport) {
             (Some(refusal), Transport::Mutual(mutual)) => {
                 mutual.failures.add(refusal.reason);
@@ -172,7 +160,6 @@ async fn establish(inner: &Arc<Inner>, address: &Arc<str>) -> Result<Attached, E
     })
 }
 
-/// Opens a stream on a channel to a peer, and waits for the worker's hello.
 async fn greet(
     inner: &Arc<Inner>,
     address: &Arc<str>,
@@ -200,7 +187,7 @@ async fn greet(
     Ok(Attached { address, words, incoming, hello, questions, version, peer, _channel: channel })
 }
 
-/// Returns when the connection to `peer` is to be made anew; never, if it has shown no certificate.
+/// Returns when the connection to `peer` has to be replaced because its certificate expires; never without a certificate.
 async fn expiring(inner: &Inner, peer: Option<Peer>) -> Ended {
     match (peer, &inner.transport) {
         (Some(peer), Transport::Mutual(mutual)) => peer.ended(mutual.credentials.clone(), true).await,
@@ -209,7 +196,7 @@ async fn expiring(inner: &Inner, peer: Option<Peer>) -> Ended {
 }
 
 impl Attached {
-    /// Tells the machine of the worker, of all it says, and in any case of its loss.
+    /// Reports the worker, its messages and, in every case, its loss to the machine.
     async fn live(mut self, inner: &Arc<Inner>, wanted: &mut watch::Receiver<bool>) -> End {
         let worker = WorkerId(inner.next_worker.fetch_add(1, Ordering::Relaxed));
         let close = CancellationToken::new();

@@ -1,4 +1,4 @@
-//! Knows: what becomes of streams to real workers on loopback. Must not know: what is said over them.
+//! Streams to real workers on loopback.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -13,7 +13,6 @@ use crate::driver::testing::listener;
 
 mod skew;
 
-/// A worker of this process, and what stops it.
 async fn worker() -> (String, CancellationToken) {
     worker_over(Transport::InsecurePlaintext).await
 }
@@ -30,7 +29,7 @@ async fn worker_over(transport: Transport) -> (String, CancellationToken) {
     (address, stop)
 }
 
-/// An end with a certificate of `authority`, which trusts no other.
+/// A role with a certificate of `authority`, and trust in no other.
 fn end(role: Role, authority: &Authority) -> Mutual {
     let mutual = Mutual::new(role);
     set(&mutual, authority);
@@ -48,7 +47,6 @@ async fn next(heard: &mut UnboundedReceiver<Event>) -> Event {
     event.expect("something happens").expect("the machine lives")
 }
 
-/// The next worker to join and to say hello.
 async fn joined(heard: &mut UnboundedReceiver<Event>) -> (WorkerId, Arc<str>) {
     let event = next(heard).await;
     let Event::WorkerJoined { worker, name } = event else { panic!("{event:?}") };
@@ -163,7 +161,6 @@ async fn the_real_machine_brings_a_worker_to_work() {
     let (address, _stop) = worker().await;
     let (actions, mut performed) = mpsc::unbounded_channel();
     let (handle, _thread) = driver::spawn(Machine::new(0, Registry::built_in()), move |action| {
-        // The test may be over.
         let _ = actions.send(action);
     });
     let fanout = Fanout::new(handle.clone(), Transport::InsecurePlaintext, Registry::built_in());

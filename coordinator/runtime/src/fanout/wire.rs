@@ -1,7 +1,4 @@
-//! Words as messages.
-//!
-//! Knows: how a word is cut into messages that are not too large, and that what comes is checked. Must not know: when
-//! anything is said.
+//! Encodes and decodes messages, and splits large ones.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -24,12 +21,10 @@ use tonic::transport::Channel;
 
 use super::{Incoming, Inner, Words, questions::Questions, stream::End};
 
-/// The service at the other end of `channel`.
 pub(super) fn client(channel: Channel) -> WorkerClient<Channel> {
     WorkerClient::new(channel).max_decoding_message_size(MAX_MESSAGE_BYTES).max_encoding_message_size(MAX_MESSAGE_BYTES)
 }
 
-/// Begins a stream on a connection.
 pub(super) fn attach(
     mut client: WorkerClient<Channel>,
     words: Words,
@@ -40,8 +35,7 @@ pub(super) fn attach(
     })
 }
 
-/// The words of `outbox` as messages. They are encoded when the transport asks for them, so that the thread of the
-/// machine spends nothing on it, and of a large snapshot only one part at a time is held twice.
+/// Encodes messages when the transport polls for them: off the machine's thread, and only one part of a snapshot is held twice.
 pub(super) fn outgoing(outbox: mpsc::Receiver<ToWorker>, inner: Arc<Inner>, questions: Arc<Questions>) -> Words {
     let (registry, mut sent) = (inner.registry, BTreeSet::new());
     let words = ReceiverStream::new(outbox).flat_map(move |word| {
@@ -57,7 +51,6 @@ pub(super) fn outgoing(outbox: mpsc::Receiver<ToWorker>, inner: Arc<Inner>, ques
     }))
 }
 
-/// What a worker said, and how long single plugins took for it.
 pub(super) fn decode(mut message: pb::FromWorker, inner: &Inner) -> Result<(FromWorker, Vec<pb::Lap>), End> {
     inner.counters.messages_received.add(1);
     inner.counters.bytes_received.add(message.encoded_len() as u64);
@@ -70,8 +63,8 @@ pub(super) fn decode(mut message: pb::FromWorker, inner: &Inner) -> Result<(From
     Ok((word, laps))
 }
 
-/// The modules that a configuration names and that were not sent on the stream yet, in parts. They are held twice until they are
-/// sent: for a configuration with the largest module, 32 MiB more for each worker that joins at once.
+/// The configuration's modules that were not yet sent on the stream, in parts. They are held twice until they are sent: with the largest
+/// module, 32 MiB more for each worker that joins at once.
 fn modules(registry: Registry, word: &ToWorker, sent: &mut BTreeSet<Digest>) -> Vec<ToWorker> {
     let (Command::Configure { profiles, .. }, Some(modules)) = (&word.command, registry.modules()) else {
         return Vec::new();
@@ -85,7 +78,7 @@ fn modules(registry: Registry, word: &ToWorker, sent: &mut BTreeSet<Digest>) -> 
     parts.map(|command| ToWorker { epoch: word.epoch, revision: word.revision, command }).collect()
 }
 
-/// The word, or several that say the same and are each small enough for one message.
+/// The message, or several equivalent ones that are small enough each.
 fn parts(word: ToWorker) -> impl Iterator<Item = ToWorker> {
     let ToWorker { epoch, revision, command } = word;
     let commands: Box<dyn Iterator<Item = Command> + Send> = match command {
@@ -106,7 +99,7 @@ fn parts(word: ToWorker) -> impl Iterator<Item = ToWorker> {
     commands.map(move |command| ToWorker { epoch, revision, command })
 }
 
-/// A word without changes is still a word.
+/// A message without changes is still sent.
 fn or_one_empty(mut chunks: Vec<Vec<Change>>) -> Vec<Vec<Change>> {
     if chunks.is_empty() {
         chunks.push(Vec::new());

@@ -1,4 +1,4 @@
-//! Elections in virtual time: every moment is an argument, so nothing here waits.
+//! Elections in virtual time: every moment is an argument.
 
 use super::*;
 
@@ -29,12 +29,10 @@ fn candidate(name: &str, now: Instant) -> Election {
     Election::new(name.to_owned(), timings(), 7, now)
 }
 
-/// What the server stores of a claim.
 fn stored(name: &str, claim: Claim, renewed_s: i64) -> Record {
     held_by(name, claim.transitions, renewed_s)
 }
 
-/// A leader called `a` whose acquiring write was sent and answered at `now`.
 fn leader(now: Instant) -> Election {
     let mut election = candidate("a", now);
     assert_eq!(election.next(now), Step::Get);
@@ -74,7 +72,7 @@ fn a_record_of_another_is_waited_out_from_its_last_observed_change() {
     let mut election = candidate("a", t0);
     election.next(t0);
     election.observe(t0, Some(held_by("b", 4, 100)));
-    // The same record seen again does not prolong the wait; a changed one does.
+    // An unchanged record does not prolong the wait; a changed one does.
     election.notice(t0 + secs(1.0), Some(held_by("b", 4, 100)));
     election.notice(t0 + secs(3.0), Some(held_by("b", 4, 102)));
     let expires = t0 + secs(3.0) + LEASE;
@@ -101,7 +99,6 @@ fn a_record_of_another_is_waited_out_from_its_last_observed_change() {
 #[test]
 fn times_written_by_another_machine_are_never_compared_with_a_clock() {
     let t0 = Instant::now();
-    // A holder whose clock is decades behind, or ahead, is honoured for the same 15 seconds.
     for renewed_s in [0, 4_102_444_800] {
         let mut election = candidate("a", t0);
         election.next(t0);
@@ -192,7 +189,7 @@ fn a_conflict_while_renewing_is_read_and_retried_once_per_attempt() {
     assert!(matches!(election.next(t1), Step::Update(_)));
     election.refused(t1);
     assert_eq!(election.next(t1), Step::Get);
-    // The lost answer of an earlier renewal: the record is ours, only newer than we knew.
+    // The answer to an earlier renewal was lost: this process holds the record in a newer version.
     election.observe(t1, Some(held_by("a", 0, 1)));
     assert_eq!(election.next(t1), Step::Update(Claim { transitions: 0, acquired: None }), "the epoch stays");
     election.refused(t1);
@@ -257,7 +254,7 @@ fn a_leader_stops_before_a_standby_that_saw_its_last_renewal_may_start() {
     let t0 = Instant::now();
     let leader = leader(t0);
     let (valid_until, _) = leader.lead().expect("leads");
-    // The standby cannot have seen the record before it was sent.
+    // The standby cannot have observed the record before it was sent.
     let mut standby = candidate("b", t0);
     standby.next(t0);
     standby.observe(t0, Some(held_by("a", 0, 0)));
@@ -333,7 +330,7 @@ fn failing_reads_are_spread_between_one_and_two_point_two_periods() {
 
 #[test]
 fn two_candidates_and_a_lossy_server_never_lead_at_once() {
-    // A tiny world: one record, two candidates, answers that get lost by a seeded draw, time that only moves forward.
+    // One record, two candidates, and answers lost by a seeded draw.
     for seed in 0..200u64 {
         let t0 = Instant::now();
         let mut world: Option<(u64, Record)> = None;
@@ -384,7 +381,7 @@ fn two_candidates_and_a_lossy_server_never_lead_at_once() {
     }
 }
 
-/// A record that was released at second 90 by its fourth holder, with this annotation.
+/// A record that its fourth holder released at second 90, with this annotation.
 fn released(annotation: &str) -> Record {
     let record = held_by("", 3, 90);
     Record { committed: committed_in(annotation, &record), ..record }

@@ -1,7 +1,4 @@
-//! How a pod got its node, as the page tells it.
-//!
-//! Knows: the fields of the answer, and where each comes from. Must not know: how a decision is kept or evaluated again, or who may
-//! ask.
+//! The decision in an `/explain` answer.
 
 use flotilla_framework::explain::PluginScore;
 use flotilla_machine::recall::{Candidate, Picture, Preempted, Recall, Recalled, RefusedNodes};
@@ -9,101 +6,100 @@ use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 use tokio::sync::Semaphore;
 
-/// How many decisions are evaluated again at the same time: each has a copy of the nodes, 3 MB for 5,000 of them, and a thread of
-/// its own for some milliseconds.
+/// Concurrent evaluations: each has a copy of the nodes, 3 MB for 5,000 of them, and a thread for some milliseconds.
 static AT_ONCE: Semaphore = Semaphore::const_new(1);
 
-/// A decision that gave the pod its node, as it was made.
+/// The decision that placed the pod.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ExplainedDecision {
-    /// The pod's UID. Another one than the pod's is of an earlier pod of its name.
+    /// The pod's UID. It differs from the current pod's if it belongs to an earlier pod of that name.
     pub uid: String,
-    /// When it was made.
+    /// The time of the decision.
     pub time: String,
-    /// How long ago that is.
+    /// Its age in milliseconds.
     pub ago_ms: u64,
-    /// Which attempt on the pod it was, counted from 1 in this process.
+    /// Number of the attempt, counted from 1 in this process.
     pub attempt: u32,
-    /// How long the pod had waited since it could first be tried.
+    /// Milliseconds since the pod could first be tried.
     pub waited_ms: u64,
-    /// The profile that decided.
+    /// The profile.
     pub scheduler_name: String,
     /// The node.
     pub node: String,
-    /// The total that was decided by.
+    /// The total score of the decision.
     pub total: i64,
-    /// The state of the cluster that it was decided on.
+    /// The revision of the cluster state.
     pub revision: u64,
-    /// How many changes there were since; none: more than are remembered.
+    /// Changes of the cluster since; `None`: more than are kept.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub changes_since: Option<usize>,
-    /// HTTP extenders had a say. What they said is not kept.
+    /// HTTP extenders took part. Their answers are not kept.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub asked_extenders: bool,
-    /// The preemptions that made room for it, the oldest first.
+    /// The preemptions for it, the oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub preemptions: Vec<ExplainedPreemption>,
-    /// What the plugins made of all nodes; none where that cannot be told any more.
+    /// The plugins' results for all nodes; `None` if they can no longer be computed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nodes: Option<ExplainedNodes>,
-    /// Why it cannot be told what the plugins made of the nodes.
+    /// The reason for which the results cannot be computed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unknown: Option<String>,
 }
 
-/// Pods that made room.
+/// Victims of a preemption.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ExplainedPreemption {
-    /// Where.
+    /// Their node.
     pub node: String,
     /// `namespace/name` of each.
     pub victims: Vec<String>,
-    /// How long ago.
+    /// Milliseconds since the preemption.
     pub ago_ms: u64,
 }
 
-/// What the plugins made of all nodes.
+/// The plugins' results for all nodes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ExplainedNodes {
-    /// How many there were.
+    /// Number of nodes.
     pub all: usize,
-    /// How many would have done.
+    /// Number of feasible nodes.
     pub feasible: usize,
-    /// How many had the highest total.
+    /// Number of nodes with the highest total.
     pub tied: usize,
-    /// The node was taken because the pod was nominated to it.
+    /// The pod was nominated to the node.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub was_nominated: bool,
-    /// Whether the same node comes out again, with the total that was decided by.
+    /// Whether the evaluation gives the same node with the same total as the decision.
     pub agrees: bool,
-    /// The best node but the chosen one.
+    /// The best node except the chosen one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub runner_up: Option<ExplainedRunnerUp>,
     /// The best nodes, the best first, and the chosen one.
     pub candidates: Vec<ExplainedCandidate>,
-    /// Why nodes were refused, the most frequent reason first.
+    /// Reasons of infeasible nodes, the most frequent first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub refused: Vec<ExplainedRefusal>,
 }
 
-/// The node that would have been chosen if the chosen one had not been there.
+/// The second-best node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ExplainedRunnerUp {
     /// Its name.
     pub node: String,
-    /// Its total; none where nodes cannot be scored.
+    /// Its total; `None` if nodes cannot be scored.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub total: Option<i64>,
-    /// By how much the chosen node was better.
+    /// The difference to the chosen node's total.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub margin: Option<i64>,
 }
 
-/// A node that would have done.
+/// A feasible node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ExplainedCandidate {
@@ -112,39 +108,39 @@ pub struct ExplainedCandidate {
     /// The sum of its scores.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub total: Option<i64>,
-    /// Each plugin's part, in the profile's order.
+    /// Each plugin's score, in the profile's order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub scores: Vec<ExplainedScore>,
 }
 
-/// One plugin's part.
+/// One plugin's score.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ExplainedScore {
     /// The plugin.
     pub plugin: String,
-    /// Before normalising.
+    /// Before normalization.
     pub raw: i64,
-    /// After normalising, times the plugin's weight.
+    /// After normalization, times the plugin's weight.
     pub weighted: i64,
 }
 
-/// Nodes that were refused for one reason.
+/// Infeasible nodes with one reason.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ExplainedRefusal {
-    /// The plugin; none where kube-scheduler notes none.
+    /// The plugin; `None` if kube-scheduler records none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub plugin: Option<String>,
-    /// Its words.
+    /// Its messages.
     pub reasons: Vec<String>,
-    /// How many nodes.
+    /// Number of nodes.
     pub nodes: usize,
     /// Some of them.
     pub examples: Vec<String>,
 }
 
-/// Evaluates a decision again, on a thread where that may take its time. `None`: the process is ending.
+/// Evaluates a decision again on a blocking thread. `None`: the process is ending.
 pub(super) async fn told(recall: Recall) -> Option<ExplainedDecision> {
     let turn = AT_ONCE.acquire().await.ok()?;
     let recalled = tokio::task::spawn_blocking(move || recall.account()).await.ok()?;

@@ -1,4 +1,4 @@
-//! The same pages behind a guard: who gets them, and what the others are told.
+//! The pages behind a guard.
 
 use rcgen::{CertificateParams, DnType, Issuer, KeyPair};
 
@@ -90,7 +90,6 @@ async fn a_coordinator_that_follows_says_who_leads_and_knows_no_pod() {
     assert!(!answer.coordinator.leading);
 }
 
-/// An authority in PEM, and a client certificate that it signed.
 fn certified(name: &str, group: &str) -> (String, CertificateDer<'static>, PrivateKeyDer<'static>) {
     let key = KeyPair::generate().expect("a key");
     let mut params = CertificateParams::default();
@@ -108,7 +107,7 @@ fn certified(name: &str, group: &str) -> (String, CertificateDer<'static>, Priva
     (authority, certificate, PrivateKeyDer::Pkcs8(key.serialize_der().into()))
 }
 
-/// Once the server has taken up the authority, a client without a certificate is still the anonymous user.
+/// Returns once the server has applied the authority; a client without a certificate stays anonymous.
 async fn shown(server: &Running, path: &str, certificate: &(CertificateDer<'static>, PrivateKeyDer<'static>)) -> u16 {
     let client = (certificate.0.clone(), certificate.1.clone_key());
     let stream = server.connect_as(b"http/1.1", Some(client)).await.expect("a trusted server");
@@ -132,7 +131,7 @@ async fn a_certificate_of_another_authority_ends_the_connection() {
     let (authority, ..) = certified("ann", "readers");
     let (_, certificate, key) = certified("mallory", "system:masters");
     let (server, _) = guarded(Some(authority)).await;
-    // The client hears of it with the first byte that it reads.
+    // The client receives the alert with its first read.
     if let Ok(mut stream) = server.connect_as(b"http/1.1", Some((certificate, key))).await {
         let request = "GET /metrics HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
         let _ = stream.write_all(request.as_bytes()).await;

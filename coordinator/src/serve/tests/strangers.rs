@@ -1,4 +1,4 @@
-//! Clients that take connections and ask for nothing.
+//! Clients that occupy connections without requests.
 
 use std::time::Duration;
 
@@ -6,17 +6,15 @@ use tokio::net::TcpSocket;
 
 use super::*;
 
-/// How long a client waits that is not to wait: far less than any of the server's own limits.
+/// Limit for clients that must not wait: far less than any of the server's limits.
 const SOON: Duration = Duration::from_secs(5);
 
-/// A connection of a client at `127.0.0.last`.
 async fn from_address(last: u8, server: SocketAddr) -> TcpStream {
     let socket = TcpSocket::new_v4().expect("a socket");
     socket.bind(SocketAddr::from(([127, 0, 0, last], 0))).expect("every address of that network is this host's");
     socket.connect(server).await.expect("listening")
 }
 
-/// Four clients that hold ten connections each, and say nothing.
 async fn silent(server: SocketAddr) -> Vec<TcpStream> {
     let mut held = Vec::new();
     for number in 0..40 {
@@ -46,7 +44,7 @@ async fn a_client_that_shakes_hands_and_asks_for_nothing_is_closed() {
         tokio::time::advance(Duration::from_secs(11)).await;
         tokio::time::resume();
         let mut rest = Vec::new();
-        // The end comes without TLS's own farewell.
+        // The server ends without a TLS close_notify.
         let ended = tokio::time::timeout(SOON, stream.read_to_end(&mut rest)).await;
         assert!(ended.is_ok(), "still open: {}", String::from_utf8_lossy(protocol));
     }
@@ -76,7 +74,7 @@ async fn the_kubelet_has_a_port_of_its_own_that_tells_health_and_nothing_else() 
     let probe = tokio::time::timeout(SOON, plain(address, "/livez")).await.expect("a place");
     assert_eq!(probe, (200, "ok".to_owned()));
     let tally = places.tally();
-    // The address of a place that was taken away may take another.
+    // An evicted client's address may connect again.
     assert!(tally.open <= 32 && tally.refused + tally.evicted >= 8, "{tally:?}");
     drop(held);
     let (code, body) = plain(address, "/readyz").await;
@@ -88,18 +86,16 @@ async fn the_kubelet_has_a_port_of_its_own_that_tells_health_and_nothing_else() 
     assert!(taken.contains("--health-listen"), "{taken}");
 }
 
-/// What strangers do with the connections that they hold.
 #[derive(Debug, Clone, Copy)]
 enum Manner {
-    /// Nothing is sent.
+    /// Sends nothing.
     Silent,
-    /// A head is begun and never ended.
+    /// Sends an incomplete head.
     Unfinished,
-    /// One request, and then nothing: such a connection may stay for as long as any.
+    /// Sends one request: the connection may then stay as long as any.
     AskedOnce,
 }
 
-/// A connection of a stranger.
 async fn stranger(last: u8, server: SocketAddr, manner: Manner) -> TcpStream {
     let mut stream = from_address(last, server).await;
     let said = match manner {
@@ -107,13 +103,11 @@ async fn stranger(last: u8, server: SocketAddr, manner: Manner) -> TcpStream {
         Manner::Unfinished => "GET /livez HTTP/1.1\r\nhost: ",
         Manner::AskedOnce => "GET /livez HTTP/1.1\r\nhost: coordinator\r\n\r\n",
     };
-    // A connection that was refused cannot be written to.
     let _ = stream.write_all(said.as_bytes()).await;
     stream
 }
 
-/// The liveness probe of the manifests, in short: the kubelet kills the container after six failures in a row, of which each is
-/// an answer that does not come within 5 s. Here none may fail.
+/// The liveness probe of the manifests, shortened: six probes in a row without an answer within 5 s would kill the container.
 #[tokio::test]
 async fn strangers_that_take_all_places_of_the_kubelets_port_again_and_again_fail_none_of_its_probes() {
     for manner in [Manner::Silent, Manner::Unfinished, Manner::AskedOnce] {
@@ -122,7 +116,7 @@ async fn strangers_that_take_all_places_of_the_kubelets_port_again_and_again_fai
         tokio::spawn(server.run(CancellationToken::new()));
         let mut held = Vec::new();
         for probe in 0..12_u8 {
-            // Sixteen addresses with four connections each: twice as many as there are places, none above its share.
+            // Sixteen addresses with four connections each: twice the number of slots, each address within its share.
             for number in 0..64 {
                 held.push(stranger(10 + probe * 16 + number % 16, address, manner).await);
             }
@@ -146,7 +140,7 @@ async fn one_stranger_with_more_connections_than_its_share_fails_no_probe_and_ev
         held.push(from_address(10, address).await);
     }
     assert_eq!(tokio::time::timeout(SOON, plain(address, "/livez")).await.ok(), Some((200, "ok".to_owned())));
-    // The neighbour came first and is silent, so that it would be the first to go.
+    // The neighbour came first and is idle, so that it would be evicted first.
     let request = "GET /livez HTTP/1.1\r\nhost: coordinator\r\nconnection: close\r\n\r\n";
     neighbour.write_all(request.as_bytes()).await.expect("it is still open");
     let mut answer = String::new();
@@ -164,7 +158,7 @@ async fn a_connection_to_the_kubelets_port_that_asks_for_nothing_in_time_is_clos
         let (address, places) = (server.address(), server.places());
         tokio::spawn(server.run(CancellationToken::new()));
         let mut stream = stranger(10, address, manner).await;
-        // The server has taken it on once it answers one that came later.
+        // The server has accepted it once it answers a later connection.
         assert_eq!(plain(address, "/livez").await.0, 200);
         tokio::time::pause();
         tokio::time::advance(Duration::from_secs(11)).await;

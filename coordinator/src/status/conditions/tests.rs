@@ -1,4 +1,4 @@
-//! Conditions that are written to a scripted API server.
+//! Conditions against a scripted API server.
 
 use flotilla_machine::action::Reason;
 

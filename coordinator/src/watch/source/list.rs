@@ -1,9 +1,7 @@
-//! One list, as the beginning of a watch or in pages.
+//! One list, as the start of a watch or in pages.
 //!
-//! A watch that begins with what there is costs the API server no list of all objects in memory, and this process none
-//! either. Where the API server does not offer that, or it fails, pages are asked for.
-//!
-//! Knows: both ways, and when a list is through. Must not know: what follows it.
+//! A watch that starts with a list needs no list of all objects in memory, in the API server or here. If the API server does not support
+//! it, or it fails, the list is requested in pages.
 
 use std::sync::atomic::Ordering;
 
@@ -20,26 +18,23 @@ use tracing::{info, warn};
 use super::{Kind, PAGE_TIMEOUT, SET_BACK, SMALLEST_PAGE, Source, Trouble};
 use crate::watch::exchange;
 
-/// The API server ends a watch that begins with a list after this long, seconds: 150,000 pods at 1,000 a second. The
-/// client library takes less than 295.
+/// The API server ends a watch that starts with a list after this many seconds: 150,000 pods at 1,000 a second. kube's limit is 295.
 const LIST_S: u32 = 290;
 
-/// How the next list is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Listing {
-    /// As the beginning of a watch.
+    /// As the start of a watch.
     Watch,
-    /// In pages, because the last one failed as the beginning of a watch.
+    /// In pages, because the last one failed as the start of a watch.
     PagesOnce,
-    /// In pages, because the API server does not offer the other way.
+    /// In pages, because the API server does not support the other method.
     Pages,
 }
 
 impl<K: Kind> Source<K> {
-    /// Reads everything there is, as of now.
     pub(super) async fn list(&mut self) -> Result<(), Trouble> {
         self.known.begin();
-        // What the list has not is not noted for ever; what it has is noted again.
+        // Objects that are not in the list are removed; others are added again.
         self.excessive.clear();
         self.announce().await?;
         let begun = match self.listing {
@@ -70,7 +65,7 @@ impl<K: Kind> Source<K> {
         Ok(())
     }
 
-    /// Tells the machine that what it will be told is as it is at a moment after it heard this: no request for the list has been sent.
+    /// Sends the machine the start of a relist, before any request of the list.
     async fn announce(&self) -> Result<(), Stopped> {
         match K::listed_anew().filter(|_| self.shared.counters.lists.get() > 0) {
             Some(event) if !planted("ignores-restores") => self.handle.tell_applied(event).await,
@@ -78,14 +73,14 @@ impl<K: Kind> Source<K> {
         }
     }
 
-    /// The version and the number of what a watch begins with; `None`: the API server does not offer that.
+    /// Version and length of the list at the start of a watch; `None`: the API server does not support it.
     async fn list_by_watch(&mut self) -> Result<Option<(String, usize)>, Trouble> {
         let told = self.try_list_by_watch().await;
         match &told {
             Ok(_) | Err(Trouble::Stopped(_)) => {}
-            // What does not know the parameters says that they are not valid.
+            // An API server without the parameters rejects them as invalid.
             Err(Trouble::Api(status)) if matches!(status.code, 400 | 405 | 406 | 422) => {
-                info!(what = K::WHAT, reason = %status, "the API server does not list by a watch; listing in pages");
+                info!(what = K::WHAT, reason = %status, "the API server does not support watch lists; listing in pages");
                 self.listing = Listing::Pages;
                 return Ok(None);
             }
@@ -98,7 +93,7 @@ impl<K: Kind> Source<K> {
         let mut params =
             WatchParams { timeout: Some(LIST_S), bookmarks: true, ..WatchParams::default() }.initial_events();
         params.field_selector = K::FIELDS.map(str::to_owned);
-        // As of now: an API server that lags behind catches up with etcd first, or refuses.
+        // The current state: an API server that lags behind catches up with etcd first, or refuses.
         let request = Request::new(K::PATH).watch(&params, "")?;
         let mut stream = exchange::ask(&self.client, request).await?.stream();
         let mut count = 0;
@@ -125,7 +120,7 @@ impl<K: Kind> Source<K> {
         }
     }
 
-    /// The version and the number of what is listed in pages.
+    /// Version and length of the list in pages.
     async fn list_by_pages(&mut self) -> Result<(String, usize), Trouble> {
         let mut params = ListParams::default().limit(self.page);
         params.field_selector = K::FIELDS.map(str::to_owned);
@@ -150,8 +145,8 @@ impl<K: Kind> Source<K> {
         }
     }
 
-    /// Whether a list of this version may be told. The view never goes back in time because an API server that lags
-    /// behind was asked; but what is restored from a backup has to be believed in the end.
+    /// Whether a list of this version may be applied. The cache must not go back in time because an API server lags behind; but a cluster
+    /// restored from a backup has to be accepted in the end.
     async fn believe(&mut self, version: Option<&str>) -> Result<(), Trouble> {
         if !self.is_past(version) {
             self.set_back = 0;
@@ -163,7 +158,10 @@ impl<K: Kind> Source<K> {
             self.shared.counters.stale.add(1);
             return Err(Trouble::Past(version.to_owned()));
         }
-        warn!(what = K::WHAT, version, "the cluster has gone back in time, as after a restored backup; going along");
+        warn!(
+            what = K::WHAT,
+            version, "the cluster was reverted to an earlier state, as by a restored etcd backup; accepting it"
+        );
         self.reached = 0;
         self.shared.reached.send_replace(0);
         self.shared.newest.store(0, Ordering::Relaxed);
@@ -171,7 +169,7 @@ impl<K: Kind> Source<K> {
         if K::went_back().is_none() {
             return Ok(());
         }
-        // What a watch that begins with a list has told by now was told too early.
+        // The events of a watch that starts with a list have been sent too early.
         if self.listing == Listing::Watch { Err(Trouble::Past(version.to_owned())) } else { Ok(()) }
     }
 }

@@ -1,9 +1,7 @@
-//! A view that no watch has confirmed for long.
+//! Confirms a cache that no watch has confirmed for long.
 //!
-//! The API server confirms the view of a watch in a quiet cluster by bookmarks. It sends none with `--watch-cache=false`, and a proxy
-//! may drop them. So the source compares its objects with the cluster before the view counts as too old.
-//!
-//! Knows: what proves that nothing has changed. Must not know: what follows when the view is too old.
+//! The API server confirms the state of a watch in a quiet cluster by bookmarks. It sends none with `--watch-cache=false`, and a proxy may
+//! drop them. The source therefore compares its objects with the cluster before the cache counts as too old.
 
 use std::{sync::Arc, time::Duration};
 
@@ -15,23 +13,22 @@ use tracing::debug;
 use super::{Kind, Listing, PAGE, Source, Trouble};
 use crate::watch::{exchange, newest};
 
-/// After how long without a bookmark or a change the objects are compared. A watch that lasts 60 s and [`super::MARGIN`] begins
-/// before: 100 + 65 = 165 s, within the 180 s after which nothing is bound.
+/// Time without a bookmark or a change until the objects are compared. A watch that lasts 60 s and [`super::MARGIN`] begins before: 100 +
+/// 65 = 165 s, within the 180 s after which binding stops.
 const QUIET: Duration = Duration::from_secs(100);
-/// How long the API server has for each page. The comparison of a quiet cluster takes milliseconds.
+/// Limit of each page. The comparison of a quiet cluster takes milliseconds.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 impl<K: Kind> Source<K> {
-    /// Whether the view has to be confirmed before the next watch.
+    /// Whether the cache has to be confirmed before the next watch.
     pub(super) fn is_quiet(&self) -> bool {
         K::BOUNDS_VIEW && !self.is_looked_at && self.shared.age() >= QUIET
     }
 
-    /// Confirms that the view is as new as the cluster, or makes a list due. With too many objects to compare, it makes a list due too.
-    /// That list is in pages, as a list by a watch ends with a bookmark.
+    /// Confirms that the cache is current, or schedules a list in pages, because a list by a watch ends with a bookmark.
     pub(super) async fn confirm(&mut self) -> Result<(), Trouble> {
         let begun = Instant::now();
-        // Where this fails, a short watch comes before the next comparison: a change or a bookmark confirms the view as well.
+        // After a failure, a short watch precedes the next comparison: a change or a bookmark confirms the cache too.
         (self.is_looked_at, self.hurried) = (true, true);
         if self.known.len() as u64 <= newest::MOST {
             let shared = Arc::clone(&self.shared);
@@ -42,13 +39,13 @@ impl<K: Kind> Source<K> {
                 () = shared.hurry.notified() => return Ok(()),
             };
             if is_unchanged {
-                debug!(what = K::WHAT, version = self.version, "no bookmark has come; nothing has changed");
+                debug!(what = K::WHAT, version = self.version, "no bookmark received; nothing has changed");
                 self.shared.is_told_at(begun);
                 self.hurried = false;
                 return Ok(());
             }
         }
-        debug!(what = K::WHAT, version = self.version, "no bookmark has come; listing anew");
+        debug!(what = K::WHAT, version = self.version, "no bookmark received; relisting");
         if self.listing == Listing::Watch {
             self.listing = Listing::PagesOnce;
         }
@@ -57,8 +54,7 @@ impl<K: Kind> Source<K> {
         Ok(())
     }
 
-    /// Whether the cluster has exactly the objects of the view, all in the same version. The version of the list proves nothing, as it
-    /// grows with writes of any kind.
+    /// Whether the cluster has the cache's objects in the same versions. The list's version grows with writes of any kind.
     async fn is_unchanged(&self) -> Result<bool, Trouble> {
         let mut params = ListParams::default().limit(PAGE);
         params.field_selector = K::FIELDS.map(str::to_owned);
@@ -67,7 +63,7 @@ impl<K: Kind> Source<K> {
             let request = Request::new(K::PATH).list(&params)?;
             let page = timeout(PATIENCE, exchange::metadata(&self.client, request)).await;
             let Page { version, more, items } = page.map_err(|_| Trouble::Late(PATIENCE))??;
-            // An API server that lags behind, or whose etcd was restored from a backup.
+            // An API server that lags behind, or a restored etcd.
             if self.is_past(version.as_deref()) {
                 return Ok(false);
             }

@@ -1,6 +1,4 @@
-//! What others see of a watch, and can ask of it.
-//!
-//! Knows: counters, and how far the watch has got. Must not know: how it is done.
+//! The shared state of a watch, for other tasks.
 
 use std::{
     sync::{
@@ -18,46 +16,43 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
-/// What others see of a source, and can ask of it.
 #[derive(Default)]
 pub(in crate::watch) struct Shared {
     /// Some profile needs it.
     pub(in crate::watch) wanted: CancellationToken,
-    /// The first list is through.
+    /// The initial list is complete.
     pub(in crate::watch) listed: CancellationToken,
-    /// The machine has been told of everything up to this version.
+    /// The machine has received all events up to this version.
     pub(in crate::watch) reached: watch::Sender<u64>,
-    /// The highest version of an object that the machine was told, or of its end. That of a list or a bookmark may be higher.
+    /// The highest version of an object, or of its deletion, sent to the machine. Lists and bookmarks may have higher ones.
     pub(super) newest: AtomicU64,
-    /// Asks to find out soon which version the API server has got to.
+    /// Requests the API server's current version soon.
     pub(in crate::watch) hurry: Notify,
     pub(super) counters: Counters,
     objects: AtomicU64,
-    /// The API server has no such kind.
     pub(in crate::watch) unserved: AtomicBool,
-    /// The time of the last message of the API server.
+    /// The time of the API server's last message.
     told_at: Mutex<Option<Instant>>,
 }
 
 tally! {
-    /// What a watch has done so far.
+    /// Counts of a watch.
     Tally of pub(super) Counters {
-        /// Lists that came to their end.
+        /// Complete lists.
         lists,
-        /// Watches that were opened.
+        /// Opened watches.
         watches,
-        /// Lists and watches that failed.
+        /// Failed lists and watches.
         failures,
-        /// Objects that made no sense.
+        /// Invalid objects.
         unusable,
-        /// Lists and changes that were ignored because a newer version had arrived before them.
+        /// Lists and changes ignored because a newer version had arrived before.
         stale,
     }
     measured {
-        /// Objects that are there now.
+        /// Current objects.
         objects: u64,
-        /// The time since the last message of the API server: an object, a deletion, a bookmark, or an answer that nothing has changed. Zero
-        /// before the first list.
+        /// The time since the API server's last message, also a bookmark or a confirmation; zero before the first list.
         age: Duration,
     }
 }
@@ -67,27 +62,28 @@ impl Shared {
         self.counters.read(self.objects.load(Ordering::Relaxed), self.age())
     }
 
-    /// The time since the last message of the API server; zero before the first list.
     pub(in crate::watch) fn age(&self) -> Duration {
         self.told_at.lock().unwrap_or_else(PoisonError::into_inner).map_or(Duration::ZERO, |at| at.elapsed())
     }
 
-    /// The highest version of an object that the machine was told, or of its end; 0: none.
     pub(in crate::watch) fn newest(&self) -> u64 {
         self.newest.load(Ordering::Relaxed)
     }
 
-    /// The machine is about to be told of an object of this version, or of its end.
+    /// An object of this version, or its deletion, is about to be sent to the machine.
     pub(super) fn is_new(&self, version: Option<&str>) {
         if let Some(version) = version.and_then(|version| version.parse().ok()) {
             self.newest.fetch_max(version, Ordering::Relaxed);
         }
     }
 
-    /// The API server has no such kind: there are none of it, for now. It is told once.
     pub(super) fn is_unserved(&self, what: &str, reason: &str, advice: &str) {
         if !self.listed.is_cancelled() {
-            warn!(what, reason, "the API server has none of these and nothing that needs them is placed; {advice}");
+            warn!(
+                what,
+                reason,
+                "the API server does not serve this resource, and pods that need it are not scheduled; {advice}"
+            );
         }
         self.unserved.store(true, Ordering::Relaxed);
         self.listed.cancel();
@@ -97,7 +93,7 @@ impl Shared {
         self.is_told_at(Instant::now());
     }
 
-    /// The view is as new as the cluster was at this moment.
+    /// The cache was current at this moment.
     pub(super) fn is_told_at(&self, at: Instant) {
         *self.told_at.lock().unwrap_or_else(PoisonError::into_inner) = Some(at);
     }

@@ -1,8 +1,8 @@
-//! Knows: lists that are the beginning of a watch, and what may go wrong with them. Must not know: other lists.
+//! Lists as the start of a watch, and their failures.
 
 use super::*;
 
-/// The bookmark after all that there was.
+/// The bookmark after the initial objects.
 fn end(version: &str) -> Value {
     let annotations = json!({ "k8s.io/initial-events-end": "true" });
     line("BOOKMARK", &json!({ "metadata": { "resourceVersion": version, "annotations": annotations } }))

@@ -1,4 +1,4 @@
-//! Knows: the kinds of devices, and API servers that lack some. Must not know: what is read of each field.
+//! The kinds of devices, and API servers that lack some.
 
 use flotilla_framework::devices::{
     model::{claim::DeviceClaim, class::DeviceClass, slice::Slice, taint::DeviceTaintRule},

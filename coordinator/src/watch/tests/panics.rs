@@ -1,4 +1,4 @@
-//! Knows: code that panics when it reads one object. Must not know: code that does so in earnest.
+//! Panics while one object is read.
 
 use flotilla_encoding::{DecodeError, Metadata, Object, Pod};
 use flotilla_framework::ingest::IngestError;
@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer};
 use super::*;
 use crate::{status::Regarding, watch::known::Gone};
 
-/// A pod that cannot be decoded where it is called `undecodable`.
+/// A pod that cannot be decoded if its name is `undecodable`.
 struct Brittle(Pod);
 
 impl Brittle {
@@ -35,7 +35,7 @@ impl Object for Brittle {
     }
 }
 
-/// Pods, of which one called `unreadable` cannot be read.
+/// Pods, of which one named `unreadable` cannot be read.
 struct BrittlePods;
 
 impl Kind for BrittlePods {

@@ -1,11 +1,10 @@
-//! Knows: what lists and watches in protobuf may be like, written by hand. Must not know: what decodes them.
+//! Lists and watches in handwritten protobuf.
 
 use super::*;
 
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 const STREAM: &str = "application/vnd.kubernetes.protobuf;stream=watch";
 
-/// A number as protobuf writes it.
 fn varint(mut number: usize) -> Vec<u8> {
     let mut bytes = Vec::new();
     while number >= 128 {
@@ -16,18 +15,15 @@ fn varint(mut number: usize) -> Vec<u8> {
     bytes
 }
 
-/// A field that has a length.
 fn field(number: usize, bytes: impl AsRef<[u8]>) -> Vec<u8> {
     let bytes = bytes.as_ref();
     [varint(number << 3 | 2), varint(bytes.len()), bytes.to_vec()].concat()
 }
 
-/// A field that is a number.
 fn number(number: usize, value: usize) -> Vec<u8> {
     [varint(number << 3), varint(value)].concat()
 }
 
-/// An object as it stands by itself.
 fn enveloped(object: impl AsRef<[u8]>) -> Vec<u8> {
     let unknown = [field(1, [field(1, "v1"), field(2, "Any")].concat()), field(2, object)].concat();
     [b"k8s\0".to_vec(), unknown].concat()
@@ -39,7 +35,7 @@ fn change(kind: &str, object: impl AsRef<[u8]>) -> Vec<u8> {
 }
 
 fn metadata(name: &str, uid: &str, version: &str) -> Vec<u8> {
-    // generateName and selfLink are empty, as Go writes them; 17 are managedFields, 99 nobody knows.
+    // generateName and selfLink are empty, as Go writes them; 17 are managedFields, 99 is unknown.
     let named = [field(1, name), field(2, ""), field(3, "default"), field(4, ""), field(5, uid), field(6, version)];
     field(1, [named.concat(), field(17, field(1, "kubelet")), field(99, "?")].concat())
 }
@@ -58,7 +54,6 @@ fn bookmark(version: &str, annotations: &[(&str, &str)]) -> Vec<u8> {
     change("BOOKMARK", field(1, field(6, version).into_iter().chain(annotations).collect::<Vec<_>>()))
 }
 
-/// Has a server list pods by their names, UIDs and versions.
 pub(super) fn lists(server: &Server, version: &str, pods: &[(&str, &str, &str)]) {
     let pods: Vec<Vec<u8>> = pods.iter().map(|(name, uid, version)| pod(name, uid, version)).collect();
     server.lists_protobuf(version, "", &pods);
@@ -131,7 +126,7 @@ async fn a_server_that_accepts_no_mention_of_protobuf_is_asked_for_json() {
     let (mut heard, shared, _) = server.heard();
     assert_eq!(told(&mut heard, 2).await, ["+u1", "+u2"]);
     assert_eq!((shared.tally().lists, shared.tally().unusable), (1, 0));
-    // The watch that would begin with the list, the page, the watch, and those that follow it.
+    // The watch that would start with the list, the page, the watch, and later ones.
     assert!(server.refused.load(Ordering::Relaxed) >= 3);
 }
 

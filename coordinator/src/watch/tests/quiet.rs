@@ -1,14 +1,14 @@
-//! Knows: an API server whose watches end as agreed and send no bookmarks. Must not know: why it sends none.
+//! Watches that end as agreed and send no bookmarks.
 
 use futures::StreamExt as _;
 
 use super::*;
 use crate::takeover::VIEW_BOUND;
 
-/// How its objects are listed after the first list.
+/// The list of its objects after the first one.
 type Now = Arc<Mutex<Option<(&'static str, Vec<Value>)>>>;
 
-/// Lists what `now` says, `None` meaning no answer, and ends each watch after its timeout.
+/// Lists the objects of `now`, `None` meaning no answer, and ends each watch after its timeout.
 fn client(now: &Now) -> kube::Client {
     let now = Arc::clone(now);
     let service = tower::service_fn(move |request: http::Request<Body>| {
@@ -38,7 +38,7 @@ fn client(now: &Now) -> kube::Client {
     kube::Client::new(service, "default")
 }
 
-/// The oldest that the view gets within so many seconds, and the lists by then.
+/// The maximum age of the cache within so many seconds, and the number of lists.
 async fn oldest(shared: &source::Shared, seconds: u64) -> (Duration, u64) {
     let mut oldest = Duration::ZERO;
     for _ in 0..seconds {
@@ -63,7 +63,7 @@ async fn a_quiet_view_without_bookmarks_is_confirmed_by_the_objects_before_it_co
     assert!(age < VIEW_BOUND, "{age:?}");
     assert_eq!(lists, 1, "nothing has changed");
 
-    // A change that no watch tells is found, and so are an object that is new and one that is gone.
+    // A change that no watch sends is found, and so are new and deleted objects.
     let changes = [vec![pod("a", "u1", "5"), pod("b", "u2", "600")], vec![pod("a", "u1", "5"), pod("c", "u3", "700")]];
     for (changed, expected) in changes.into_iter().zip([["+u1", "+u2"], ["+u1", "+u3"]]) {
         *now.lock().expect("unpoisoned") = Some(("800", changed));
@@ -71,7 +71,7 @@ async fn a_quiet_view_without_bookmarks_is_confirmed_by_the_objects_before_it_co
     }
     assert_eq!((told(&mut heard, 1).await, shared.tally().lists), (vec!["-u2".to_owned()], 3));
 
-    // What nothing confirms grows old.
+    // Without confirmation the age grows.
     *now.lock().expect("unpoisoned") = None;
     let (age, _) = oldest(&shared, 400).await;
     assert!(age > VIEW_BOUND, "{age:?}");
@@ -85,7 +85,7 @@ async fn a_cluster_that_was_restored_does_not_confirm_the_view() {
     tokio::spawn(Source::<Pods>::new(client(&now), handle, reporter, Arc::clone(&shared)).run());
     assert_eq!(told(&mut heard, 1).await, ["+u1"]);
     now.lock().expect("unpoisoned").as_mut().expect("a list").0 = "100";
-    // A list is told by a thread, which the virtual clock does not wait for.
+    // A thread applies a list, and the virtual clock does not wait for it.
     for _ in 0..1_000_000 {
         if shared.tally().stale > 0 {
             return;

@@ -1,6 +1,4 @@
-//! A claim that is not as it was thought to be: whether a write was carried out, still makes sense, or does not.
-//!
-//! Knows: what each write is for. Must not know: requests, or how often they are sent.
+//! A claim that has changed: whether a write was executed, still applies, or does not.
 
 use std::sync::Arc;
 
@@ -18,36 +16,33 @@ use k8s_openapi::api::resource::v1 as api;
 
 use super::{Doing, Held};
 
-/// What is to be done about a write.
 pub(super) enum Judged {
-    /// The claim is as the write would have it.
+    /// The claim is in the intended state.
     Done(Held),
-    /// This is to be written, on this claim.
+    /// Write this, on this claim.
     Again(ClaimPatch, Held),
 }
 
-/// The claim of an answer.
 pub(super) fn read(answer: &[u8]) -> Result<DeviceClaim, String> {
     let claim: api::ResourceClaim = serde_json::from_slice(answer).map_err(|error| error.to_string())?;
     device_objects::claim(&claim).map_err(|error| error.to_string())
 }
 
-/// The UID of the claim of an answer.
 pub(super) fn uid(answer: &[u8]) -> Option<Arc<str>> {
     let claim: serde_json::Value = serde_json::from_slice(answer).ok()?;
     claim["metadata"]["uid"].as_str().map(Arc::from)
 }
 
-/// Whether a write of finalizers protects the claim from being deleted.
+/// Whether a write of finalizers protects the claim from deletion.
 pub(super) fn protects(patch: &ClaimPatch) -> bool {
     matches!(patch, ClaimPatch::SetFinalizers(list) if list.iter().any(|finalizer| &**finalizer == FINALIZER))
 }
 
 impl Doing<'_> {
-    /// What is to be done about `patch`, which was to be written on the claim that was `held`, where the claim is `fresh`.
+    /// The next step for `patch`, which was meant for the claim `held`, when the claim is `fresh`.
     ///
     /// # Errors
-    /// The write makes no sense any more.
+    /// The write no longer applies.
     pub(super) fn judge(&self, patch: &ClaimPatch, held: &Held, fresh: Option<&DeviceClaim>) -> Result<Judged, String> {
         let target = self.target;
         let Some(fresh) = fresh else {
@@ -77,7 +72,7 @@ impl Doing<'_> {
         }
     }
 
-    /// A claim of that name is the one that was to be created where it was made for the pod, and was not used yet.
+    /// An existing claim of that name is the created one if it was made for the pod and is unused.
     fn is_created(&self, fresh: &DeviceClaim) -> Result<(), String> {
         let is_for_pod = fresh.controller.as_ref().is_some_and(|controller| *controller.uid == *self.pod.uid);
         if is_for_pod && fresh.is_extended && !fresh.is_deleting && fresh.allocation.is_none() {
@@ -89,7 +84,7 @@ impl Doing<'_> {
         ))
     }
 
-    /// One finalizer comes or goes. The others are those that the claim has.
+    /// One finalizer is added or removed. The others are kept from the claim.
     fn finalizers(&self, patch: &ClaimPatch, fresh: &DeviceClaim, on: Held) -> Result<Judged, String> {
         let has = fresh.finalizers.iter().any(|finalizer| &**finalizer == FINALIZER);
         let mut finalizers = fresh.finalizers.clone();
@@ -105,7 +100,6 @@ impl Doing<'_> {
         }
     }
 
-    /// The claim can still be allocated.
     fn is_free(&self, fresh: &DeviceClaim) -> Result<(), String> {
         let target = self.target;
         if fresh.is_deleting {

@@ -1,6 +1,4 @@
-//! Claims and allocations as the API has them.
-//!
-//! Knows: the names of their fields. Must not know: how they are sent.
+//! ResourceClaims and allocations in the API's format.
 
 use std::sync::Arc;
 
@@ -19,7 +17,7 @@ use flotilla_framework::{
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
-/// An object of what is not empty.
+/// An object of the non-empty fields.
 fn object<const N: usize>(fields: [(&str, Value); N]) -> Value {
     let is_empty = |value: &Value| match value {
         Value::Null => true,
@@ -40,7 +38,6 @@ fn amounts(amounts: &[(Arc<str>, Amount)]) -> Value {
     Value::Object(amounts.collect::<Map<_, _>>())
 }
 
-/// Who may use a claim.
 pub(super) fn consumer(consumer: &Consumer) -> Value {
     object([
         ("apiGroup", json!(consumer.api_group)),
@@ -50,10 +47,10 @@ pub(super) fn consumer(consumer: &Consumer) -> Value {
     ])
 }
 
-/// An allocation, made now unless it says when.
+/// An allocation, made now unless it has a time.
 ///
 /// # Errors
-/// Parameters for a driver that are no JSON.
+/// Invalid JSON in a driver's parameters.
 pub(super) fn allocation(allocation: &Allocation, now_s: i64) -> Result<Value, String> {
     let config = allocation.config.iter().map(configuration).collect::<Result<Vec<_>, _>>()?;
     let devices = object([("results", every(&allocation.results, result)), ("config", Value::Array(config))]);
@@ -119,7 +116,7 @@ fn requirement(requirement: &Requirement) -> Value {
     ])
 }
 
-/// The claim that is created for the extended resources of a pod, without its status.
+/// The claim for the extended resources of a pod, without its status.
 ///
 /// # Errors
 /// A request of a kind that the API does not have.

@@ -1,9 +1,7 @@
-//! The request for each write to a claim.
+//! The request for each write to a ResourceClaim.
 //!
-//! Knows: paths, kinds of patches, and the conditions within them. Must not know: what becomes of a request.
-//!
-//! An allocation is written by a JSON patch: a merge patch takes out what is `null`, also in the parameters of a driver. Reservations are
-//! taken back by a strategic merge patch, as upstream does it, which needs no version.
+//! An allocation is written by a JSON patch, because a merge patch removes `null`, also in the parameters of a driver. Reservations are
+//! removed by a strategic merge patch, as in upstream, which needs no version.
 
 use std::fmt;
 
@@ -23,7 +21,6 @@ const MERGE: &str = "application/merge-patch+json";
 const STRATEGIC: &str = "application/strategic-merge-patch+json";
 const OPERATIONS: &str = "application/json-patch+json";
 
-/// Which claim.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Target<'a> {
     pub(super) namespace: &'a str,
@@ -50,7 +47,7 @@ impl fmt::Display for Target<'_> {
     }
 }
 
-/// The request for a write, conditional on what is held of the claim.
+/// The request for a write, conditional on `held`.
 pub(super) fn of(target: Target<'_>, patch: &ClaimPatch, held: &Held) -> Result<Request<Vec<u8>>, String> {
     let metadata = conditions(held);
     match patch {
@@ -93,19 +90,19 @@ pub(super) fn of(target: Target<'_>, patch: &ClaimPatch, held: &Held) -> Result<
     }
 }
 
-/// Reads a claim in an encoding: without a version the API server asks etcd.
+/// Reads a claim in an encoding: without a version the API server reads from etcd.
 pub(super) fn read(target: Target<'_>, encoding: &str) -> Result<Request<Vec<u8>>, String> {
     let request = Request::get(target.one()).header(ACCEPT, encoding).body(Vec::new());
     request.map_err(|error| error.to_string())
 }
 
-/// Puts a claim, in protobuf, in the place of the one of its version. The answer is in JSON.
+/// Replaces the claim of the same version, in protobuf. The answer is in JSON.
 pub(super) fn replace(target: Target<'_>, claim: Vec<u8>) -> Result<Request<Vec<u8>>, String> {
     let request = Request::put(target.one()).header(ACCEPT, JSON).header(CONTENT_TYPE, Encoding::PROTOBUF);
     request.body(claim).map_err(|error| error.to_string())
 }
 
-/// Says on a pod which claim its extended resources come from.
+/// Writes the name of the claim for extended resources to the pod.
 pub(super) fn tell_pod(
     target: Target<'_>,
     pod: &str,
@@ -123,7 +120,7 @@ pub(super) fn tell_pod(
     request(Method::PATCH, &format!("/api/v1/namespaces/{}/pods/{pod}/status", target.namespace), MERGE, &body)
 }
 
-/// Of which claim, and of which version of it, this is.
+/// The claim and the version that a write is conditional on.
 fn conditions(held: &Held) -> Value {
     let mut conditions = json!({});
     for (field, value) in [("uid", &held.uid), ("resourceVersion", &held.version)] {

@@ -1,4 +1,4 @@
-//! Knows: what a write to a claim may meet at the API server, played by a scripted one. Must not know: a real API server.
+//! Writes to claims against a scripted API server.
 
 use std::{
     collections::VecDeque,
@@ -36,7 +36,6 @@ use crate::{
     writer::{Tally, Writer},
 };
 
-/// What a scripted API server does with one request.
 enum Act {
     Answer(Value),
     Bytes(&'static [u8]),
@@ -46,7 +45,6 @@ enum Act {
 
 use Act::{Answer, Break, Bytes as Received, Refuse};
 
-/// Method, path, content type and body of each request.
 type Asked = Arc<Mutex<Vec<(String, String, String, Value)>>>;
 
 fn client(script: Vec<Act>) -> (kube::Client, Asked) {
@@ -58,7 +56,7 @@ fn client(script: Vec<Act>) -> (kube::Client, Asked) {
         async move {
             let (head, body) = request.into_parts();
             let body = body.collect_bytes().await.expect("a body");
-            // Of what is no JSON, only its length is told.
+            // A body that is not JSON is represented by its length.
             let body = if body.is_empty() {
                 Value::Null
             } else {
@@ -84,7 +82,6 @@ fn client(script: Vec<Act>) -> (kube::Client, Asked) {
     (kube::Client::new(service, "default"), asked)
 }
 
-/// The claim as the API has it.
 fn claim(version: &str, more: &Value) -> Value {
     let mut claim = json!({
         "metadata": { "name": "gpu", "namespace": "shop", "uid": "claim-uid", "resourceVersion": version }, "status": {},
@@ -107,7 +104,7 @@ fn consumer() -> Consumer {
     Consumer { api_group: "".into(), resource: "pods".into(), name: "web-1".into(), uid: "u1".into() }
 }
 
-/// One device, with all that an allocation can say.
+/// One device, with all fields of an allocation.
 fn allocation() -> Arc<Allocation> {
     let result = DeviceResult {
         request: "r".into(),
@@ -188,7 +185,6 @@ fn tell() -> Write {
     to("web-1-extended", "", "", patch)
 }
 
-/// A writer that leads.
 fn writer(script: Vec<Act>) -> (Writer, Asked, mpsc::UnboundedReceiver<Event>, watch::Sender<Leadership>) {
     let (client, asked) = client(script);
     let valid_until = lease::now() + Duration::from_secs(1_000);
@@ -197,7 +193,7 @@ fn writer(script: Vec<Act>) -> (Writer, Asked, mpsc::UnboundedReceiver<Event>, w
     (Writer::new(client, handle, follows), asked, heard, leading)
 }
 
-/// What a PreBind with these writes is answered, and what was asked of the API server after the announcement of the node.
+/// The answer to a PreBind with these writes, and the requests after the announcement of the node.
 async fn outcome(
     writes: Vec<Write>,
     script: Vec<Act>,
@@ -318,7 +314,7 @@ async fn after_a_conflict_a_write_that_makes_no_sense_any_more_is_none() {
     assert_eq!(said, Err("claim shop/gpu got deleted in the meantime".to_owned()));
 }
 
-/// As the API server says of a patch of a claim with parameters that it would write anew.
+/// The API server's answer to a patch of a claim with parameters that it would rewrite.
 const IMMUTABLE: Act =
     Refuse(422, "ResourceClaim.resource.k8s.io \"gpu\" is invalid: spec: Invalid value: null: field is immutable");
 
@@ -334,7 +330,7 @@ async fn a_claim_that_no_patch_is_taken_of_is_sent_back_as_it_was_received() {
     assert_eq!(methods(&asked), ["PATCH", "GET", "PUT"]);
     let (_, sent) = flotilla_encoding::with_finalizers(received, &["a", FINALIZER]).expect("a claim");
     assert_eq!((asked[2].2.as_str(), &asked[2].3), ("application/vnd.kubernetes.protobuf", &json!(sent.len())));
-    // It is another one by now.
+    // It has been replaced.
     let fresh = claim("8", &json!({ "metadata": { "finalizers": [FINALIZER] } }));
     let (said, asked) = outcome(vec![protect("7")], vec![IMMUTABLE, Received(received), Answer(fresh)]).await;
     assert_eq!(said, Ok(vec!["8".to_owned()]));
@@ -366,7 +362,7 @@ async fn a_lost_answer_is_looked_up_until_it_is_known_what_became_of_the_write()
         assert_eq!(said, done);
         assert_eq!(methods(&asked), ["PATCH", "GET", "GET", "GET"]);
     }
-    // A refused look-up says nothing of the claim.
+    // A refused look-up does not give the state of the claim.
     for (code, refused) in [(401, "Unauthorized"), (403, "forbidden"), (404, "404 page not found")] {
         let (said, asked) =
             outcome(vec![allocate()], vec![Break, Refuse(code, refused), Answer(claim("8", &ours))]).await;
@@ -376,7 +372,7 @@ async fn a_lost_answer_is_looked_up_until_it_is_known_what_became_of_the_write()
     let (said, asked) = outcome(vec![allocate()], script).await;
     assert_eq!(said, Err("add allocation and reservation to claim shop/gpu: etcd is away".to_owned()));
     assert_eq!(methods(&asked), ["PATCH", "GET", "GET"]);
-    // Somebody else has written meanwhile, so that the first write never will be carried out.
+    // Another client has written meanwhile, so that the first write can no longer be executed.
     let script = vec![Break, Answer(claim("8", &before)), Answer(claim("9", &json!({})))];
     let (said, asked) = outcome(vec![allocate()], script).await;
     assert_eq!(said, Ok(vec!["9".to_owned()]));
@@ -445,6 +441,6 @@ async fn who_does_not_lead_any_more_looks_nothing_up() {
     });
     writer.drained().await;
     let Some(Event::Written { failure: Some(said), .. }) = heard.recv().await else { panic!("no failure") };
-    assert!(said.ends_with("this process does not lead any more"), "{said}");
+    assert!(said.ends_with("this process is no longer the leader"), "{said}");
     assert!(asked.lock().expect("unpoisoned").is_empty());
 }

@@ -1,15 +1,13 @@
-//! Which types fit each other, and what that says of types that are still unknown.
+//! Type unification.
 
 use crate::types::Type;
 
-/// What has been found of the unknown types.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Unifier {
     found: Vec<Option<Type>>,
 }
 
 impl Unifier {
-    /// A new unknown type.
     pub(super) fn variable(&mut self) -> Type {
         self.found.push(None);
         Type::Var(self.found.len() - 1)
@@ -19,7 +17,7 @@ impl Unifier {
         self.found.get(variable).and_then(Option::as_ref)
     }
 
-    /// The type with all that is known of it; what is not becomes `dyn` if so wanted.
+    /// Substitutes all type variables. With `unknown_to_dyn`, unbound ones become `dyn`.
     pub(super) fn resolve(&self, of: &Type, unknown_to_dyn: bool) -> Type {
         match of {
             Type::Var(variable) => match self.find(*variable) {
@@ -32,7 +30,7 @@ impl Unifier {
         }
     }
 
-    /// Whether types fit each other one by one; only then is what follows of unknown types kept.
+    /// Whether the types are pairwise compatible. Keeps new substitutions only on success.
     pub(super) fn fit_all(&mut self, left: &[Type], right: &[Type]) -> bool {
         let mut attempt = self.clone();
         let fits = attempt.assign_all(&left.iter().collect::<Vec<_>>(), &right.iter().collect::<Vec<_>>());
@@ -42,7 +40,6 @@ impl Unifier {
         fits
     }
 
-    /// Whether two types fit.
     pub(super) fn fit(&mut self, left: &Type, right: &Type) -> bool {
         self.fit_all(std::slice::from_ref(left), std::slice::from_ref(right))
     }
@@ -76,7 +73,7 @@ impl Unifier {
         }
     }
 
-    /// Whether an unknown type may be another, and whether something was known of it before.
+    /// Whether a type variable may be another type, and whether it already had a substitution.
     fn substitute(&mut self, variable: usize, other: &Type) -> (bool, bool) {
         let itself = Type::Var(variable);
         if *other == itself {
@@ -102,7 +99,6 @@ impl Unifier {
         (true, false)
     }
 
-    /// Whether a type occurs in another.
     fn mentions(&self, sought: &Type, within: &Type) -> bool {
         if sought == within {
             return true;
@@ -114,7 +110,7 @@ impl Unifier {
     }
 }
 
-/// The one of two types that fit each other that says less.
+/// The more general of two compatible types.
 pub(super) fn most_general(left: &Type, right: &Type) -> Type {
     if is_as_general(left, right) { left.clone() } else { right.clone() }
 }

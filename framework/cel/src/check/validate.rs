@@ -1,4 +1,4 @@
-//! What upstream checks once types are known: constants that cannot be read, literals of mixed types, formats of strings.
+//! Upstream's validation after the type check: invalid constants, literals of mixed types, format strings.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,6 @@ struct Validator<'text> {
     errors: &'text mut Errors,
 }
 
-/// Reports what is wrong with a tree whose types fit.
 pub(super) fn validate(
     tree: &Expr,
     types: &BTreeMap<Id, Type>,
@@ -63,7 +62,7 @@ impl Validator<'_> {
         }
     }
 
-    /// Elements of a literal must be of one type, unless they are for `format`.
+    /// Elements of a literal must have one type, except in arguments of `format`.
     fn homogeneous(&mut self, node: &Expr, exempt: bool) {
         let exempt = exempt || matches!(&node.kind, Kind::Call { function, .. } if function == "format");
         if !exempt {
@@ -92,7 +91,7 @@ impl Validator<'_> {
             let mut of = self.type_of(node);
             if *optional {
                 let Some(inner) = of.in_optional() else {
-                    // Upstream ends in a panic here.
+                    // Upstream panics here.
                     self.report(node.id, format!("expected an optional type but found '{of}'"));
                     return;
                 };
@@ -145,7 +144,6 @@ impl Validator<'_> {
         }
     }
 
-    /// The node that a clause does not take, and its type.
     fn unfit(&self, node: &Expr, clause: Clause) -> Option<(Id, Type)> {
         let of = self.type_of(node);
         let fits = match clause {

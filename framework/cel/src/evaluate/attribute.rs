@@ -1,4 +1,4 @@
-//! Names, and the fields and indices behind them.
+//! Names with their fields and indices.
 
 use super::{Around, Evaluator, is_fatal};
 use crate::{
@@ -7,7 +7,6 @@ use crate::{
 };
 
 impl Evaluator<'_> {
-    /// The value of an attribute.
     pub(super) fn resolve(&mut self, attribute: &Attribute, scope: Around<'_>) -> Outcome {
         let value = match &attribute.root {
             Root::Choice { condition, yes, no } => {
@@ -20,7 +19,7 @@ impl Evaluator<'_> {
             Root::Operand(node) => self.node(node, scope)?,
             Root::Variable { name, is_global } => self.variable(name, *is_global, scope)?,
         };
-        // Upstream looks up variables that others hide in a place where nothing is counted.
+        // Upstream does not count lookups of variables that a local variable hides.
         let is_counted = !matches!(attribute.root, Root::Variable { is_global: true, .. });
         self.qualify_all(value, &attribute.qualifiers, is_counted, scope)
     }
@@ -51,7 +50,7 @@ impl Evaluator<'_> {
         Ok(if optional { Value::some(value) } else { value })
     }
 
-    /// One field or index of a value. Where a value may be missing, nothing is no error.
+    /// Resolves one field or index. For optional and presence-test qualifiers a missing value is no error.
     fn qualify(
         &mut self,
         value: &Value,
@@ -73,7 +72,7 @@ impl Evaluator<'_> {
         }
     }
 
-    /// Counts a qualifier, unless nothing was there where that is no error.
+    /// Counts a qualifier, except if a value that may be missing is missing.
     fn counted(
         &mut self,
         qualifier: &Qualifier,
@@ -101,7 +100,7 @@ fn is_key(value: &Value) -> bool {
     matches!(value, Value::String(_) | Value::Int(_) | Value::Uint(_) | Value::Bool(_) | Value::Double(_))
 }
 
-/// What a value has under a key. What is missing is an error unless its absence was asked for.
+/// Looks up a key. A missing key is an error unless `may_miss`.
 fn find(value: &Value, key: &Value, may_miss: bool) -> Result<Option<Value>, Failure> {
     let missing = |told: String| if may_miss { Ok(None) } else { Err(Failure::new(told)) };
     match value {

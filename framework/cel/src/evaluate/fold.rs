@@ -1,4 +1,4 @@
-//! Comprehensions: the variables of their bodies, and what they collect.
+//! Comprehensions: the variables of their bodies, and their accumulators.
 
 use std::{cell::RefCell, sync::Arc};
 
@@ -8,7 +8,7 @@ use crate::{
     value::{Failure, List, Map, Outcome, Value, show::go_type},
 };
 
-/// The variables of one comprehension, and those around it.
+/// Variables of a comprehension and of the enclosing ones.
 pub(super) struct Scope<'scope> {
     fold: &'scope Fold,
     outer: Around<'scope>,
@@ -17,16 +17,15 @@ pub(super) struct Scope<'scope> {
 
 #[derive(Default)]
 struct State {
-    /// What was collected; nothing before it is first looked at.
+    /// `None` before its first use.
     accumulator: Option<Outcome>,
     first: Option<Value>,
     second: Option<Value>,
-    /// Whether a list or a map grows in place.
+    /// Whether a list or map accumulator grows in place.
     grows: bool,
 }
 
 impl Evaluator<'_> {
-    /// The value of a variable, in this scope or one around it.
     pub(super) fn local(&mut self, name: &str, scope: &Scope<'_>) -> Outcome {
         if name == scope.fold.accumulator {
             return self.accumulated(scope);
@@ -51,7 +50,7 @@ impl Evaluator<'_> {
         }
     }
 
-    /// What was collected so far: upstream evaluates the beginning when it is first needed.
+    /// Value of the accumulator. Like upstream, it evaluates the initial value on first use.
     fn accumulated(&mut self, scope: &Scope<'_>) -> Outcome {
         if let Some(outcome) = &scope.state.borrow().accumulator {
             return outcome.clone();
@@ -76,14 +75,13 @@ impl Evaluator<'_> {
         initial
     }
 
-    /// Runs a comprehension.
     pub(super) fn fold(&mut self, fold: &Fold, outer: Around<'_>) -> Outcome {
         let range = self.node(&fold.range, outer)?;
         let scope = Scope { fold, outer, state: RefCell::default() };
         let two = fold.second.is_some();
         let rounds = match &range {
             Value::List(list) => {
-                // One that grows is copied.
+                // A growing list is copied.
                 self.effort.collection(if list.is_growing() { list.len() } else { 0 }, false)?;
                 Rounds::List(list.values())
             }
@@ -137,7 +135,6 @@ impl Evaluator<'_> {
     }
 }
 
-/// What a comprehension goes over.
 enum Rounds {
     List(Arc<[Value]>),
     Map(Vec<(Value, Value)>),
@@ -151,7 +148,6 @@ impl Rounds {
         }
     }
 
-    /// The values of the variables in a round.
     fn get(&self, at: usize, two: bool) -> (Value, Option<Value>) {
         match self {
             Self::List(values) if two => (Value::Int(i64::try_from(at).unwrap_or(i64::MAX)), Some(values[at].clone())),

@@ -1,4 +1,4 @@
-//! `format`: strings with clauses like `%d`.
+//! The function `format`.
 
 use flotilla_planted::planted;
 
@@ -7,10 +7,8 @@ use crate::{
     value::{Value, convert, show},
 };
 
-/// How many decimals a double has if a clause does not say.
 const PRECISION: i64 = 6;
 
-/// What a clause makes of a value.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Clause {
     Text,
@@ -22,14 +20,12 @@ pub(crate) enum Clause {
     Octal,
 }
 
-/// Why a value cannot be formatted.
 pub(crate) enum Wrong {
-    /// The clause does not take it.
     Formatting(String),
 }
 
 impl Clause {
-    /// Upstream's text for a type that the clause does not take.
+    /// Upstream's message for a type that the clause does not accept.
     pub(crate) fn refuses(self, type_name: &str) -> String {
         let told = match self {
             Self::Text => {
@@ -46,7 +42,7 @@ impl Clause {
         format!("{told}, was given {type_name}")
     }
 
-    /// The clause at the beginning of a text, behind its percent sign, and its length.
+    /// Parses the clause after a percent sign. Returns it with its length.
     fn parse(text: &str) -> Result<(Self, usize), String> {
         let mut length = 0;
         let mut precision = PRECISION;
@@ -77,11 +73,8 @@ impl Clause {
     }
 }
 
-/// Puts what `apply` makes of the arguments in the places of the clauses. The check looks for what is wrong in another order
-/// than the evaluation.
-///
-/// # Errors
-/// Upstream's text.
+/// Replaces each clause with the result of `apply`. Errors are upstream's texts. The type check and the evaluation report errors in a
+/// different order.
 pub(crate) fn interpolate(
     format: &str,
     size: usize,
@@ -120,10 +113,6 @@ pub(crate) fn interpolate(
     Ok(made)
 }
 
-/// What a clause makes of a value.
-///
-/// # Errors
-/// The clause does not take it.
 pub(crate) fn apply(clause: Clause, value: &Value) -> Result<String, Wrong> {
     let refused = || Err(Wrong::Formatting(clause.refuses(value.type_name())));
     match clause {
@@ -142,7 +131,7 @@ pub(crate) fn apply(clause: Clause, value: &Value) -> Result<String, Wrong> {
             Some(value) => Ok(localized(value, &|value| grouped(&fixed(value, precision)))),
             None => refused(),
         },
-        // Upstream takes the precision for the least length.
+        // Upstream uses the precision as the minimum width.
         Clause::Scientific(precision) => match double(value) {
             Some(value) => Ok(aligned(&localized(value, &scientific), precision)),
             None => refused(),
@@ -194,16 +183,15 @@ fn localized(value: f64, write: &dyn Fn(f64) -> String) -> String {
     write(value)
 }
 
-/// A precision whose figures make a larger number than this before the last of them is none for Go's package x/text.
+/// Go's package x/text rejects a precision if its digits before the last one exceed this number.
 const MAX_READ: i64 = 1_000_000;
-/// What that package writes for a clause that it cannot read.
+/// Output of x/text for an unreadable clause.
 const NO_VERB: &str = "%!(NOVERB)";
-/// No double has more decimals than this: 2^-1074 has them.
+/// Maximum decimals of a double, those of 2^-1074.
 const MAX_DECIMALS: usize = 1_074;
 
-/// A double with decimals as x/text writes them: it keeps the least number of decimals in a byte and the greatest one in 16 bits with
-/// a sign, and both lose what does not fit. Below zero there is no greatest one, and as few are written as tell the double from
-/// others.
+/// Formats a double with decimals as x/text does. x/text truncates the minimum number of decimals to a byte, and the maximum to a signed
+/// 16-bit integer. A negative maximum means none: the shortest text that identifies the double.
 fn fixed(value: f64, precision: i64) -> String {
     let least = usize::from(precision as u8);
     let mut made = match usize::try_from(precision as i16) {
@@ -222,7 +210,7 @@ fn fixed(value: f64, precision: i64) -> String {
     made.trim_end_matches('.').to_owned()
 }
 
-/// A text with blanks before it, to a width that x/text keeps in 16 bits.
+/// Pads with blanks on the left to a width that x/text truncates to 16 bits.
 fn aligned(text: &str, width: i64) -> String {
     let missing = usize::from(width as u16).saturating_sub(text.chars().count());
     let mut made = " ".repeat(missing);
@@ -230,7 +218,6 @@ fn aligned(text: &str, width: i64) -> String {
     made
 }
 
-/// Commas between thousands, as upstream's locale has them.
 fn grouped(text: &str) -> String {
     let (sign, text) = text.strip_prefix('-').map_or(("", text), |text| ("-", text));
     let (whole, fraction) = text.split_once('.').map_or((text, None), |(whole, fraction)| (whole, Some(fraction)));
@@ -247,7 +234,7 @@ fn grouped(text: &str) -> String {
     }
 }
 
-/// `1.500000×10⁰³`, as upstream's locale has it.
+/// `1.500000×10⁰³`, as in upstream's locale.
 fn scientific(value: f64) -> String {
     const RAISED: [char; 10] = [
         '\u{2070}', '\u{b9}', '\u{b2}', '\u{b3}', '\u{2074}', '\u{2075}', '\u{2076}', '\u{2077}', '\u{2078}',
@@ -299,7 +286,6 @@ fn text(value: &Value) -> Result<String, Wrong> {
     }
 }
 
-/// A value within a list or a map.
 fn inside(value: &Value) -> Result<String, Wrong> {
     match value {
         Value::Double(double) if double.is_finite() => Ok(fixed(*double, PRECISION)),

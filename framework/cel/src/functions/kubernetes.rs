@@ -1,4 +1,4 @@
-//! Kubernetes' functions of quantities, versions, URLs, addresses and named formats.
+//! Kubernetes' functions on quantities, versions, URLs, addresses and named formats.
 
 use std::{net::IpAddr, sync::Arc};
 
@@ -12,7 +12,6 @@ use crate::{
     value::{Failure, List, Map, Outcome, Value},
 };
 
-/// The implementation of an overload.
 pub(super) fn operation(overload: &str) -> Option<Operation> {
     of_quantity(overload)
         .or_else(|| of_semver(overload))
@@ -98,7 +97,7 @@ fn parse_semver(arguments: &[Value]) -> Result<Result<Semver, String>, Failure> 
 }
 
 fn of_semver(overload: &str) -> Option<Operation> {
-    // Upstream's numbers are unsigned, its integers are not.
+    // Upstream's numbers are unsigned, its integers are signed.
     fn number(value: u64) -> Outcome {
         Ok(Value::Int(value.cast_signed()))
     }
@@ -219,7 +218,7 @@ fn of_cidr(overload: &str) -> Option<Operation> {
         "is_cidr" => |arguments| Ok(Value::Bool(Cidr::parse(text(arguments, 0)?).is_ok())),
         "cidr_contains_ip_ip" => |arguments| Ok(Value::Bool(cidr(arguments, 0)?.contains(ip(arguments, 1)?))),
         "cidr_contains_ip_string" => |arguments| {
-            // Upstream loses the error of an address that cannot be read.
+            // Upstream drops the error of an invalid address.
             let address = parse_ip(text(arguments, 1)?).map_err(|_| undefined())?;
             Ok(Value::Bool(cidr(arguments, 0)?.contains(address)))
         },

@@ -1,4 +1,4 @@
-//! Functions of lists, sets and maps.
+//! Functions on lists, sets and maps.
 
 use std::cmp::Ordering;
 
@@ -10,10 +10,8 @@ use super::{
 };
 use crate::value::{Failure, List, Outcome, Value, compare, show};
 
-/// The longest list that `lists.range` makes.
 const MAX_RANGE: i64 = 1_000_000;
 
-/// The implementation of sorting, whatever the types.
 pub(super) fn singleton(function: &str) -> Option<&'static Singleton> {
     matches!(function, "sort" | "@sortByAssociatedKeys").then_some(&Singleton { takes: is_list, operation: sort })
 }
@@ -22,7 +20,6 @@ fn is_list(value: &Value) -> bool {
     matches!(value, Value::List(_))
 }
 
-/// The implementation of an overload.
 pub(super) fn operation(overload: &str) -> Option<Operation> {
     Some(match overload {
         "list_slice" => slice,
@@ -244,10 +241,10 @@ fn extreme(arguments: &[Value], name: &str, replaced_if: Ordering) -> Outcome {
     best.ok_or_else(|| Failure::new(format!("{name} called on empty list")))
 }
 
-/// Go sorts no more than so many elements by insertion.
+/// Go uses insertion sort up to this length.
 const MAX_INSERTED: usize = 12;
 
-/// Go's sort of few elements, whose result is the same as Go's also where some have no order, as NaN.
+/// Go's sort for short lists. The result equals Go's even for values without an order, such as NaN.
 fn insertion_sort(order: &mut [usize], is_less: impl Fn(usize, usize) -> bool) {
     for end in 1..order.len() {
         let mut at = end;
@@ -258,7 +255,7 @@ fn insertion_sort(order: &mut [usize], is_less: impl Fn(usize, usize) -> bool) {
     }
 }
 
-/// A total order: NaN, which upstream gives no place, comes last.
+/// A total order: NaN, which upstream does not order, comes last.
 fn in_order(left: &Value, right: &Value) -> Ordering {
     let is_nan = |value: &Value| matches!(value, Value::Double(double) if double.is_nan());
     if planted("sorts-without-an-order") {
@@ -268,7 +265,7 @@ fn in_order(left: &Value, right: &Value) -> Ordering {
     ordered.then_with(|| compare::compare(left, right).unwrap_or(Ordering::Equal))
 }
 
-/// Sorts a list, by keys where there are any. Equal ones stay in their order, which upstream does not promise.
+/// Sorts a list, by keys if given. The sort is stable; upstream's need not be.
 fn sort(arguments: &[Value]) -> Outcome {
     let values = list(arguments, 0)?.values();
     let Some(Value::List(keys)) = arguments.last() else { return Err(Failure::no_such_overload()) };

@@ -1,14 +1,12 @@
-//! The shape of an implementation.
+//! Signature of function implementations.
 
 use crate::value::{Outcome, Value};
 
-/// A function.
 pub(crate) type Operation = fn(&[Value]) -> Outcome;
 
-/// A function with one implementation for all its overloads.
 #[derive(Debug)]
 pub(crate) struct Singleton {
-    /// Whether it is defined for values of this one's type.
+    /// Whether the function is defined for the type of this value.
     pub(crate) takes: fn(&Value) -> bool,
     pub(crate) operation: Operation,
 }

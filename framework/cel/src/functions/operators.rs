@@ -1,4 +1,4 @@
-//! Operators, and the functions of the standard library that upstream implements by what a type can do.
+//! Operators, and standard functions that upstream implements by traits of the types.
 
 use std::{cmp::Ordering, sync::Arc};
 
@@ -8,7 +8,6 @@ use crate::{
     value::{Failure, Outcome, Value, compare},
 };
 
-/// The implementation of an operator.
 pub(super) fn singleton(function: &str) -> Option<&'static Singleton> {
     Some(match function {
         "!_" => &Singleton {
@@ -18,7 +17,7 @@ pub(super) fn singleton(function: &str) -> Option<&'static Singleton> {
                 _ => Err(Failure::no_such_overload()),
             },
         },
-        // Called by comprehensions only, which also hand it errors: the evaluation sees to those.
+        // Only comprehensions call this. The evaluation handles errors among its arguments.
         "@not_strictly_false" => &Singleton { takes: |_| true, operation: |arguments| Ok(arguments[0].clone()) },
         "-_" => &Singleton {
             takes: |value| matches!(value, Value::Bool(_) | Value::Double(_) | Value::Duration(_) | Value::Int(_)),

@@ -1,11 +1,10 @@
-//! Functions of strings, regular expressions among them.
+//! Functions on strings, including regular expressions.
 
 use std::sync::Arc;
 
 use super::{formatting, operation::Operation};
 use crate::value::{Failure, List, Outcome, Value, show};
 
-/// The implementation of an overload.
 pub(super) fn operation(overload: &str) -> Option<Operation> {
     Some(match overload {
         "contains_string" => |arguments| test(arguments, |text, part| text.contains(part)),
@@ -28,7 +27,7 @@ pub(super) fn operation(overload: &str) -> Option<Operation> {
     })
 }
 
-/// A search for a pattern whose arguments do not fit: the evaluation makes all others.
+/// Reached only by a pattern search with wrong argument types. The evaluation runs all other searches.
 pub(crate) fn not_searched(_arguments: &[Value]) -> Outcome {
     Err(Failure::no_such_overload())
 }
@@ -52,7 +51,7 @@ fn strings<'text>(texts: impl IntoIterator<Item = &'text str>) -> Value {
     Value::List(List::new(texts.into_iter().map(Value::string).collect()))
 }
 
-/// What Go takes for white space.
+/// Go's definition of white space.
 fn is_space(one: char) -> bool {
     one.is_whitespace() || one == '\u{85}'
 }
@@ -65,7 +64,6 @@ fn out_of_range(index: i64) -> Failure {
     Failure::new(format!("index out of range: {index}"))
 }
 
-/// An index into so many characters, the end included.
 fn index(index: i64, length: usize) -> Result<usize, Failure> {
     usize::try_from(index).ok().filter(|at| *at <= length).ok_or_else(|| out_of_range(index))
 }

@@ -6,7 +6,6 @@ use crate::{
     value::{Failure, Outcome, Value},
 };
 
-/// The implementation of an overload.
 pub(super) fn operation(overload: &str) -> Option<Operation> {
     Some(match overload {
         "timestamp_to_year" | "timestamp_to_year_with_tz" => |arguments| part(arguments, |civil| civil.year),

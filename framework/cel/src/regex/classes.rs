@@ -1,11 +1,11 @@
-//! Characters and classes in the syntax of the crate.
+//! Characters and classes in the syntax of the crate `regex`.
 
-/// A character as the crate takes it anywhere.
+/// A character, escaped so that it is valid in any place.
 pub(super) fn written(one: char) -> String {
     if one.is_ascii_alphanumeric() { one.to_string() } else { format!("\\x{{{:x}}}", u32::from(one)) }
 }
 
-/// The characters of `\d` and its like, and whether they are meant or all others.
+/// Characters of `\d`, `\s`, `\w`, and whether it is negated.
 pub(super) fn perl(one: char) -> Option<(&'static str, bool)> {
     let class = match one.to_ascii_lowercase() {
         'd' => "0-9",

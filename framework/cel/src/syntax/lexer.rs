@@ -2,7 +2,6 @@
 
 use crate::source::Errors;
 
-/// A token and the offset of its first character.
 #[derive(Clone, Debug)]
 pub(crate) struct Token {
     pub(crate) kind: TokenKind,
@@ -10,10 +9,9 @@ pub(crate) struct Token {
     pub(crate) offset: usize,
 }
 
-/// Which rule of the grammar a token is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TokenKind {
-    /// An operator, a bracket, or one of the words `in`, `true`, `false` and `null`.
+    /// An operator, a bracket, `in`, `true`, `false` or `null`.
     Fixed,
     Ident,
     /// A name in backticks.
@@ -30,7 +28,6 @@ const WORDS: [&str; 4] = ["in", "true", "false", "null"];
 const TWO: [&str; 6] = ["==", "!=", "<=", ">=", "&&", "||"];
 const ONE: &str = "<>[]{}().,-!?:+*/%";
 
-/// All tokens of a text, the last of which is its end.
 pub(crate) fn tokens(text: &str, errors: &mut Errors) -> Vec<Token> {
     let characters: Vec<char> = text.chars().collect();
     let mut found = Vec::new();
@@ -133,7 +130,7 @@ fn suffixed(rest: &[char], length: usize) -> (TokenKind, usize) {
     }
 }
 
-/// The length of the string literal at the beginning, the longest of those that fit.
+/// Length of the longest string literal at the start.
 fn string(rest: &[char]) -> Option<usize> {
     let raw = usize::from(matches!(rest.first(), Some('r' | 'R')));
     let body = rest.get(raw..)?;
@@ -157,7 +154,7 @@ fn closed(body: &[char], quote: char, quotes: usize, raw: bool) -> Option<usize>
     }
 }
 
-/// The length of an escape sequence behind its backslash.
+/// Length of an escape sequence after its backslash.
 fn escape(rest: &[char]) -> Option<usize> {
     let all = |from: usize, count: usize, is: fn(&char) -> bool| {
         rest.get(from..from + count).filter(|taken| taken.iter().all(is)).map(|_| from + count)

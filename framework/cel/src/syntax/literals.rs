@@ -1,9 +1,6 @@
-//! What literals of numbers, strings and bytes stand for.
+//! Values of number, string and bytes literals.
 
-/// The characters of a string literal, prefix and quotes included.
-///
-/// # Errors
-/// An escape sequence that is no character; the text is upstream's.
+/// Parses a string literal with its prefix and quotes. Errors for invalid escape sequences are upstream's texts.
 pub(crate) fn string(literal: &str) -> Result<String, &'static str> {
     let (body, is_raw) = body(literal);
     if is_raw || !body.contains('\\') {
@@ -22,10 +19,8 @@ pub(crate) fn string(literal: &str) -> Result<String, &'static str> {
     Ok(made)
 }
 
-/// The bytes of a literal behind its `b`: characters in UTF-8, escapes of two or three digits as one byte.
-///
-/// # Errors
-/// Escapes that only strings have; the text is upstream's.
+/// Parses a bytes literal without its `b`: characters as UTF-8, escapes of two or three digits as one byte. Errors for escapes that are
+/// valid only in strings are upstream's texts.
 pub(crate) fn bytes(literal: &str) -> Result<Vec<u8>, &'static str> {
     let (body, is_raw) = body(literal);
     if is_raw {
@@ -80,13 +75,12 @@ fn escaped(rest: &mut std::str::Chars<'_>) -> Option<Escaped> {
     Some(Escaped { value, is_unicode: matches!(one, 'u' | 'U') })
 }
 
-/// The integer of a literal, if it fits.
 pub(crate) fn int(sign: &str, text: &str) -> Option<i64> {
     let (figures, radix) = text.strip_prefix("0x").map_or((text, 10), |hex| (hex, 16));
     i64::from_str_radix(&format!("{sign}{figures}"), radix).ok()
 }
 
-/// The unsigned integer of a literal with its `u`, if it fits.
+/// Parses an unsigned literal with its `u`, if it fits.
 pub(crate) fn uint(text: &str) -> Option<u64> {
     let text = text.trim_end_matches(['u', 'U']);
     let (figures, radix) = text.strip_prefix("0x").map_or((text, 10), |hex| (hex, 16));

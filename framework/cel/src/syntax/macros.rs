@@ -1,29 +1,24 @@
-//! Macros: calls that are rewritten before anything is checked.
+//! Macros: calls that are expanded before the type check.
 
 use super::{Element, Entry, Expr, Field, Fold, Id, Kind, parser::Parser};
 use crate::value::Value;
 
-/// The variable in which comprehensions of macros collect; no expression can name it.
+/// Accumulator variable of macros. Expressions cannot name it.
 pub(crate) const ACCUMULATOR: &str = "@result";
-/// The name that the variable had in former versions, which stays forbidden.
+/// Accumulator name of earlier versions; still reserved.
 const FORMER_ACCUMULATOR: &str = "__result__";
-/// How many nodes an expression may have before a macro repeats one of its operands. Each `optMap` behind another one doubles all
-/// that is before it. The 10 KiB that an expression may have in the API are no more than 10,240 nodes as they are written.
+/// Maximum nodes of an expression before a macro duplicates an operand. Each chained `optMap` doubles the expression before it. The API's
+/// limit of 10 KiB of text allows at most 10,240 nodes without macros.
 const MAX_REPEATED: usize = 1 << 15;
 const UNUSED: &str = "#unused";
 const SORTED: &str = "@__sortBy_input__";
 
-/// A macro was used in a way that it does not have.
 pub(super) struct Refused {
-    /// The node at fault.
     pub(super) node: Id,
     pub(super) told: String,
 }
 
-/// What a call stands for if it is that of a macro.
-///
-/// # Errors
-/// Arguments that the macro does not take.
+/// Expands a call if it is a macro. Returns an error for invalid arguments.
 pub(super) fn expand(
     parser: &mut Parser<'_>,
     id: Id,
@@ -75,7 +70,7 @@ enum Quantifier {
 
 struct Maker<'parser, 'text> {
     parser: &'parser mut Parser<'text>,
-    /// Where the macro is called: all nodes that it makes are there.
+    /// Offset of the macro call; all created nodes get it.
     offset: usize,
 }
 
@@ -166,7 +161,7 @@ impl Maker<'_, '_> {
         Ok(self.fold(Fold { range: range.clone(), variable, second, accumulator, initial, condition, step, result }))
     }
 
-    /// `map`, `filter` and `transformList`: a list of what is made of each element.
+    /// `map`, `filter` and `transformList`: a list with one result per element.
     fn collect(
         &mut self,
         range: &Expr,
@@ -181,7 +176,6 @@ impl Maker<'_, '_> {
         self.gather(range, variables, filter, initial, step)
     }
 
-    /// `transformMap` and `transformMapEntry`.
     fn insert(
         &mut self,
         by_key: bool,
@@ -223,7 +217,7 @@ impl Maker<'_, '_> {
         Ok(self.fold(Fold { range: range.clone(), variable, second, accumulator, initial, condition, step, result }))
     }
 
-    /// A comprehension over nothing, whose accumulator is the variable.
+    /// A comprehension over an empty list, with the variable as accumulator.
     fn let_in(&mut self, variable: &str, value: Expr, result: Expr) -> Expr {
         let range = self.list(Vec::new());
         let condition = self.literal(Value::Bool(false));
@@ -278,7 +272,6 @@ impl Maker<'_, '_> {
         Ok(self.let_in(SORTED, target.clone(), sorted))
     }
 
-    /// The same tree with nodes of its own.
     fn copy(&mut self, tree: &Expr) -> Expr {
         let kind = match &tree.kind {
             Kind::Select { operand, field, test_only } => {
@@ -327,7 +320,6 @@ impl Maker<'_, '_> {
     }
 }
 
-/// The names of one or two variables of a comprehension.
 fn variables_of(variables: &[&Expr], no_name: &str) -> Result<(String, Option<String>), Refused> {
     let two = variables.len() == 2;
     let mut names = Vec::new();

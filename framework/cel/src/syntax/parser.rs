@@ -1,4 +1,4 @@
-//! Reads an expression into a tree, as upstream's grammar has it, and expands macros.
+//! Parses an expression by upstream's grammar, and expands macros.
 
 use std::sync::Arc;
 
@@ -12,12 +12,11 @@ use crate::{
     value::Value,
 };
 
-/// How many links a chain like `a.b.c` or `1 + 2 + 3` may have, all chains around one place taken together.
+/// Maximum links of chains like `a.b.c` or `1 + 2 + 3`, summed over nested chains.
 const MAX_DEPTH: usize = 250;
-/// How deep brackets may be nested. Upstream takes 250; reading one level takes up to 10 kB of stack without optimization, and
-/// threads have 2 MB: half of that is left to what called.
+/// Maximum nesting of brackets. Upstream allows 250. Parsing a level takes up to 10 kB of stack without optimization. Threads have 2 MB,
+/// and half of it is left to the callers.
 const MAX_NESTING: usize = 100;
-/// How many characters an expression may have.
 const MAX_CHARACTERS: usize = 100_000;
 
 const RESERVED: [&str; 21] = [
@@ -45,7 +44,7 @@ const RESERVED: [&str; 21] = [
 ];
 const RELATIONS: [&str; 7] = ["<", "<=", ">=", ">", "==", "!=", "in"];
 
-/// Reads a text. The tree is of use only where no errors were reported.
+/// Parses a text. The tree is valid only if no errors were reported.
 pub(crate) fn parse(text: &str, source: &mut Source, errors: &mut Errors) -> Expr {
     let length = text.chars().count();
     if length > MAX_CHARACTERS {
@@ -66,7 +65,7 @@ pub(crate) fn parse(text: &str, source: &mut Source, errors: &mut Errors) -> Exp
     }
 }
 
-/// Reading ended early; an error was reported.
+/// Parsing stopped early; an error was reported.
 struct Stop;
 
 type Read<T> = Result<T, Stop>;
@@ -192,11 +191,10 @@ impl Parser<'_> {
         Ok(left)
     }
 
-    /// Sums, level 0, and products, level 1.
+    /// Parses sums, level 0, and products, level 1.
     fn sum(&mut self, level: usize) -> Read<Expr> {
         const SYMBOLS: [&[&str]; 2] = [&["+", "-"], &["*", "/", "%"]];
         let outer = self.depths.sums;
-        // Both levels are one rule of the grammar.
         if level == 0 {
             self.deeper(|depths| &mut depths.sums)?;
         }
@@ -324,7 +322,7 @@ impl Parser<'_> {
         }
     }
 
-    /// A variable, a call without a receiver, or a message.
+    /// Parses a variable, a call without receiver, or a message.
     fn named(&mut self) -> Read<Expr> {
         let start = self.peek().offset;
         let dot = if self.take(".") { "." } else { "" };
@@ -347,7 +345,7 @@ impl Parser<'_> {
         Ok(self.node(name.offset, Kind::Ident(format!("{dot}{}", name.text))))
     }
 
-    /// `a.b{...}`, where the names are followed by a brace.
+    /// Parses `a.b{...}`.
     fn message(&mut self, dot: &str, first: &str) -> Option<Read<Expr>> {
         let mut name = format!("{dot}{first}");
         let mut ahead = 0;

@@ -4,10 +4,8 @@ use std::cmp::Ordering;
 
 use super::{Failure, List, Map, Value, number};
 
-/// `==`: upstream's equality, which is not defined between every two values.
-///
-/// # Errors
-/// A value of Kubernetes on the left and one of another type on the right; keys that cannot be looked up.
+/// `==`, which upstream does not define for all pairs of values. Errors: a Kubernetes value on the left with another type on the right, or
+/// keys that cannot be looked up.
 pub(crate) fn equal(left: &Value, right: &Value) -> Result<bool, Failure> {
     match (left, right) {
         (Value::Null, _) | (_, Value::Null) => Ok(matches!((left, right), (Value::Null, Value::Null))),
@@ -15,10 +13,7 @@ pub(crate) fn equal(left: &Value, right: &Value) -> Result<bool, Failure> {
     }
 }
 
-/// The equality that the left value's type has.
-///
-/// # Errors
-/// As [`equal`].
+/// Equality of the left value's type.
 pub(crate) fn equal_to(left: &Value, right: &Value) -> Result<bool, Failure> {
     use Value::{Bool, Bytes, Cidr, Double, Duration, Format, Int, Ip, Null, Optional, Quantity, Semver};
     use Value::{String, Timestamp, Type, Uint, Url};
@@ -51,7 +46,7 @@ pub(crate) fn equal_to(left: &Value, right: &Value) -> Result<bool, Failure> {
     })
 }
 
-/// An element whose equality is not defined is taken for equal, as upstream does, unless `+` made the list on the left.
+/// Like upstream, elements without a defined equality count as equal, unless `+` created the left list.
 fn equal_lists(left: &List, right: &List) -> Result<bool, Failure> {
     let (left_values, right_values) = (left.values(), right.values());
     if left_values.len() != right_values.len() {
@@ -87,10 +82,7 @@ fn equal_maps(left: &Map, right: &Map) -> Result<bool, Failure> {
     Ok(true)
 }
 
-/// Whether a list holds a value equal to this one; what is not defined is not equal.
-///
-/// # Errors
-/// Keys that cannot be looked up.
+/// Whether a list contains the value. Undefined equality counts as unequal. Keys that cannot be looked up are an error.
 pub(crate) fn contains(list: &List, sought: &Value) -> Result<bool, Failure> {
     for value in list.values().iter() {
         match equal_to(sought, value) {
@@ -102,10 +94,7 @@ pub(crate) fn contains(list: &List, sought: &Value) -> Result<bool, Failure> {
     Ok(false)
 }
 
-/// Whether two values are equal, where what is not defined is not equal.
-///
-/// # Errors
-/// Keys that cannot be looked up.
+/// Equality that treats undefined as unequal. Keys that cannot be looked up are an error.
 pub(crate) fn is_equal_to(left: &Value, right: &Value) -> Result<bool, Failure> {
     match equal_to(left, right) {
         Err(Failure::Error(_)) => Ok(false),
@@ -113,16 +102,12 @@ pub(crate) fn is_equal_to(left: &Value, right: &Value) -> Result<bool, Failure> 
     }
 }
 
-/// Whether values of the type have an order.
 pub(crate) fn has_order(value: &Value) -> bool {
     use Value::{Bool, Bytes, Double, Duration, Int, String, Timestamp, Uint};
     matches!(value, Bool(_) | Bytes(_) | Double(_) | Duration(_) | Int(_) | String(_) | Timestamp(_) | Uint(_))
 }
 
-/// The order of two values.
-///
-/// # Errors
-/// They have none.
+/// Order of two values, or an error if they have none.
 pub(crate) fn compare(left: &Value, right: &Value) -> Result<Ordering, Failure> {
     use Value::{Bool, Bytes, Double, Duration, Int, String, Timestamp, Uint};
     let is_nan = |value: &Value| matches!(value, Double(double) if double.is_nan());

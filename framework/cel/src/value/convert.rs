@@ -1,4 +1,4 @@
-//! Conversions between types, by the functions that bear their names.
+//! Conversions between types.
 
 use std::sync::Arc;
 
@@ -12,10 +12,6 @@ fn refused(value: &Value, to: &str) -> Failure {
     Failure::new(format!("type conversion error from '{}' to '{to}'", value.type_name()))
 }
 
-/// `int`.
-///
-/// # Errors
-/// The value has none.
 pub(crate) fn to_int(value: &Value) -> Outcome {
     let made = match value {
         Value::Int(value) => Some(*value),
@@ -33,10 +29,6 @@ fn parse_int(text: &str) -> Option<i64> {
     text.parse().ok()
 }
 
-/// `uint`.
-///
-/// # Errors
-/// The value has none.
 pub(crate) fn to_uint(value: &Value) -> Outcome {
     let made = match value {
         Value::Int(value) => Some(u64::try_from(*value).map_err(|_| Failure::new("unsigned integer overflow"))?),
@@ -48,10 +40,6 @@ pub(crate) fn to_uint(value: &Value) -> Outcome {
     made.map(Value::Uint).ok_or_else(|| refused(value, "uint"))
 }
 
-/// `double`.
-///
-/// # Errors
-/// The value has none.
 pub(crate) fn to_double(value: &Value) -> Outcome {
     let made = match value {
         Value::Int(value) => Some(*value as f64),
@@ -63,7 +51,7 @@ pub(crate) fn to_double(value: &Value) -> Outcome {
     made.map(Value::Double).ok_or_else(|| refused(value, "double"))
 }
 
-/// A decimal number as Go reads it, which has an infinity of more names and refuses what is too large.
+/// Parses a decimal number as Go does: more names for infinity, and an error on overflow.
 fn parse_double(text: &str) -> Option<f64> {
     let plain = text.strip_prefix(['+', '-']).unwrap_or(text);
     if plain.starts_with("0x") || plain.starts_with("0X") {
@@ -80,7 +68,7 @@ fn parse_double(text: &str) -> Option<f64> {
     (read.is_finite() || is_named).then_some(read)
 }
 
-/// `0x1.8p3`: figures of base 16 with a power of two.
+/// `0x1.8p3`: base-16 digits with a power of two.
 fn parse_hex_double(text: &str) -> Option<f64> {
     let (sign, plain) = text.strip_prefix('-').map_or((1.0, text), |plain| (-1.0, plain));
     let plain = plain.strip_prefix('+').unwrap_or(plain)[2..].to_lowercase();
@@ -95,10 +83,6 @@ fn parse_hex_double(text: &str) -> Option<f64> {
     made.is_finite().then_some(made)
 }
 
-/// `bool`.
-///
-/// # Errors
-/// The value has none.
 pub(crate) fn to_bool(value: &Value) -> Outcome {
     let made = match value {
         Value::Bool(value) => Some(*value),
@@ -112,10 +96,6 @@ pub(crate) fn to_bool(value: &Value) -> Outcome {
     made.map(Value::Bool).ok_or_else(|| refused(value, "bool"))
 }
 
-/// `bytes`.
-///
-/// # Errors
-/// The value has none.
 pub(crate) fn to_bytes(value: &Value) -> Outcome {
     match value {
         Value::Bytes(_) => Ok(value.clone()),
@@ -124,10 +104,6 @@ pub(crate) fn to_bytes(value: &Value) -> Outcome {
     }
 }
 
-/// `duration`.
-///
-/// # Errors
-/// The value has none.
 pub(crate) fn to_duration(value: &Value) -> Outcome {
     let made = match value {
         Value::Duration(value) => Some(*value),
@@ -137,10 +113,6 @@ pub(crate) fn to_duration(value: &Value) -> Outcome {
     made.map(Value::Duration).ok_or_else(|| refused(value, "google.protobuf.Duration"))
 }
 
-/// `timestamp`.
-///
-/// # Errors
-/// The value has none.
 pub(crate) fn to_timestamp(value: &Value) -> Outcome {
     let made = match value {
         Value::Timestamp(time) => Some(*time),
@@ -151,10 +123,6 @@ pub(crate) fn to_timestamp(value: &Value) -> Outcome {
     made.map(Value::Timestamp).ok_or_else(|| refused(value, "google.protobuf.Timestamp"))
 }
 
-/// The text that `string` gives.
-///
-/// # Errors
-/// The value has none.
 pub(crate) fn to_string(value: &Value) -> Result<String, Failure> {
     Ok(match value {
         Value::String(text) | Value::Type(text) => text.to_string(),
@@ -172,10 +140,7 @@ pub(crate) fn to_string(value: &Value) -> Result<String, Failure> {
     })
 }
 
-/// What the whole expression gives, as a verdict.
-///
-/// # Errors
-/// Upstream's text for values that are none.
+/// Result of the whole expression as a boolean. Errors for other values are upstream's texts.
 pub(crate) fn to_verdict(value: &Value) -> Result<bool, Failure> {
     let native = |told: &str| Failure::new(told);
     Err(match value {

@@ -1,33 +1,31 @@
-//! Why an evaluation has no value.
+//! Evaluation errors.
 
 use std::sync::Arc;
 
-/// Why an evaluation has no value: the text is upstream's.
+/// Why an evaluation failed, in upstream's text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Failure {
-    /// An error among values: `||` and `&&` may absorb it.
+    /// An error value, which `||` and `&&` may absorb.
     Error(Arc<str>),
-    /// The end of the evaluation, whatever stands around it: the cost limit, or what ends upstream's in a panic.
+    /// Ends the whole evaluation: the cost limit, or a panic upstream.
     Fatal(Arc<str>),
 }
 
 impl Failure {
-    /// An error with a text.
     pub(crate) fn new(text: impl Into<Arc<str>>) -> Self {
         Self::Error(text.into())
     }
 
-    /// The error of operands for which an operation is not defined.
+    /// Error of operands without a matching overload.
     pub(crate) fn no_such_overload() -> Self {
         Self::new("no such overload")
     }
 
-    /// What upstream makes of a panic of Go's runtime.
+    /// Upstream's error for a panic of Go's runtime.
     pub(crate) fn unhashable(go_type: &str) -> Self {
         Self::Fatal(format!("internal error: runtime error: hash of unhashable type {go_type}").into())
     }
 
-    /// The text.
     pub(crate) fn text(&self) -> &str {
         match self {
             Self::Error(text) | Self::Fatal(text) => text,

@@ -4,17 +4,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::Value;
 
-/// A list. One that a comprehension has just begun grows in place, as upstream's does, and all who hold it see that.
+/// A list. As upstream, the accumulator of a comprehension grows in place, visible in all its copies.
 #[derive(Clone, Debug)]
 pub(crate) struct List {
     items: Items,
-    /// Made by `+`: upstream compares such lists in another way.
+    /// Created by `+`. Upstream compares such lists differently.
     joined: bool,
 }
 
 #[derive(Clone, Debug)]
 enum Items {
-    /// The elements, and what they weigh.
     Fixed(Arc<[Value]>, u64),
     Growing(Arc<Mutex<Grown>>),
 }
@@ -30,13 +29,11 @@ fn weigh(values: &[Value]) -> u64 {
 }
 
 impl List {
-    /// A list of values.
     pub(crate) fn new(values: Vec<Value>) -> Self {
         let weight = weigh(&values);
         Self { items: Items::Fixed(values.into(), weight), joined: false }
     }
 
-    /// The weight of all elements: [`Value::weight`].
     pub(crate) fn weight(&self) -> u64 {
         match &self.items {
             Items::Fixed(_, weight) => *weight,
@@ -44,22 +41,18 @@ impl List {
         }
     }
 
-    /// An empty list that grows in place.
     pub(crate) fn growing() -> Self {
         Self { items: Items::Growing(Arc::default()), joined: false }
     }
 
-    /// Whether it grows in place.
     pub(crate) fn is_growing(&self) -> bool {
         matches!(self.items, Items::Growing(_))
     }
 
-    /// The same list, which grows no more.
     pub(crate) fn fixed(&self) -> Self {
         Self { items: Items::Fixed(self.values(), self.weight()), joined: self.joined }
     }
 
-    /// How many elements there are.
     pub(crate) fn len(&self) -> usize {
         match &self.items {
             Items::Fixed(values, _) => values.len(),
@@ -67,7 +60,6 @@ impl List {
         }
     }
 
-    /// The element at an index.
     pub(crate) fn get(&self, index: usize) -> Option<Value> {
         match &self.items {
             Items::Fixed(values, _) => values.get(index).cloned(),
@@ -75,7 +67,6 @@ impl List {
         }
     }
 
-    /// All elements.
     pub(crate) fn values(&self) -> Arc<[Value]> {
         match &self.items {
             Items::Fixed(values, _) => Arc::clone(values),
@@ -83,7 +74,6 @@ impl List {
         }
     }
 
-    /// This list with another behind it.
     pub(crate) fn join(&self, other: &Self) -> Self {
         let added = other.values();
         if let Items::Growing(grown) = &self.items {
@@ -103,7 +93,6 @@ impl List {
         Self { items: Items::Fixed(joined.into(), weight), joined: true }
     }
 
-    /// Whether `+` made it.
     pub(crate) fn is_joined(&self) -> bool {
         self.joined
     }

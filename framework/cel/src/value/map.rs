@@ -1,4 +1,4 @@
-//! Maps. Where upstream's order is that of a Go map, which is random, ours is that of the keys.
+//! Maps. Upstream iterates in the random order of Go maps; this one in the order of the keys.
 
 use std::{
     cmp::Ordering,
@@ -9,14 +9,13 @@ use std::{
 use super::{Failure, Value, number};
 use crate::time::Timestamp;
 
-/// A map. One that a comprehension has just begun grows in place, as upstream's does.
+/// A map. As upstream, the accumulator of a comprehension grows in place.
 #[derive(Clone, Debug)]
 pub(crate) struct Map {
     entries: Entries,
     keys: Keys,
 }
 
-/// The entries, and what they weigh.
 #[derive(Clone, Debug, Default)]
 struct Table {
     entries: BTreeMap<Key, (Value, Value)>,
@@ -38,18 +37,15 @@ enum Entries {
     Growing(Arc<Mutex<Table>>),
 }
 
-/// What a map takes for keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Keys {
-    /// Any value; numbers of different types that are equal are the same key.
+    /// Any value. Equal numbers of different types are the same key.
     Any,
-    /// Strings only.
     Strings,
-    /// Strings only, and what is not there is an empty map.
+    /// Strings only. A missing key yields an empty map.
     Domains,
 }
 
-/// A key that has an order.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Key {
     Null,
@@ -61,11 +57,10 @@ pub(crate) enum Key {
     Duration(i64),
     Timestamp(Timestamp),
     Type(Arc<str>),
-    /// A value that upstream tells by its address: the same as no other.
+    /// A value that upstream identifies by address: equal to no other.
     Unique(usize),
 }
 
-/// A double that is not NaN.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ordered(f64);
 
@@ -89,7 +84,7 @@ impl Ord for Ordered {
     }
 }
 
-/// The type whose values Go cannot use as keys of a map, for values of such types.
+/// Go type of the value, if Go cannot use it as a map key.
 pub(crate) fn unhashable(value: &Value) -> Option<&'static str> {
     match value {
         Value::Bytes(_) => Some("types.Bytes"),
@@ -99,7 +94,7 @@ pub(crate) fn unhashable(value: &Value) -> Option<&'static str> {
     }
 }
 
-/// The key that a value is, if some other value can be the same key.
+/// Key of a value, or `None` if no other value can be equal to it.
 fn key(value: &Value) -> Result<Option<Key>, Failure> {
     if let Some(go_type) = unhashable(value) {
         return Err(Failure::unhashable(go_type));
@@ -120,10 +115,7 @@ fn key(value: &Value) -> Result<Option<Key>, Failure> {
 }
 
 impl Map {
-    /// A map of entries; of those with the same key, the last counts.
-    ///
-    /// # Errors
-    /// A key that upstream cannot use as one.
+    /// Creates a map; the last of equal keys wins. Returns an error for keys that upstream cannot use.
     pub(crate) fn new(entries: Vec<(Value, Value)>) -> Result<Self, Failure> {
         let mut table = Table::default();
         for (at, entry) in entries.into_iter().enumerate() {
@@ -132,7 +124,6 @@ impl Map {
         Ok(Self { entries: Entries::Fixed(Arc::new(table)), keys: Keys::Any })
     }
 
-    /// A map with strings as keys.
     pub(crate) fn of_strings(entries: impl IntoIterator<Item = (Arc<str>, Value)>, keys: Keys) -> Self {
         let mut table = Table::default();
         for (name, value) in entries {
@@ -141,17 +132,14 @@ impl Map {
         Self { entries: Entries::Fixed(Arc::new(table)), keys }
     }
 
-    /// An empty map that grows in place.
     pub(crate) fn growing() -> Self {
         Self { entries: Entries::Growing(Arc::default()), keys: Keys::Any }
     }
 
-    /// Whether it grows in place.
     pub(crate) fn is_growing(&self) -> bool {
         matches!(self.entries, Entries::Growing(_))
     }
 
-    /// The same map, which grows no more.
     pub(crate) fn fixed(&self) -> Self {
         Self { entries: Entries::Fixed(Arc::new(self.with(Table::clone))), keys: self.keys }
     }
@@ -163,25 +151,19 @@ impl Map {
         }
     }
 
-    /// The weight of all keys and values: [`Value::weight`].
     pub(crate) fn weight(&self) -> u64 {
         self.with(|table| table.weight)
     }
 
-    /// How many entries there are.
     pub(crate) fn len(&self) -> usize {
         self.with(|table| table.entries.len())
     }
 
-    /// All entries.
     pub(crate) fn entries(&self) -> Vec<(Value, Value)> {
         self.with(|table| table.entries.values().cloned().collect())
     }
 
-    /// The value of a key, without what a map of domains makes up.
-    ///
-    /// # Errors
-    /// A key that upstream cannot look up.
+    /// Looks up a key without the defaults of [`Keys::Domains`]. Returns an error for keys that upstream cannot look up.
     pub(crate) fn find_entry(&self, sought: &Value) -> Result<Option<Value>, Failure> {
         if self.keys != Keys::Any {
             let Value::String(name) = sought else { return Ok(None) };
@@ -200,20 +182,14 @@ impl Map {
         Ok(self.with(find))
     }
 
-    /// The value of a key.
-    ///
-    /// # Errors
-    /// A key that upstream cannot look up.
+    /// Looks up a key. Returns an error for keys that upstream cannot look up.
     pub(crate) fn find(&self, sought: &Value) -> Result<Option<Value>, Failure> {
         let found = self.find_entry(sought)?;
         let missing = || (self.keys == Keys::Domains).then(|| Value::Map(Self::of_strings([], Keys::Strings)));
         Ok(found.or_else(missing))
     }
 
-    /// This map with one entry more.
-    ///
-    /// # Errors
-    /// The key is there already, or is none.
+    /// A map with one more entry. Returns an error if the key exists or is invalid.
     pub(crate) fn insert(&self, name: &Value, value: &Value) -> Result<Self, Failure> {
         if self.find(name)?.is_some() {
             let told = format!("insert failed: key {} already exists", super::show::show(name));
@@ -233,7 +209,7 @@ impl Map {
     }
 }
 
-/// Keys of other types that stand for the same number.
+/// Keys of other types that are the same number.
 fn same_numbers(key: &Key) -> Vec<Key> {
     let mut alike = Vec::new();
     match key {

@@ -1,12 +1,11 @@
-//! Values in texts of errors, as Go prints them with `%v`.
+//! Values in error texts, as Go prints them with `%v`.
 
 use super::Value;
 use crate::time;
 
-/// How many bytes a value may take in the text of an error; what is behind them is left out.
+/// Maximum bytes of a value in an error text; the rest is cut off.
 const MAX_SHOWN: usize = 4 << 10;
 
-/// A value as Go prints it.
 pub(crate) fn show(value: &Value) -> String {
     let mut shown = String::new();
     write(value, &mut shown);
@@ -16,7 +15,6 @@ pub(crate) fn show(value: &Value) -> String {
     shown
 }
 
-/// Writes values with something between them, until the text is long enough.
 fn write_all<'values>(values: impl Iterator<Item = &'values Value>, between: &str, shown: &mut String) {
     for (at, value) in values.enumerate() {
         if shown.len() > MAX_SHOWN {
@@ -71,7 +69,7 @@ fn write(value: &Value, shown: &mut String) {
     }
 }
 
-/// A double with as few figures as tell it from others, with an exponent where Go has one.
+/// Shortest text of a double that identifies it, with an exponent where Go writes one.
 pub(crate) fn double(value: f64) -> String {
     if value.is_nan() {
         return "NaN".to_owned();
@@ -89,7 +87,6 @@ pub(crate) fn double(value: f64) -> String {
     format!("{figures}e{sign}{:02}", exponent.abs())
 }
 
-/// The name of the Go type that a value has upstream.
 pub(crate) fn go_type(value: &Value) -> &'static str {
     match value {
         Value::Null => "types.Null",

@@ -1,6 +1,4 @@
-//! The state of one search, and its validation.
-//!
-//! Knows: what was taken so far. Must not know: in which order devices are tried.
+//! State and validation of one search.
 
 use super::{
     AllocateError, Found, MAX_RESULTS, Pick, Scene, check::Refusal, constraints::ConstraintState,
@@ -13,30 +11,27 @@ use crate::devices::{
     wanted::WantedAsk,
 };
 
-/// Memory that searches use one after the other.
+/// Buffers that searches reuse.
 #[derive(Debug, Default)]
 pub struct Scratch {
-    /// By device: for how many claims it is taken.
+    /// By device: number of claims with it.
     pub(super) taken: Vec<u16>,
     pub(super) picks: Vec<Pick>,
-    /// What each pick consumes, of the picks that share a device, in nano; by capacity of the device.
+    /// Consumed capacity of each pick on a shared device, in nano, by capacity of the device.
     pub(super) consumed: Vec<i128>,
-    /// The picks that share a device: the device, and where its part of `consumed` starts.
+    /// Picks on shared devices: the device, and the start of its part in `consumed`.
     pub(super) shares: Vec<(u32, u32)>,
-    /// By claim: how many devices it has.
     pub(super) counts: Vec<usize>,
-    /// By ask: the devices of a request for all.
+    /// By ask: devices of a request with mode All.
     pub(super) all: Vec<Vec<u32>>,
     pub(super) constraints: Vec<Vec<ConstraintState>>,
     pub(super) counters: Vec<PoolCounters>,
     pub(super) frames: Vec<Frame>,
-    /// By claim, then request: the alternative that is tried.
+    /// By claim, then request: the current alternative.
     pub(super) alternatives: Vec<Vec<usize>>,
-    /// How many steps the search took.
     pub(super) steps: u64,
 }
 
-/// One search.
 pub(super) struct Attempt<'a> {
     pub(super) scene: Scene<'a>,
     pub(super) verdicts: &'a mut Verdicts,
@@ -49,10 +44,10 @@ impl<'a> Attempt<'a> {
         Self { scene, verdicts, scratch }
     }
 
-    /// Looks at every request, and finds the devices of those that want all.
+    /// Validates all requests, and finds the devices of those with mode All.
     ///
     /// # Errors
-    /// A claim asks for what cannot be, or for too much.
+    /// A claim is invalid or requests too many devices.
     pub(super) fn validate(&mut self) -> Result<(), AllocateError> {
         let wanted = self.scene.wanted;
         for claim in &wanted.claims {
@@ -62,7 +57,7 @@ impl<'a> Attempt<'a> {
                 for at in request.first..request.first + request.len {
                     least = least.min(self.validate_ask(at, &claim.label)?);
                 }
-                // Compared before it is added, so that no count can overflow the sum.
+                // Checked before the addition so that no count can overflow the sum.
                 if least > MAX_RESULTS as i64 - total {
                     return Err(AllocateError::Failed(format!(
                         "claim {}, request {}: adding {least} devices exceeds the claim limit of {MAX_RESULTS}, with {total} \
@@ -82,7 +77,6 @@ impl<'a> Attempt<'a> {
         Ok(())
     }
 
-    /// How many devices an ask needs.
     fn validate_ask(&mut self, at: usize, claim: &str) -> Result<i64, AllocateError> {
         let ask = &self.scene.wanted.asks[at];
         if let Some(error) = &ask.error {
@@ -94,7 +88,7 @@ impl<'a> Attempt<'a> {
         }
     }
 
-    /// Finds the devices of a request for all.
+    /// Finds the devices of a request with mode All.
     fn find_all(&mut self, at: usize, ask: &WantedAsk, claim: &str) -> Result<i64, AllocateError> {
         let pools = self.scene.pools;
         for pool in &pools.pools {
@@ -115,7 +109,7 @@ impl<'a> Attempt<'a> {
                 if !self.is_selectable(ask, candidate, claim)? {
                     continue;
                 }
-                // Only what the device has at all: one whose capacity is taken stays, and the request fails.
+                // Ignores consumed capacity. A device without free capacity stays in the list, and the request fails later.
                 let (device, ..) = pools.device(candidate);
                 if self
                     .suits_capacity(ask, device, &[], None)
@@ -159,13 +153,12 @@ impl<'a> Attempt<'a> {
 }
 
 impl Scratch {
-    /// How many steps the last search took, as upstream counts them.
+    /// Steps of the last search, counted as upstream does.
     #[must_use]
     pub const fn steps(&self) -> u64 {
         self.steps
     }
 
-    /// Starts anew in the same memory.
     fn prepare(&mut self, scene: &Scene<'_>) {
         let wanted = scene.wanted;
         self.steps = 0;

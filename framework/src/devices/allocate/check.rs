@@ -1,6 +1,4 @@
-//! What rules a device out, whatever was tried before: selectors, taints, capacity.
-//!
-//! Knows: the order of these checks and their errors. Must not know: in which order devices are tried.
+//! Checks of a device that do not depend on earlier picks: selectors, taints, capacity.
 
 use std::sync::Arc;
 
@@ -16,22 +14,18 @@ use crate::devices::{
     wanted::{WantedAsk, WantedSelector},
 };
 
-/// A capacity of which it cannot be told how much a request consumes, and why.
+/// A capacity for which the consumption of a request cannot be computed.
 pub(super) struct Refusal {
     pub(super) capacity: Arc<str>,
     pub(super) error: String,
 }
 
-/// What upstream adds where a selector reads what a device does not have.
-///
-/// Source: `cel.EnhanceRuntimeError`.
+/// Upstream's hint for selectors that read a missing key. Source: `cel.EnhanceRuntimeError`.
 const NO_SUCH_KEY: &str = ". consider using CEL optional chaining (.? followed by orValue()) or guarding the check with \
                            has() for optional fields";
 
 impl Attempt<'_> {
-    /// Whether a device is for this node and all selectors hold. The first that does not ends it.
-    ///
-    /// Source: `isSelectable`.
+    /// Whether a device is for this node and matches all selectors. Stops at the first mismatch. Source: `isSelectable`.
     pub(super) fn is_selectable(
         &mut self,
         ask: &WantedAsk,
@@ -62,13 +56,11 @@ impl Attempt<'_> {
         Ok(candidate.is_here)
     }
 
-    /// Whether a device has the capacity for a request beside what is consumed already: of what is persisted by name, and of
-    /// what this attempt takes by position.
+    /// Whether a device has free capacity for a request. Capacity that allocations consume is found by name; consumption of this attempt by
+    /// position. Source: `CmpRequestOverCapacity`.
     ///
     /// # Errors
-    /// How much the request consumes cannot be told.
-    ///
-    /// Source: `CmpRequestOverCapacity`.
+    /// The consumption of the request cannot be computed.
     pub(super) fn suits_capacity(
         &self,
         ask: &WantedAsk,
@@ -83,7 +75,7 @@ impl Attempt<'_> {
         for (position, (name, capacity)) in device.capacity.iter().enumerate() {
             let consumed = capacity::consumed(ask.requested(name), capacity)
                 .map_err(|error| Refusal { capacity: Arc::clone(name), error })?;
-            // All are looked at: an error of one counts more than that another one does not suit.
+            // Checks all capacities because an error takes precedence over a mismatch.
             if !suits || capacity::violates(&consumed, capacity.policy.as_deref()) {
                 suits = false;
                 continue;
@@ -95,13 +87,11 @@ impl Attempt<'_> {
         Ok(suits)
     }
 
-    /// How much of a capacity this attempt takes.
     fn taking(&self, local: u32, position: usize) -> i128 {
         let shares = self.scratch.shares.iter().filter(|(device, _)| *device == local);
         shares.map(|(_, start)| self.scratch.consumed[*start as usize + position]).sum()
     }
 
-    /// Whether this attempt has given somebody a share of a device.
     pub(super) fn is_sharing(&self, local: u32) -> bool {
         self.scratch.shares.iter().any(|(device, _)| *device == local)
     }
@@ -113,9 +103,7 @@ fn selector_error(ask: &WantedAsk, wanted: &WantedSelector, claim: &str, place: 
     AllocateError::Failed(format!("{owner}: selector #{}{place}: {error}", wanted.index))
 }
 
-/// Whether a taint keeps a request from a device.
-///
-/// Source: `taintPreventsAllocation`.
+/// Whether the request does not tolerate a taint of the device. Source: `taintPreventsAllocation`.
 pub(super) fn is_repelled(taints: &[DeviceTaint], ask: &WantedAsk) -> bool {
     taints.iter().any(|taint| {
         !matches!(taint.effect, TaintEffect::Other(_)) && !ask.tolerations.iter().any(|it| it.tolerates(taint))

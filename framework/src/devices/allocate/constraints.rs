@@ -1,8 +1,4 @@
-//! What constraints remember of the devices that were taken.
-//!
-//! Knows: when another device suits a constraint. Must not know: in which order devices are tried.
-//!
-//! Source: `matchAttributeConstraint` and `distinctAttributeConstraint`.
+//! State of the constraints during a search. Source: `matchAttributeConstraint` and `distinctAttributeConstraint`.
 
 use crate::devices::{
     model::slice::{Attribute, Device},
@@ -10,12 +6,11 @@ use crate::devices::{
     wanted::Demand,
 };
 
-/// The devices under a constraint, in the order in which they were taken: by device, and by attribute of it.
+/// Devices under a constraint in the order of their picks: the device, and the index of the attribute.
 #[derive(Debug, Default)]
 pub(super) struct ConstraintState(Vec<(u32, u32)>);
 
 impl ConstraintState {
-    /// Takes a device, unless it does not suit.
     pub(super) fn add(&mut self, demand: &Demand, local: u32, driver: &str, pools: &NodePools) -> bool {
         let (device, ..) = pools.device(&pools.devices[local as usize]);
         let Some(at) = find(device, driver, &demand.attribute) else { return false };
@@ -35,7 +30,6 @@ impl ConstraintState {
         suits
     }
 
-    /// Takes the last device back.
     pub(super) fn remove(&mut self) {
         self.0.pop();
     }
@@ -45,7 +39,7 @@ impl ConstraintState {
 enum Likeness {
     Equal,
     Different,
-    /// Of a type that is not compared.
+    /// A type that is not compared.
     Unknown,
 }
 
@@ -62,9 +56,7 @@ fn compare(value: &Attribute, known: &Attribute) -> Likeness {
     }
 }
 
-/// Where a device has the attribute of a fully qualified name.
-///
-/// Source: `lookupAttribute`.
+/// Index of a fully qualified attribute of a device. Source: `lookupAttribute`.
 fn find(device: &Device, driver: &str, attribute: &str) -> Option<usize> {
     let of_name = |wanted: &str| device.attributes.binary_search_by(|(name, _)| (**name).cmp(wanted)).ok();
     of_name(attribute).or_else(|| {

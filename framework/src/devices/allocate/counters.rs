@@ -1,27 +1,21 @@
-//! Shared counters of a pool during a search.
-//!
-//! Knows: what is left of them. Must not know: why a device is tried.
-//!
-//! Source: `checkAvailableCounters`.
+//! Shared counters of a pool during a search. Source: `checkAvailableCounters`.
 
 use crate::devices::{allocated::Allocated, pools::Counters};
 
-/// What is left of the counters of a pool, found when the first device asks.
+/// Remaining counters of a pool, computed when first needed.
 #[derive(Debug, Default)]
 pub(super) struct PoolCounters {
     is_known: bool,
-    /// By counter, in nano: what there is, less what is allocated and what this attempt takes. It can be less than nothing.
+    /// By counter, in nano: the total minus allocations and picks of this attempt. It can be negative.
     left: Vec<i128>,
 }
 
 impl PoolCounters {
-    /// Starts anew.
     pub(super) fn forget(&mut self) {
         self.is_known = false;
     }
 
-    /// Takes what a device consumes, unless any counter of the pool is then overdrawn, also one that the device does not
-    /// consume.
+    /// Subtracts the consumption of a device. Fails if any counter of the pool is then negative, even one that the device does not consume.
     pub(super) fn take(&mut self, counters: &Counters, consumer: u32, allocated: &Allocated) -> bool {
         if !self.is_known {
             self.find(counters, allocated);
@@ -34,7 +28,6 @@ impl PoolCounters {
         suits
     }
 
-    /// Gives back what a device consumed.
     pub(super) fn give_back(&mut self, counters: &Counters, consumer: u32) {
         self.count(counters, consumer, 1);
     }

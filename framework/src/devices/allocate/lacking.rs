@@ -1,8 +1,5 @@
-//! What a node lacks for the claims of a pod, where the search found nothing: request by request, and then all together.
-//!
-//! Knows: which rule keeps each device from a request. Must not know: which claims have the devices, or words.
-//!
-//! Nothing here is used by a decision.
+//! Explains why the search found no devices on a node, per request and then for all requests together. Scheduling decisions do not use
+//! this.
 
 use std::sync::Arc;
 
@@ -21,37 +18,36 @@ use crate::devices::{
     wanted::{Demand, Wanted, WantedAsk, WantedConstraint},
 };
 
-/// How many steps each of the searches may take that find out which claim, request or constraint is one too many. There are at
-/// most as many as claims, requests and constraints, 32 of each.
+/// Limit of steps of each search for the first claim, request or constraint that cannot be satisfied. There are at most 32 of each, so as
+/// many searches.
 const MAX_STEPS: u64 = 100_000;
 
-/// What a node lacks of devices.
+/// A reason why a node cannot satisfy the claims of a pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DeviceLack {
-    /// Devices for one request, or for one of its alternatives.
+    /// Too few devices for a request or one of its alternatives.
     Request(Box<RequestLack>),
-    /// For each request by itself there are devices, but not for all of them together.
+    /// Each request can be satisfied separately, but not all together.
     Together(Together),
-    /// A claim is allocated, and its devices cannot be used from the node: its place among those of the pod.
+    /// The devices of an allocated claim cannot be used from this node.
     Allocated {
-        /// Its place among the claims of the pod that are needed.
+        /// Index among the claims that the pod needs.
         claim: usize,
-        /// Whether its devices did not get ready, on whatever node.
+        /// Whether the devices of the claim failed to become ready, on any node.
         has_failed: bool,
     },
-    /// A pool contradicts itself, or is being updated: driver and name.
+    /// A pool is invalid, or is being updated.
     Pool {
-        /// The driver.
+        /// Driver.
         driver: Arc<str>,
-        /// The name of the pool.
+        /// Name of the pool.
         name: Arc<str>,
-        /// Whether it contradicts itself.
+        /// Whether its slices are inconsistent.
         is_invalid: bool,
     },
 }
 
-/// The devices of a node, as one request sees them. Each device that is not free is in one of the lists, by the first rule that
-/// keeps it from the request.
+/// The devices of a node as one request sees them. Each unavailable device is listed once, under the first reason.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RequestLack {
     /// The claim, as `namespace/name`.
@@ -60,70 +56,70 @@ pub struct RequestLack {
     pub request: Arc<str>,
     /// The DeviceClass.
     pub class: Arc<str>,
-    /// How many devices it asks for; `None`: all that match.
+    /// Requested number of devices; `None`: all that match.
     pub wanted: Option<i64>,
-    /// Whether it is all that the pod's claims ask for, so that so many more devices are enough.
+    /// Whether the pod's claims have no other request, so that [`Self::short`] more devices suffice.
     pub is_alone: bool,
-    /// How many devices the node reaches.
+    /// Devices that the node reaches.
     pub devices: usize,
-    /// How many of them all selectors hold for.
+    /// Devices of these that match all selectors.
     pub matching: usize,
-    /// How many of those are free for it.
+    /// Matching devices that are free for the request.
     pub free: usize,
-    /// Those of them that claims have.
+    /// Matching devices allocated to claims.
     pub taken: Vec<DeviceName>,
-    /// Those with a taint that the request does not tolerate.
+    /// Matching devices with a taint that the request does not tolerate.
     pub tainted: Vec<(DeviceName, DeviceTaint)>,
-    /// Those with less free capacity than it asks for.
+    /// Matching devices with too little free capacity.
     pub small: Vec<DeviceName>,
-    /// Those whose counters others have used up.
+    /// Matching devices with exhausted shared counters.
     pub counted: Vec<DeviceName>,
-    /// What selectors refused devices, and by what they saw.
+    /// Selectors that rejected devices.
     pub refused: Vec<Refused>,
 }
 
-/// A selector that refused devices.
+/// A selector that rejected devices.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refused {
     /// The CEL expression.
     pub expression: Arc<str>,
-    /// Whether it is of the DeviceClass; otherwise of the request.
+    /// Whether it belongs to the DeviceClass; otherwise to the request.
     pub is_of_class: bool,
     /// Its index there.
     pub index: usize,
-    /// What of a device it reads, as the devices have it.
+    /// The values of the devices that it reads.
     pub seen: Vec<Seen>,
-    /// Why it could not be evaluated, if so: kube-scheduler fails the attempt then.
+    /// Its evaluation error, if any. kube-scheduler fails the attempt in this case.
     pub error: Option<Arc<str>>,
-    /// The devices.
+    /// The rejected devices.
     pub devices: Vec<DeviceName>,
 }
 
-/// The first that is one too many.
+/// The first request or constraint that cannot be satisfied together with those before it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Together {
-    /// A request, with those before it: its claim, and its name.
+    /// A request.
     Request {
-        /// `namespace/name`.
+        /// `namespace/name` of the claim.
         claim: Arc<str>,
         /// The request.
         request: Arc<str>,
     },
-    /// A constraint of a claim: without it there would be devices.
+    /// A constraint of a claim. Without it there would be devices.
     Constraint {
-        /// `namespace/name`.
+        /// `namespace/name` of the claim.
         claim: Arc<str>,
         /// The attribute.
         attribute: Arc<str>,
         /// `distinctAttribute`; otherwise `matchAttribute`.
         is_distinct: bool,
     },
-    /// It would take too many steps to tell.
+    /// The search reached its limit of steps.
     Unknown,
 }
 
 impl RequestLack {
-    /// How many more devices would have to be free; at least 1.
+    /// Number of missing devices; at least 1.
     #[must_use]
     pub fn short(&self) -> i64 {
         let of = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
@@ -136,14 +132,13 @@ impl RequestLack {
     fn suffices(&self) -> bool {
         match self.wanted {
             Some(wanted) => usize::try_from(wanted).is_ok_and(|wanted| wanted <= self.free),
-            // A request for all passes over devices that are too small.
+            // A request with mode All skips devices with too little capacity.
             None => self.free > 0 && self.matching == self.free + self.small.len(),
         }
     }
 }
 
-/// What the node of a scene lacks, where [`allocate`] has found nothing there; empty where it would find devices, or where the
-/// node has nothing to do with the reason.
+/// Reasons why [`allocate`] found no devices on the node. Empty if it would find devices, or if the reason does not depend on the node.
 pub fn lacking(scene: Scene<'_>, verdicts: &mut Verdicts, scratch: &mut Scratch) -> Vec<DeviceLack> {
     let mut lacks = Vec::new();
     for pool in scene.pools.pools.iter().filter(|pool| pool.state != PoolState::Complete) {
@@ -158,7 +153,6 @@ pub fn lacking(scene: Scene<'_>, verdicts: &mut Verdicts, scratch: &mut Scratch)
             let asks = &scene.wanted.asks[request.first..request.first + request.len];
             let way = |ask| RequestLack { is_alone, ..attempt.request(ask, &claim.label) };
             let ways: Vec<RequestLack> = asks.iter().map(way).collect();
-            // One alternative that suffices is enough.
             if !ways.iter().any(RequestLack::suffices) {
                 is_any_short = true;
                 lacks.extend(ways.into_iter().map(|way| DeviceLack::Request(Box::new(way))));
@@ -171,7 +165,7 @@ pub fn lacking(scene: Scene<'_>, verdicts: &mut Verdicts, scratch: &mut Scratch)
     lacks
 }
 
-/// Why there are no devices for all requests, where there are for each.
+/// Why the requests cannot be satisfied together although each can separately.
 fn together(scene: Scene<'_>, verdicts: &mut Verdicts, scratch: &mut Scratch) -> Option<Together> {
     let mut fits = |wanted: &Wanted| {
         let max_steps = scene.max_steps.min(MAX_STEPS);
@@ -203,7 +197,6 @@ fn together(scene: Scene<'_>, verdicts: &mut Verdicts, scratch: &mut Scratch) ->
 }
 
 impl Attempt<'_> {
-    /// The devices as a request sees them.
     fn request(&mut self, ask: &WantedAsk, claim: &Arc<str>) -> RequestLack {
         let pools = self.scene.pools;
         let mut lack = RequestLack {
@@ -230,7 +223,7 @@ impl Attempt<'_> {
             let is_small =
                 !self.suits_capacity(ask, device, allocated.consumed(candidate.number), None).unwrap_or(false);
             if is_small && ask.count.is_none() {
-                // A request for all passes over it, whatever else there is about it.
+                // A request with mode All skips the device whatever its other properties.
                 lack.small.push(name);
             } else if !ask.is_admin && allocated.is_whole(candidate.number) {
                 lack.taken.push(name);
@@ -247,7 +240,7 @@ impl Attempt<'_> {
         lack
     }
 
-    /// Whether all selectors hold for a device. The one that does not is noted with what it saw.
+    /// Whether all selectors match a device. Records the first mismatch with the values that it read.
     fn selects(&mut self, ask: &WantedAsk, candidate: &Candidate, refused: &mut Vec<Refused>) -> bool {
         let (device, slice, _) = self.scene.pools.device(candidate);
         for wanted in &ask.selectors {
@@ -277,7 +270,6 @@ impl Attempt<'_> {
         true
     }
 
-    /// Whether what a device consumes of the counters of its pool is left.
     fn leaves_counters(&mut self, candidate: &Candidate) -> bool {
         let allocated = self.scene.allocated;
         if candidate.consumer == u32::MAX || (candidate.is_shareable && allocated.is_shared(candidate.number)) {
@@ -294,20 +286,19 @@ impl Attempt<'_> {
 }
 
 impl Wanted {
-    /// Whether there is one request, with one way to satisfy it and no constraint.
+    /// Whether there is one request, without alternatives and constraints.
     fn is_one_request(&self) -> bool {
         let [claim] = &self.claims[..] else { return false };
         self.asks.len() == 1 && claim.constraints.is_empty()
     }
 
-    /// The claims up to one of them.
+    /// The claims up to `last`.
     fn until(&self, last: usize) -> Self {
         let mut wanted = self.clone();
         wanted.claims.truncate(last + 1);
         wanted
     }
 
-    /// The last claim without one of its constraints, or without any.
     fn unconstrained(&self, at: Option<usize>) -> Self {
         let mut wanted = self.clone();
         if let Some(claim) = wanted.claims.last_mut() {
@@ -319,7 +310,7 @@ impl Wanted {
         wanted
     }
 
-    /// The last claim with so many of its requests.
+    /// The last claim with its first `count` requests.
     fn with_requests(&self, count: usize) -> Self {
         let mut wanted = self.clone();
         if let Some(claim) = wanted.claims.last_mut() {

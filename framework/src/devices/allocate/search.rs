@@ -1,40 +1,32 @@
-//! The order of the search, and the way back from where it leads nowhere.
-//!
-//! Knows: which call comes next. Must not know: what rules a device out.
-//!
-//! Source: `allocateOne` and `allocateDevice`.
+//! Order of the search, and backtracking. Source: `allocateOne` and `allocateDevice`.
 
 use super::{AllocateError, Found, MAX_RESULTS, Pick, attempt::Attempt, check::is_repelled};
 use crate::devices::{capacity, model::slice::Device as DeviceModel, pools::Candidate, wanted::WantedAsk, work};
 
-/// A call that waits for the one it made.
+/// A suspended call that waits for the call that it made.
 #[derive(Debug)]
 pub(super) enum Frame {
-    /// The claim is satisfied, the next one is tried.
+    /// The claim is satisfied; the next one is tried.
     ClaimEnd,
-    /// An alternative of a request is tried; whether all before it needed more devices than a claim can have.
+    /// An alternative is tried. `exceeded`: all earlier ones exceeded the maximum devices of a claim.
     Alternative { at: Call, exceeded: bool },
-    /// A device of a request for all is taken.
+    /// A device of a request with mode All is taken.
     Every { taken: Taken },
-    /// A device of a request for some is taken.
+    /// A device of a request with a count is taken.
     Some { at: Call, taken: Taken },
 }
 
-/// One device that is looked for.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Call {
     claim: usize,
     request: usize,
     alternative: usize,
-    /// Which of the devices of the request.
     device: i64,
-    /// Whether an alternative was chosen.
     is_chosen: bool,
-    /// Where to start.
+    /// First candidate to try.
     start: u32,
 }
 
-/// What is taken, to be given back.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Taken {
     claim: usize,
@@ -45,32 +37,29 @@ pub(super) struct Taken {
     constraints: usize,
 }
 
-/// What comes next.
 enum Turn {
     Call(Call),
     Done,
     Back(Failure),
 }
 
-/// Why a call found nothing.
 #[derive(Clone, Copy)]
 enum Failure {
     Plain,
-    /// The claim would get more devices than it can have.
+    /// The claim would exceed its maximum devices.
     Exceeded,
 }
 
-/// The outcome for one device.
 enum Device {
     Taken(Taken),
     Refused,
 }
 
 impl Attempt<'_> {
-    /// Looks for devices, from the first claim on.
+    /// Searches devices, starting with the first claim.
     ///
     /// # Errors
-    /// A selector or a capacity is at fault, or it takes too long.
+    /// A selector or a capacity is invalid, or a limit is reached.
     pub(super) fn search(&mut self) -> Result<Option<Found>, AllocateError> {
         let mut turn = Turn::Call(Call::of(0, 0));
         loop {
@@ -91,7 +80,6 @@ impl Attempt<'_> {
         }
     }
 
-    /// Notes which alternatives led to the result.
     fn settle(&mut self) {
         for frame in &self.scratch.frames {
             if let Frame::Alternative { at, .. } = frame {
@@ -142,7 +130,7 @@ impl Attempt<'_> {
         })
     }
 
-    /// Tries an alternative, or gives up after the last one.
+    /// Tries an alternative, or fails after the last one.
     fn choose(&mut self, at: Call, exceeded: bool) -> Turn {
         let request = &self.scene.wanted.claims[at.claim].requests[at.request];
         if at.alternative >= request.len {
@@ -152,7 +140,7 @@ impl Attempt<'_> {
         Turn::Call(at)
     }
 
-    /// Goes on where a call came back without success.
+    /// Resumes a frame after a failed call.
     fn leave(&mut self, frame: Frame, failure: Failure) -> Result<Turn, AllocateError> {
         match frame {
             Frame::ClaimEnd => Ok(Turn::Back(Failure::Plain)),
@@ -174,7 +162,6 @@ impl Attempt<'_> {
         }
     }
 
-    /// Tries the devices from a place on.
     fn try_from(&mut self, call: Call) -> Result<Turn, AllocateError> {
         let scene = self.scene;
         let claim = &scene.wanted.claims[call.claim];
@@ -198,7 +185,7 @@ impl Attempt<'_> {
         Ok(Turn::Back(Failure::Plain))
     }
 
-    /// Whether a device is in use: for admin access, by the same claim of this attempt.
+    /// Whether a device is in use. For admin access, only picks of the same claim count.
     fn is_used(&self, claim: usize, local: u32, ask: &WantedAsk) -> bool {
         let candidate = &self.scene.pools.devices[local as usize];
         let is_taken = self.scratch.taken[local as usize] > 0;
@@ -211,7 +198,7 @@ impl Attempt<'_> {
 
     fn has_room(&mut self, claim: usize, local: u32, ask: &WantedAsk, doing: &str) -> Result<bool, AllocateError> {
         let (candidate, device) = self.device(local);
-        // Each capacity is looked for among what is consumed and what the picks share.
+        // Each capacity is looked up in the consumed capacities and in the shares of the picks.
         let capacities = device.capacity.len() * (4 + ask.capacity.len() + self.scratch.shares.len());
         self.verdicts.work.add(capacities as u64)?;
         let persisted = self.scene.allocated.consumed(candidate.number);
@@ -221,7 +208,7 @@ impl Attempt<'_> {
         })
     }
 
-    /// Takes a device that the selectors let through, unless something else rules it out. A request for all must have it.
+    /// Takes a device that matches the selectors if all other checks pass. With `is_all`, a failed check fails the request.
     fn take(&mut self, call: Call, local: u32, ask: &WantedAsk, is_all: bool) -> Result<Device, AllocateError> {
         let (candidate, device) = self.device(local);
         self.verdicts.work.add(self.taking_work(call, candidate, device))?;
@@ -240,7 +227,7 @@ impl Attempt<'_> {
             constraints: 0,
         };
         let allocated = self.scene.allocated;
-        // Of a device that is shared already, the counters are accounted for.
+        // The counters of a shared device are already counted.
         let is_shared = || allocated.is_shared(candidate.number) || self.is_sharing(local);
         if candidate.consumer != u32::MAX && !(candidate.is_shareable && is_shared()) {
             let counters = &self.scene.pools.pools[candidate.pool as usize].counters;
@@ -270,7 +257,7 @@ impl Attempt<'_> {
         Ok(Device::Taken(taken))
     }
 
-    /// The work of taking a device, at most: taints, counters of its pool, the devices under each constraint, and capacities.
+    /// Upper bound of the work of taking a device: taints, counters of its pool, devices under each constraint, and capacities.
     fn taking_work(&self, call: Call, candidate: &Candidate, device: &DeviceModel) -> u64 {
         let counters = if candidate.consumer == u32::MAX {
             0
@@ -283,7 +270,7 @@ impl Attempt<'_> {
         (8 + device.taints.len() + counters + under + device.capacity.len()) as u64
     }
 
-    /// Puts a device under the constraints of its claim; how many took it is noted.
+    /// Adds a device to the constraints of its claim, and records how many accepted it.
     fn constrain(&mut self, taken: &mut Taken) -> bool {
         let scene = self.scene;
         let constraints = &scene.wanted.claims[taken.claim].constraints;
@@ -309,7 +296,7 @@ impl Attempt<'_> {
         if candidate.is_shareable {
             let start = u32::try_from(self.scratch.consumed.len()).unwrap_or(u32::MAX);
             for (name, capacity) in &device.capacity {
-                // That it can be told was checked before.
+                // An earlier check ensures that the consumption can be computed.
                 let consumed = capacity::consumed(ask.requested(name), capacity);
                 self.scratch.consumed.push(consumed.map_or(0, |consumed| consumed.nano()));
             }
@@ -339,7 +326,7 @@ impl Attempt<'_> {
         self.release(taken);
     }
 
-    /// Gives counters back, and takes the device from under the constraints.
+    /// Returns the counters, and removes the device from the constraints.
     fn release(&mut self, taken: Taken) {
         let scene = self.scene;
         let constraints = &scene.wanted.claims[taken.claim].constraints[..taken.constraints];
@@ -357,7 +344,6 @@ impl Attempt<'_> {
 }
 
 impl Call {
-    /// The first device of a request.
     const fn of(claim: usize, request: usize) -> Self {
         Self { claim, request, alternative: 0, device: 0, is_chosen: false, start: 0 }
     }

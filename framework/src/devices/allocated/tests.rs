@@ -1,4 +1,4 @@
-//! Allocations are counted and taken back.
+//! Adding and removing allocations.
 
 use super::*;
 use crate::devices::model::DeviceName;

@@ -1,4 +1,4 @@
-//! Texts of amounts, as `resource.ParseQuantity` and `String` of apimachinery 0.37.1 have them.
+//! Texts of amounts as in `resource.ParseQuantity` and `String` of apimachinery 0.37.1.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! What the cache of the objects of devices says of classes and nodes, before and after pods are reserved.
+//! Facts about classes and nodes from the cache, before and after Reserve.
 
 use super::*;
 use crate::{
@@ -20,7 +20,7 @@ use crate::{
     volumes::mounts::Owner,
 };
 
-/// One device per node, a class of all devices, and a claim of pod `a` that asks for one.
+/// One device per node, a class of all devices, and a claim of pod `a` for one device.
 fn cluster() -> DeviceCache {
     let mut cache = DeviceCache::of("DynamicResources");
     let class = DeviceClass { name: "gpu".into(), ..DeviceClass::default() };
@@ -36,7 +36,6 @@ fn cluster() -> DeviceCache {
     cache
 }
 
-/// The stock profile, with the filter.
 fn profile() -> Profile {
     let mut profile = testing::profile();
     profile.plugins.filter.push("DynamicResources".to_owned());
@@ -57,7 +56,6 @@ fn claim(name: &str, pod: &str) -> DeviceClaim {
     }
 }
 
-/// A pod with a claim, by how it is named.
 fn with(name: &str, source: ClaimSource) -> PodInfo {
     let owner = Owner { name: name.into(), uid: format!("uid-{name}").into() };
     let claims = vec![PodClaim { entry: "gpu".into(), source }];
@@ -114,7 +112,7 @@ fn what_is_reserved_is_taken_until_it_is_given_back() {
     assert_eq!(completed(&mut cache, "n"), before);
 }
 
-/// Whether other members of a group may share a claim depends on the attempt being under way, and the last one takes it back.
+/// Members of a group share a claim only while the attempt lasts. The last one returns it.
 #[test]
 fn members_of_a_group_share_what_the_first_of_them_allocates() {
     let mut cache = cluster();
@@ -204,7 +202,7 @@ fn pods_wait_for_their_claims_with_upstreams_words() {
     assert_eq!(stranger.as_deref(), Some(words));
 }
 
-/// A pod whose container asks for extended resources, by name and amount.
+/// A pod with a container that requests extended resources, by name and amount.
 fn asking(name: &str, requests: &[(&str, i64)]) -> PodInfo {
     let owner = Owner { name: name.into(), uid: format!("uid-{name}").into() };
     let requests = requests.iter().map(|(name, amount)| (Arc::from(*name), Some(*amount))).collect();
@@ -284,7 +282,7 @@ fn a_claim_for_extended_resources_that_was_written_counts_until_the_watch_has_co
     }
 }
 
-/// Lists are in the order of names: one that is later in the list may be older than those before it.
+/// Lists are sorted by name, so a later item may have an older version.
 #[test]
 fn a_list_frees_what_was_written_for_extended_resources_only_at_its_end() {
     for (version, is_free) in [("6", false), ("7", true), ("9", true)] {
@@ -365,7 +363,7 @@ fn a_claim_behind_the_32nd_is_never_taken_for_another() {
     let of = |count: usize| {
         let owner = Owner { name: "a".into(), uid: "uid-a".into() };
         let devices = PodDevices { owner, claims: (0..count).map(named).collect(), ..PodDevices::default() };
-        // More claims than a pod may have are cut as it is built.
+        // The builder cuts the number of claims per pod.
         let mut pod = pod("a").build();
         Arc::make_mut(&mut pod.class).devices = Some(Arc::new(devices));
         pod

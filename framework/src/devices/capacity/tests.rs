@@ -1,4 +1,4 @@
-//! Requests for capacity are rounded as upstream rounds them with whole numbers.
+//! Requests for capacity are rounded as upstream does with whole numbers.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ fn ranged(least: &str, step: Option<&str>, most: Option<&str>) -> Capacity {
     Capacity { value: amount("16Gi"), policy: Some(Arc::new(policy)) }
 }
 
-/// What is consumed, or the error, with ` !` where the policy does not allow it.
+/// The consumption or the error, with ` !` if the policy forbids it.
 fn shown(requested: Option<&str>, capacity: &Capacity) -> String {
     let requested = requested.map(amount);
     match consumed(requested.as_ref(), capacity) {

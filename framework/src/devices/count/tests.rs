@@ -1,4 +1,4 @@
-//! How many devices of a class a node has.
+//! Number of devices of a class on a node.
 
 use super::*;
 use crate::{
@@ -16,7 +16,7 @@ use crate::{
     testing::node,
 };
 
-/// A node with three GPUs and a network card, of which `gpu-1` is allocated.
+/// A node with three GPUs and a network card; `gpu-1` is allocated.
 fn devices() -> NodeDevices {
     let mut inventory = Inventory::default();
     let slice = |driver: &str, names: &[&str]| {

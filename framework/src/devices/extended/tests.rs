@@ -1,4 +1,4 @@
-//! Classes behind extended resources, and the requests of containers.
+//! DeviceClasses of extended resources, and the requests of containers.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Slices come and go, and numbers with them.
+//! Adding and removing slices, and the numbers of their devices.
 
 use super::*;
 use crate::devices::model::slice::{Device, Nodes};

@@ -1,4 +1,4 @@
-//! Selectors by CEL: one evaluation for each set of values that they reach.
+//! CEL selectors are evaluated once per set of values that they read.
 
 use super::*;
 use crate::devices::{

@@ -1,6 +1,4 @@
-//! What was allocated to a claim: `status.allocation` of a ResourceClaim.
-//!
-//! Knows: its fields. Must not know: how it was found, or who writes it.
+//! `status.allocation` of a ResourceClaim.
 
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -15,7 +13,7 @@ pub struct Allocation {
     pub results: Vec<DeviceResult>,
     /// `devices.config`.
     pub config: Vec<AllocatedConfig>,
-    /// `nodeSelector.nodeSelectorTerms`; `None`: every node can reach the devices.
+    /// `nodeSelector.nodeSelectorTerms`; `None`: all nodes.
     pub node_selector: Option<Vec<NodeTerm>>,
     /// `allocationTimestamp`, in seconds since 1970.
     pub allocated_s: Option<i64>,
@@ -28,17 +26,17 @@ pub struct DeviceResult {
     pub request: Arc<str>,
     /// `driver`, `pool` and `device`.
     pub device: DeviceName,
-    /// `adminAccess`; `None` where it is not set.
+    /// `adminAccess`, if set.
     pub admin_access: Option<bool>,
-    /// `tolerations`, those of the request.
+    /// `tolerations` of the request.
     pub tolerations: Vec<DeviceToleration>,
-    /// `bindingConditions`, those of the device.
+    /// `bindingConditions` of the device.
     pub binding_conditions: Vec<Arc<str>>,
-    /// `bindingFailureConditions`, those of the device.
+    /// `bindingFailureConditions` of the device.
     pub binding_failure_conditions: Vec<Arc<str>>,
-    /// `shareID`, of a device that takes several allocations.
+    /// `shareID` of a device that allows multiple allocations.
     pub share: Option<Arc<str>>,
-    /// `consumedCapacity`, sorted by name; `None` where it is not set.
+    /// `consumedCapacity`, if set, sorted by name.
     pub consumed: Option<Vec<(Arc<str>, Amount)>>,
 }
 
@@ -49,11 +47,11 @@ pub struct AllocatedConfig {
     pub source: ConfigSource,
     /// `requests`; empty for all.
     pub requests: Vec<Arc<str>>,
-    /// What is handed to the driver.
+    /// Configuration for the driver.
     pub configuration: Configuration,
 }
 
-/// Where a configuration comes from.
+/// `source` of a configuration.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum ConfigSource {
     /// `FromClass`.
@@ -64,7 +62,7 @@ pub enum ConfigSource {
 }
 
 impl ConfigSource {
-    /// As the API spells it.
+    /// Name in the API.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

@@ -1,16 +1,14 @@
 //! ResourceClaims.
-//!
-//! Knows: their fields. Must not know: which pods use them, or how devices are found.
 
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 use super::{DeviceName, allocation::Allocation, request::ClaimSpec};
 
-/// The finalizer of a claim that has an allocation.
+/// Finalizer of an allocated claim.
 pub const FINALIZER: &str = "resource.kubernetes.io/delete-protection";
 
-/// The annotation, with the value `true`, of the claim that was made for the extended resources of a pod.
+/// Annotation, with the value `true`, of the claim for the extended resources of a pod.
 pub const EXTENDED_RESOURCE_CLAIM: &str = "resource.kubernetes.io/extended-resource-claim";
 
 /// A `resource.k8s.io/v1` ResourceClaim.
@@ -24,9 +22,9 @@ pub struct DeviceClaim {
     pub uid: Arc<str>,
     /// `metadata.resourceVersion`.
     pub resource_version: Arc<str>,
-    /// `metadata.finalizers`, all of them: a merge patch replaces the list.
+    /// All of `metadata.finalizers`, because a merge patch replaces the list.
     pub finalizers: Vec<Arc<str>>,
-    /// The entry of `metadata.ownerReferences` that is the controller.
+    /// The controller in `metadata.ownerReferences`.
     pub controller: Option<Controller>,
     /// Whether it has the annotation [`EXTENDED_RESOURCE_CLAIM`].
     pub is_extended: bool,
@@ -42,7 +40,7 @@ pub struct DeviceClaim {
     pub statuses: Vec<DeviceStatus>,
 }
 
-/// The owner that is the controller of an object.
+/// The controller of an object.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Controller {
     /// `kind`.
@@ -53,7 +51,7 @@ pub struct Controller {
     pub uid: Arc<str>,
 }
 
-/// A ResourceClaimConsumerReference: who may use the devices.
+/// A ResourceClaimConsumerReference.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Consumer {
     /// `apiGroup`; empty for pods.
@@ -66,7 +64,7 @@ pub struct Consumer {
     pub uid: Arc<str>,
 }
 
-/// An AllocatedDeviceStatus: what a driver says of an allocated device.
+/// An AllocatedDeviceStatus, written by the driver.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct DeviceStatus {
     /// `driver`, `pool` and `device`.
@@ -75,9 +73,9 @@ pub struct DeviceStatus {
     pub share: Option<Arc<str>>,
     /// `conditions`.
     pub conditions: Vec<DeviceCondition>,
-    /// `data`, as JSON; the scheduler only compares it.
+    /// `data` as JSON, only compared.
     pub data: Option<Arc<str>>,
-    /// `networkData`, as JSON; the scheduler only compares it.
+    /// `networkData` as JSON, only compared.
     pub network_data: Option<Arc<str>>,
 }
 
@@ -99,13 +97,13 @@ pub struct DeviceCondition {
 }
 
 impl DeviceClaim {
-    /// `namespace/name`, as errors and events name it.
+    /// `namespace/name`, as in errors and events.
     #[must_use]
     pub fn label(&self) -> String {
         if self.namespace.is_empty() { self.name.to_string() } else { format!("{}/{}", self.namespace, self.name) }
     }
 
-    /// Whether the claim is reserved for the consumer of a UID.
+    /// Whether `reservedFor` contains this UID.
     #[must_use]
     pub fn is_reserved_for(&self, uid: &str) -> bool {
         self.reserved_for.iter().any(|consumer| &*consumer.uid == uid)

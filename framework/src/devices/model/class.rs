@@ -1,6 +1,4 @@
 //! DeviceClasses.
-//!
-//! Knows: their fields. Must not know: who asks for devices of them.
 
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -12,7 +10,7 @@ use super::request::Configuration;
 pub struct DeviceClass {
     /// `metadata.name`.
     pub name: Arc<str>,
-    /// `metadata.creationTimestamp`, in seconds since 1970; of two classes for one extended resource the newer one counts.
+    /// `metadata.creationTimestamp`, in seconds since 1970. The newest class of an extended resource is used.
     pub created_s: i64,
     /// `spec.selectors`: CEL expressions; `None` for a selector of another type.
     pub selectors: Vec<Option<Arc<str>>>,

@@ -1,6 +1,4 @@
-//! What a claim asks for: requests, their alternatives, and constraints over them.
-//!
-//! Knows: the fields of `spec.devices` of a ResourceClaim. Must not know: which devices there are.
+//! `spec.devices` of a ResourceClaim: requests, alternatives and constraints.
 
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -8,7 +6,7 @@ use std::sync::Arc;
 use super::taint::DeviceToleration;
 use crate::devices::amount::Amount;
 
-/// `spec` of a ResourceClaim. Claims of one template have equal ones.
+/// `spec` of a ResourceClaim; equal for claims of the same template.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ClaimSpec {
     /// `devices.requests`.
@@ -28,14 +26,14 @@ pub struct Request {
     pub kind: RequestKind,
 }
 
-/// How a request names its devices.
+/// Kind of a request.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum RequestKind {
-    /// `exactly`. The name of the ask is empty.
+    /// `exactly`; the name of the ask is empty.
     Exactly(Ask),
-    /// `firstAvailable`: alternatives in the order of preference, each with a name; not empty.
+    /// `firstAvailable`: named alternatives in order of preference; not empty.
     FirstAvailable(Vec<Ask>),
-    /// Neither is set: a kind that this release does not know.
+    /// Neither is set: a kind unknown to this release.
     #[default]
     Unknown,
 }
@@ -51,7 +49,7 @@ pub struct Ask {
     pub selectors: Vec<Option<Arc<str>>>,
     /// `allocationMode` and `count`.
     pub mode: AllocationMode,
-    /// `adminAccess`; `None` where it is not set, and always in a DeviceSubRequest.
+    /// `adminAccess`, if set; never in a DeviceSubRequest.
     pub admin_access: Option<bool>,
     /// `tolerations`.
     pub tolerations: Vec<DeviceToleration>,
@@ -61,34 +59,34 @@ pub struct Ask {
     pub has_derived_attributes: bool,
 }
 
-/// How many devices.
+/// Number of devices.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum AllocationMode {
     /// `ExactCount`, with `count`.
     Count(i64),
     /// `All` that match.
     All,
-    /// A mode that this release does not know; its name.
+    /// A mode unknown to this release.
     Other(Arc<str>),
 }
 
 /// A DeviceConstraint.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Constraint {
-    /// `requests`, each `request` or `request/alternative`; empty for all of the claim.
+    /// `requests`, each `request` or `request/alternative`; empty for all.
     pub requests: Vec<Arc<str>>,
-    /// What must hold.
+    /// Type of the constraint.
     pub kind: ConstraintKind,
 }
 
-/// What a constraint demands of the devices of its requests.
+/// Type of a constraint.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum ConstraintKind {
-    /// `matchAttribute`: all have the attribute of this fully qualified name, with one value.
+    /// `matchAttribute`: all devices have this fully qualified attribute, with the same value.
     Match(Arc<str>),
-    /// `distinctAttribute`: all have the attribute of this fully qualified name, no two the same value.
+    /// `distinctAttribute`: all devices have this fully qualified attribute, with different values.
     Distinct(Arc<str>),
-    /// Neither is set: a kind that this release does not know.
+    /// Neither is set: a kind unknown to this release.
     #[default]
     Unknown,
 }
@@ -98,11 +96,11 @@ pub enum ConstraintKind {
 pub struct ClaimConfig {
     /// `requests`, each `request` or `request/alternative`; empty for all.
     pub requests: Vec<Arc<str>>,
-    /// What is handed to the driver.
+    /// Configuration for the driver.
     pub configuration: Configuration,
 }
 
-/// A DeviceConfiguration, which only drivers read.
+/// A DeviceConfiguration; only drivers read it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Configuration {
     /// `opaque`.

@@ -1,6 +1,4 @@
-//! ResourceSlices: the devices that drivers publish.
-//!
-//! Knows: their fields. Must not know: which slices make a pool.
+//! ResourceSlices.
 
 use serde::{Deserialize, Serialize};
 use std::{fmt, sync::Arc};
@@ -23,25 +21,24 @@ pub struct Slice {
     pub generation: i64,
     /// `spec.pool.resourceSliceCount`.
     pub slice_count: i64,
-    /// For which nodes its devices are.
+    /// Nodes that can use its devices.
     pub nodes: Nodes,
-    /// `spec.perDeviceNodeSelection`: its devices are for nodes of their own.
+    /// `spec.perDeviceNodeSelection`: each device selects its nodes.
     pub per_device: bool,
-    /// `spec.sharedCounters`; a slice that has some has no devices.
+    /// `spec.sharedCounters`. A slice with counters has no devices.
     pub counter_sets: Vec<CounterSet>,
-    /// `spec.devices`, with the taints of DeviceTaintRules once [`crate::devices::taints`] has added them.
+    /// `spec.devices`; [`crate::devices::taints`] adds the taints of DeviceTaintRules.
     pub devices: Vec<Device>,
 }
 
-/// For which nodes the devices of a slice, or one device, are. Where the API server let in more than one, the first of the
-/// fields in this order counts.
+/// Nodes that can use the devices of a slice, or one device. If several fields are set, the first in this order is used.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Nodes {
-    /// `nodeName`; `None` where it is not set or empty.
+    /// `nodeName`, if set and not empty.
     pub name: Option<Arc<str>>,
     /// `allNodes`.
     pub all: bool,
-    /// `nodeSelector.nodeSelectorTerms`: one of them must match.
+    /// `nodeSelector.nodeSelectorTerms`; one must match.
     pub selector: Option<Vec<NodeTerm>>,
 }
 
@@ -59,13 +56,13 @@ pub struct CounterSet {
 pub struct Device {
     /// `name`.
     pub name: Arc<str>,
-    /// `attributes`, sorted by name: `id`, which is of the driver's domain, or `domain/id`.
+    /// `attributes`, sorted by name: `id` in the driver's domain, or `domain/id`.
     pub attributes: Vec<(Arc<str>, Attribute)>,
-    /// `capacity`, sorted by name, as `attributes`.
+    /// `capacity`, sorted by name, with names as in `attributes`.
     pub capacity: Vec<(Arc<str>, Capacity)>,
     /// `consumesCounters`.
     pub consumes: Vec<Consumption>,
-    /// For which nodes it is, where the slice is `per_device`.
+    /// Nodes that can use it, if the slice is `per_device`.
     pub nodes: Nodes,
     /// `taints`.
     pub taints: Vec<DeviceTaint>,
@@ -75,7 +72,7 @@ pub struct Device {
     pub binding_conditions: Vec<Arc<str>>,
     /// `bindingFailureConditions`.
     pub binding_failure_conditions: Vec<Arc<str>>,
-    /// `allowMultipleAllocations`; `None` where it is not set.
+    /// `allowMultipleAllocations`, if set.
     pub allow_multiple: Option<bool>,
 }
 
@@ -88,7 +85,7 @@ pub enum Attribute {
     Bool(bool),
     /// `string`.
     Text(Arc<str>),
-    /// `version`: a semantic version, as written.
+    /// `version`: a semantic version, unparsed.
     Version(Arc<str>),
     /// `ints`.
     Ints(Vec<i64>),
@@ -96,9 +93,9 @@ pub enum Attribute {
     Bools(Vec<bool>),
     /// `strings`.
     Texts(Vec<Arc<str>>),
-    /// `versions`, as written.
+    /// `versions`, unparsed.
     Versions(Vec<Arc<str>>),
-    /// A type that this release does not know.
+    /// A type unknown to this release.
     #[default]
     Unknown,
 }
@@ -117,7 +114,7 @@ pub struct Capacity {
 pub struct CapacityPolicy {
     /// `default`.
     pub default: Option<Amount>,
-    /// `validValues`; `None` where it is not set.
+    /// `validValues`, if set.
     pub valid_values: Option<Vec<Amount>>,
     /// `validRange`.
     pub valid_range: Option<CapacityRange>,
@@ -146,7 +143,7 @@ pub struct Consumption {
 }
 
 impl fmt::Display for Attribute {
-    /// As CEL writes it.
+    /// In CEL's notation.
     fn fmt(&self, text: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Int(value) => write!(text, "{value}"),
@@ -162,9 +159,8 @@ impl fmt::Display for Attribute {
 }
 
 impl Slice {
-    /// Whether a device of it uses compatibility groups, so that the slice is not read.
-    ///
-    /// Source: `sliceUsesCompatibilityGroups` of the incubating allocator.
+    /// Whether a device uses compatibility groups, so that the slice is ignored. Source: `sliceUsesCompatibilityGroups` of the incubating
+    /// allocator.
     #[must_use]
     pub fn uses_compatibility_groups(&self) -> bool {
         self.devices.iter().any(|device| device.consumes.iter().any(|consumption| consumption.has_compatibility_groups))

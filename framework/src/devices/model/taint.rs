@@ -1,7 +1,4 @@
-//! Taints of devices, what tolerates them, and the rules that add them.
-//!
-//! Knows: their fields, and when a toleration tolerates a taint. Must not know: what an untolerated taint means for a
-//! request.
+//! Device taints, tolerations and DeviceTaintRules.
 
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -17,10 +14,10 @@ pub struct DeviceTaint {
     pub effect: TaintEffect,
 }
 
-/// What a taint does.
+/// Effect of a taint.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum TaintEffect {
-    /// `None`, or an effect that this release does not know; its name.
+    /// `None`, or an effect unknown to this release.
     Other(Arc<str>),
     /// `NoSchedule`.
     #[default]
@@ -34,13 +31,13 @@ pub enum TaintEffect {
 pub struct DeviceToleration {
     /// `key`; empty means any.
     pub key: Arc<str>,
-    /// `operator` as written: `Exists`, or `Equal`, which an empty one means too.
+    /// `operator`: `Exists` or `Equal`; empty means `Equal`.
     pub operator: Arc<str>,
     /// `value`, for `Equal`.
     pub value: Arc<str>,
     /// `effect`; empty means any.
     pub effect: Arc<str>,
-    /// `tolerationSeconds`. Scheduling does not read it; it goes into the allocation.
+    /// `tolerationSeconds`, copied into the allocation; scheduling does not read it.
     pub toleration_s: Option<i64>,
 }
 
@@ -49,13 +46,13 @@ pub struct DeviceToleration {
 pub struct DeviceTaintRule {
     /// `metadata.name`.
     pub name: Arc<str>,
-    /// `spec.deviceSelector`; `None` where there is none, and then the rule is for no device.
+    /// `spec.deviceSelector`; without it the rule selects no device.
     pub selector: Option<TaintSelector>,
     /// `spec.taint`.
     pub taint: DeviceTaint,
 }
 
-/// Which devices a rule is for: those that have all that is named.
+/// Selects devices that match all fields that are set.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaintSelector {
     /// `driver`.
@@ -66,10 +63,8 @@ pub struct TaintSelector {
     pub device: Option<Arc<str>>,
 }
 
-// === impl ===
-
 impl TaintEffect {
-    /// The effect of a name.
+    /// The effect with this name.
     #[must_use]
     pub fn of(name: &str) -> Self {
         match name {
@@ -79,7 +74,7 @@ impl TaintEffect {
         }
     }
 
-    /// Its name.
+    /// Name in the API.
     #[must_use]
     pub fn name(&self) -> &str {
         match self {
@@ -91,9 +86,7 @@ impl TaintEffect {
 }
 
 impl DeviceToleration {
-    /// Whether it tolerates a taint.
-    ///
-    /// Source: `resourceclaim.ToleratesTaint`.
+    /// Whether it tolerates a taint. Source: `resourceclaim.ToleratesTaint`.
     #[must_use]
     pub fn tolerates(&self, taint: &DeviceTaint) -> bool {
         (self.effect.is_empty() || *self.effect == *taint.effect.name())
@@ -107,9 +100,7 @@ impl DeviceToleration {
 }
 
 impl DeviceTaintRule {
-    /// Whether the rule taints a device.
-    ///
-    /// Source: `resourceslice/tracker`, `Tracker.applyPatches`.
+    /// Whether the rule selects a device. Source: `resourceslice/tracker`, `Tracker.applyPatches`.
     #[must_use]
     pub fn is_for(&self, driver: &str, pool: &str, device: &str) -> bool {
         let suits = |wanted: &Option<Arc<str>>, name: &str| wanted.as_deref().is_none_or(|wanted| wanted == name);

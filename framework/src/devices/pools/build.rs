@@ -1,6 +1,4 @@
-//! Pools made of the slices that are relevant for a node.
-//!
-//! Knows: when a pool is complete and valid. Must not know: how relevance is decided.
+//! Builds pools from the slices that are relevant for a node.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -23,7 +21,7 @@ use crate::{
 };
 
 impl NodePools {
-    /// What a node can reach of all slices.
+    /// Pools of a node.
     #[must_use]
     pub fn of(node: &NodeInfo, inventory: &Inventory) -> Self {
         match Gathering::of(node, inventory) {
@@ -33,7 +31,7 @@ impl NodePools {
     }
 }
 
-/// All pools, in the order in which they are tried.
+/// All pools, in search order.
 fn all(gathering: Gathering<'_>, inventory: &Inventory) -> NodePools {
     let mut node = NodePools::default();
     let mut last = Vec::new();
@@ -47,22 +45,20 @@ fn all(gathering: Gathering<'_>, inventory: &Inventory) -> NodePools {
     node
 }
 
-/// The slices of a pool that are not for the node.
 enum Others<'a> {
-    /// They were looked for where the node does not see the whole pool.
+    /// Looked up only if the node does not see the whole pool.
     Known(Vec<&'a Published>),
-    /// Some are missing.
     Missing,
 }
 
-/// `None` where the pool has a newer generation elsewhere, and is left out.
+/// `None` if another slice has a newer generation, so that the pool is left out.
 fn others<'a>(
     slices: &[Relevant<'a>],
     driver: &Arc<str>,
     pool: &Arc<str>,
     inventory: &'a Inventory,
 ) -> Option<Others<'a>> {
-    // Where slices disagree about the number, upstream takes that of the one it met first, in the order of a map.
+    // If slices disagree about the number, upstream uses the first one in Go's random map order.
     let first = &slices.first()?.published.slice;
     let is_whole = |count: usize| i64::try_from(count) == Ok(first.slice_count);
     if is_whole(slices.len()) {
@@ -83,7 +79,6 @@ fn others<'a>(
     Some(Others::Known(all))
 }
 
-/// A pool before its devices are laid out.
 struct Making<'a> {
     driver: Arc<str>,
     name: Arc<str>,
@@ -91,11 +86,9 @@ struct Making<'a> {
     others: Others<'a>,
 }
 
-/// The counters of a pool by set and name, with their numbers.
 type Numbers<'a> = BTreeMap<&'a str, BTreeMap<&'a str, u32>>;
 
 impl<'a> Making<'a> {
-    /// Whether a device of a pool that can be used waits for conditions.
     fn has_binding_conditions(&self) -> bool {
         matches!(self.others, Others::Known(_))
             && self.devices().any(|device| !device.binding_conditions.is_empty())
@@ -131,7 +124,6 @@ impl<'a> Making<'a> {
         }
     }
 
-    /// The slices with devices for the node.
     fn targeting(&self) -> impl Iterator<Item = &Relevant<'a>> {
         self.slices.iter().filter(|slice| slice.published.slice.counter_sets.is_empty())
     }
@@ -140,7 +132,7 @@ impl<'a> Making<'a> {
         self.targeting().flat_map(|slice| &slice.published.slice.devices)
     }
 
-    /// The values of all counters, with their numbers; `None` where the pool is invalid.
+    /// Counter totals and numbers; `None` if the pool is invalid.
     fn check(&self) -> Option<(Vec<i128>, Numbers<'_>)> {
         let mut names = BTreeSet::new();
         if !self.devices().all(|device| names.insert(&*device.name)) {
@@ -202,7 +194,7 @@ fn is_here(relevant: &Relevant<'_>, slice: &Slice, index: usize) -> bool {
     !slice.per_device || relevant.here.as_ref().is_some_and(|here| here.get(index) == Some(&true))
 }
 
-/// Notes what a device consumes, and gives its place among the consumers.
+/// Records the consumption of a device, and returns its index among the consumers.
 fn consume(counters: &mut Counters, device: &Device, number: DeviceNumber, numbers: &Numbers<'_>) -> u32 {
     if device.consumes.is_empty() {
         return u32::MAX;
@@ -220,7 +212,7 @@ fn consume(counters: &mut Counters, device: &Device, number: DeviceNumber, numbe
     count(counters.consumers.len() - 1)
 }
 
-/// A position; there are no 2^32 devices.
+/// Converts an index; there are fewer than 2^32 devices.
 fn count(at: usize) -> u32 {
     u32::try_from(at).unwrap_or(u32::MAX)
 }

@@ -1,6 +1,4 @@
-//! The slices that are relevant for a node.
-//!
-//! Source: `structured/internal/incubating/pools_incubating.go`.
+//! Slices that are relevant for a node. Source: `structured/internal/incubating/pools_incubating.go`.
 
 use std::{
     collections::{BTreeMap, btree_map::Entry},
@@ -16,7 +14,7 @@ use crate::{
     selector::LoneNode,
 };
 
-/// Whether the devices of a slice may be available on a node. A slice whose node selector cannot be read may.
+/// Whether the devices of a slice may be available on a node. True if the node selector is invalid.
 pub(in crate::devices) fn may_reach(slice: &Slice, node: &NodeInfo) -> bool {
     let mut lone = None;
     if slice.per_device {
@@ -25,22 +23,21 @@ pub(in crate::devices) fn may_reach(slice: &Slice, node: &NodeInfo) -> bool {
     is_for(&slice.nodes, node, &mut lone).unwrap_or(true)
 }
 
-/// The slices that are relevant for a node, by pool: of each pool the newest generation among them.
+/// Relevant slices of a node by pool, each with the newest generation among them.
 pub(super) struct Gathering<'a> {
     pub(super) pools: BTreeMap<(Arc<str>, Arc<str>), Vec<Relevant<'a>>>,
 }
 
-/// A slice that is relevant for a node.
 pub(super) struct Relevant<'a> {
     pub(super) published: &'a Published,
-    /// For a slice whose devices are for nodes of their own: which of them are for this one.
+    /// With per-device node selection: the devices for this node.
     pub(super) here: Option<Vec<bool>>,
 }
 
 impl<'a> Gathering<'a> {
     pub(super) fn of(node: &NodeInfo, inventory: &'a Inventory) -> Result<Self, String> {
         let mut pools = BTreeMap::new();
-        // Made only where a selector is met: most slices name their node.
+        // Created only for selectors; most slices name their node.
         let mut lone = None;
         for published in inventory.of_node(&node.name).chain(inventory.of_no_node()) {
             let slice = &published.slice;
@@ -73,9 +70,7 @@ impl<'a> Gathering<'a> {
     }
 }
 
-/// Whether devices are for a node.
-///
-/// Source: `NodeMatches`.
+/// Whether devices are for a node. Source: `NodeMatches`.
 fn is_for(nodes: &Nodes, node: &NodeInfo, lone: &mut Option<LoneNode>) -> Result<bool, String> {
     match nodes {
         Nodes { name: Some(name), .. } => Ok(*name == node.name),

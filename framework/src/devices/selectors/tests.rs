@@ -1,10 +1,10 @@
-//! Verdicts are used again where nothing that the selector reads differs.
+//! Verdicts are reused if no value that the selector reads differs.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::*;
 
-/// Holds where the attribute `size` is 1, and counts how often it is asked.
+/// Matches if the attribute `size` is 1, and counts evaluations.
 #[derive(Debug)]
 struct Counting(Arc<AtomicUsize>);
 

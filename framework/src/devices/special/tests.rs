@@ -1,4 +1,4 @@
-//! Which extended resources come from devices on a node, and the claim that is made for them.
+//! Extended resources from devices on a node, and the claim for them.
 
 use super::*;
 

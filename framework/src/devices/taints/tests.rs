@@ -1,4 +1,4 @@
-//! Rules come and go, and only slices whose taints change are told of.
+//! Adding and removing rules returns only slices with changed taints.
 
 use super::*;
 use crate::devices::model::{

@@ -1,6 +1,4 @@
-//! What was allocated to a claim, and what drivers say of it.
-//!
-//! Knows: where in the status of a ResourceClaim the fields are that scheduling reads. Must not know: who wrote them.
+//! Reads the status of a ResourceClaim: its allocation and the drivers' device status.
 
 use k8s_openapi::{api::resource::v1 as api, apimachinery::pkg::apis::meta::v1::Condition, serde_json};
 
@@ -41,7 +39,7 @@ fn result(result: &api::DeviceRequestAllocationResult) -> Result<DeviceResult, I
 }
 
 fn config(config: &api::DeviceAllocationConfiguration) -> AllocatedConfig {
-    // Whatever is not of the class counts as the claim's: the API server has no third source.
+    // Any other source counts as the claim: the API server knows no third one.
     let source = if config.source == ConfigSource::Class.name() { ConfigSource::Class } else { ConfigSource::Claim };
     AllocatedConfig {
         source,
@@ -52,7 +50,6 @@ fn config(config: &api::DeviceAllocationConfiguration) -> AllocatedConfig {
 
 pub(super) fn status(status: &api::AllocatedDeviceStatus) -> DeviceStatus {
     let data = status.data.as_ref().map(|data| data.0.to_string().into());
-    // A struct of texts, which always serializes.
     let network = status.network_data.as_ref().and_then(|data| serde_json::to_string(data).ok());
     DeviceStatus {
         device: device(&status.driver, &status.pool, &status.device),

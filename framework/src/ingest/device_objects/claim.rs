@@ -1,6 +1,4 @@
-//! Claims.
-//!
-//! Knows: where in a ResourceClaim the fields are that scheduling reads. Must not know: which pods use it.
+//! Reads ResourceClaims.
 
 use std::sync::Arc;
 
@@ -18,10 +16,10 @@ use crate::{
     ingest::fields::{IngestError, name, namespace, present, text},
 };
 
-/// A claim.
+/// Reads a claim.
 ///
 /// # Errors
-/// A missing name, namespace or UID, a quantity that is none.
+/// A missing name, namespace or UID, or an invalid quantity.
 pub fn claim(claim: &api::ResourceClaim) -> Result<DeviceClaim, IngestError> {
     let metadata = &claim.metadata;
     let annotations = metadata.annotations.as_ref();
@@ -67,10 +65,10 @@ fn consumer(consumer: &api::ResourceClaimConsumerReference) -> Consumer {
     }
 }
 
-/// What a claim or a template asks for.
+/// Reads the spec of a claim or a template.
 ///
 /// # Errors
-/// A quantity that is none.
+/// An invalid quantity.
 pub fn spec(spec: &api::ResourceClaimSpec) -> Result<ClaimSpec, IngestError> {
     let Some(devices) = &spec.devices else { return Ok(ClaimSpec::default()) };
     let config = |config: &api::DeviceClaimConfiguration| ClaimConfig {

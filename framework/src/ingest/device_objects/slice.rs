@@ -1,6 +1,4 @@
-//! Published devices.
-//!
-//! Knows: where in a ResourceSlice the fields are that scheduling reads. Must not know: which slices make a pool.
+//! Reads ResourceSlices.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -21,10 +19,10 @@ use crate::{
     ingest::fields::{IngestError, name, present, text, within},
 };
 
-/// A slice.
+/// Reads a slice.
 ///
 /// # Errors
-/// A missing name or driver, a quantity that is none, larger selectors of nodes than are looked at.
+/// A missing name or driver, an invalid quantity, or node selectors beyond the limit.
 pub fn slice(slice: &api::ResourceSlice) -> Result<Slice, IngestError> {
     let metadata = &slice.metadata;
     let spec = &slice.spec;
@@ -90,9 +88,8 @@ fn device(device: &api::Device) -> Result<Device, IngestError> {
     })
 }
 
-/// An attribute. The API server lets in one value; of several that one counts which a constraint looks at first.
-///
-/// Source: `lookupAttribute` and `matchAttributeConstraint.add` of the incubating allocator.
+/// An attribute. The API server accepts one value; of several, the first that a constraint would check counts. Source: `lookupAttribute`
+/// and `matchAttributeConstraint.add` of the incubating allocator.
 fn attribute(value: &api::DeviceAttribute) -> Attribute {
     match value {
         api::DeviceAttribute { string: Some(value), .. } => Attribute::Text(text(value)),

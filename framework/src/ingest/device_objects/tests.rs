@@ -1,6 +1,4 @@
-//! What is read of the objects of `resource.k8s.io`.
-//!
-//! Knows: each field that is read, and the situations in which one is read otherwise than one would think.
+//! Reading objects of `resource.k8s.io`: each field, and unexpected readings.
 
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};

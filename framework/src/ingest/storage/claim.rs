@@ -1,6 +1,4 @@
-//! Claims.
-//!
-//! Knows: where in a PersistentVolumeClaim the fields are that scheduling reads. Must not know: which volume suits one.
+//! Reads PersistentVolumeClaims.
 
 use k8s_openapi::api::core::v1 as api;
 
@@ -13,15 +11,15 @@ use crate::{
     volumes::objects::{AccessModes, Claim},
 };
 
-/// The volume controller has bound the claim; of whatever value.
+/// Set by the volume controller on a bound claim; any value counts.
 const BIND_COMPLETED: &str = "pv.kubernetes.io/bind-completed";
-/// The node that a scheduler has chosen for the volume that is to be made.
+/// The node that a scheduler chose for a volume to be provisioned.
 const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
 
-/// A claim. A mode of access that this release does not know is one that no volume has.
+/// Reads a claim. An unknown access mode matches no volume.
 ///
 /// # Errors
-/// A missing name or namespace, a quantity that is none.
+/// A missing name or namespace, or an invalid quantity.
 pub fn claim(claim: &api::PersistentVolumeClaim) -> Result<Claim, IngestError> {
     let metadata = &claim.metadata;
     let none = api::PersistentVolumeClaimSpec::default();

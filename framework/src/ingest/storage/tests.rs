@@ -1,6 +1,4 @@
-//! What is read of the objects of storage.
-//!
-//! Knows: the situations in which upstream reads a field otherwise than one would think.
+//! Reading storage objects: fields with unexpected readings.
 
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -16,7 +14,6 @@ fn object<T: DeserializeOwned>(value: Value) -> T {
     serde_json::from_value(value).expect("an object of its kind")
 }
 
-/// A claim of these metadata and spec.
 fn read_claim(metadata: Value, spec: Value) -> Claim {
     let mut value = json!({"metadata": {"name": "data", "namespace": "shop", "uid": "u"}, "spec": spec});
     value["metadata"].as_object_mut().expect("a map").extend(object::<serde_json::Map<_, _>>(metadata));

@@ -1,6 +1,4 @@
-//! Volumes.
-//!
-//! Knows: where in a PersistentVolume the fields are that scheduling reads. Must not know: which claim one suits.
+//! Reads PersistentVolumes.
 
 use k8s_openapi::api::core::v1 as api;
 
@@ -17,10 +15,10 @@ use crate::{
     },
 };
 
-/// A volume.
+/// Reads a volume.
 ///
 /// # Errors
-/// A missing name, a quantity that is none, a larger node affinity than is looked at.
+/// A missing name, an invalid quantity, or a node affinity beyond the limit.
 pub fn volume(volume: &api::PersistentVolume) -> Result<Volume, IngestError> {
     let metadata = &volume.metadata;
     let none = api::PersistentVolumeSpec::default();

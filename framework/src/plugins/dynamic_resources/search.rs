@@ -1,8 +1,4 @@
-//! The claims of a class on one node after another.
-//!
-//! Knows: what a node is refused for, in upstream's words, and its score. Must not know: how devices are found.
-//!
-//! Source: `Filter` and `Score` of the plugin.
+//! Evaluates the claims of a class on nodes. Source: `Filter` and `Score` of the plugin.
 
 #[cfg(test)]
 mod tests;
@@ -34,51 +30,44 @@ use crate::{
     symbols::Lookup,
 };
 
-/// Not all claims can be allocated.
 const NOT_ALL: u64 = 0;
-/// A pool of the node is at fault.
+/// A pool of the node is invalid.
 const INVALID: u64 = 1;
-/// There is a claim for extended resources from an attempt before.
+/// A claim for extended resources remains from an earlier attempt.
 const LEFT: u64 = 2;
-/// The node lacks an extended resource.
 const LACKING: u64 = 3;
-/// Claims are not available there; in the lower half a bit for each.
+/// Claims are unavailable on the node; one bit per claim in the lower half.
 pub(crate) const UNAVAILABLE: u64 = 1 << 32;
-/// The last bit for claims in the lower half.
 pub(crate) const LAST_MARK: usize = 31;
-/// It cannot be told; in the lower half the place of the error.
+/// Evaluation error; its index is in the lower half.
 const ERROR: u64 = 1 << 33;
-/// How many different errors are kept, each of which ends the attempt; more are told as the last of them.
+/// Maximum number of distinct errors, each of which ends the attempt. Further errors get the last index.
 const MAX_ERRORS: usize = 256;
 
-/// What is looked for, and what of it was found out.
 pub(super) struct Search {
     claims: Arc<Claims>,
-    /// By claim: the nodes that reach what is allocated to it, and whether it has failed. `None` for one without an allocation.
+    /// By claim: nodes that can use its devices, and whether it failed. `None` for unallocated claims.
     allocated: Vec<Option<(Option<Vec<Term>>, bool)>>,
-    /// Whether devices may have to be found.
+    /// Whether a search for devices may be needed.
     may_want: bool,
     kept: Mutex<Kept>,
     none: NodeDevices,
 }
 
-/// What the search on one node leaves to the next.
 struct Kept {
-    /// What is looked for, by which extended resources come from devices on a node. Bound: each node adds at most one, and nodes
-    /// differ by which of the pod's extended resources they have by a device plugin.
+    /// Prepared claims by the extended resources that devices provide. Bound: at most one per node. Nodes differ only in the extended
+    /// resources of device plugins.
     wanted: BTreeMap<Served, Arc<Wanted>>,
     verdicts: Verdicts,
     scratch: Scratch,
     errors: Vec<String>,
-    /// What has told what nodes lack, which no decision uses, counted apart.
+    /// Work of explanations, counted separately because no decision uses them.
     explained: Work,
-    /// The work of all attempts before this one, in the units of [`Work`].
+    /// Work of all earlier attempts, in units of [`Work`].
     done: u64,
-    /// The error of the node on which the work of an attempt was not enough.
+    /// Error of the node on which the attempt exceeded its work limit.
     exhausted: Option<Refusal>,
 }
-
-// === impl Search ===
 
 impl Search {
     pub(super) fn new(claims: &Arc<Claims>, symbols: &mut Lookup<'_>) -> Self {
@@ -86,7 +75,7 @@ impl Search {
         let may_want = claims.extended.is_some() || claims.claims.iter().any(is_unallocated);
         let allocated = claims.claims.iter().map(|claim| match claim {
             ClaimFact::Allocated { nodes, has_failed, .. } => {
-                // Terms that cannot be read match nothing.
+                // Invalid terms match nothing.
                 let mut compile = |term| selector::compile(term, symbols).ok().flatten();
                 let nodes = nodes.as_ref().map(|terms| terms.iter().filter_map(&mut compile).collect());
                 Some((nodes, *has_failed))
@@ -106,7 +95,7 @@ impl Search {
         Self { claims: Arc::clone(claims), allocated, may_want, kept: Mutex::new(kept), none: NodeDevices::default() }
     }
 
-    /// Whether a node can score anything.
+    /// Whether any node can score above 0.
     pub(super) fn prefers(&self) -> bool {
         let is_prioritized = |claim: &ClaimFact| match claim {
             ClaimFact::Unallocated { spec, .. } => {
@@ -114,11 +103,10 @@ impl Search {
             }
             ClaimFact::Allocated { score, .. } => *score > 0,
         };
-        // Upstream leaves no word about a node where nothing has to be allocated.
+        // Upstream has no filter result for a node if nothing has to be allocated.
         self.may_want && self.claims.claims.iter().any(is_prioritized)
     }
 
-    /// The claims that cannot be used from a node, by their places.
     fn unavailable<'a>(&'a self, nodes: &'a Snapshot, slot: Slot) -> impl Iterator<Item = usize> + 'a {
         let is_unavailable = move |allocated: &Option<(Option<Vec<Term>>, bool)>| {
             let Some((reach, has_failed)) = allocated else { return false };
@@ -128,7 +116,6 @@ impl Search {
         places.map(|(place, _)| place)
     }
 
-    /// Which of the extended resources come from devices on the node at a position.
     fn served(&self, nodes: &Snapshot, slot: Slot) -> Result<Served, Refusal> {
         let Some(extended) = &self.claims.extended else { return Ok(Served::default()) };
         extended.served(|name| nodes.accounts.named_scalar(name, slot)).map_err(|unserved| {
@@ -139,7 +126,6 @@ impl Search {
         })
     }
 
-    /// What is looked for where these extended resources come from devices.
     fn wanted<'a>(
         &self,
         kept: &'a mut Kept,
@@ -153,10 +139,9 @@ impl Search {
         (Arc::clone(wanted), verdicts, scratch, errors)
     }
 
-    /// Devices for the claims that have none, on the node at a position, and what was looked for.
     fn find(&self, nodes: &Snapshot, slot: Slot, served: Served) -> Result<(Found, Arc<Wanted>), Refusal> {
         let devices = nodes.devices(slot).unwrap_or(&self.none);
-        // What a panic has left is whole: verdicts are added one by one.
+        // Verdicts are added one by one, so a panic leaves the cache consistent.
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(refusal) = kept.exhausted {
             return Err(refusal);
@@ -186,12 +171,11 @@ impl Search {
     }
 }
 
-/// A bit for each claim that is not available: the last one for all claims from [`LAST_MARK`] on.
+/// One bit per unavailable claim. The bit [`LAST_MARK`] covers all further claims.
 fn marks(unavailable: impl Iterator<Item = usize>) -> u64 {
     unavailable.fold(0, |marks, place| marks | 1 << place.min(LAST_MARK))
 }
 
-/// A search on one node.
 fn scene<'a>(devices: &'a NodeDevices, wanted: &'a Wanted) -> Scene<'a> {
     Scene { pools: &devices.pools, allocated: &devices.allocated, wanted, max_steps: MAX_STEPS }
 }
@@ -203,7 +187,7 @@ impl NodeFilter for Search {
             return Ok(());
         }
         let unavailable = marks(self.unavailable(nodes, slot));
-        // Also where a claim is unavailable: what upstream says of the others counts more.
+        // Also searches if a claim is unavailable, because upstream's errors of the search take precedence.
         if self.may_want {
             self.find(nodes, slot, served)?;
         }
@@ -267,13 +251,12 @@ impl NodeFilter for Search {
     }
 }
 
-/// How much of what the claims prefer was found.
 pub(super) struct Preferred(pub(super) Search);
 
 impl NodeScore for Preferred {
     fn score(&self, nodes: &Snapshot, slot: Slot) -> i64 {
         let Ok(served) = self.0.served(nodes, slot) else { return 0 };
-        // The filter has made the same search on the node within the work of the attempt.
+        // The filter made the same search on this node within the work limit.
         self.0.begin();
         let Ok((found, wanted)) = self.0.find(nodes, slot, served) else { return 0 };
         let mut unallocated = 0..;

@@ -1,4 +1,4 @@
-//! Knows: the situations of upstream's image_locality_test.go.
+//! Cases of upstream's image_locality_test.go.
 
 use super::{MIB, contribution};
 use crate::testing::{

@@ -1,10 +1,11 @@
-//! When a pod that InterPodAffinity refused is worth another try.
+//! Queueing hints of InterPodAffinity.
 //!
-//! Knows: upstream's queueing hints, and where they miss what would help: upstream takes namespaces for unlabelled, thinks
-//! of no node for pods that only others refuse, and has no event for namespaces and nodes that go. Here a term that selects
-//! namespaces may mean any, and those events wake too; it costs a try at most. Must not know: the queue.
+//! Upstream's hints miss events that would help. They treat namespaces as unlabelled. They ignore nodes if only other pods' terms reject
+//! the pod. They have no event for deleted namespaces and nodes. Here a term with a namespace selector may match any namespace, and these
+//! events wake pods too. At worst this costs a scheduling attempt.
 //!
-//! Source: `isSchedulableAfterAssignedPodChange`, `isSchedulableAfterTargetPodUpdateLabel` and `isSchedulableAfterNodeChange` in upstream's plugin.go.
+//! Source: `isSchedulableAfterAssignedPodChange`, `isSchedulableAfterTargetPodUpdateLabel` and `isSchedulableAfterNodeChange` in upstream's
+//! plugin.go.
 
 use crate::{
     class::{AffinityTerm, Class},
@@ -58,11 +59,11 @@ fn node_updated(class: &Class, old: &NodeInfo, new: &NodeInfo) -> bool {
     let moved = |term: &AffinityTerm| matches!(values(term), (Some(before), Some(after)) if before != after);
     near.iter().any(|term| moved(term) || matches!(values(term), (None, Some(_))))
         || far.iter().any(|term| moved(term) || matches!(values(term), (Some(_), None)))
-        // A pod without terms of its own was refused by those of others, over labels that are not known here.
+        // A pod without affinity may be rejected by other pods' terms, with unknown keys.
         || near.is_empty()
 }
 
-/// Whether a term means a pod, as far as can be told without the labels of namespaces.
+/// Whether a term may match a pod. Labels of namespaces are unknown here.
 fn may_mean(term: &AffinityTerm, pod: &Class) -> bool {
     let namespace =
         term.namespaces.contains(&pod.namespace) || term.namespace_selector.is_everything() || selects_namespaces(term);

@@ -1,4 +1,4 @@
-//! Knows: the situations of upstream's filtering_test.go, scoring_test.go and plugin_test.go.
+//! Cases of upstream's filtering_test.go, scoring_test.go and plugin_test.go.
 
 use super::*;
 use crate::{
@@ -38,7 +38,7 @@ fn existing() -> Said {
     unschedulable(&["node(s) didn't satisfy existing pods anti-affinity rules"])
 }
 
-/// Three nodes: two in zone a, one in zone b; these pods stand on them.
+/// Three nodes with pods: two in zone a, one in zone b.
 fn zones(pods: [Vec<PodBuilder>; 3]) -> Vec<Standing> {
     let nodes = [("n0", "a"), ("n1", "a"), ("n2", "b")].map(|(name, zone)| node(name).label("zone", zone));
     nodes.into_iter().zip(pods).collect()

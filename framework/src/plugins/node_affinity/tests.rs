@@ -1,4 +1,4 @@
-//! Knows: the situations of upstream's node_affinity_test.go, and spellings that an API server would not admit.
+//! Cases of upstream's node_affinity_test.go, and terms that the API server rejects.
 
 use k8s_openapi::api::core::v1::NodeAffinity as Affinity;
 use serde_json::{Value, json};
@@ -50,7 +50,6 @@ fn added(affinity: Value) -> Alone {
     alone(NAME).args(|args| args.node_affinity.added_affinity = Some(affinity))
 }
 
-/// All rows are asked about this node.
 fn check(plugin: &Alone, table: Vec<(&str, PodBuilder, Said)>) {
     let node = node("n1").label("disk", "ssd").label("size", "20").label("zone", "a");
     for (case, pod, expected) in table {

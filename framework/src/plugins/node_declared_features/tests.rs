@@ -1,4 +1,4 @@
-//! Knows: the situations of upstream's nodedeclaredfeatures_test.go.
+//! Cases of upstream's nodedeclaredfeatures_test.go.
 
 use crate::{
     extension::ClusterEvent,

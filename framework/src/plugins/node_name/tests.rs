@@ -1,4 +1,4 @@
-//! Knows: the situations of upstream's node_name_test.go, and what wakes a refused pod.
+//! Cases of upstream's node_name_test.go, and events that wake a rejected pod.
 
 use crate::{
     extension::ClusterEvent,
@@ -18,7 +18,7 @@ fn only_the_node_that_the_pod_names_will_do() {
         ("a pod that names another node", pod("p").wants("other"), "n", unresolvable(&[REASON])),
     ];
     for (case, pod, name, expected) in table {
-        // The restriction by PreFilter refuses the node before the filter could; the words are the filter's own here.
+        // Without PreFilter, which would reject the node before the filter.
         let plugin = alone("NodeName").without_pre_filter();
         assert_eq!(plugin.filter(&pod, &node(name), &[]), expected, "{case}");
     }

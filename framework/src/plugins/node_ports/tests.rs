@@ -1,4 +1,4 @@
-//! Knows: the situations of upstream's node_ports_test.go.
+//! Cases of upstream's node_ports_test.go.
 
 use crate::{
     extension::ClusterEvent,

@@ -1,4 +1,4 @@
-//! Knows: the situations of upstream's balanced_allocation_test.go.
+//! Cases of upstream's balanced_allocation_test.go.
 
 use crate::testing::{
     NodeBuilder, PodBuilder,
@@ -26,7 +26,7 @@ fn a_pod_that_asks_for_nothing_is_passed_over() {
     let nodes = [(sized("a", 4000, 10_000), vec![]), (sized("b", 4000, 10_000), vec![])];
     assert_eq!(alone(NAME).scores(&pod("p"), &nodes), None);
     assert_eq!(alone(NAME).scores(&asks(0, 0), &nodes), None);
-    // A disk is not among the configured resources.
+    // Ephemeral storage is not among the configured resources.
     assert_eq!(alone(NAME).scores(&pod("p").request("ephemeral-storage", "5"), &nodes), None);
 }
 

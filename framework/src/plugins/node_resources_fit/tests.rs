@@ -1,4 +1,4 @@
-//! Knows: the situations of upstream's fit_test.go that are about the filter and about waking.
+//! Cases of upstream's fit_test.go about the filter and the queueing hints.
 
 use std::sync::Arc;
 
@@ -205,7 +205,7 @@ fn a_node_wakes_the_pod_if_it_could_hold_it_alone_and_has_more_than_before() {
     }
 }
 
-/// A pod that asks for a GPU, behind which a device class stands.
+/// A pod that requests a GPU which a DeviceClass provides.
 fn asks_for_devices() -> PodBuilder {
     let devices = PodDevices { mapped: vec!["example.com/gpu".into()], ..PodDevices::default() };
     asks("1m", "1").request("example.com/gpu", "1").class(|class| class.devices = Some(Arc::new(devices)))

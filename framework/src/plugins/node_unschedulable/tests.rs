@@ -1,4 +1,4 @@
-//! Knows: the situations of upstream's node_unschedulable_test.go.
+//! Cases of upstream's node_unschedulable_test.go.
 
 use crate::{
     extension::ClusterEvent,

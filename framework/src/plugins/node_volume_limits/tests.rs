@@ -1,4 +1,4 @@
-//! Knows: the situations of upstream's nodevolumelimits/csi_test.go.
+//! Cases of upstream's nodevolumelimits/csi_test.go.
 
 use crate::{
     extension::ClusterEvent,
@@ -28,7 +28,7 @@ fn gce(handle: Result<&str, &str>) -> PodBuilder {
     pod("p").mount(Mount::Inline(Inline { disk: None, in_tree: Some(in_tree) }))
 }
 
-/// Claims `a`, `b` and `c` bound to volumes of those names, and `new`, whose volume is yet to be made.
+/// Claims `a`, `b` and `c` bound to volumes of these names, and `new` without a volume.
 fn objects(limit: Option<i32>) -> Vec<StorageObject> {
     let mut objects: Vec<StorageObject> = ["a", "b", "c"]
         .into_iter()
@@ -40,10 +40,10 @@ fn objects(limit: Option<i32>) -> Vec<StorageObject> {
     objects
 }
 
-/// A pod, those that stand on the node, the driver's limit, more objects, and whether the node takes the pod.
+/// A pod, the existing pods of the node, the driver's limit, further objects, and whether the node is feasible.
 type Crowd<'a> = (&'a str, PodBuilder, Vec<PodBuilder>, Option<i32>, Vec<StorageObject>, bool);
 
-/// An object before and after, the pod that was refused, and whether it wakes.
+/// An object before and after, the rejected pod, and whether it wakes.
 type Happening<'a> = (&'a str, Option<StorageObject>, Option<StorageObject>, &'a PodBuilder, bool);
 
 fn attachment(volume: &str, node: &str) -> StorageObject {

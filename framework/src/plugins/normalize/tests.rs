@@ -1,4 +1,4 @@
-//! Knows: the situations of upstream's normalize_score_test.go.
+//! Cases of upstream's normalize_score_test.go.
 
 use super::*;
 

@@ -1,7 +1,6 @@
-//! When a pod that PodTopologySpread refused is worth another try.
+//! Queueing hints of PodTopologySpread.
 //!
-//! Knows: upstream's queueing hints, and the events that upstream has none for: a standing pod that begins to terminate
-//! and labels that only node affinity reads. Must not know: the queue.
+//! Two events have no hint upstream: an existing pod that starts to terminate, and labels that only node affinity reads.
 //!
 //! Source: `isSchedulableAfterAssignedPodChange` and `isSchedulableAfterNodeChange` in upstream's plugin.go.
 
@@ -30,7 +29,7 @@ pub(super) fn wakes(event: ClusterEvent<'_>, class: &Class, args: &Args) -> bool
     if hard.iter().any(|constraint| constraint.selector.is_err()) {
         return true;
     }
-    // What selects the pods of default constraints is not known here, so any pod may be one of them.
+    // The selector of default constraints is unknown here, so any pod may match it.
     let matches = |constraint: &SpreadConstraint, other: &Class| {
         defaulted || constraint.selector.as_ref().is_ok_and(|selector| selector.matches(&other.labels))
     };
@@ -50,7 +49,7 @@ pub(super) fn wakes(event: ClusterEvent<'_>, class: &Class, args: &Args) -> bool
             let tolerates_otherwise = old.tolerations != new.tolerations;
             let flips =
                 |constraint: &SpreadConstraint| defaulted || matches(constraint, old) != matches(constraint, new);
-            // With `matchLabelKeys` the selectors hang on the pod's own labels.
+            // With `matchLabelKeys`, selectors depend on the pod's labels.
             let relabelled = old.labels != new.labels && hard.iter().any(|&constraint| flips(constraint));
             let honours = hard.iter().any(|constraint| constraint.honors_taints);
             (tolerates_otherwise && honours) || relabelled || old.spread != new.spread
@@ -64,7 +63,7 @@ pub(super) fn wakes(event: ClusterEvent<'_>, class: &Class, args: &Args) -> bool
     }
 }
 
-/// The default constraints that are a must; the built-in ones are none.
+/// Hard default constraints; the built-in defaults are soft.
 fn hard_defaults(class: &Class, args: &Args) -> Vec<SpreadConstraint> {
     match args.pod_topology_spread.defaulting_type {
         PodTopologySpreadDefaulting::System => Vec::new(),

@@ -1,7 +1,7 @@
-//! The natural logarithm, bit for bit as kube-scheduler computes it.
+//! Natural logarithm, bit-identical to kube-scheduler's.
 //!
-//! Knows: the algorithm of FreeBSD's `e_log.c`, which Go's `math.Log` is on every platform. A platform's own logarithm
-//! may differ in the last bit, and a score that is rounded may differ with it. Must not know: what it is used for.
+//! It implements FreeBSD's `e_log.c`, as Go's `math.Log` does on every platform. A platform's own logarithm may differ in the last bit, and
+//! so may a rounded score.
 
 const LN2_HIGH: f64 = f64::from_bits(0x3fe6_2e42_fee0_0000);
 const LN2_LOW: f64 = f64::from_bits(0x3dea_39ef_3579_3c76);
@@ -13,7 +13,7 @@ const L5: f64 = f64::from_bits(0x3fc7_4664_96cb_03de);
 const L6: f64 = f64::from_bits(0x3fc3_9a09_d078_c69f);
 const L7: f64 = f64::from_bits(0x3fc2_f112_df3e_5244);
 
-/// The natural logarithm of a number that is at least 1 and finite.
+/// Natural logarithm of a finite number of at least 1.
 pub(super) fn ln(number: f64) -> f64 {
     let bits = number.to_bits();
     // number = fraction * 2^exponent with the fraction in [0.5, 1).
@@ -40,7 +40,7 @@ mod tests {
 
     #[test]
     fn logarithms_are_those_of_go() {
-        // The bits of math.Log, from Go 1.26 on amd64.
+        // Bits of math.Log, from Go 1.26 on amd64.
         for (number, bits) in GO {
             assert_eq!(ln(number).to_bits(), bits, "ln({number})");
         }

@@ -1,5 +1,4 @@
-//! Knows: the situations of upstream's filtering_test.go, scoring_test.go and plugin_test.go, and of spread_test.go for
-//! what default constraints select.
+//! Cases of upstream's filtering_test.go, scoring_test.go and plugin_test.go, and of spread_test.go for the default selector.
 
 use super::*;
 use crate::{
@@ -22,7 +21,7 @@ fn web(name: &str) -> PodBuilder {
     pod(name).label("app", "web")
 }
 
-/// Nodes by zone and how many pods of the application stand on each; a zone `-` stands for no label.
+/// Nodes by zone, with the number of the application's pods on each. A zone `-` means no label.
 fn cluster(nodes: &[(&str, usize)]) -> Vec<Standing> {
     let standing = |(number, &(zone, pods)): (usize, &(&str, usize))| {
         let built = node(&format!("n{number}"));
@@ -208,7 +207,7 @@ fn the_fewer_pods_there_are_the_better() {
     }
 }
 
-/// Where services or a controller select the pods of the application.
+/// Services or a controller select the application's pods.
 fn selected(facts: Facts) -> Facts {
     Facts { default_selector: DefaultSelector(selecting(WEB)), ..facts }
 }
@@ -227,7 +226,7 @@ fn pods_without_constraints_are_spread_softly_if_something_selects_them() {
     let nodes = zoned(&[("a", 2), ("a", 0), ("b", 1), ("b", 0)]);
     assert_eq!(alone(NAME).totals(&web("p"), &nodes), None, "nothing selects it");
     let scores = alone(NAME).facts(selected).totals(&web("p"), &nodes).expect("scores");
-    // A pod weighs ln 6 on its host and ln 4 in its zone; the skews add 6. Rounded, that is 12, 9, 9 and 7.
+    // A pod weighs ln 6 on its host and ln 4 in its zone. The skews add 6. The rounded scores are 12, 9, 9 and 7.
     assert_eq!(scores, [58, 83, 83, 100]);
     let own = web("p").prefer_spread(1, "none", WEB);
     assert_eq!(alone(NAME).facts(selected).totals(&own, &nodes), Some(vec![0; 4]), "its own take their place");

@@ -1,4 +1,4 @@
-//! Knows: the situations of upstream's priority_sort_test.go.
+//! Cases of upstream's priority_sort_test.go.
 
 use super::*;
 

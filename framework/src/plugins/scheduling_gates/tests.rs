@@ -1,4 +1,4 @@
-//! Knows: the text for a gated pod.
+//! Message for a gated pod.
 
 use super::*;
 use crate::testing::pod;

@@ -1,5 +1,4 @@
-//! Knows: the situations of upstream's least_allocated, most_allocated, requested_to_capacity_ratio and
-//! resource_allocation tests.
+//! Cases of upstream's least_allocated, most_allocated, requested_to_capacity_ratio and resource_allocation tests.
 
 use super::*;
 use crate::{
@@ -241,7 +240,7 @@ fn the_line_is_broken_at_the_points_and_level_beyond_them() {
 fn containers_that_ask_for_nothing_count_with_a_default() {
     let busy = vec![pod("s"), pod("s")];
     let nodes = [(sized(1000, 2000 << 20), busy), (sized(1000, 2000 << 20), vec![])];
-    // 100m and 200 MiB each: two standing and the pod itself against the pod alone.
+    // 100m and 200 MiB each: two existing pods and the new pod, compared with the new pod alone.
     assert_eq!(alone("NodeResourcesFit").scores(&pod("p"), &nodes), Some(vec![70, 90]));
 }
 
@@ -258,7 +257,7 @@ fn amounts_near_the_end_of_an_integer_wrap_as_upstream_does() {
 
 #[test]
 fn a_score_that_wraps_out_of_range_is_the_one_at_its_edge() {
-    // (5 << 59) * 100 wraps to less than nothing, for which upstream gives up on the pod.
+    // (5 << 59) * 100 wraps to a negative number, for which upstream rejects the pod.
     assert!(percent(5 << 59, 5 << 59) < 0);
     let huge = sized(1000, 5 << 59);
     let memory = [("memory", 1)];

@@ -1,4 +1,4 @@
-//! Knows: the situations of upstream's taint_toleration_test.go, comparison operators off as 1.37 has them.
+//! Cases of upstream's taint_toleration_test.go, without comparison operators, which are off by default in 1.37.
 
 use crate::{
     extension::ClusterEvent,

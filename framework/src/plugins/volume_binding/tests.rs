@@ -1,4 +1,4 @@
-//! Knows: the situations of upstream's volume_binding_test.go that no file of a cluster shows, and its hints.
+//! Cases of upstream's volume_binding_test.go that recorded clusters do not cover, and its hints.
 
 use crate::{
     class::{NodeTerm, Requirement},
@@ -49,7 +49,7 @@ fn the_smallest_volume_that_the_node_can_reach_decides_the_score() {
     };
     let nodes = ["a", "b", "c"].map(|zone| (node(zone).label("zone", zone), Vec::new()));
     let scores = alone(NAME).storage(objects()).scores_after_filter(&pod("p").claim("data"), &nodes);
-    // 1 GiB of 5, of 2 and of 1 in use, and less is better.
+    // 1 GiB of 5, of 2 and of 1 in use; less is better.
     assert_eq!(scores, Some(vec![80, 50, 0]));
     let packing = [(0, 0), (100, 10)].map(|(utilization, score)| ShapePoint { utilization, score }).to_vec();
     let packed = alone(NAME).storage(objects()).args(|args| args.volume_binding.shape = packing);

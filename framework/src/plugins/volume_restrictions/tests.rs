@@ -1,4 +1,4 @@
-//! Knows: the situations of upstream's volume_restrictions_test.go.
+//! Cases of upstream's volume_restrictions_test.go.
 
 use crate::{
     class::ClassId,

@@ -1,4 +1,4 @@
-//! Knows: the situations of upstream's volume_zone_test.go.
+//! Cases of upstream's volume_zone_test.go.
 
 use crate::{
     extension::ClusterEvent,
@@ -64,7 +64,7 @@ fn a_claim_without_a_volume_is_refused_unless_it_waits_for_its_pod() {
     for (case, claim, class, expected) in table {
         let objects = || [StorageObject::Claim(claim.clone()), StorageObject::StorageClass(class.clone())];
         assert_eq!(alone(NAME).storage(objects()).pre_filter(&pod("p").claim("data")), expected, "{case}");
-        // Without PreFilter the filter finds out by itself.
+        // Without PreFilter, the filter reports the reason.
         let said = alone(NAME).storage(objects()).without_pre_filter();
         let said = said.filter(&pod("p").claim("data"), &node("n"), &[]);
         let reason = expected.strip_prefix("refuse ");

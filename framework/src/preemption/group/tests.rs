@@ -1,4 +1,4 @@
-//! Units in order, budgets that are used up, and who is put back first.
+//! The order of units, exhausted budgets, and the order of reprieve.
 
 use std::{collections::BTreeMap, sync::Arc};
 

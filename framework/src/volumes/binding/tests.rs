@@ -1,4 +1,4 @@
-//! Knows: the words of `checkBindings` and what brings them about. Must not know: who waits.
+//! Results and errors of `checkBindings`.
 
 use super::*;
 use crate::{
@@ -77,13 +77,13 @@ fn a_volume_that_was_set_aside_is_bound_when_the_controller_has_bound_its_claim(
         (Some(bound("8")), Some(volume("7", "claim-uid")), Ok(true)),
         (Some(claim("3")), Some(volume("7", "claim-uid")), Ok(false)),
         (Some(Claim { bind_completed: false, ..bound("8") }), Some(volume("7", "claim-uid")), Ok(false)),
-        // Older than what we wrote: whatever it says.
+        // Older than our write, so ignored.
         (Some(claim("3")), Some(volume("6", "")), Ok(false)),
         (Some(claim("3")), Some(volume("70", "")), Err("ClaimRef got reset for pv \"pv\"")),
         (Some(claim("3")), Some(Volume { claim: None, ..volume("7", "") }), Err("ClaimRef got reset for pv \"pv\"")),
         (Some(bound("8")), Some(affine("a")), Ok(true)),
         (Some(bound("8")), Some(affine("b")), Err(elsewhere)),
-        // Upstream asks about a node without a name.
+        // Upstream evaluates the affinity on a node without a name.
         (Some(bound("8")), Some(Volume { node_affinity: named("n2"), ..volume("7", "claim-uid") }), Ok(true)),
         (Some(bound("8")), None, Err("failed to check binding: persistentvolumes \"pv\" not found")),
         (
@@ -105,7 +105,7 @@ fn a_volume_that_is_to_be_made_is_bound_when_its_claim_is_and_failed_when_the_pr
     for (claim, volume, expected) in [
         (Some(bound("8")), Some(volume("9", "claim-uid")), Ok(true)),
         (Some(claim("7")), None, Ok(false)),
-        // The volume is on its way.
+        // The volume is not in the cache yet.
         (Some(bound("8")), None, Ok(false)),
         (Some(bound("8")), Some(away), Err(elsewhere)),
         (Some(Claim { selected_node: None, ..claim("6") }), None, Ok(false)),

@@ -1,4 +1,4 @@
-//! Knows: what becomes of the objects of storage between Reserve and the watch. Must not know: who asks.
+//! Storage objects between Reserve and the watch event.
 
 use super::*;
 use crate::{
@@ -12,7 +12,7 @@ use crate::{
 
 const PLUGIN: &str = "VolumeBinding";
 
-/// Two claims that wait for their pod, one of a volume that is there, one of a provisioner.
+/// Two claims with delayed binding: one for an existing volume, one for a provisioner.
 fn cache() -> VolumeCache {
     let mut cache = VolumeCache::of(PLUGIN);
     let objects = [

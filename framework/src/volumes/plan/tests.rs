@@ -1,4 +1,4 @@
-//! What Reserve has to do: what the filter found.
+//! Reserve uses the volumes that the filter found.
 
 use crate::{
     testing::{

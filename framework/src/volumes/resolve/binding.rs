@@ -1,7 +1,4 @@
-//! The claims of a class: which are bound, and what the others may be bound to or how their volumes are made.
-//!
-//! Knows: which volume suits a claim, the node apart. Must not know: which of several is taken on a node
-//! ([`crate::volumes::finder`]).
+//! Bound and unbound claims of a class, with the volumes or provisioning for the unbound ones.
 //!
 //! Source: `VolumeBinding.podHasPVCs`, `volumeBinder.GetPodVolumeClaims`, component-helpers `volume.FindMatchingVolume`.
 
@@ -17,15 +14,15 @@ use crate::{
     },
 };
 
-/// The provisioner of storage classes whose volumes are not made.
+/// Provisioner of storage classes without dynamic provisioning.
 const NO_PROVISIONER: &str = "kubernetes.io/no-provisioner";
 
-/// The names of what [`Claims`] tell of by number.
+/// Names behind the indices in [`Claims`].
 #[derive(Debug, Default)]
 pub(in crate::volumes) struct Names {
-    /// Of [`Claims::unbound`], with their UIDs.
+    /// Claims in [`Claims::unbound`], with their UIDs.
     pub(in crate::volumes) claims: Vec<(ClaimKey, Arc<str>)>,
-    /// Of [`Claims::volumes`].
+    /// Volumes in [`Claims::volumes`].
     pub(in crate::volumes) volumes: Vec<Arc<str>>,
 }
 
@@ -55,7 +52,6 @@ pub(super) fn binding(pod: Pod<'_>) -> (Binding, Names) {
     (Binding::Claims(claims), names)
 }
 
-/// The claims of a pod, in its order.
 fn usable<'a>(pod: Pod<'a>) -> Result<Vec<&'a Claim>, Arc<str>> {
     let mut claims = Vec::new();
     for (name, is_own) in pod.volumes.claims() {
@@ -81,7 +77,7 @@ fn usable<'a>(pod: Pod<'a>) -> Result<Vec<&'a Claim>, Arc<str>> {
     Ok(claims)
 }
 
-/// The storage class of a claim that waits for its pod; `None` for one that should have been bound before.
+/// Storage class of a claim with delayed binding; `None` if the claim should already be bound.
 fn delayed<'a>(pod: Pod<'a>, claim: &Claim) -> Result<Option<&'a StorageClass>, Arc<str>> {
     let name = &claim.storage_class;
     let Some(class) = pod.storage.class(name).filter(|_| !name.is_empty()) else { return Ok(None) };
@@ -94,15 +90,13 @@ fn delayed<'a>(pod: Pod<'a>, claim: &Claim) -> Result<Option<&'a StorageClass>, 
 
 type Unbound<'a> = (&'a Claim, &'a StorageClass);
 
-/// The facts as they are put together.
 struct Finding<'a> {
     pod: Pod<'a>,
     reaches: Reaches,
-    /// All volumes that suit any claim, the smallest first: their places.
+    /// Indices of all volumes that match any claim, by size and name.
     places: BTreeMap<(Quantity, &'a Arc<str>), (u32, &'a Volume)>,
 }
 
-/// How a volume suits a claim.
 enum Suits {
     SetAside,
     Otherwise,
@@ -123,7 +117,7 @@ impl<'a> Finding<'a> {
 
     fn finish(mut self, bound: &[&'a Claim], unbound: &[Unbound<'a>]) -> (Claims, Names) {
         let mut order: Vec<&Unbound<'a>> = unbound.iter().collect();
-        // Claims whose node was selected come first as they are; upstream sorts only the others.
+        // Claims with a selected node come first and keep their order. Upstream sorts only the others.
         order.sort_by_key(|(claim, _)| match claim.selected_node {
             Some(_) => (false, Quantity::default()),
             None => (true, claim.requested.unwrap_or_default()),
@@ -164,8 +158,7 @@ impl<'a> Finding<'a> {
     fn unbound(&mut self, claim: &'a Claim, class: &StorageClass) -> UnboundClaim {
         let (mut set_aside, mut suiting) = (Vec::new(), Vec::new());
         let mut candidates: Vec<_> = candidates(self.pod, claim).collect();
-        // Of several volumes that are set aside for a claim upstream takes whichever a map has first; here it is the first
-        // by name.
+        // If several volumes are pre-bound to a claim, upstream takes the first in Go's random map order, here the first by name.
         candidates.sort_by_key(|(volume, _)| &volume.name);
         for (volume, suits) in candidates {
             let Some((place, _)) = self.places.get(&(volume.capacity, &volume.name)) else { continue };
@@ -200,8 +193,7 @@ impl<'a> Finding<'a> {
         Some(Provision { reach, rooms })
     }
 
-    /// Where there is room for a volume of a size. Upstream takes the first of a list in no order; here it is by namespace
-    /// and name.
+    /// Capacities that fit a volume. Upstream takes the first of an unsorted list; here they are sorted by namespace and name.
     fn rooms(&mut self, class: &StorageClass, bytes: i64) -> Vec<Room> {
         let mut rooms = Vec::new();
         for room in self.pod.storage.capacities().filter(|room| room.storage_class == class.name) {
@@ -216,9 +208,9 @@ impl<'a> Finding<'a> {
     }
 }
 
-/// The volumes that suit a claim on some node.
+/// Volumes that match a claim on some node.
 fn candidates<'a>(pod: Pod<'a>, claim: &'a Claim) -> impl Iterator<Item = (&'a Volume, Suits)> {
-    // A claim whose node was selected has its volume made there.
+    // A claim with a selected node is provisioned there.
     let selector = match &claim.selector {
         _ if claim.selected_node.is_some() => None,
         None => Some(None),

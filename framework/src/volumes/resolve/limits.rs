@@ -1,8 +1,4 @@
-//! What volumes would be attached, as NodeVolumeLimits counts them.
-//!
-//! Knows: which driver stands for a claim. Must not know: how many volumes a node takes.
-//!
-//! Source: `CSILimits.filterAttachableVolumes`, `getCSIDriverInfo`, `getCSIDriverInfoFromSC`.
+//! Volumes as NodeVolumeLimits counts them. Source: `CSILimits.filterAttachableVolumes`, `getCSIDriverInfo`, `getCSIDriverInfoFromSC`.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -15,9 +11,8 @@ use crate::volumes::{
     translate,
 };
 
-/// The plugins that drivers stand for as soon as a node has a CSINode. The others that can be translated never count.
-///
-/// Source: `isCSIMigrationOn`, and `isCSIMigrationOnForPlugin` of VolumeBinding.
+/// Plugins that are migrated on every node with a CSINode. Other translatable plugins never count. Source: `isCSIMigrationOn`, and
+/// `isCSIMigrationOnForPlugin` of VolumeBinding.
 const MIGRATED: [&str; 5] = [
     "kubernetes.io/aws-ebs",
     "kubernetes.io/azure-disk",
@@ -30,7 +25,7 @@ pub(in crate::volumes) fn is_migrated(plugin: &str) -> bool {
     MIGRATED.contains(&plugin)
 }
 
-/// What a class would attach, and the drivers among those that a node must have.
+/// Volumes that a class attaches, and their drivers that a node must have.
 pub(super) fn wanted(pod: Pod<'_>) -> (Vec<Wanted>, Vec<Arc<str>>) {
     let mut all = Vec::new();
     for mount in &pod.volumes.mounts {
@@ -47,7 +42,6 @@ pub(super) fn wanted(pod: Pod<'_>) -> (Vec<Wanted>, Vec<Arc<str>>) {
     (all, demanded)
 }
 
-/// What a standing pod attaches.
 pub(super) fn attached(pod: Pod<'_>) -> Result<Vec<Attachment>, Arc<str>> {
     let mut all = Vec::new();
     for mount in &pod.volumes.mounts {
@@ -102,7 +96,7 @@ fn of_inline(source: &InTree) -> Option<Wanted> {
     })
 }
 
-/// The volume of a claim for its driver, and whether that is so only where the node has a CSINode.
+/// The CSI volume of a claim, and whether it counts only on nodes with a CSINode.
 fn of_claim(pod: Pod<'_>, claim: &Claim) -> Option<(Attachment, bool)> {
     let Some(volume) = pod.storage.volume(&claim.volume_name) else { return of_class(pod, claim) };
     match &volume.source {
@@ -117,10 +111,9 @@ fn of_claim(pod: Pod<'_>, claim: &Claim) -> Option<(Attachment, bool)> {
     }
 }
 
-/// The volume that is to be made for a claim.
 fn of_class(pod: Pod<'_>, claim: &Claim) -> Option<(Attachment, bool)> {
     let class = pod.storage.class(&claim.storage_class).filter(|_| !claim.storage_class.is_empty())?;
-    // Upstream draws a random prefix, so that no driver's handle is like it.
+    // Upstream uses a random prefix so that no driver's handle is equal.
     let handle = format!("\0{}/{}", claim.namespace, claim.name).into();
     match translate::driver(&class.provisioner) {
         Some(driver) if is_migrated(&class.provisioner) => Some((Attachment { driver: driver.into(), handle }, true)),

@@ -1,6 +1,4 @@
-//! Which nodes, as lists of terms that are each told once.
-//!
-//! Knows: what of a term counts for a volume. Must not know: any node.
+//! Deduplicated lists of node terms.
 
 use std::sync::Arc;
 
@@ -12,19 +10,15 @@ use crate::{
     volumes::{facts::Reach, objects::TopologyTerm},
 };
 
-/// The lists so far, by number.
 #[derive(Debug, Default)]
 pub(super) struct Reaches(IndexSet<Vec<NodeTerm>>);
 
 impl Reaches {
-    /// The nodes that match a volume's node affinity.
     pub(super) fn of_affinity(&mut self, affinity: Option<&[NodeTerm]>) -> Reach {
         self.number(affinity.and_then(by_labels)?)
     }
 
-    /// The nodes that match the topologies that a storage class allows.
-    ///
-    /// Source: `v1helper.MatchTopologySelectorTerms`.
+    /// Nodes that match the allowed topologies of a storage class. Source: `v1helper.MatchTopologySelectorTerms`.
     pub(super) fn of_topologies(&mut self, terms: &[TopologyTerm]) -> Reach {
         if terms.is_empty() {
             return None;
@@ -41,7 +35,6 @@ impl Reaches {
         self.number(terms.collect())
     }
 
-    /// The nodes that a selector selects.
     pub(super) fn of_selector(&mut self, selector: &LabelSelector) -> Reach {
         let requirements = match selector {
             LabelSelector::Nothing => return self.number(Vec::new()),
@@ -65,10 +58,10 @@ impl Reaches {
     }
 }
 
-/// What a volume's node affinity asks of labels; `None` where every node will do. A node's name is not looked at: a term
-/// that only asks for names matches, if they can be read.
+/// The label requirements of a volume's node affinity; `None`: all nodes. Node names are not evaluated: a term with only valid name fields
+/// matches.
 ///
-/// Source: component-helpers `volume.CheckNodeAffinity`, which asks about a node that has labels alone.
+/// Source: component-helpers `volume.CheckNodeAffinity`, which evaluates a node that has only labels.
 pub(in crate::volumes) fn by_labels(terms: &[NodeTerm]) -> Option<Vec<NodeTerm>> {
     let mut all = Vec::new();
     for NodeTerm { expressions, fields } in terms {

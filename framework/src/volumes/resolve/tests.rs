@@ -1,4 +1,4 @@
-//! What objects of storage come down to.
+//! Facts from storage objects.
 
 use crate::{
     testing::{

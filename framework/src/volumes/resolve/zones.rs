@@ -1,8 +1,4 @@
-//! The zones of the volumes that a class's claims are bound to.
-//!
-//! Knows: what keeps them from being told. Must not know: the volumes' node affinity, which VolumeBinding judges.
-//!
-//! Source: `VolumeZone.getPVbyPod`.
+//! Zones of the volumes of bound claims. Source: `VolumeZone.getPVbyPod`.
 
 use std::sync::Arc;
 
@@ -30,7 +26,7 @@ pub(super) fn zones(pod: Pod<'_>) -> Result<Vec<ZoneLabel>, Arc<str>> {
     Ok(all)
 }
 
-/// Whether a claim without a volume may be passed over.
+/// Whether a claim without a volume is skipped, or an error.
 fn unbound(pod: Pod<'_>, claim: &Claim) -> Result<(), Arc<str>> {
     let name = &claim.storage_class;
     if name.is_empty() {

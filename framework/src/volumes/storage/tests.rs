@@ -1,4 +1,4 @@
-//! What the store of objects of storage keeps, assumes and gives back.
+//! Storage, assumed changes and their reversal.
 
 use std::sync::Arc;
 
@@ -38,7 +38,7 @@ fn stocked() -> Storage {
     storage
 }
 
-/// What is assumed of the volume and of the claim.
+/// Assumed claim of the volume, and assumed node of the claim.
 fn promises(storage: &Storage) -> (Option<&str>, Option<&str>) {
     let bound = storage.volume("disk").and_then(|volume| volume.claim.as_ref()).map(|claim| &*claim.uid);
     (bound, storage.claim("shop", "data").and_then(|claim| claim.selected_node.as_deref()))

@@ -1,12 +1,6 @@
-//! The path of an `aws://` address, as Go reads addresses.
-//!
-//! Knows: which addresses Go's net/url refuses, and in which words; IP literals it refuses all. Must not know: what the path
-//! names.
+//! Path of an `aws://` URL, with the errors of Go's net/url. All IP literals are rejected.
 
-/// The path, with what is escaped in it written out.
-///
-/// # Errors
-/// What `url.Parse` of Go 1.26 says.
+/// The unescaped path. Errors are those of `url.Parse` of Go 1.26.
 pub(super) fn path(address: &str) -> Result<String, String> {
     let (before, fragment) = address.split_once('#').unwrap_or((address, ""));
     let refused = |address: &str, error: String| format!("parse {}: {error}", quoted(address));
@@ -51,7 +45,7 @@ fn check_user(user: &str) -> Result<(), String> {
     user.splitn(2, ':').try_for_each(|part| unescape(part, false).map(drop))
 }
 
-/// A text in quotes as Go's `%q` has it.
+/// Quotes a text as Go's `%q` does.
 fn quoted(text: &str) -> String {
     let letter = |letter: char| match letter {
         '\u{7}' => "\\a".to_owned(),
@@ -65,8 +59,7 @@ fn quoted(text: &str) -> String {
     format!("\"{}\"", text.chars().map(letter).collect::<String>())
 }
 
-/// The text with `%2f` and the like written out. In a host only letters beyond ASCII may be escaped, and some may not be there
-/// at all.
+/// Decodes `%2f` and similar. In a host, only bytes beyond ASCII may be escaped, and some characters are invalid.
 fn unescape(text: &str, is_host: bool) -> Result<String, String> {
     let digit = |byte: Option<&u8>| {
         byte.and_then(|byte| char::from(*byte).to_digit(16)).and_then(|digit| u8::try_from(digit).ok())

@@ -1,8 +1,4 @@
-//! The handles that CSI drivers have for the volumes of the plugins that they stand for.
-//!
-//! Knows: how each is made, and what upstream says where it cannot be. Must not know: where a volume may be reached.
-//!
-//! Source: csi-translation-lib plugins/aws_ebs.go, azure_disk.go, azure_file.go, gce_pd.go.
+//! CSI volume handles of in-tree volumes. Source: csi-translation-lib plugins/aws_ebs.go, azure_disk.go, azure_file.go, gce_pd.go.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,12 +6,10 @@ use k8s_openapi::api::core::v1 as api;
 
 use super::{address, topology::BETWEEN_ZONES};
 
-/// The resource group of the share of a volume.
+/// Annotation with the resource group of a share.
 const RESOURCE_GROUP: &str = "kubernetes.io/azure-file-resource-group";
 
-/// The part of an `aws://zone/vol-1` that names the disk, or all of another text.
-///
-/// Source: `KubernetesVolumeIDToEBSVolumeID`.
+/// The disk in `aws://zone/vol-1`; other texts are unchanged. Source: `KubernetesVolumeIDToEBSVolumeID`.
 pub(super) fn aws_ebs(id: &str) -> Result<String, String> {
     let wrap = |error: String| format!("failed to translate Kubernetes ID to EBS Volume ID {error}");
     if !id.starts_with("aws://") {
@@ -29,7 +23,6 @@ pub(super) fn aws_ebs(id: &str) -> Result<String, String> {
     }
 }
 
-/// The URI of a managed disk.
 pub(super) fn azure_disk(disk: &api::AzureDiskVolumeSource) -> Result<String, String> {
     match disk.kind.as_deref() {
         Some(kind) if !kind.eq_ignore_ascii_case("Managed") => {
@@ -56,15 +49,15 @@ pub(super) fn azure_file(
     Ok(format!("{group}#{}#{}#{name}#{namespace}", account(&share.secret_name), share.share_name))
 }
 
-/// The same of a volume in a pod, whose secret is in the pod's namespace.
+/// The same for an inline volume, with the secret in the pod's namespace.
 pub(super) fn azure_file_inline(volume: &api::Volume, share: &api::AzureFileVolumeSource, namespace: &str) -> String {
     let namespace = if namespace.is_empty() { "default" } else { namespace };
     format!("#{}#{}#{}#{namespace}", account(&share.secret_name), share.share_name, volume.name)
 }
 
-/// The storage account that the name of a secret tells, or the whole name where it tells none.
+/// The storage account in the name of a secret, or the whole name.
 ///
-/// Source: `getStorageAccountName`, whose pattern is `azure-storage-account-(.+)-secret` at the first place where it fits.
+/// Source: `getStorageAccountName`, with the pattern `azure-storage-account-(.+)-secret` at its first match.
 fn account(secret: &str) -> &str {
     const BEFORE: &str = "azure-storage-account-";
     let mut rest = secret;
@@ -79,7 +72,7 @@ fn account(secret: &str) -> &str {
     secret
 }
 
-/// A disk of the zone or the region that the volume's labels tell.
+/// A disk in the zone or region of the volume's labels.
 pub(super) fn gce_pd(labels: Option<&BTreeMap<String, String>>, disk: &str) -> Result<String, String> {
     let label = |key: &str| labels.and_then(|labels| labels.get(key)).filter(|zones| !zones.is_empty());
     let zones = label("failure-domain.beta.kubernetes.io/zone").or_else(|| label("topology.kubernetes.io/zone"));
@@ -94,9 +87,7 @@ pub(super) fn gce_pd(labels: Option<&BTreeMap<String, String>>, disk: &str) -> R
     Ok(format!("projects/UNSPECIFIED/{place}/disks/{disk}"))
 }
 
-/// The region that all of these zones are in.
-///
-/// Source: `gceGetRegionFromZones`.
+/// The common region of zones. Source: `gceGetRegionFromZones`.
 fn region(zones: &str) -> Result<String, String> {
     let mut regions = BTreeSet::new();
     for zone in zones.split(BETWEEN_ZONES) {

@@ -1,9 +1,6 @@
-//! Zones and regions, by the keys of Kubernetes' own labels and by those of a driver.
+//! Translates zones and regions between Kubernetes' labels and a driver's keys.
 //!
-//! Knows: which of a volume's own keys a driver replaces, and what it adds of the volume's labels. Must not know: which
-//! plugin the volume is of.
-//!
-//! Source: csi-translation-lib plugins/in_tree_volume.go and, for keys of regions, plugins/vsphere_volume.go.
+//! Source: csi-translation-lib plugins/in_tree_volume.go and, for region keys, plugins/vsphere_volume.go.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -17,21 +14,20 @@ const REGION: &str = "topology.kubernetes.io/region";
 const BETA_ZONE: &str = "failure-domain.beta.kubernetes.io/zone";
 const BETA_REGION: &str = "failure-domain.beta.kubernetes.io/region";
 
-/// Between the zones of a label that names several.
+/// Separator of several zones in a label.
 pub(super) const BETWEEN_ZONES: &str = "__";
 
 type Labels = BTreeMap<String, String>;
 
-/// By which keys a driver names zones and regions.
 pub(super) enum Keys {
-    /// A key for zones; regions keep Kubernetes' own.
+    /// A zone key; regions keep Kubernetes' key.
     Zone(&'static str),
-    /// A key for zones and one for regions.
+    /// A zone key and a region key.
     ZoneAndRegion(&'static str, &'static str),
 }
 
 impl Keys {
-    /// Rewrites a node affinity to the driver's keys. Where it names no zone, the volume's labels do.
+    /// Translates a node affinity to the driver's keys. If it has no zone, the volume's labels provide it.
     pub(super) fn translate(&self, terms: &mut Vec<NodeTerm>, labels: Option<&Labels>) {
         let label = |key: &str| Some(labels?.get(key)?.as_str());
         let (zone, region) = own_keys(terms, labels);
@@ -55,9 +51,7 @@ impl Keys {
     }
 }
 
-/// The keys for zone and region that a volume has: the beta ones only where they alone are there.
-///
-/// Source: `getTopologyLabel`.
+/// Zone and region keys of a volume; the beta keys only if the others are missing. Source: `getTopologyLabel`.
 fn own_keys(terms: &[NodeTerm], labels: Option<&Labels>) -> (&'static str, &'static str) {
     let in_terms = |key: &str| terms.iter().flat_map(|term| &term.expressions).any(|one| &*one.key == key);
     let in_labels = |key: &str| labels.is_some_and(|labels| labels.contains_key(key));
@@ -69,9 +63,8 @@ fn own_keys(terms: &[NodeTerm], labels: Option<&Labels>) -> (&'static str, &'sta
     if is_beta { (BETA_ZONE, BETA_REGION) } else { (ZONE, REGION) }
 }
 
-/// Gives all requirements by a key another one. False, and nothing happens: they name no value at all.
-///
-/// Source: `getTopologyValues`, `replaceTopology`.
+/// Renames the key of requirements. Returns false, without a change, if they have no values. Source: `getTopologyValues`,
+/// `replaceTopology`.
 fn rename(terms: &mut [NodeTerm], from: &str, to: &str) -> bool {
     let all = terms.iter_mut().flat_map(|term| &mut term.expressions);
     let found: Vec<&mut Requirement> = all.filter(|one| &*one.key == from).collect();
@@ -84,9 +77,8 @@ fn rename(terms: &mut [NodeTerm], from: &str, to: &str) -> bool {
     true
 }
 
-/// Adds a requirement of these values to every term, and to a new one where there is none. Values that are blank are none.
-///
-/// Source: `addTopology`, whose error for no value at all is ignored.
+/// Adds a requirement to every term, or to a new term. Blank values are ignored. Source: `addTopology`, whose error for no values is
+/// ignored.
 fn add<'a>(terms: &mut Vec<NodeTerm>, key: &str, values: impl IntoIterator<Item = &'a str>) {
     let values: BTreeSet<&str> = values.into_iter().map(str::trim).filter(|value| !value.is_empty()).collect();
     if values.is_empty() {

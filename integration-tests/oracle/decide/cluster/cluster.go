@@ -1,5 +1,4 @@
-// Package cluster knows a cluster that is only written down: its objects, where they are read from, and what the API
-// server would have filled in. It does not know how pods are scheduled.
+// Package cluster reads a cluster from files, and applies the API server's defaults. It does not depend on scheduling.
 package cluster
 
 import (
@@ -12,21 +11,20 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// Cluster is what the files hold.
+// Cluster is the contents of the files.
 type Cluster struct {
-	// Objects are all objects but pods, in the order of the files. Every one is of the version that the scheduler's
-	// informers ask for.
+	// Objects are all objects except pods, in the order of the files, in the version of the scheduler's informers.
 	Objects []runtime.Object
-	// Pods are the pods that are not finished and not left out, in the order of the files.
+	// Pods are the unfinished pods in the order of the files, without ignored ones.
 	Pods []*corev1.Pod
-	// Warnings tell what was left out or is odd.
+	// Warnings describe ignored or unusual objects.
 	Warnings []string
 }
 
-// Reading says how files are read.
+// Reading is how files are read.
 type Reading struct {
-	// AsIs leaves the objects as they are written, apart from names that they cannot do without: what an API server
-	// gave away is complete, down to what is missing in it on purpose.
+	// AsIs keeps objects unchanged, except for required names: objects from an API server are complete, including intentionally missing
+	// fields.
 	AsIs bool
 }
 
@@ -45,7 +43,7 @@ func Load(paths []string, reading Reading) (*Cluster, error) {
 	return New(objects, reading, loaded.Warnings)
 }
 
-// New makes a cluster of objects, which it changes.
+// New creates a cluster from objects, which it changes.
 func New(objects []runtime.Object, reading Reading, warnings []string) (*Cluster, error) {
 	made := &Cluster{Warnings: warnings}
 	if err := fillIn(objects, reading); err != nil {
@@ -74,8 +72,8 @@ func New(objects []runtime.Object, reading Reading, warnings []string) (*Cluster
 	return made, nil
 }
 
-// classify tells whether the scheduler would see the pod at all, and what to say where that is a surprise. Finished pods
-// are not watched by the scheduler. Pending pods that are being deleted are skipped by it.
+// classify returns whether the scheduler sees the pod, and a warning if that is unexpected. The scheduler does not watch finished pods, and
+// skips terminating pending pods.
 func classify(pod *corev1.Pod, nodes map[string]bool) (string, bool) {
 	switch {
 	case pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed:
@@ -89,7 +87,7 @@ func classify(pod *corev1.Pod, nodes map[string]bool) (string, bool) {
 	return "", true
 }
 
-// Pending are the pods that are to be placed, in the order of the files.
+// Pending are the pods to schedule, in the order of the files.
 func (c *Cluster) Pending() []*corev1.Pod {
 	return slices.DeleteFunc(slices.Clone(c.Pods), func(pod *corev1.Pod) bool { return pod.Spec.NodeName != "" })
 }
@@ -104,8 +102,7 @@ func nodeNames(objects []runtime.Object) map[string]bool {
 	return names
 }
 
-// checkNames refuses what no API server could hold: objects without a name, and two of the same name or pods of the
-// same UID.
+// checkNames rejects objects that no API server could store: without a name, or with duplicate names or pod UIDs.
 func checkNames(objects []runtime.Object) error {
 	names, uids := map[string]bool{}, map[string]bool{}
 	for _, object := range objects {
@@ -134,7 +131,7 @@ func checkNames(objects []runtime.Object) error {
 	return nil
 }
 
-// missingNamespaces are the namespaces that must exist, because objects are in them, and are not among the objects.
+// missingNamespaces are the namespaces of objects that are not among the objects.
 func missingNamespaces(objects []runtime.Object) []runtime.Object {
 	known := map[string]bool{"": true}
 	for _, object := range objects {
@@ -158,13 +155,13 @@ func missingNamespaces(objects []runtime.Object) []runtime.Object {
 	return missing
 }
 
-// builtIn are the priority classes that every cluster has.
+// builtIn are the priority classes of every cluster.
 var builtIn = map[string]int32{
 	"system-cluster-critical": 2_000_000_000,
 	"system-node-critical":    2_000_001_000,
 }
 
-// priorities are what priority classes make of pods.
+// priorities are the effects of priority classes on pods.
 type priorities struct {
 	values   map[string]int32
 	policies map[string]*corev1.PreemptionPolicy

@@ -1,18 +1,17 @@
 package cluster
 
-// This file knows what the API server fills in: the defaults of the API and the admission plugins that change what a
-// scheduler sees, and what a kubelet says of its node. The same is filled in by `flotilla simulate`; where the two differ
-// is listed in the oracle's README.md.
+// Defaults of the API server: API defaults, the admission plugins that affect scheduling, and a kubelet's status of its node.
+// `flotilla simulate` sets the same defaults; the oracle's README.md lists the differences.
 //
 //   - All objects: the API server's defaults of their kind (SetObjectDefaults), such as schedulerName, requests from
 //     limits, host ports of the host's network, protocol TCP, and the label kubernetes.io/metadata.name of a namespace.
-//   - Namespaced objects without a namespace are in "default". Objects without a UID get their name as one.
-//   - Pods: the requests of a pod as a whole (DefaultPodLevelResources), priority and preemptionPolicy from their
-//     priority class where they have no priority (admission plugin Priority), and tolerations of 300 seconds for nodes
-//     that are not ready or not reachable (admission plugin DefaultTolerationSeconds).
+//   - Namespaced objects without a namespace are in "default". Objects without a UID get their name as UID.
+//   - Pods: pod-level requests (DefaultPodLevelResources), priority and preemptionPolicy of the priority class if the pod has
+//     no priority (admission plugin Priority), and tolerations of 300 seconds for nodes that are not ready or unreachable
+//     (admission plugin DefaultTolerationSeconds).
 //   - Nodes: the label kubernetes.io/hostname, allocatable from capacity, and 110 pods.
 //
-// Read as is, only namespace, UID and name of the kind are filled in.
+// With --as-is only namespace, UID and kind are set.
 
 import (
 	"fmt"
@@ -27,7 +26,7 @@ import (
 	podutil "k8s.io/kubernetes/pkg/api/pod"
 	"k8s.io/kubernetes/pkg/apis/core"
 
-	// The defaults of these groups register themselves.
+	// Registers the defaults of these groups.
 	_ "k8s.io/kubernetes/pkg/apis/apps/install"
 	_ "k8s.io/kubernetes/pkg/apis/core/install"
 	_ "k8s.io/kubernetes/pkg/apis/policy/install"
@@ -36,7 +35,7 @@ import (
 	_ "k8s.io/kubernetes/pkg/apis/storage/install"
 )
 
-// clusterWide are the kinds that have no namespace.
+// clusterWide are the cluster-scoped kinds.
 var clusterWide = map[string]bool{
 	"Node":             true,
 	"Namespace":        true,
@@ -81,12 +80,12 @@ func fillIn(objects []runtime.Object, reading Reading) error {
 	return nil
 }
 
-// Complete fills objects in as an API server does when they are created, in place.
+// Complete applies an API server's defaults for new objects in place.
 func Complete(objects []runtime.Object) error {
 	return fillIn(objects, Reading{})
 }
 
-// name gives an object what identifies it.
+// name sets an object's identifying fields.
 func name(object runtime.Object) error {
 	metadata, err := meta.Accessor(object)
 	if err != nil {
@@ -117,7 +116,7 @@ func fillObject(object runtime.Object) {
 
 func fillPod(pod *corev1.Pod) {
 	if pod.Spec.Resources != nil {
-		// The API server fills these in on its internal type, after all admission plugins.
+		// The API server sets these on its internal type, after all admission plugins.
 		var internal core.Pod
 		var filled corev1.Pod
 		if legacyscheme.Scheme.Convert(pod, &internal, nil) == nil {

@@ -1,6 +1,6 @@
 package cluster
 
-// This file knows files, documents and lists, and which kinds scheduling reads.
+// Files, documents and lists, and the kinds that scheduling reads.
 
 import (
 	"encoding/json"
@@ -17,7 +17,7 @@ import (
 	clientscheme "k8s.io/client-go/kubernetes/scheme"
 )
 
-// read are the kinds that scheduling reads, each in the version that the scheduler watches.
+// read are the kinds that scheduling reads, in the version that the scheduler watches.
 var read = map[string]string{
 	"Node":                  "v1",
 	"Pod":                   "v1",
@@ -43,7 +43,7 @@ var read = map[string]string{
 
 var strict = serializer.NewCodecFactory(clientscheme.Scheme, serializer.EnableStrict)
 
-// header is what tells how the rest of an object is to be read.
+// header selects how the rest of an object is read.
 type header struct {
 	APIVersion string            `json:"apiVersion"`
 	Kind       string            `json:"kind"`
@@ -85,7 +85,7 @@ type reader struct {
 	warnings []string
 }
 
-// take reads an object or a list of them; what a list says of its items holds where they do not say it themselves.
+// take reads an object or a list; a list's header applies to items without one.
 func (r *reader) take(document json.RawMessage, of header) error {
 	if text := strings.TrimSpace(string(document)); text == "" || text == "null" {
 		return nil

@@ -1,6 +1,6 @@
 package cluster
 
-// This file knows what the API server would refuse.
+// The API server's validation.
 
 import (
 	"fmt"
@@ -14,8 +14,7 @@ import (
 	"k8s.io/kubernetes/pkg/apis/core/validation"
 )
 
-// Validate gives what the API server would say against a pod, node, volume or claim that is created as it stands; kinds
-// that it does not look at are fine.
+// Validate returns the API server's error for a new pod, node, volume or claim; other kinds are accepted.
 func Validate(object runtime.Object) error {
 	switch object := object.(type) {
 	case *corev1.Pod:

@@ -1,6 +1,6 @@
 package judge
 
-// This file knows the format of the answers.
+// The format of the answers.
 
 import (
 	"slices"
@@ -9,42 +9,41 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/noderesources"
 )
 
-// Answer is what kube-scheduler makes of one pending pod, all nodes looked at.
+// Answer is kube-scheduler's result for one pending pod on all nodes.
 type Answer struct {
 	// Pod is namespace/name.
 	Pod           string `json:"pod"`
 	SchedulerName string `json:"schedulerName"`
-	// Gated: a PreEnqueue plugin keeps the pod out of the queue. Plugin and Reasons say which and why.
+	// Gated is whether a PreEnqueue plugin gates the pod; Plugin and Reasons have the details.
 	Gated   bool     `json:"gated,omitempty"`
 	Plugin  string   `json:"plugin,omitempty"`
 	Reasons []string `json:"reasons,omitempty"`
-	// Nominated is the pod's status.nominatedNodeName where the pod fits there: kube-scheduler would take that node
-	// without a look at the others.
+	// Nominated is the pod's status.nominatedNodeName if that is feasible: kube-scheduler chooses it without evaluating others.
 	Nominated string `json:"nominated,omitempty"`
-	// Error is why kube-scheduler would give up on this attempt without an answer; of several, that of the first node.
+	// Error is why kube-scheduler's attempt fails with an error; of several, that of the first node.
 	Error string `json:"error,omitempty"`
-	// Feasible counts the nodes that the pod fits.
+	// Feasible is the number of feasible nodes.
 	Feasible int `json:"feasible"`
-	// Best are the feasible nodes of the highest total, sorted.
+	// Best are the feasible nodes with the highest total, sorted.
 	Best []string `json:"best"`
-	// Message is what kube-scheduler tells where no node fits: that of a FitError, without what preemption would add.
+	// Message is the FitError's message if no node is feasible, without that of preemption.
 	Message string `json:"message"`
-	// Preemption is what DefaultPreemption makes of a pod that fits no node, where the profile has the plugin.
+	// Preemption is DefaultPreemption's result if no node is feasible and the profile has the plugin.
 	Preemption *Preemption `json:"preemption,omitempty"`
 	// Nodes are all nodes, sorted by name.
 	Nodes []Node `json:"nodes"`
 }
 
-// Node is what kube-scheduler makes of one node for the pod.
+// Node is kube-scheduler's result for one node.
 type Node struct {
 	Node string `json:"node"`
 	// Code is Success, Unschedulable, UnschedulableAndUnresolvable or Error.
 	Code string `json:"code"`
-	// Plugin is the one that rejected the node; empty where upstream notes none.
+	// Plugin is the rejecting plugin; empty if upstream records none.
 	Plugin string `json:"plugin"`
-	// Reasons are in upstream's order; where that has none, they are sorted.
+	// Reasons are in upstream's order, or sorted if upstream's is random.
 	Reasons []string `json:"reasons"`
-	// Raw are the scores before NormalizeScore, of the plugins that did not skip the pod.
+	// Raw are the scores before NormalizeScore, without skipped plugins.
 	Raw map[string]int64 `json:"raw,omitempty"`
 	// Scores are the scores after NormalizeScore, times the plugin's weight.
 	Scores map[string]int64 `json:"scores,omitempty"`
@@ -52,7 +51,7 @@ type Node struct {
 	Total *int64 `json:"total,omitempty"`
 }
 
-// noted gives what a status says of a node; nil stands for success, as upstream has it.
+// noted returns a node's result from a status; nil is success, as upstream.
 func noted(name string, status *fwk.Status) Node {
 	node := Node{Node: name, Code: status.Code().String(), Reasons: []string{}}
 	if status != nil {
@@ -64,10 +63,10 @@ func noted(name string, status *fwk.Status) Node {
 	return node
 }
 
-// ordered are the reasons of NodeResourcesFit that come first, in this order.
+// ordered are NodeResourcesFit's reasons that come first, in this order.
 var ordered = []string{"Too many pods", "Insufficient cpu", "Insufficient memory", "Insufficient ephemeral-storage"}
 
-// sortScalars sorts the reasons for other resources, which upstream gives in the order of a map: in none.
+// sortScalars sorts the reasons of other resources, which upstream returns in random map order.
 func sortScalars(reasons []string) {
 	first := 0
 	for first < len(reasons) && slices.Contains(ordered, reasons[first]) {
@@ -84,7 +83,7 @@ func (n *Node) score(scored fwk.NodePluginScores) {
 func byName(scores []fwk.PluginScore) map[string]int64 {
 	named := make(map[string]int64, len(scores))
 	for _, score := range scores {
-		// Extenders are named by their URLs, which two of them may share.
+		// Extenders are named by URL, which is not unique.
 		named[score.Name] += score.Score
 	}
 	return named

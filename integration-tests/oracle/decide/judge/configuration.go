@@ -1,6 +1,6 @@
 package judge
 
-// This file knows how kube-scheduler reads its configuration.
+// Reading of kube-scheduler's configuration.
 
 import (
 	"fmt"
@@ -12,7 +12,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/apis/config/validation"
 )
 
-// Configure reads a KubeSchedulerConfiguration as kube-scheduler does with --config; an empty path gives the stock one.
+// Configure reads a KubeSchedulerConfiguration like --config; an empty path returns the default.
 func Configure(path string) (*config.KubeSchedulerConfiguration, error) {
 	if path == "" {
 		return latest.Default()

@@ -1,7 +1,6 @@
 package judge
 
-// This file knows how to ask kube-scheduler's own schedulePod, which proves that looking at each node in our own loop
-// changed nothing.
+// Comparison with kube-scheduler's schedulePod, to confirm that our loop over nodes changes no result.
 
 import (
 	"context"
@@ -14,8 +13,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 )
 
-// Confirm gives an error where schedulePod says something else of a pod than an answer does. It looks at all nodes where
-// there are 100 of them at most.
+// Confirm returns an error if schedulePod disagrees with an answer. schedulePod evaluates all nodes of clusters with at most 100.
 func (j *Judge) Confirm(ctx context.Context, pod *corev1.Pod, answer *Answer) error {
 	if answer.Gated {
 		return nil

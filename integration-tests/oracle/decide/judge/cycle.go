@@ -1,7 +1,7 @@
 package judge
 
-// This file knows a scheduling cycle: the order of kube-scheduler's schedulePod and findNodesThatFitPod, with each node
-// looked at and each feasible node scored.
+// A scheduling cycle: the order of kube-scheduler's schedulePod and findNodesThatFitPod, with every node filtered and every feasible node
+// scored.
 
 import (
 	"context"
@@ -17,7 +17,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 )
 
-// cycle is one attempt at one pod.
+// cycle is one attempt at a pod.
 type cycle struct {
 	pod       *corev1.Pod
 	framework framework.Framework
@@ -79,7 +79,7 @@ func (c *cycle) run(ctx context.Context, cfg *config.KubeSchedulerConfiguration)
 	return c.answer, nil
 }
 
-// isGated runs the PreEnqueue plugins, as the queue does when a pod is added to it.
+// isGated runs the PreEnqueue plugins, like the queue when a pod is added.
 func (c *cycle) isGated(ctx context.Context) bool {
 	for _, plugin := range c.framework.PreEnqueuePlugins() {
 		status := plugin.PreEnqueue(ctx, c.pod)
@@ -91,7 +91,7 @@ func (c *cycle) isGated(ctx context.Context) bool {
 	return false
 }
 
-// filter finds the feasible nodes, and notes for each other node what upstream's diagnosis would.
+// filter finds the feasible nodes, and records upstream's diagnosis of the others.
 func (c *cycle) filter(ctx context.Context) []fwk.NodeInfo {
 	allowed, status, plugins := c.framework.RunPreFilterPlugins(ctx, c.state, c.pod)
 	c.diagnosis.UnschedulablePlugins = plugins
@@ -126,7 +126,7 @@ func (c *cycle) filter(ctx context.Context) []fwk.NodeInfo {
 	return feasible
 }
 
-// refuseAll notes that PreFilter already knows that no node will do, or that it cannot tell.
+// refuseAll records a PreFilter rejection of all nodes, or its error.
 func (c *cycle) refuseAll(status *fwk.Status) {
 	if !status.IsRejected() {
 		c.answer.Error = status.AsError().Error()
@@ -140,8 +140,8 @@ func (c *cycle) refuseAll(status *fwk.Status) {
 	}
 }
 
-// tryNominated looks at the node that the pod is nominated for, which upstream takes if it fits. What it says against the
-// node stays in the diagnosis even where PreFilter excludes the node.
+// tryNominated evaluates the nominated node, which upstream chooses if it is feasible. Its rejection stays in the diagnosis even if
+// PreFilter excludes the node.
 func (c *cycle) tryNominated(ctx context.Context) {
 	for _, node := range c.nodes {
 		name := node.Node().Name
@@ -158,7 +158,7 @@ func (c *cycle) tryNominated(ctx context.Context) {
 	}
 }
 
-// score scores the feasible nodes, be it only one. Upstream does not score a single one, and fails for no score then.
+// score scores the feasible nodes, even a single one, which upstream does not score.
 func (c *cycle) score(ctx context.Context, feasible []fwk.NodeInfo) {
 	scored, err := c.prioritise(ctx, feasible)
 	switch {

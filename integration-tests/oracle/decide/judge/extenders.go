@@ -1,7 +1,6 @@
 package judge
 
-// This file knows how extenders are asked: kube-scheduler's own code asks them, in the order of its
-// findNodesThatPassExtenders and prioritizeNodes, which are not exported.
+// Calls of extenders by kube-scheduler's code, in the order of findNodesThatPassExtenders and prioritizeNodes, which are not exported.
 
 import (
 	extenderv1 "k8s.io/kube-scheduler/extender/v1"
@@ -9,7 +8,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 )
 
-// extend asks the extenders that filter, and notes what they say against nodes.
+// extend calls the filtering extenders, and records their rejections.
 func (c *cycle) extend(feasible []fwk.NodeInfo) []fwk.NodeInfo {
 	left := feasible
 	for _, extender := range c.extenders {
@@ -41,7 +40,7 @@ func (c *cycle) extend(feasible []fwk.NodeInfo) []fwk.NodeInfo {
 	return left
 }
 
-// noteTaken puts what extenders said in the place of the success of each node that they took.
+// noteTaken replaces the success of nodes that extenders removed by their rejection.
 func (c *cycle) noteTaken(feasible, left []fwk.NodeInfo) {
 	taken := make(map[string]bool, len(feasible))
 	for _, node := range feasible {
@@ -58,8 +57,7 @@ func (c *cycle) noteTaken(feasible, left []fwk.NodeInfo) {
 	}
 }
 
-// addExtenders asks the extenders that score, one after the other so that their order is always the same, and adds what
-// they say. Those that fail add nothing.
+// addExtenders calls the scoring extenders sequentially for a fixed order, and adds their scores. Failed extenders add nothing.
 func (c *cycle) addExtenders(scored []fwk.NodePluginScores, feasible []fwk.NodeInfo) {
 	places := make(map[string]int, len(feasible))
 	for place, node := range feasible {

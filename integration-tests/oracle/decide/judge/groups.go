@@ -1,7 +1,7 @@
 package judge
 
-// This file knows pod groups: kube-scheduler's own cycle for a pod group is run, with every node looked at, and among the
-// best nodes of a pod the choice is ours: kube-scheduler takes any of them. So an answer is right if some choice gives it.
+// Pod groups: runs kube-scheduler's cycle for a pod group with every node evaluated. kube-scheduler chooses any of a pod's best nodes, so
+// an answer is correct if some choice leads to it.
 
 import (
 	"cmp"
@@ -21,35 +21,35 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 )
 
-// Placed is what is said of one pod: where it goes, or why nowhere.
+// Placed is the given result of one pod: its node, or its message.
 type Placed struct {
 	Pod     string `json:"pod"`
 	Node    string `json:"node"`
 	Message string `json:"message"`
 }
 
-// Verdict is what came of a comparison.
+// Verdict is the result of a comparison.
 type Verdict struct {
-	// Result is agrees, differs, or unknown where there are too many ways to choose among equal nodes.
+	// Result is agrees, differs, or unknown if there are too many choices among equal nodes.
 	Result string `json:"result"`
-	// Outcome says what kind of answer it is: placed, refused or gated.
+	// Outcome is the kind of answer: placed, refused or gated.
 	Outcome string `json:"outcome"`
-	// Found is what kube-scheduler does where the answer is another one.
+	// Found is kube-scheduler's result if it differs.
 	Found []Placed `json:"found,omitempty"`
 }
 
-// mostChoices is how many ways to choose are tried for an answer.
+// mostChoices is the maximum number of tried choices.
 const mostChoices = 400
 
-// gatedAfter is how long the queue may take to hand out a group that is not gated.
+// gatedAfter is the maximum time until the queue pops a group that is not gated.
 const gatedAfter = 300 * time.Millisecond
 
-// EnableGroups turns the feature gate on.
+// EnableGroups enables the feature gate.
 func EnableGroups() error {
 	return utilfeature.DefaultMutableFeatureGate.SetFromMap(map[string]bool{string(features.GenericWorkload): true})
 }
 
-// WithoutPreemption takes PodGroupPostFilter out of all profiles: no pod is evicted, and a group can be tried again.
+// WithoutPreemption disables PodGroupPostFilter in all profiles: no pod is evicted, and a group can be tried again.
 func WithoutPreemption(cfg *config.KubeSchedulerConfiguration) {
 	for i := range cfg.Profiles {
 		if cfg.Profiles[i].Plugins == nil {
@@ -63,16 +63,16 @@ func WithoutPreemption(cfg *config.KubeSchedulerConfiguration) {
 type attempt struct {
 	judge *Judge
 	said  map[string]Placed
-	// path are the choices to make, as places among the best nodes; after it the first is taken.
+	// path are the choices as indices of the best nodes, followed by zeros.
 	path []int
-	// widths are how many best nodes there were at each choice.
+	// widths are the numbers of best nodes at each choice.
 	widths  []int
 	isWrong bool
 	mutex   locks.Mutex
 	failed  map[string]string
 }
 
-// CompareGroup compares what is said of the pods of the one group of a cluster; order are all pending pods in order.
+// CompareGroup compares the given results of a cluster's group; order are all pending pods in order.
 func (j *Judge) CompareGroup(ctx context.Context, order []*corev1.Pod, said []Placed) (*Verdict, error) {
 	known := map[string]Placed{}
 	for _, placed := range said {
@@ -109,7 +109,7 @@ func (j *Judge) CompareGroup(ctx context.Context, order []*corev1.Pod, said []Pl
 			verdict.Found = found
 		}
 		if path = tried.next(); path == nil || len(nodes) > 0 {
-			// All choices are tried, or pods were bound, and the cluster is another one now.
+			// All choices are tried, or pods were bound and the cluster has changed.
 			verdict.Result = "differs"
 			if len(nodes) > 0 && verdict.Outcome == "refused" && path != nil {
 				verdict.Result = "unknown"
@@ -120,7 +120,7 @@ func (j *Judge) CompareGroup(ctx context.Context, order []*corev1.Pod, said []Pl
 	return verdict, nil
 }
 
-// next is the path after this one; nil where it was the last.
+// next is the following path; nil after the last one.
 func (a *attempt) next() []int {
 	full := make([]int, len(a.widths))
 	copy(full, a.path)
@@ -150,7 +150,7 @@ func (j *Judge) nextGroup() *framework.QueuedPodGroupInfo {
 	}
 }
 
-// sortAs brings the pods of a group into an order: upstream's is that in which its informer gave them.
+// sortAs orders a group's pods; upstream's order is that of its informer.
 func sortAs(group *framework.QueuedPodGroupInfo, order []*corev1.Pod) {
 	place := map[string]int{}
 	for i, pod := range order {
@@ -175,7 +175,7 @@ func pods(group *framework.QueuedPodGroupInfo) []*corev1.Pod {
 
 func key(pod *corev1.Pod) string { return pod.Namespace + "/" + pod.Name }
 
-// run gives the nodes of the pods that are placed; none where the group is not.
+// run returns the nodes of the placed pods; none if the group is not placed.
 func (a *attempt) run(ctx context.Context, group *framework.QueuedPodGroupInfo, order []*corev1.Pod) map[string]string {
 	sched := a.judge.sched
 	chosen := map[string]string{}
@@ -193,7 +193,7 @@ func (a *attempt) run(ctx context.Context, group *framework.QueuedPodGroupInfo, 
 		return result, err
 	}
 	sched.ScheduleOne(ctx)
-	// A nomination ends while a pod is assumed, and not where all of that is taken back.
+	// A nomination is removed while a pod is assumed, and not restored when the assumption is reverted.
 	for _, pod := range order {
 		if info, err := framework.NewPodInfo(pod); err == nil && pod.Status.NominatedNodeName != "" {
 			sched.SchedulingQueue.AddNominatedPod(a.judge.logger, info, nil)
@@ -207,7 +207,7 @@ func (a *attempt) run(ctx context.Context, group *framework.QueuedPodGroupInfo, 
 	return chosen
 }
 
-// schedule is schedulePod with every node looked at.
+// schedule is schedulePod with every node evaluated.
 func (a *attempt) schedule(ctx context.Context, profile framework.Framework, state fwk.CycleState, pod *corev1.Pod) (scheduler.ScheduleResult, error) {
 	none := scheduler.ScheduleResult{}
 	cycle, err := a.judge.newCycle(pod)
@@ -234,7 +234,7 @@ func (a *attempt) schedule(ctx context.Context, profile framework.Framework, sta
 	return scheduler.ScheduleResult{SuggestedHost: host, EvaluatedNodes: len(cycle.nodes), FeasibleNodes: len(feasible)}, nil
 }
 
-// choose takes the node that is said, if it is among the best; where none is said, that of the path.
+// choose returns the given node if it is among the best; without a given one, the path's.
 func (a *attempt) choose(pod *corev1.Pod, best []string) string {
 	if said := a.said[key(pod)].Node; said != "" {
 		if slices.Contains(best, said) {
@@ -251,8 +251,8 @@ func (a *attempt) choose(pod *corev1.Pod, best []string) string {
 	return best[choice]
 }
 
-// compare gives what was found, and whether it is what is said. What is said of a pod that had a place for as long as its
-// group was tried is upstream's, and not looked at.
+// compare returns the results, and whether they equal the given ones. The message of a pod that had a node during its group's attempt is
+// upstream's, and not compared.
 func (a *attempt) compare(members []*corev1.Pod, nodes map[string]string) ([]Placed, bool) {
 	agrees := !a.isWrong
 	var found []Placed

@@ -1,5 +1,4 @@
-// Package judge knows kube-scheduler: it builds a real one over a cluster that is only written down, and asks its
-// frameworks about each pending pod. It does not know files.
+// Package judge runs a real kube-scheduler on a cluster from files, and evaluates each pending pod with its frameworks.
 package judge
 
 import (
@@ -21,7 +20,7 @@ import (
 	"flotilla/integration-tests/oracle/decide/cluster"
 )
 
-// Judge is a kube-scheduler that knows a whole cluster and schedules nothing.
+// Judge is a kube-scheduler with a whole cluster that schedules nothing.
 type Judge struct {
 	sched    *scheduler.Scheduler
 	snapshot *backendcache.Snapshot
@@ -29,11 +28,11 @@ type Judge struct {
 	cfg      *config.KubeSchedulerConfiguration
 }
 
-// syncLimit is how long the informers may take to read what is in memory already.
+// syncLimit is the timeout of informers, which read from memory.
 const syncLimit = time.Minute
 
-// New builds the scheduler as its Setup function does, with a client that holds the cluster in place of an API server,
-// and waits until all informers and all that listens to them have seen every object. It ends with the context.
+// New builds the scheduler like its Setup function, with a fake client instead of an API server, and waits until all informers and handlers
+// are synced. It ends with the context.
 func New(ctx context.Context, given *cluster.Cluster, cfg *config.KubeSchedulerConfiguration) (*Judge, error) {
 	client := fake.NewSimpleClientset(objectsOf(given)...)
 	factory := scheduler.NewInformerFactory(client, 0, nil)
@@ -58,7 +57,7 @@ func New(ctx context.Context, given *cluster.Cluster, cfg *config.KubeSchedulerC
 	return &Judge{sched: sched, snapshot: snapshot, logger: klog.FromContext(ctx), cfg: cfg}, nil
 }
 
-// Handles tells whether a profile has the name of a scheduler.
+// Handles returns whether a profile has this scheduler name.
 func (j *Judge) Handles(schedulerName string) bool {
 	return j.sched.Profiles.HandlesSchedulerName(schedulerName)
 }
@@ -86,7 +85,7 @@ func sync(ctx context.Context, factory informers.SharedInformerFactory, sched *s
 	return sched.WaitForHandlersSync(ctx)
 }
 
-// Judge asks about one pending pod.
+// Judge evaluates one pending pod.
 func (j *Judge) Judge(ctx context.Context, pod *corev1.Pod) (*Answer, error) {
 	if err := j.sched.Cache.UpdateSnapshot(j.logger, j.snapshot); err != nil {
 		return nil, err

@@ -1,7 +1,7 @@
 package judge
 
-// This file knows preemption: kube-scheduler's own DefaultPreemption is run where no node fits, and what it learns of each
-// node on the way is noted. It evicts no pod and takes back no nomination.
+// Preemption: runs kube-scheduler's DefaultPreemption if no node is feasible, and records its result per node. It evicts no pod and clears
+// no nomination.
 
 import (
 	"cmp"
@@ -29,32 +29,32 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/preemption"
 )
 
-// Preemption is what DefaultPreemption makes of a pod that fits no node.
+// Preemption is DefaultPreemption's result for a pod without feasible nodes.
 type Preemption struct {
 	// Code is Success, Unschedulable or Error.
 	Code string `json:"code"`
-	// Message is what is told of it.
+	// Message is the status message.
 	Message string `json:"message"`
-	// Node is the one that the pod is nominated to: the first of Tied.
+	// Node is the nominated node: the first of Tied.
 	Node string `json:"node,omitempty"`
-	// Clears tells that a nomination that the pod has is taken back.
+	// Clears is whether the pod's nomination is cleared.
 	Clears bool `json:"clears,omitempty"`
-	// Tied are the nodes of which upstream takes any, sorted: Message names one of them.
+	// Tied are the nodes of which upstream chooses any, sorted; Message names one of them.
 	Tied []string `json:"tied,omitempty"`
-	// Candidates are the nodes on which preemption would help, sorted.
+	// Candidates are the candidate nodes, sorted.
 	Candidates []Candidate `json:"candidates,omitempty"`
 }
 
-// Candidate is a node with the pods that would have to go there.
+// Candidate is a node with its victims.
 type Candidate struct {
 	Node string `json:"node"`
 	// Victims are namespace/name, the most important first.
 	Victims []string `json:"victims"`
-	// Violations counts the victims whose going violates a budget.
+	// Violations is the number of victims that violate a budget.
 	Violations int `json:"violations"`
 }
 
-// quiet is a framework that can read everything and write nothing.
+// quiet is a read-only framework.
 type quiet struct {
 	framework.Framework
 	nowhere clientset.Interface
@@ -62,10 +62,10 @@ type quiet struct {
 
 func (q quiet) ClientSet() clientset.Interface { return q.nowhere }
 
-// APICacher would have the queue forget a nomination.
+// APICacher would clear a nomination in the queue.
 func (q quiet) APICacher() fwk.APICacher { return nil }
 
-// witness is the plugin, with a note made of each node that it looks at.
+// witness is the plugin with a record of each evaluated node.
 type witness struct {
 	*defaultpreemption.DefaultPreemption
 	mutex locks.Mutex
@@ -82,7 +82,7 @@ func (f found) candidate() candidate {
 	return candidate{f.node, &extenderv1.Victims{Pods: f.pods, NumPDBViolations: int64(f.violations)}}
 }
 
-// candidate is one that the plugin's own code can choose from.
+// candidate is one for the plugin's choice.
 type candidate struct {
 	node    string
 	victims *extenderv1.Victims
@@ -92,9 +92,8 @@ func (c candidate) Victims() *extenderv1.Victims { return c.victims }
 func (c candidate) Name() string                 { return c.node }
 func (c candidate) NumPodGroupDisruptions() int  { return 0 }
 
-// SelectVictimsOnNode gives the pods of a node to the plugin in the order of their names, which counts where they are
-// alike in all else: upstream takes them as they come, and a pod that has not started is one that starts when it is looked
-// at.
+// SelectVictimsOnNode passes a node's pods to the plugin by name, which matters for otherwise equal pods. Upstream's order is arbitrary,
+// and the start time of a pod that has not started is the current time.
 func (w *witness) SelectVictimsOnNode(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, node fwk.NodeInfo,
 	possible []*preemption.DomainVictim, budgets []*policyv1.PodDisruptionBudget) ([]*corev1.Pod, int, *fwk.Status) {
 	key := func(victim *preemption.DomainVictim) string {
@@ -114,7 +113,7 @@ func (w *witness) SelectVictimsOnNode(ctx context.Context, state fwk.CycleState,
 	return pods, violations, status
 }
 
-// sorted are budgets by namespace and name, which upstream takes as a map has them.
+// sorted returns budgets by namespace and name, which upstream returns in map order.
 type sorted struct {
 	policylisters.PodDisruptionBudgetLister
 }
@@ -127,7 +126,7 @@ func (s sorted) List(selector labels.Selector) ([]*policyv1.PodDisruptionBudget,
 	return budgets, err
 }
 
-// preempt runs the plugin, where the profile has it at PostFilter.
+// preempt runs the plugin if the profile has it at PostFilter.
 func (c *cycle) preempt(ctx context.Context, cfg *config.KubeSchedulerConfiguration) error {
 	args := argsOf(cfg, c.pod.Spec.SchedulerName)
 	isOn := slices.ContainsFunc(c.framework.ListPlugins().PostFilter.Enabled, func(plugin config.Plugin) bool {
@@ -137,7 +136,7 @@ func (c *cycle) preempt(ctx context.Context, cfg *config.KubeSchedulerConfigurat
 		return nil
 	}
 	features := plfeature.NewSchedulerFeaturesFromGates(utilfeature.DefaultFeatureGate)
-	// Else it would go on in the background.
+	// Otherwise it would continue in the background.
 	features.EnableAsyncPreemption = false
 	plugin, err := defaultpreemption.New(ctx, args, quiet{c.framework, fake.NewClientset()}, features)
 	if err != nil {
@@ -165,8 +164,7 @@ func argsOf(cfg *config.KubeSchedulerConfiguration, name string) *config.Default
 	return nil
 }
 
-// byImportance orders victims as the plugin does, and those that are alike by name: the plugin leaves open which comes
-// first.
+// byImportance orders victims like the plugin, and equal ones by name, which the plugin leaves open.
 func byImportance(a, b *corev1.Pod) int {
 	started := func(pod *corev1.Pod) int64 {
 		if pod.Status.StartTime == nil {
@@ -182,7 +180,7 @@ func byImportance(a, b *corev1.Pod) int {
 	)
 }
 
-// draws is how often upstream chooses between two candidates before they are taken for different ones.
+// draws is the number of choices between two candidates before they count as different.
 const draws = 64
 
 func (w *witness) told(ctx context.Context, result *fwk.PostFilterResult, status *fwk.Status) *Preemption {

@@ -1,4 +1,4 @@
-//! What expressions of each type are made of.
+//! Expressions of each type.
 
 use rand::{Rng as _, seq::IndexedRandom as _};
 
@@ -67,7 +67,6 @@ impl Generator {
         }
     }
 
-    /// Functions that say what something is.
     fn asked(&mut self, depth: u32) -> String {
         match self.dice.random_range(0..9) {
             0 => {

@@ -1,21 +1,18 @@
-//! Cases on which the oracle and Flotilla differ, made small.
-//!
-//! Knows: how two answers are compared, and how a case is made smaller. Must not know: who gives the answers.
+//! Minimises cases on which the oracle and Flotilla differ.
 
 use serde_json::Value;
 
-/// Whether two answers differ where upstream has an answer.
 pub(crate) fn differ(oracle: &Value, flotilla: &Value) -> bool {
     let gave_up = |answer: &Value| answer["timedOut"] == true || answer["panicked"] == true;
     !gave_up(oracle) && !gave_up(flotilla) && oracle != flotilla
 }
 
-/// The smallest case that is found by leaving parts out, again and again, such that it still differs.
+/// The smallest differing case found by repeatedly removing parts.
 pub(crate) fn shrunk(case: &Value, mut differing: impl FnMut(&[Value]) -> Vec<bool>) -> Value {
     let mut case = case.clone();
     loop {
         let smaller = smaller(&case);
-        // A few at a time: the first that differs is often among them.
+        // In small chunks, because the first differing case is often among them.
         let Some(found) = smaller.chunks(64).find_map(|some| {
             let at = differing(some).into_iter().position(|differs| differs)?;
             Some(some[at].clone())
@@ -26,7 +23,6 @@ pub(crate) fn shrunk(case: &Value, mut differing: impl FnMut(&[Value]) -> Vec<bo
     }
 }
 
-/// The case without one part of it, the largest parts first.
 fn smaller(case: &Value) -> Vec<Value> {
     let mut pointers = Vec::new();
     collect(case, "", &mut pointers);
@@ -48,7 +44,7 @@ fn collect(value: &Value, at: &str, pointers: &mut Vec<String>) {
 }
 
 fn without(case: &Value, pointer: &str) -> Option<Value> {
-    // What no API server lets be absent.
+    // Fields that the API server requires.
     const NEEDED: [&str; 14] = [
         "/name",
         "/metadata",

@@ -1,10 +1,8 @@
-//! Made-up cases for the allocator: pools in several generations, counters, taints, capacities, and claims with every feature.
-//!
-//! Knows: what an API server lets in, and what makes a search hard. Must not know: how devices are found.
+//! Random cases for the allocator: pools in several generations, counters, taints, capacities, and claims with every feature.
 
 use serde_json::{Map, Value, json};
 
-/// One sequence of numbers per seed: SplitMix64.
+/// SplitMix64, one sequence per seed.
 struct Chance(u64);
 
 impl Chance {
@@ -20,7 +18,6 @@ impl Chance {
         self.next() % bound
     }
 
-    /// From `low` to `high`, both included.
     fn between(&mut self, low: u64, high: u64) -> u64 {
         low + self.below(high - low + 1)
     }
@@ -34,7 +31,7 @@ impl Chance {
     }
 }
 
-/// Features that a case has or lacks as a whole, so that some cases are about few things.
+/// Features of a whole case, so that some cases test few features.
 struct Flavour {
     counters: bool,
     shared: bool,
@@ -49,7 +46,6 @@ const DRIVERS: [&str; 2] = ["driver-a", "driver-b"];
 const NODES: [&str; 2] = ["node-1", "node-2"];
 const SIZES: [&str; 8] = ["1", "2", "4", "1500m", "1Gi", "2Gi", "512Mi", "1024Mi"];
 
-/// The case of a seed.
 pub(crate) fn case(seed: u64) -> Value {
     let chance = &mut Chance(seed.wrapping_mul(0x5851_f42d_4c95_7f2d));
     chance.next();
@@ -87,12 +83,12 @@ fn slices(chance: &mut Chance, flavour: &Flavour) -> Vec<Value> {
         let generation = chance.between(1, 3);
         pool_of(chance, flavour, (driver, &name), generation, &mut slices);
         if chance.percent(8) {
-            // What is left of an old generation, or the first of a new one.
+            // Remains of an old generation, or the start of a new one.
             let other = chance.pick(&[generation.saturating_sub(1), generation + 1]);
             pool_of(chance, flavour, (driver, &name), other, &mut slices);
         }
     }
-    // Informers hold them in any order.
+    // Informers return them in any order.
     for at in (1..slices.len()).rev() {
         let with = usize::try_from(chance.below(at as u64 + 1)).unwrap_or(0);
         slices.swap(at, with);
@@ -142,7 +138,7 @@ fn pool_of(chance: &mut Chance, flavour: &Flavour, pool: (&str, &str), generatio
     }
 }
 
-/// Which nodes a slice is for. A slice that says its devices do is told by `perDeviceNodeSelection`.
+/// Nodes of a slice, which may delegate to its devices with `perDeviceNodeSelection`.
 fn node_selection(chance: &mut Chance, flavour: &Flavour) -> Value {
     if flavour.per_device && chance.percent(60) {
         return json!({ "perDeviceNodeSelection": true });
@@ -314,7 +310,7 @@ fn taint(chance: &mut Chance) -> Value {
     })
 }
 
-/// The devices of all slices, with whether they can be shared.
+/// Devices of all slices, and whether they are shareable.
 fn published(slices: &[Value]) -> Vec<(Value, bool)> {
     let mut devices = Vec::new();
     for slice in slices {
@@ -380,7 +376,7 @@ fn selector(chance: &mut Chance, flavour: &Flavour) -> &'static str {
     if flavour.odd && chance.percent(10) {
         return chance.pick(&["noSuchVar", "device.attributes[\"driver-a\"].x == 1"]);
     }
-    // Without a guard on the driver, or for what a device lacks, they fail, which ends the attempt.
+    // Without a guard on the driver or on missing attributes these fail, which ends the attempt.
     chance.pick(&[
         "device.driver == \"driver-a\"",
         "device.driver == \"driver-b\"",

@@ -1,10 +1,9 @@
-//! An object of each kind of devices with all that scheduling reads of it.
+//! Device objects with all fields that scheduling reads.
 
 use serde_json::{Value, json};
 
 use super::node_selector;
 
-/// One object of each kind, in the order in which they can be created.
 pub(super) fn devices() -> Vec<Value> {
     vec![class(), rule(), slice(), claim()]
 }

@@ -1,4 +1,4 @@
-//! An object of each kind with all that scheduling reads of it, and a pod and a node as large as real ones.
+//! Objects with all fields that scheduling reads, and a pod and a node of realistic size.
 
 use flotilla_encoding::testing::busy;
 use serde_json::{Value, json};
@@ -6,7 +6,6 @@ use serde_json::{Value, json};
 #[path = "devices.rs"]
 mod devices;
 
-/// One object of each kind that is watched, in the order in which they can be created.
 pub(crate) fn objects() -> Vec<Value> {
     let mut objects = vec![
         json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": "shop", "labels": {
@@ -229,7 +228,7 @@ fn storage() -> Vec<Value> {
     ]
 }
 
-/// A node and a pod as large as real ones, without what only the API server sets.
+/// A node and a pod of realistic size, without fields of the API server.
 pub(crate) fn busy() -> Vec<Value> {
     let (mut node, mut pod) = (busy::node(), busy::pod());
     pod["metadata"]["namespace"] = json!("default");

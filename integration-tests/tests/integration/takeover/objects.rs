@@ -1,24 +1,20 @@
-//! What users of the cluster create.
-//!
-//! Knows: the shape of these objects. Must not know: what is expected of them.
+//! Objects of the cluster's users.
 
 use serde_json::{Value, json};
 
-/// The label of a node's zone.
 pub(crate) const ZONE: &str = "topology.kubernetes.io/zone";
-/// The label of a node's name.
 pub(crate) const HOST: &str = "kubernetes.io/hostname";
-/// The class of volumes that are there, each on one node.
+/// Class of existing volumes on one node each.
 pub(crate) const LOCAL: &str = "local";
-/// The class of volumes that kube-controller-manager makes.
+/// Class of volumes that kube-controller-manager provisions.
 pub(crate) const MADE: &str = "made";
 
-/// An image of this version; it is not pulled.
+/// An image of this version, never pulled.
 pub(crate) fn image(version: &str) -> String {
     format!("registry.k8s.io/pause:{version}")
 }
 
-/// The pods of an application, which name no scheduler.
+/// Pod template of an application without `schedulerName`.
 fn template(app: &str, cpu: &str) -> Value {
     json!({
         "metadata": { "labels": { "app": app } },
@@ -32,7 +28,6 @@ fn selecting(app: &str) -> Value {
     json!({ "matchLabels": { "app": app } })
 }
 
-/// A Deployment.
 pub(crate) fn deployment(app: &str, replicas: usize) -> Value {
     json!({
         "metadata": { "name": app },
@@ -40,7 +35,7 @@ pub(crate) fn deployment(app: &str, replicas: usize) -> Value {
     })
 }
 
-/// A Deployment of which each version is spread evenly over the values of a label, whatever the others do.
+/// A Deployment that spreads each version over the values of a label.
 pub(crate) fn spread_deployment(app: &str, replicas: usize, label: &str) -> Value {
     let mut deployment = deployment(app, replicas);
     deployment["spec"]["strategy"] = json!({ "rollingUpdate": { "maxUnavailable": 1, "maxSurge": 2 } });
@@ -51,7 +46,6 @@ pub(crate) fn spread_deployment(app: &str, replicas: usize, label: &str) -> Valu
     deployment
 }
 
-/// A DaemonSet.
 pub(crate) fn daemon_set(app: &str) -> Value {
     json!({
         "metadata": { "name": app },
@@ -59,7 +53,7 @@ pub(crate) fn daemon_set(app: &str) -> Value {
     })
 }
 
-/// A StatefulSet, each of whose pods has a volume that is there, and one that is made for it.
+/// A StatefulSet with an existing and a provisioned volume per pod.
 pub(crate) fn stateful_set(app: &str, replicas: usize) -> Value {
     let claim = |name: &str| {
         json!({
@@ -79,7 +73,7 @@ pub(crate) fn stateful_set(app: &str, replicas: usize) -> Value {
     })
 }
 
-/// A class of volumes that wait for a pod.
+/// A class with `WaitForFirstConsumer`.
 pub(crate) fn storage_class(name: &str, provisioner: &str) -> Value {
     json!({ "metadata": { "name": name }, "provisioner": provisioner, "volumeBindingMode": "WaitForFirstConsumer" })
 }
@@ -103,12 +97,10 @@ fn job_spec(app: &str, completions: usize) -> Value {
     json!({ "completions": completions, "parallelism": 4, "template": template })
 }
 
-/// A Job, of whose pods four run at a time.
 pub(crate) fn job(app: &str, completions: usize) -> Value {
     json!({ "metadata": { "name": app }, "spec": job_spec(app, completions) })
 }
 
-/// A CronJob for every minute.
 pub(crate) fn cron_job(app: &str) -> Value {
     json!({
         "metadata": { "name": app },
@@ -116,7 +108,6 @@ pub(crate) fn cron_job(app: &str) -> Value {
     })
 }
 
-/// A PodDisruptionBudget.
 pub(crate) fn disruption_budget(app: &str, available: usize) -> Value {
     json!({ "metadata": { "name": app }, "spec": { "minAvailable": available, "selector": selecting(app) } })
 }

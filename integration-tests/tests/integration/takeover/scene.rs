@@ -1,6 +1,4 @@
-//! The cluster that is taken over, and how it is looked at.
-//!
-//! Knows: what holds at all times, whatever users do. Must not know: what they do.
+//! The cluster, and checks that hold at all times.
 
 use std::{collections::BTreeMap, fmt::Debug, process::Command};
 
@@ -24,11 +22,9 @@ use kube::{
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, from_value};
 
-/// The cluster, and Flotilla beside it.
 pub(crate) struct Scene<'a> {
     pub(crate) cluster: &'a ControlPlane,
     pub(crate) fleet: Fleet<'a>,
-    /// Which coordinator leads.
     pub(crate) leader: &'static str,
 }
 
@@ -48,7 +44,6 @@ impl Scene<'_> {
         create(&self.api::<K>(), object).await
     }
 
-    /// Changes an object; what is left out stays.
     pub(crate) async fn change<K>(&self, name: &str, patch: Value) -> anyhow::Result<K>
     where
         K: Resource<Scope = NamespaceResourceScope, DynamicType = ()> + Clone + Debug + DeserializeOwned,
@@ -60,7 +55,7 @@ impl Scene<'_> {
             .with_context(|| format!("cannot change {name}"))
     }
 
-    /// The pods of an application that are not being deleted, sorted by name.
+    /// Pods of an application that are not terminating, sorted by name.
     pub(crate) async fn pods_of(&self, app: &str) -> anyhow::Result<Vec<Pod>> {
         let about = ListParams::default().labels(&format!("app={app}"));
         let mut pods = self.api::<Pod>().list(&about).await?.items;
@@ -69,7 +64,6 @@ impl Scene<'_> {
         Ok(pods)
     }
 
-    /// Waits until a Deployment is what was asked for last, and gives its pods.
     pub(crate) async fn rolled_out(&self, app: &str) -> anyhow::Result<Vec<Pod>> {
         wait_until(&format!("the Deployment {app} to be rolled out"), PATIENCE, async || self.is_rolled_out(app).await)
             .await
@@ -89,7 +83,7 @@ impl Scene<'_> {
         Err(format!("of {wanted:?} pods there are, are new, and are available {counts:?}"))
     }
 
-    /// What a Deployment must not have let happen at this moment: too few pods that serve, too many asked for.
+    /// Violation of a Deployment's rollout limits: too few running pods, or too many requested ones.
     pub(crate) async fn torn(&self, app: &str, fewest: usize, most: i32) -> anyhow::Result<Option<String>> {
         let pods = self.pods_of(app).await?;
         let serving = pods.iter().filter(|pod| phase(pod) == "Running").count();
@@ -100,7 +94,7 @@ impl Scene<'_> {
         Ok((!fine).then(|| format!("{serving} pods of {app} serve, {asked} are asked for")))
     }
 
-    /// How many of these pods are on the nodes of each value of a label.
+    /// Number of these pods by a node label's values.
     pub(crate) async fn spread(&self, pods: &[Pod], label: &str) -> anyhow::Result<BTreeMap<String, usize>> {
         let nodes = Api::<Node>::all(self.cluster.client()).list(&ListParams::default()).await?.items;
         let values: BTreeMap<String, String> =
@@ -112,7 +106,7 @@ impl Scene<'_> {
         Ok(counts)
     }
 
-    /// Runs `kubectl` as an administrator, on a thread of its own.
+    /// Runs `kubectl` as an administrator on a separate thread.
     pub(crate) fn kubectl(&self, words: &[&str]) -> tokio::task::JoinHandle<anyhow::Result<()>> {
         let mut command = Command::new(self.cluster.kubectl());
         command.args(words).arg("--kubeconfig").arg(self.cluster.kubeconfig());
@@ -123,12 +117,10 @@ impl Scene<'_> {
         })
     }
 
-    /// What users see is right: only the pods wait that must, no node has more than it can hold, every pod was
-    /// assigned once, to where it is, no pod was woken by the clock alone, and the coordinator's audit finds no
-    /// violation.
+    /// Checks that only infeasible pods are pending, no node is overcommitted, and every pod has one `Scheduled` event for its node. No pod
+    /// was flushed, and the coordinator's audit finds no violation.
     ///
-    /// All waits here are far shorter than the five minutes after which a waiting pod is tried again without a reason, so
-    /// that a pod that lands has been woken.
+    /// All timeouts are far below the five minutes after which pending pods are flushed, so a bound pod was woken by an event.
     pub(crate) async fn all_is_well(&self, must_wait: &[String]) -> anyhow::Result<()> {
         wait_until("no pod to wait that need not", PATIENCE, async || {
             let waiting = Census::take(self.cluster).await.map_err(|error| format!("{error:#}"))?.waiting();
@@ -144,7 +136,6 @@ impl Scene<'_> {
         Ok(())
     }
 
-    /// Waits until the events of every pod with a node say so, once and only once.
     pub(crate) async fn all_are_told(&self) -> anyhow::Result<()> {
         wait_until("every pod to be told once where it is", PATIENCE, async || {
             let wrong = misreported(self.cluster, false).await.map_err(|error| format!("{error:#}"))?;
@@ -153,7 +144,7 @@ impl Scene<'_> {
         .await
     }
 
-    /// Only pods whose names begin so were refused, and none of them again and again.
+    /// Checks that only pods with these prefixes were rejected, and none repeatedly.
     pub(crate) async fn refused_are_only(&self, prefixes: &[&str]) -> anyhow::Result<()> {
         let times = refusals(self.cluster).await?;
         let strange = |name: &str| !prefixes.iter().any(|prefix| name.starts_with(prefix));

@@ -1,4 +1,4 @@
-//! Circles of imports among the files of a crate.
+//! Import cycles among the files of a crate.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -10,24 +10,24 @@ use proc_macro2::{Delimiter, TokenStream, TokenTree};
 
 use super::{files, is_test, root};
 
-/// The most files that may import each other in a circle.
+/// Maximum number of files in a cycle.
 const MAX_FILES: usize = 6;
-/// The most re-exports that a path is followed through.
+/// Maximum number of followed re-exports in a path.
 const MAX_EXPORTS: usize = 8;
 
-/// A path by its parts; of a module that in its crate.
+/// Path segments; a module's path is relative to its crate.
 type Parts<'a> = Vec<&'a str>;
 type Crate<'a> = BTreeMap<Parts<'a>, Names<'a>>;
 
 #[derive(Default)]
 struct Names<'a> {
-    /// Each imported name, or `*`, with its path, and whether it is a re-export.
+    /// Imported name or `*`, its path, and whether it is a re-export.
     imports: Vec<(&'a str, Parts<'a>, bool)>,
-    /// The paths and single words outside of `use`.
+    /// Paths and identifiers outside of `use`.
     paths: BTreeSet<Parts<'a>>,
 }
 
-/// Lists the tokens of a source, without its tests and literals, and without the places of `pub(in place)`.
+/// Tokens of a source, without tests, literals, and the paths of `pub(in path)`.
 fn flatten(source: TokenStream, tokens: &mut Vec<String>) {
     let is_test = |attribute: String| ["cfg(test", "cfg(all(test"].iter().any(|start| attribute.starts_with(start));
     let mut trees = source.into_iter();
@@ -57,7 +57,7 @@ fn flatten(source: TokenStream, tokens: &mut Vec<String>) {
     }
 }
 
-/// Reads a branch of a `use`, each name with its path, and returns the token after it.
+/// Parses a branch of a `use`, and returns the token after it.
 fn branch<'a>(
     tokens: &mut impl Iterator<Item = &'a str>,
     trunk: &Parts<'a>,
@@ -91,13 +91,13 @@ fn read(tokens: &[String]) -> Names<'_> {
         if before != "::" && token != "::" && !path.is_empty() {
             names.paths.insert(std::mem::take(&mut path));
         }
-        // A type captures lifetimes with `use<'a>`.
+        // Types capture lifetimes with `use<'a>`.
         if token == "use" && tokens.peek() != Some(&"<") {
             let mut found = Vec::new();
             branch(&mut tokens, &Parts::new(), &mut found);
             names.imports.extend(found.into_iter().map(|(name, path)| (name, path, before == "pub")));
         } else if token.starts_with(|sign: char| sign.is_alphabetic() || sign == '_') && !matches!(before, "." | "fn") {
-            // The name of a method or of a new function is no path.
+            // A method's or new function's name is no path.
             path.push(token);
         }
         before = if (before, token) == (".", ".") { ".." } else { token };
@@ -105,7 +105,7 @@ fn read(tokens: &[String]) -> Names<'_> {
     names
 }
 
-/// The module of the file that has what a path in `module` names; `None` for another crate.
+/// Module of the file that defines a path used in `module`; `None` for another crate.
 fn home<'a>(files: &Crate<'a>, module: &[&'a str], path: &[&'a str], exports: usize) -> Option<Parts<'a>> {
     let above = path.iter().take_while(|part| **part == "super").count();
     let own = usize::from(matches!(*path.first()?, "crate" | "self"));
@@ -119,10 +119,10 @@ fn home<'a>(files: &Crate<'a>, module: &[&'a str], path: &[&'a str], exports: us
     import.or_else(|| (above + own > 0 || length > base.len()).then(|| module.to_vec()))
 }
 
-/// What a file imports of each other file.
+/// Names that a file imports from each other file.
 fn imports<'a>(files: &Crate<'a>, module: &[&'a str]) -> BTreeMap<Parts<'a>, BTreeSet<&'a str>> {
     let Names { imports, paths } = &files[module];
-    // A re-export that the file does not use itself is no import.
+    // A re-export is no import unless the file uses it.
     let is_used = |name: &str| paths.iter().any(|path| path[0] == name);
     let imports = imports.iter().filter(|(name, _, is_export)| !is_export || is_used(name)).map(|(_, path, _)| path);
     let mut found: BTreeMap<_, BTreeSet<_>> = BTreeMap::new();
@@ -134,7 +134,7 @@ fn imports<'a>(files: &Crate<'a>, module: &[&'a str]) -> BTreeMap<Parts<'a>, BTr
     found
 }
 
-/// The circles of more than [`MAX_FILES`], each as lines of a file, another that it imports, and the names.
+/// Cycles of more than [`MAX_FILES`], each as lines of a file, an imported file, and the names.
 fn circles(sources: &BTreeMap<Parts<'_>, Vec<String>>) -> BTreeSet<String> {
     let files: Crate<'_> = sources.iter().map(|(module, tokens)| (module.clone(), read(tokens))).collect();
     let imports: BTreeMap<_, _> = files.keys().map(|module| (module, imports(&files, module))).collect();

@@ -1,7 +1,4 @@
-//! Requests that are answered at once.
-//!
-//! Knows: from where each read is answered, and how lists are cut into pages. Must not know: what may be written (`writes`), or
-//! how an answer gets to a client.
+//! Requests with an immediate response: reads and pages of lists.
 
 use std::sync::Arc;
 
@@ -20,11 +17,11 @@ use super::{
     Answer, BLOCK_MS, ClientId, Item, Server, Ticket,
 };
 
-/// From which state a read is answered.
+/// State for a read.
 enum State {
-    /// That at this version.
+    /// The state at this version.
     At(u64),
-    /// A later one than there is now: to be looked at again then, ms.
+    /// Not available yet: retry at this time, ms.
     Later(u64),
 }
 
@@ -53,7 +50,7 @@ impl Server {
                 }
                 Err(refusal) => Err(refusal),
             },
-            // Opened elsewhere.
+            // Handled in `streams`.
             What::Watch(_) => return,
             write => {
                 let by = Arc::clone(&self.clients[client].name);
@@ -92,7 +89,7 @@ impl Server {
         }
     }
 
-    /// Looks at a request again at this time.
+    /// Retries a request at this time.
     fn later(&mut self, ticket: Ticket, call: Call, at_ms: u64) {
         if let Some(request) = self.requests.get_mut(&ticket) {
             request.call = Some(Ok(call));
@@ -146,7 +143,7 @@ impl Server {
         };
         let Some(version) = exact else {
             if listing.since == Since::Now {
-                // The API server asks etcd how far it has got, and waits until its cache has got as far.
+                // The API server asks etcd for its progress, and waits until the cache has caught up.
                 self.freshen(now_ms, client, kind, self.store.version());
             }
             return self.state(now_ms, ticket, client, kind, listing.since);
@@ -159,7 +156,6 @@ impl Server {
         Ok(State::At(version))
     }
 
-    /// An object as it was at a version.
     fn object_at(&self, kind: Kind, key: &str, version: u64) -> Option<Arc<Object>> {
         let later = self.store.changes_since(kind, version).iter().find(|change| change.key() == key);
         later.map_or_else(|| self.store.by_key(kind, key).cloned(), |change| change.before.clone())

@@ -1,17 +1,14 @@
-//! What befalls every connection at once: restarts, restores and partitions.
-//!
-//! Knows: what breaks, and when it works again. Must not know: what any request asks for.
+//! Restarts, restores and partitions.
 
 use super::{super::kind::Kind, Client, ClientId, Fate, Item, Request, Server};
 
-/// After how long without an answer the kernel gives up a connection: the coordinator's keepalive.
+/// The coordinator's keepalive: the kernel breaks a connection after this time without an answer.
 const KEEPALIVE_MS: u64 = 45_000;
 
-/// By how much versions are raised after a restore.
 const BUMP: u64 = 1_000;
 
 impl Server {
-    /// Every connection breaks, and nobody is answered for so long. Caches are filled anew, perhaps with an older state.
+    /// Breaks all connections, and refuses requests for `down_ms`. New caches may start with an older state.
     pub fn restart(&mut self, now_ms: u64, down_ms: u64) {
         for ticket in self.requests.keys().copied().collect::<Vec<_>>() {
             self.broken(ticket, "connection reset by peer");
@@ -27,22 +24,22 @@ impl Server {
         self.down_until_ms = self.down_until_ms.max(now_ms + down_ms);
     }
 
-    /// The store goes back to what it was at a version, as after a restore of etcd, and the API server restarts.
+    /// Restores the store to a version, as an etcd restore does, and restarts.
     pub fn restore(&mut self, now_ms: u64, down_ms: u64, version: u64) {
         self.restart(now_ms, down_ms);
         self.store.restore(version);
         self.is_cold = false;
     }
 
-    /// As [`Self::restore`], by the procedure that etcd documents for Kubernetes: versions go on from higher ones than there ever
-    /// were, so that no client goes on from a version of the history that was lost.
+    /// Like [`Self::restore`], by etcd's procedure for Kubernetes: later versions are higher than all earlier ones. So no client continues
+    /// from a version of the lost history.
     pub fn restore_and_bump(&mut self, now_ms: u64, down_ms: u64, version: u64) {
         let newest = self.store.version();
         self.restore(now_ms, down_ms, version);
         self.store.bump(newest + BUMP);
     }
 
-    /// Whatever goes unanswered breaks: the network works again, and says so of what is lost, and the API server is there.
+    /// Breaks everything that hangs. The network and the API server work again, and losses are reported as errors.
     pub fn mend(&mut self) {
         self.down_until_ms = 0;
         let is_lost = |request: &Request| matches!(request.fate, Fate::SilentBefore | Fate::SilentAfter);
@@ -52,12 +49,12 @@ impl Server {
         silent.into_iter().for_each(|stream| self.end(stream, Some("connection reset by peer")));
     }
 
-    /// A client and the API server hear nothing of each other, or do again.
+    /// Starts or ends a partition of a client.
     pub fn partition(&mut self, now_ms: u64, client: ClientId, is_cut: bool) {
         self.cut(now_ms, client, is_cut, false);
     }
 
-    /// What a client sends arrives, and it hears nothing of it nor of anything else, or does again.
+    /// Starts or ends a one-way partition: the client's requests arrive, and it receives nothing.
     pub fn deafen(&mut self, now_ms: u64, client: ClientId, is_deaf: bool) {
         self.cut(now_ms, client, is_deaf, true);
     }
@@ -65,7 +62,7 @@ impl Server {
     fn cut(&mut self, now_ms: u64, client: ClientId, is_cut: bool, is_heard: bool) {
         let Client { partitions, held, is_heard: heard, .. } = &mut self.clients[client];
         if (*partitions % 2 == 1) == is_cut {
-            // Who is deaf may become mute as well.
+            // A one-way partition may become a full one.
             *heard &= is_heard;
             return;
         }
@@ -79,7 +76,7 @@ impl Server {
             self.at(now_ms, item);
         }
         for kind in Kind::ALL {
-            // What its cache has got meanwhile was sent, and comes now.
+            // Events of the cache in the meantime were sent, and arrive now.
             if !self.clients[client].streams[kind.index()].is_empty() {
                 self.deliver(now_ms, client, kind);
             }
@@ -90,7 +87,7 @@ impl Server {
         }
     }
 
-    /// A partition lasts for so long that connections are given up.
+    /// Breaks the connections of a long partition.
     pub(super) fn sever(&mut self, client: ClientId, partition: u64) {
         if self.clients[client].partitions != partition {
             return;

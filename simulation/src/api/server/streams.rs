@@ -1,8 +1,4 @@
-//! Watches, and the caches that feed them.
-//!
-//! Knows: what a stream tells of a change, its bookmarks, and its end. Must not know: requests that are answered at once.
-//!
-//! Source: k8s.io/apiserver `pkg/storage/cacher`.
+//! Watches and their caches. Source: k8s.io/apiserver `pkg/storage/cacher`.
 
 use std::sync::Arc;
 
@@ -22,28 +18,27 @@ use super::{
     BLOCK_MS, Client, ClientId, Item, Output, Server, StreamId, Ticket,
 };
 
-/// Between two bookmarks. Source: `bookmarkFrequency` of the cacher.
+/// Interval of bookmarks. Source: `bookmarkFrequency` of the cacher.
 const BOOKMARK_MS: u64 = 60_000;
-/// How long before its end a watch is told a last bookmark.
+/// Time of the last bookmark before the end of a watch.
 const BEFORE_END_MS: u64 = 2_000;
-/// The shortest watch that names no end, ms; the longest is twice as long. Source: `--min-request-timeout`.
+/// Minimum duration of a watch without a timeout, ms; the maximum is twice as long. Source: `--min-request-timeout`.
 const LONG_MS: u64 = 1_800_000;
-/// The most changes that a stream replays.
+/// Maximum number of replayed changes.
 const REPLAYED: u64 = 3;
 
-/// A stream that is open.
 #[derive(Debug)]
 pub(super) struct Watch {
     client: ClientId,
     kind: Kind,
     selector: Selector,
-    /// Everything up to this version has been told.
+    /// Version up to which everything was sent.
     told: u64,
     with_bookmarks: bool,
     pub(super) ends_ms: u64,
-    /// What there is comes first, once the cache has reached this version, at this time, ms, or not at all.
+    /// Initial events are pending until the cache reaches this version, or until this time, ms.
     begins: Option<(u64, u64)>,
-    /// It tells nothing more.
+    /// Whether it hangs.
     pub(super) is_silent: bool,
 }
 
@@ -77,7 +72,7 @@ impl Server {
         if with_list { self.begin_later(now_ms, stream, since) } else { self.follow(now_ms, stream, since) }
     }
 
-    /// A watch that begins with what there is does so as soon as the cache is as new as asked for.
+    /// Starts a watch with initial events as soon as the cache is fresh enough.
     fn begin_later(&mut self, now_ms: u64, stream: StreamId, since: Since) {
         let required = match since {
             Since::Now => self.store.version(),
@@ -113,13 +108,13 @@ impl Server {
         self.deliver(now_ms, client, kind);
     }
 
-    /// A watch goes on from a version.
+    /// Starts a watch at a version.
     fn follow(&mut self, now_ms: u64, stream: StreamId, since: Since) {
         let Some(Watch { client, kind, .. }) = self.watches.get(&stream) else { return };
         let (client, kind) = (*client, *kind);
         let reached = self.reached(now_ms, client, kind);
         let Since::Version(version) = since else {
-            // Without a version it tells what there is, however old that is.
+            // Without a version it starts with the cached state of any age.
             return self.tell_all(stream, reached);
         };
         let cached = self.clients[client].caches[kind.index()].as_ref().map_or(0, Cache::since);
@@ -138,7 +133,7 @@ impl Server {
         self.deliver(now_ms, client, kind);
     }
 
-    /// Tells what there was at a version.
+    /// Sends the state at a version.
     fn tell_all(&mut self, stream: StreamId, version: u64) {
         let Some(watch) = self.watches.get_mut(&stream) else { return };
         watch.told = version;
@@ -163,7 +158,7 @@ impl Server {
         self.end(stream, None);
     }
 
-    /// The client has closed a stream.
+    /// Closes a stream for the client.
     pub fn close(&mut self, stream: StreamId) {
         if let Some(watch) = self.watches.remove(&stream) {
             self.clients[watch.client].streams[watch.kind.index()].retain(|open| *open != stream);
@@ -171,7 +166,7 @@ impl Server {
     }
 
     pub(super) fn end(&mut self, stream: StreamId, why: Option<&'static str>) {
-        // One that is silent does not end by itself, whatever was agreed; only a connection that breaks ends it.
+        // A hung stream ends only with its connection, even after its timeout.
         if self.watches.get(&stream).is_some_and(|watch| watch.is_silent) && why.is_none() {
             return;
         }
@@ -203,32 +198,30 @@ impl Server {
         }
     }
 
-    /// What the cache of a client knows of how far etcd had got when it told that last.
+    /// Applies etcd's last progress notification to a cache.
     fn progress(&mut self, now_ms: u64, client: ClientId, kind: Kind) {
         let told_ms = now_ms - now_ms % self.options.progress_ms.max(1);
         let history = self.store.history();
         let commits = history.partition_point(|commit| commit.at_ms <= told_ms);
         let version = commits.checked_sub(1).map_or(0, |last| history[last].version);
         if let Some(cache) = &mut self.clients[client].caches[kind.index()] {
-            // A restore may have taken that version back.
+            // A restore may have reverted that version.
             cache.comes(now_ms, version.min(self.store.version()));
         }
     }
 
-    /// How far the cache of a client has got.
     pub(super) fn reached(&mut self, now_ms: u64, client: ClientId, kind: Kind) -> u64 {
         self.warm_up(now_ms, client, kind);
         self.clients[client].caches[kind.index()].as_mut().map_or(0, |cache| cache.advance(now_ms))
     }
 
-    /// Makes a cache where there is none.
     fn warm_up(&mut self, now_ms: u64, client: ClientId, kind: Kind) {
         if self.clients[client].caches[kind.index()].is_some() {
             return;
         }
         let newest = self.store.version();
         let cache = if self.is_cold && self.seed.happens(self.faults.stalls.saturating_mul(4).min(1_000)) {
-            // Another API server, which lags behind.
+            // Another API server instance, which lags.
             let then_ms = now_ms.saturating_sub(self.seed.below(self.faults.stall_ms));
             let history = self.store.history();
             let commits = history.partition_point(|commit| commit.at_ms <= then_ms);
@@ -251,7 +244,7 @@ impl Server {
         self.seed.between(0, self.options.lag_ms) + stall_ms
     }
 
-    /// Has a cache find out how far etcd has got, and gives when it has reached a version, ms; `None`: there is none such.
+    /// Lets a cache query etcd's progress. Returns the time in ms at which it reaches a version; `None` if that does not exist.
     pub(super) fn freshen(&mut self, now_ms: u64, client: ClientId, kind: Kind, version: u64) -> Option<u64> {
         self.warm_up(now_ms, client, kind);
         let (newest, lag_ms) = (self.store.version(), self.lag_ms());
@@ -262,7 +255,7 @@ impl Server {
         cache.reaches_ms(version)
     }
 
-    /// Sends to the caches what has been committed.
+    /// Sends new commits to the caches.
     pub(super) fn spread(&mut self, now_ms: u64) {
         while let Some(commit) = self.store.history().get(self.spread) {
             let (kind, version) = (commit.kind, commit.version);
@@ -273,7 +266,7 @@ impl Server {
                 }
                 let at_ms = now_ms + self.lag_ms();
                 if let Some(cache) = &mut self.clients[client].caches[kind.index()] {
-                    // Of a cache that nobody reads nothing piles up.
+                    // An unread cache must not accumulate changes.
                     cache.advance(now_ms);
                     cache.comes(at_ms, version);
                 }
@@ -282,7 +275,7 @@ impl Server {
         }
     }
 
-    /// Has a cache deliver when it gets further, where somebody listens.
+    /// Schedules the delivery of a cache with streams.
     pub(super) fn schedule(&mut self, now_ms: u64, client: ClientId, kind: Kind) {
         let Client { caches, delivers_ms, streams, .. } = &mut self.clients[client];
         let index = kind.index();
@@ -297,7 +290,7 @@ impl Server {
         }
     }
 
-    /// Tells the streams of a client what its cache has got.
+    /// Sends the cache's changes to the client's streams.
     pub(super) fn deliver(&mut self, now_ms: u64, client: ClientId, kind: Kind) {
         let index = kind.index();
         if self.clients[client].delivers_ms[index].is_some_and(|at_ms| at_ms <= now_ms) {
@@ -313,7 +306,7 @@ impl Server {
         self.schedule(now_ms, client, kind);
     }
 
-    /// Tells a stream the changes up to a version.
+    /// Sends the changes up to a version to a stream.
     fn pass_on(&mut self, now_ms: u64, stream: StreamId, reached: u64) {
         let Some(watch) = self.watches.get_mut(&stream) else { return };
         if watch.is_silent || watch.begins.is_some() || watch.told >= reached {
@@ -341,7 +334,7 @@ impl Server {
             return;
         }
         if self.seed.happens(self.faults.cuts) {
-            // Part of what was told is lost with the connection.
+            // Part of the data is lost with the connection.
             let length = self.seed.below(frames.len() as u64 + 1);
             frames.truncate(usize::try_from(length).unwrap_or_default());
             self.tell(stream, frames);
@@ -357,7 +350,7 @@ impl Server {
     }
 }
 
-/// What a change is to those who watch what a selector selects.
+/// Appends the watch event of a change as seen through a selector.
 fn told(frames: &mut BytesMut, selector: &Selector, change: &Commit) {
     let selects = |object: &Option<Arc<Object>>| object.as_deref().is_some_and(|object| selector.selects(object));
     let was = selects(&change.before);

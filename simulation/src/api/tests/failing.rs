@@ -1,4 +1,4 @@
-//! Knows: how each fault shows. Must not know: what a client does about it.
+//! Tests of faults.
 
 use super::{
     watching::{next, open},
@@ -7,7 +7,7 @@ use super::{
 
 const ALWAYS: u16 = 1_000;
 
-/// Creates so many pods, one after the other, and gives the codes; 0 where the connection broke.
+/// Creates pods sequentially, and returns the codes; 0 for a connection error.
 async fn create(api: &Api, count: usize) -> Vec<u16> {
     let pods = pods(api);
     let mut codes = Vec::new();
@@ -293,7 +293,7 @@ async fn a_kind_that_is_not_served_is_not_found() {
     assert_eq!(code(pods(&api).watch(&WatchParams::default(), "1").await.map(drop)), 404);
 }
 
-/// What is off draws nothing, and nothing fails for long: a client that tries again gets everything done once faults end.
+/// Disabled faults draw nothing, and no failure lasts: a client that retries succeeds once faults end.
 #[tokio::test(start_paused = true)]
 async fn once_the_faults_are_switched_off_everything_is_done_and_told() {
     for seed in 0..30 {

@@ -1,8 +1,8 @@
-//! Knows: what streams tell. Must not know: faults.
+//! Tests of watches.
 
 use super::*;
 
-/// What a stream of pods tells: a letter for what happens, and the name; the version of a bookmark.
+/// Formats the next event of a stream of pods: a letter and the name, or the version of a bookmark.
 pub(super) async fn next(stream: &mut (impl Stream<Item = kube::Result<WatchEvent<Pod>>> + Unpin)) -> String {
     let name = |pod: Pod| pod.metadata.name.unwrap_or_default();
     match timeout(SECOND * 300, stream.next()).await {

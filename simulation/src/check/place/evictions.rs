@@ -1,9 +1,7 @@
-//! Which pods may be evicted.
+//! Validity of evictions.
 //!
-//! Knows: priorities, disruption budgets, and what room there is without an eviction. Must not know: how victims are chosen.
-//!
-//! Whether an eviction was needed is looked at only where nothing goes wrong: what was decided by is then as old as the
-//! requests that followed, and whatever has stood still for [`PRESENT_MS`] was known.
+//! The need for an eviction is checked only without faults. The decision's view is then as old as the following requests, and everything
+//! unchanged for [`PRESENT_MS`] was known.
 
 use std::collections::BTreeMap;
 
@@ -13,19 +11,17 @@ use crate::{
     check::text,
 };
 
-/// What changed before was known to who decided: a decision and the two requests of an eviction take some ten milliseconds.
+/// Older changes were known at the decision: a decision and the two requests of an eviction take some ten milliseconds.
 const PRESENT_MS: u64 = 400;
-/// The pods that a node of the simulated cluster takes.
+/// Pods per simulated node.
 const PODS: usize = 20;
 
-/// A disruption budget.
 #[derive(Debug, Default)]
 pub(super) struct Budget {
-    /// The application whose pods it protects.
+    /// Application of the protected pods.
     app: String,
-    /// How many of them it lets go.
+    /// Allowed disruptions.
     allowed: u64,
-    /// Since when it says so.
     since_ms: u64,
 }
 
@@ -43,7 +39,7 @@ impl Places {
         }
     }
 
-    /// What is wrong with a deletion by a coordinator.
+    /// Violations of a coordinator's deletion.
     pub(in crate::check) fn evict(&self, commit: &Commit) -> Vec<(&'static str, String)> {
         let Some(victim) = self.pods.get(commit.key()) else { return Vec::new() };
         let (key, priority) = (commit.key(), victim.priority);
@@ -76,7 +72,7 @@ impl Places {
         found
     }
 
-    /// Whether a node that has stood still since then takes a pod once those of lower priority are gone of which this holds.
+    /// Whether a node without changes since then is feasible after evicting lower-priority pods for which `may_go` holds.
     fn takes(&self, waiting: &Pod, since_ms: u64, may_go: impl Fn(&Pod) -> bool) -> bool {
         let mut left: BTreeMap<&str, (u64, usize, bool)> = BTreeMap::new();
         for pod in self.pods.values().filter(|pod| !pod.has_ended && pod.uid != waiting.uid) {

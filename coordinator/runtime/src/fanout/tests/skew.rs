@@ -1,6 +1,4 @@
-//! A worker of another release, which speaks another version of the protocol.
-//!
-//! Knows: what such a worker says first. Must not know: what else it would say.
+//! A worker of another release, with another protocol version.
 
 use flotilla_proto::{
     PROTOCOL_VERSION,
@@ -14,7 +12,7 @@ use tonic::{Request, Response, Status, Streaming};
 
 use super::*;
 
-/// Says hello in this version of the protocol, and nothing else.
+/// Sends a hello with this protocol version, and nothing else.
 struct Release(u32, Vec<&'static str>);
 
 #[tonic::async_trait]
@@ -62,7 +60,7 @@ async fn a_worker_with_other_plugins_is_left_alone_and_the_difference_is_named()
                     coordinator and workers of one build";
     assert_eq!(trouble.as_deref(), Some(expected));
 
-    // In another order they are the same plugins.
+    // The order of plugins does not matter.
     let turned = built_in().into_iter().rev().collect();
     fanout.connect(&of_release(PROTOCOL_VERSION, turned).await);
     joined(&mut heard).await;
@@ -79,7 +77,7 @@ async fn a_worker_of_another_protocol_is_left_alone_and_tried_again() {
     assert_eq!(fanout.traffic().attached, 0);
     assert!(heard.try_recv().is_err(), "the machine is told nothing of it");
 
-    // One of the same protocol joins, whatever its release.
+    // A worker of the same protocol joins, whatever its release.
     fanout.connect(&of_release(PROTOCOL_VERSION, built_in()).await);
     joined(&mut heard).await;
 }

@@ -1,4 +1,4 @@
-//! The work of an attempt has an end, and claims at any place count.
+//! The work limit of an attempt, and claims at high indices.
 
 use std::collections::BTreeSet;
 
@@ -23,7 +23,7 @@ use crate::{
 const NODES: u32 = 1_000;
 const DEVICES: u32 = 8;
 
-/// Nodes with eight devices each, which differ by their UUIDs.
+/// Nodes with eight devices each, with different UUIDs.
 fn nodes(count: u32) -> Snapshot {
     let mut inventory = Inventory::default();
     let mut snapshot = Snapshot::new(1);
@@ -57,7 +57,7 @@ fn nodes(count: u32) -> Snapshot {
     snapshot
 }
 
-/// A search for a claim whose requests ask for so many devices by these selectors.
+/// A search for a claim with requests by count and selectors.
 fn search(nodes: &Snapshot, requests: &[(i64, Vec<String>)]) -> Search {
     let class = DeviceClass {
         name: "gpu".into(),
@@ -105,7 +105,7 @@ fn what_attempts_need_is_far_below_what_they_may_do() {
     let nodes = nodes(NODES);
     let ordinary = search(&nodes, &[(4, vec![MODEL.to_owned()]), (2, vec![MODEL.to_owned()])]);
     assert!(outcomes(&ordinary, &nodes).iter().all(Result::is_ok));
-    // At 5,000 nodes it is five times as much.
+    // 5,000 nodes take five times as much.
     assert!(work(&ordinary) * 5 < MAX_WORK / 10, "{}", work(&ordinary));
     let unequal = search(&nodes, &[(8, vec![MODEL.to_owned(), UUID.to_owned()])]);
     assert!(outcomes(&unequal, &nodes).iter().all(Result::is_ok));
@@ -144,7 +144,7 @@ fn a_search_over_all_nodes_ends_where_the_work_does() {
         assert!(errors.contains(&refusal) && errors.len() <= 2, "{what}: {errors:?}");
         let words = search.reasons(refusal.detail);
         assert!(words[0].ends_with(": timed out trying to allocate devices"), "{what}: {words:?}");
-        // Nothing more is done, by this attempt or the next one.
+        // Neither this attempt nor the next does further work.
         let done = work(&search);
         assert_eq!(search.filter(&nodes, 0), Err(refusal));
         search.begin();

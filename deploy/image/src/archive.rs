@@ -1,6 +1,4 @@
-//! The OCI archive: a tar of the OCI image layout.
-//!
-//! Knows: the layout, manifests and digests. Must not know: what is in a layer.
+//! Writes OCI archives: a tar of the OCI image layout.
 
 use std::{collections::HashMap, fs, fs::File, path::Path};
 
@@ -16,10 +14,9 @@ use flotilla_image::program::Architecture;
 
 use crate::layer::{Layer, USER};
 
-/// By which containerd and podman know what to call an image that they import.
+/// Annotations that containerd and podman read as the name of an imported image.
 const NAMES: [&str; 2] = ["io.containerd.image.name", "org.opencontainers.image.ref.name"];
 
-/// What labels say of Flotilla.
 pub(crate) const LABELS: &[(&str, &str)] = &[
     ("org.opencontainers.image.title", "flotilla"),
     ("org.opencontainers.image.description", "A Kubernetes scheduler in two parts: coordinator and workers"),
@@ -27,26 +24,21 @@ pub(crate) const LABELS: &[(&str, &str)] = &[
     ("org.opencontainers.image.version", env!("CARGO_PKG_VERSION")),
 ];
 
-/// An image for one kind of machine.
 #[derive(Debug)]
 pub(crate) struct Image {
-    /// The kind of machine.
     pub(crate) architecture: Architecture,
-    /// All its files.
     pub(crate) layer: Layer,
-    /// The path of the program that runs by default.
     pub(crate) entrypoint: String,
-    /// What it says of itself, by keys of the OCI.
+    /// OCI labels.
     pub(crate) labels: &'static [(&'static str, &'static str)],
 }
 
-/// Files of a layout, as they are written.
 struct Layout<W: std::io::Write>(Builder<W>);
 
-/// Writes an archive that holds an image for each architecture under one name.
+/// Writes an archive with one image name for all architectures.
 ///
 /// # Errors
-/// Where the file cannot be written.
+/// The file cannot be written.
 pub(crate) fn write(output: &Path, name: &str, images: &[Image]) -> Result<()> {
     if let Some(folder) = output.parent() {
         fs::create_dir_all(folder)?;
@@ -58,7 +50,7 @@ pub(crate) fn write(output: &Path, name: &str, images: &[Image]) -> Result<()> {
     for image in images {
         manifests.push(layout.image(image)?);
     }
-    // One image is named itself; of several an index is, from which each machine picks its own.
+    // A single image is named directly. Several get a named index, from which each machine picks one.
     let mut top = match <[Descriptor; 1]>::try_from(manifests) {
         Ok([only]) => only,
         Err(several) => {

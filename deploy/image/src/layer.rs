@@ -1,6 +1,4 @@
-//! The one layer of the image. The same programs give the same bytes: no time, no user of the machine is in it.
-//!
-//! Knows: what lies where in the image, and whose it is. Must not know: what an image is beyond its files.
+//! The reproducible layer of the image: without times and users of the build machine.
 
 use std::io::Write as _;
 
@@ -13,25 +11,24 @@ use flotilla_image::{
     program::Program,
 };
 
-/// Who the programs run as; the manifests name the same number.
+/// The user of the programs; the manifests use the same number.
 pub(crate) const USER: u32 = 65_532;
 
-/// The names of that user, for programs that look themselves up.
+/// The passwd entry of that user, for programs that look it up.
 const USERS: &str = "root:x:0:0:root:/:/sbin/nologin\nflotilla:x:65532:65532:flotilla:/:/sbin/nologin\n";
 
-/// A layer.
 #[derive(Debug)]
 pub(crate) struct Layer {
-    /// As it is unpacked.
+    /// Uncompressed.
     pub(crate) tar: Vec<u8>,
-    /// As it is stored.
+    /// Compressed.
     pub(crate) gzip: Vec<u8>,
 }
 
-/// Lays out the programs and, where there is one, their bill of materials.
+/// Creates the layer from the programs and an optional bill of materials.
 ///
 /// # Errors
-/// None that memory does not make.
+/// None with an in-memory writer.
 pub(crate) fn of(programs: &[Program], materials: Option<&[u8]>) -> Result<Layer> {
     let mut builder = Builder::new(Vec::new());
     folder(&mut builder, "etc/", 0o755)?;

@@ -1,6 +1,6 @@
-//! What images and archives of a release have in common: the programs, and their bill of materials.
+//! Shared parts of images and release archives.
 //!
-//! Knows: how the programs are built, and what is in them. Must not know: how either is laid out.
+//! Contains: building programs and bills of materials. Does not depend on: the layout of images and archives.
 
 pub mod entry;
 pub mod materials;

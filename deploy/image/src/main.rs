@@ -1,7 +1,4 @@
-//! Builds the container image of Flotilla and writes it as an OCI archive; no daemon takes part.
-//!
-//! Knows: the steps, and what a person may choose. Must not know: how an archive is laid out, or what a bill of materials
-//! looks like.
+//! Builds Flotilla's container image as an OCI archive without a daemon.
 
 mod archive;
 mod layer;
@@ -15,30 +12,30 @@ use flotilla_image::{materials, program, program::Architecture};
 
 use crate::archive::Image;
 
-/// Builds the image and writes it as an OCI archive, which podman, skopeo, ctr and kind read.
+/// Build the image as an OCI archive for podman, skopeo, ctr and kind.
 #[derive(Debug, Parser)]
 #[command(name = "cargo xtask image")]
 struct Args {
-    /// For which machines: amd64, arm64, or both by a comma
+    /// Target architectures: amd64, arm64, or both separated by a comma
     #[arg(long, value_name = "ARCH", value_delimiter = ',', default_value = Architecture::host().name())]
     arch: Vec<Architecture>,
-    /// The name that the image has in a runtime
+    /// Name of the image
     #[arg(long, value_name = "NAME:TAG", default_value = concat!("ghcr.io/flotilla-scheduler/flotilla:", env!("CARGO_PKG_VERSION")))]
     name: String,
-    /// Where to write it
+    /// Output file
     #[arg(long, short, value_name = "FILE", default_value = "target/image/flotilla.tar")]
     output: PathBuf,
-    /// The profile of cargo that the programs are built with; dev is sooner there, and slow
+    /// Cargo profile of the programs; dev builds faster, but the programs are slow
     #[arg(long, value_name = "PROFILE", default_value = "dist")]
     profile: String,
-    /// Makes an image of this one program instead of Flotilla's. It must be linked statically; a node that reaches no
-    /// registry gets its pause image so
+    /// Build an image of this statically linked program instead of Flotilla's, such as a pause image for a node without access to a
+    /// registry
     #[arg(long, value_name = "FILE", conflicts_with = "profile")]
     only: Option<PathBuf>,
-    /// Only build the programs, and print the folder that they are in
+    /// Only build the programs, and print their folder
     #[arg(long, conflicts_with_all = ["only", "output"])]
     programs: bool,
-    /// Only build the simulation that `cargo xtask sim` runs, and print its file
+    /// Only build the simulation of `cargo xtask sim`, and print its file
     #[arg(long, conflicts_with_all = ["only", "output", "programs"])]
     simulation: bool,
 }
@@ -68,7 +65,6 @@ fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// The image for one kind of machine.
 fn image(args: &Args, architecture: Architecture) -> Result<Image> {
     if let Some(file) = &args.only {
         let program = program::read(file)?;

@@ -1,6 +1,4 @@
-//! The bill of materials: every crate that is in the programs, as CycloneDX.
-//!
-//! Knows: what cargo says of dependencies. Must not know: images.
+//! Bills of materials in CycloneDX: all crates of the programs.
 
 use std::collections::BTreeSet;
 
@@ -16,13 +14,13 @@ use cyclonedx_bom::{
 
 use crate::program::{Architecture, root};
 
-/// The crates whose programs are in the image.
+/// The crates of the programs.
 const ROOTS: [&str; 3] = ["flotilla", "flotilla-coordinator", "flotilla-worker"];
 
-/// All crates that these programs are made of, in CycloneDX 1.5 as JSON, in the order of their names.
+/// All crates of these programs as CycloneDX 1.5 JSON, sorted by name.
 ///
 /// # Errors
-/// Where cargo cannot say.
+/// Cargo fails.
 pub fn of(architecture: Architecture) -> Result<Vec<u8>> {
     let metadata = MetadataCommand::new()
         .current_dir(root())

@@ -1,6 +1,4 @@
-//! The programs in the image: statically linked, so that nothing else has to be in it.
-//!
-//! Knows: which programs, for which machines, and what building them needs. Must not know: what becomes of them.
+//! Builds the statically linked programs of the image.
 
 use std::{
     env, fs,
@@ -10,14 +8,13 @@ use std::{
 
 use anyhow::{Context as _, Result, bail};
 
-/// What the image holds.
 const PROGRAMS: [(&str, &str); 3] = [
     ("flotilla", "flotilla"),
     ("flotilla-coordinator", "flotilla-coordinator"),
     ("flotilla-worker", "flotilla-worker"),
 ];
 
-/// A kind of machine.
+/// A target architecture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Architecture {
     /// x86-64.
@@ -27,13 +24,13 @@ pub enum Architecture {
 }
 
 impl Architecture {
-    /// The one that this runs on.
+    /// The host architecture.
     #[must_use]
     pub const fn host() -> Self {
         if cfg!(target_arch = "aarch64") { Self::Arm64 } else { Self::Amd64 }
     }
 
-    /// What registries call it.
+    /// The OCI name.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -42,7 +39,7 @@ impl Architecture {
         }
     }
 
-    /// What Rust calls it, with musl for its C library.
+    /// The Rust target, with musl.
     #[must_use]
     pub const fn target(self) -> &'static str {
         match self {
@@ -51,7 +48,7 @@ impl Architecture {
         }
     }
 
-    /// The C compilers that would do, the first that is there is taken: ring and mimalloc are partly C.
+    /// Candidate C compilers in order of preference: ring and mimalloc contain C code.
     fn compilers(self) -> Vec<&'static str> {
         let mut names = match self {
             Self::Amd64 => vec!["x86_64-linux-musl-gcc", "musl-gcc"],
@@ -63,7 +60,7 @@ impl Architecture {
         names
     }
 
-    /// What the standard library calls it.
+    /// The name in Rust's standard library.
     const fn machine(self) -> &'static str {
         match self {
             Self::Amd64 => "x86_64",
@@ -72,35 +69,34 @@ impl Architecture {
     }
 }
 
-/// What keeps the headers of another C library from naming functions that musl has not: checked variants of the usual
-/// ones, and those of C23.
+/// Keeps the headers of another C library from using functions that musl does not have: checked variants, and those of C23.
 const C_FLAGS: &str = "-U_FORTIFY_SOURCE -std=gnu11";
 
 /// A program of the image.
 #[derive(Debug)]
 pub struct Program {
-    /// Its name; it lies at the top of the image.
+    /// File name at the top level of the image.
     pub name: String,
     /// The executable.
     pub bytes: Vec<u8>,
 }
 
-/// What images have besides what is built from source: the commands for a cluster, and plugins in WebAssembly.
+/// Features that only images have: the commands for a cluster, and WebAssembly plugins.
 const FEATURES: &str = "flotilla/cluster,flotilla/wasm,flotilla-coordinator/wasm,flotilla-worker/wasm";
 
-/// Builds all programs. Gives the folder that they are in.
+/// Builds all programs and returns their folder.
 ///
 /// # Errors
-/// Where a compiler is missing, or fails.
+/// A compiler is missing or fails.
 pub fn build(architecture: Architecture, profile: &str) -> Result<PathBuf> {
     let packages = PROGRAMS.iter().flat_map(|(package, _)| ["--package", package]);
     compile(architecture, profile, ["--features", FEATURES].into_iter().chain(packages))
 }
 
-/// Builds the simulation of whole coordinators, which shares most of its dependencies with the programs. Gives its file.
+/// Builds the simulation, which shares most dependencies with the programs, and returns its file.
 ///
 /// # Errors
-/// Where a compiler is missing, or fails.
+/// A compiler is missing or fails.
 pub fn build_simulation(architecture: Architecture, profile: &str) -> Result<PathBuf> {
     Ok(compile(architecture, profile, ["--package", "flotilla-simulation"])?.join("flotilla-simulation"))
 }
@@ -124,13 +120,12 @@ fn compile<'a>(
     cargo.args(["build", "--profile", profile, "--target", target, "--bins"]).args(selected);
     // In every profile: debug information would be most of the image.
     cargo.args(["--config", &format!("profile.{profile}.debug=false")]);
-    // Names of functions would be a third of it. A program whose package has settings of its own in the profile is not
-    // stripped of them by the profile's `strip`.
+    // Symbols would be a third of the image. The profile's `strip` does not apply to packages with their own profile settings.
     cargo.args(["--config", &format!("target.{target}.rustflags=[\"-Cstrip=symbols\"]")]);
     let status = cargo
         .env(format!("CC_{variable}"), compiler)
         .env(format!("CFLAGS_{variable}"), C_FLAGS)
-        // rust-lld is part of the toolchain; with it, building for another machine needs no other linker.
+        // rust-lld is part of the toolchain, so cross-compilation needs no other linker.
         .env(format!("CARGO_TARGET_{}_LINKER", variable.to_uppercase()), "rust-lld")
         .current_dir(root())
         .status()
@@ -138,23 +133,23 @@ fn compile<'a>(
     if !status.success() {
         bail!("building for {target} failed ({status}); `rustup target add {target}` installs its standard library");
     }
-    // The folder of the profile `dev` is the only one that is not called as its profile.
+    // Only the folder of the profile `dev` has another name.
     let top = env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
     Ok(root().join(top).join(target).join(if profile == "dev" { "debug" } else { profile }))
 }
 
-/// All programs of the image, which were built into this folder.
+/// Reads all built programs of the image from this folder.
 ///
 /// # Errors
-/// Where one cannot be read.
+/// One cannot be read.
 pub fn read_all(folder: &Path) -> Result<Vec<Program>> {
     PROGRAMS.iter().map(|(_, name)| read(&folder.join(name))).collect()
 }
 
-/// A program that is built already. It lies in the image under the name of its file.
+/// Reads a built program. It keeps its file name in the image.
 ///
 /// # Errors
-/// Where it cannot be read.
+/// It cannot be read.
 pub fn read(file: &Path) -> Result<Program> {
     let name = file.file_name().with_context(|| format!("{} is no file", file.display()))?;
     let bytes = fs::read(file).with_context(|| format!("reading {}", file.display()))?;

@@ -1,4 +1,4 @@
-{{/* What the names of all objects begin with. */}}
+{{/* The prefix of all object names. */}}
 {{- define "flotilla.fullname" -}}
 {{- if .Values.fullnameOverride }}
 {{- .Values.fullnameOverride | trunc 40 | trimSuffix "-" }}
@@ -12,7 +12,7 @@
 {{- end }}
 {{- end }}
 
-{{/* The labels that pods are selected by. Called with the component and the root. */}}
+{{/* Selector labels of pods. Arguments: component and root. */}}
 {{- define "flotilla.selector" -}}
 app.kubernetes.io/name: {{ default .root.Chart.Name .root.Values.nameOverride }}
 app.kubernetes.io/instance: {{ .root.Release.Name }}
@@ -21,13 +21,13 @@ app.kubernetes.io/component: {{ . }}
 {{- end }}
 {{- end }}
 
-{{/* The labels of a pod, which a new version of the chart does not change. */}}
+{{/* Labels of a pod; they do not depend on the chart's version. */}}
 {{- define "flotilla.podLabels" -}}
 {{ include "flotilla.selector" . }}
 app.kubernetes.io/part-of: flotilla
 {{- end }}
 
-{{/* The labels of an object. Called with the component, which may be empty, and the root. */}}
+{{/* Labels of an object. Arguments: component, which may be empty, and root. */}}
 {{- define "flotilla.labels" -}}
 {{ include "flotilla.podLabels" . }}
 app.kubernetes.io/version: {{ .root.Chart.AppVersion | quote }}
@@ -51,7 +51,7 @@ name: {{ include "flotilla.fullname" . }}
 {{- end -}}
 {{- end }}
 
-{{/* The KubeSchedulerConfiguration, with what `configuration` lays over it. */}}
+{{/* The KubeSchedulerConfiguration, merged with `configuration`. */}}
 {{- define "flotilla.configuration" -}}
 {{- $lease := include "flotilla.lease" . | fromYaml }}
 {{- $profile := dict "schedulerName" (include "flotilla.schedulerName" .) }}
@@ -70,7 +70,7 @@ name: {{ include "flotilla.fullname" . }}
 {{- mergeOverwrite $own (deepCopy .Values.configuration) | toYaml }}
 {{- end }}
 
-{{/* What both programs are told about tracing. */}}
+{{/* Tracing flags of both programs. */}}
 {{- define "flotilla.tracing" -}}
 {{- with .Values.tracing }}
 {{- if .endpoint }}

@@ -1,6 +1,4 @@
-//! The archive of one kind of machine. The same files give the same bytes: no time, no user of the machine is in it.
-//!
-//! Knows: how files become a compressed tar. Must not know: which files there are, and why.
+//! The reproducible archive of one architecture: without times and users.
 
 use std::io::Write as _;
 
@@ -11,10 +9,10 @@ use tar::{Builder, EntryType};
 
 use crate::contents::{Contents, PLUGIN};
 
-/// All in one folder of this name.
+/// All contents in one folder of this name.
 ///
 /// # Errors
-/// None that memory does not make.
+/// None with an in-memory writer.
 pub(crate) fn of(folder: &str, contents: &Contents<'_>) -> Result<Vec<u8>> {
     let mut builder = Builder::new(Vec::new());
     for program in contents.programs {

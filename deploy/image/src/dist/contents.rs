@@ -1,6 +1,4 @@
-//! What lies in an archive.
-//!
-//! Knows: the programs, what they tell of themselves, and what users look for beside them. Must not know: archives.
+//! The contents of a release archive.
 
 use std::{
     fs,
@@ -11,7 +9,7 @@ use std::{
 use anyhow::{Context as _, Result, bail};
 use flotilla_image::program::{Program, root};
 
-/// The shells that there are completions for, with the names that these look for.
+/// Shells with completions, and the file names that they expect.
 const COMPLETIONS: [(&str, &str); 5] = [
     ("bash", "flotilla.bash"),
     ("elvish", "flotilla.elv"),
@@ -20,33 +18,29 @@ const COMPLETIONS: [(&str, &str); 5] = [
     ("zsh", "_flotilla"),
 ];
 
-/// The name under which kubectl finds its plugin.
+/// The name of the kubectl plugin.
 pub(crate) const PLUGIN: &str = "kubectl-flotilla";
 
-/// What lies in the archive of one kind of machine.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Contents<'a> {
-    /// Each lies at the top.
+    /// At the top level.
     pub(crate) programs: &'a [Program],
-    /// The same for all machines.
+    /// The same for all architectures.
     pub(crate) documents: &'a [Document],
-    /// The bill of materials.
     pub(crate) materials: &'a [u8],
 }
 
-/// A file that is not run.
+/// A non-executable file.
 #[derive(Debug)]
 pub(crate) struct Document {
-    /// Its path from the top.
     pub(crate) path: String,
-    /// What it says.
     pub(crate) bytes: Vec<u8>,
 }
 
-/// Completions, manual pages, and what every archive has from the checkout, in the order of their paths.
+/// Completions, manual pages and files of the checkout, sorted by path.
 ///
 /// # Errors
-/// Where the program cannot be run, or a file cannot be read.
+/// The program cannot be run, or a file cannot be read.
 pub(crate) fn documents(flotilla: &Path) -> Result<Vec<Document>> {
     let mut documents = Vec::new();
     for name in ["LICENSE", "README.md", "CHANGELOG.md"] {
@@ -78,7 +72,7 @@ fn files(folder: &Path) -> Result<Vec<PathBuf>> {
     entries.map(|entry| Ok(entry?.path())).collect()
 }
 
-/// What a program says.
+/// Standard output of a command.
 fn said(command: &mut Command) -> Result<Vec<u8>> {
     let output = command.output().with_context(|| format!("{command:?} cannot be started"))?;
     if !output.status.success() {

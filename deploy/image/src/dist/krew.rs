@@ -1,6 +1,4 @@
-//! The manifest by which krew installs the plugin of kubectl.
-//!
-//! Knows: the form of such a manifest. Must not know: how the archives are made.
+//! The krew manifest of the kubectl plugin.
 //!
 //! Source: <https://krew.sigs.k8s.io/docs/developer-guide/plugin-manifest/>.
 
@@ -14,23 +12,18 @@ live cluster, explains why a pod is pending or where it would go, checks and com
 how a Flotilla in the cluster is doing.
 ";
 
-/// One archive.
 #[derive(Debug)]
 pub(crate) struct Platform {
-    /// The kind of machine that it is for.
     pub(crate) architecture: Architecture,
-    /// Where it will be found.
     pub(crate) uri: String,
-    /// Its checksum, in hexadecimal.
     pub(crate) sha256: String,
-    /// The folder that all lies in.
     pub(crate) folder: String,
 }
 
-/// The manifest, as YAML.
+/// The manifest as YAML.
 ///
 /// # Errors
-/// None that memory does not make.
+/// None with an in-memory writer.
 pub(crate) fn manifest(version: &str, platforms: &[Platform]) -> Result<String> {
     let platforms: Vec<_> = platforms
         .iter()

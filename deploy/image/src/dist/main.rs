@@ -1,6 +1,4 @@
-//! Makes what a release consists of: archives, checksums, bills of materials, a manifest for krew and the notes.
-//!
-//! Knows: which files a release has, and what they are called. Must not know: how one of them is laid out.
+//! Creates the files of a release: archives, checksums, bills of materials, the krew manifest and the release notes.
 
 mod archive;
 mod contents;
@@ -20,7 +18,6 @@ use sha2::{Digest as _, Sha256};
 
 use crate::contents::Contents;
 
-/// The version of all crates.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 const EXAMPLES: &str = "\
@@ -42,20 +39,20 @@ Files:
   NOTES.md                              what CHANGELOG.md says of this version
   SHA256SUMS                            checksums of all others";
 
-/// Makes the files of a release; nothing is published.
+/// Create the files of a release without publishing them.
 #[derive(Debug, Parser)]
 #[command(name = "cargo xtask dist --", bin_name = "cargo xtask dist --", after_help = EXAMPLES)]
 struct Args {
-    /// For which machines: amd64, arm64, or both by a comma
+    /// Target architectures: amd64, arm64, or both separated by a comma
     #[arg(long, value_name = "ARCH", value_delimiter = ',', default_value = Architecture::host().name())]
     arch: Vec<Architecture>,
-    /// Where to write the files; what lies there from before is replaced
+    /// Output folder; its previous content is replaced
     #[arg(long, short, value_name = "FOLDER", default_value = "target/release-files")]
     output: PathBuf,
-    /// The profile of cargo that the programs are built with; dev is sooner there, and slow
+    /// Cargo profile of the programs; dev builds faster, but the programs are slow
     #[arg(long, value_name = "PROFILE", default_value = "dist")]
     profile: String,
-    /// The address that the files will be published under, for the manifest of krew
+    /// URL under which the files will be published, for the krew manifest
     #[arg(long, value_name = "URL", default_value = concat!("https://github.com/flotilla-scheduler/flotilla/releases/download/v", env!("CARGO_PKG_VERSION")))]
     url: String,
 }
@@ -74,7 +71,7 @@ fn run(args: &Args) -> Result<()> {
     let changelog = fs::read_to_string(program::root().join("CHANGELOG.md")).context("reading CHANGELOG.md")?;
     let notes = notes::of(&changelog, VERSION)?;
     let folder = empty(&args.output)?;
-    // The program itself tells of its completions and pages, so that one for this machine is needed.
+    // The program generates its completions and manual pages, so a host build is needed.
     let host = program::build(Architecture::host(), &args.profile)?;
     let documents = contents::documents(&host.join("flotilla"))?;
     let mut files = Files { folder, sums: Vec::new() };
@@ -103,7 +100,7 @@ fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// The folder, with nothing in it.
+/// Empties the folder.
 fn empty(folder: &Path) -> Result<PathBuf> {
     if folder.exists() {
         fs::remove_dir_all(folder).with_context(|| format!("removing {}", folder.display()))?;
@@ -112,7 +109,6 @@ fn empty(folder: &Path) -> Result<PathBuf> {
     Ok(folder.to_path_buf())
 }
 
-/// The files of a release, as they are written.
 #[derive(Debug)]
 struct Files {
     folder: PathBuf,
@@ -120,7 +116,7 @@ struct Files {
 }
 
 impl Files {
-    /// Writes one and gives its SHA-256 in hexadecimal.
+    /// Writes a file and returns its SHA-256 in hexadecimal.
     fn write(&mut self, name: &str, bytes: &[u8]) -> Result<String> {
         let path = self.folder.join(name);
         fs::write(&path, bytes).with_context(|| format!("writing {}", path.display()))?;
@@ -130,7 +126,7 @@ impl Files {
         Ok(sha256)
     }
 
-    /// What `sha256sum -c` reads.
+    /// The input of `sha256sum -c`.
     fn sums(&self) -> String {
         self.sums.iter().map(|(sha256, name)| format!("{sha256}  {name}\n")).collect()
     }

@@ -1,13 +1,11 @@
-//! The notes of a release: what CHANGELOG.md says of its version.
-//!
-//! Knows: how the changelog is laid out. Must not know: what it tells.
+//! Release notes from CHANGELOG.md.
 
 use anyhow::{Result, bail};
 
-/// The section of a version; while there is none, what is not released yet.
+/// The section of a version, or the unreleased changes if it has none.
 ///
 /// # Errors
-/// Where the changelog has neither, or says nothing there.
+/// The changelog has neither, or the section is empty.
 pub(crate) fn of(changelog: &str, version: &str) -> Result<String> {
     let section = [version, "Unreleased"].into_iter().find_map(|name| section(changelog, name));
     match section {

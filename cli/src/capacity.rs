@@ -6,13 +6,13 @@ use flotilla_account::why::{self, Why};
 use flotilla_cluster::{Cluster, Nothing};
 use flotilla_configuration::Configuration;
 use flotilla_framework::{class::PodInfo, extension::pod_fields, registry::Registry};
+use flotilla_simulate::run::Settings;
 
 use crate::{
     cluster::{self, Files, Manifests},
     input::Inputs,
     output::{Failure, STAYS_PENDING},
     progress::log,
-    simulate::run::Settings,
 };
 
 mod args;

@@ -41,7 +41,6 @@ mod ui;
 #[cfg(feature = "cluster")]
 mod up;
 mod whatif;
-mod workers;
 
 use std::process::ExitCode;
 

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use flotilla_cluster::{Cluster, Gatherer, Place, Problems};
 use flotilla_configuration::{Configuration, features::FeatureGates};
 use flotilla_framework::{profile::Profile, registry::Registry};
+use flotilla_simulate::{ledger::Outcome, run::Settings};
 
 use crate::{
     cluster::{self, Manifests, Origin},
@@ -14,22 +15,14 @@ use crate::{
 };
 
 pub(crate) mod args;
-mod claims;
 mod generate;
-pub(crate) mod ledger;
 mod output;
 mod page;
-mod residents;
-mod rest;
-pub(crate) mod run;
 pub(crate) mod usage;
-mod volumes;
 
 use args::{FailOn, Format, SimulateArgs};
-use ledger::Outcome;
 use output::Answer;
 pub(crate) use page::Simulated;
-use run::Settings;
 
 pub(crate) fn command(args: &SimulateArgs, registry: Registry) -> ExitCode {
     crate::output::end(simulate(args, registry))
@@ -75,7 +68,7 @@ fn outcome(
     let (workers, tie_break_seed) = (args.workers, args.tie_break_seed);
     let settings = Settings { registry, profiles, extenders, workers, tie_break_seed, may_preempt: false };
     let progress = progress("{bar:40} {pos}/{len} pods decided, {eta} left");
-    let outcome = run::run(&cluster, &settings, &progress);
+    let outcome = flotilla_simulate::run::run(&cluster, &settings, &progress);
     progress.finish_and_clear();
     Ok((cluster, outcome.map_err(Failure::run)?, settings))
 }

@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, process::ExitCode};
 use flotilla_cluster::{Cluster, Edit};
 use flotilla_configuration::Configuration;
 use flotilla_framework::registry::Registry;
+use flotilla_simulate::run::Settings;
 use serde_json::{Map, Value};
 
 use crate::{
@@ -12,7 +13,6 @@ use crate::{
     input::{self, Inputs, Text},
     output::{Failure, STAYS_PENDING},
     progress::log,
-    simulate::run::Settings,
 };
 
 mod args;

@@ -4,8 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use flotilla_cluster::Cluster;
 use flotilla_framework::{class::PodInfo, node::NodeInfo, resources::Resources};
-
-use crate::simulate::run::{self, Settings};
+use flotilla_simulate::run::{self, Settings};
 
 pub(super) struct Count {
     pub(super) fits: usize,

@@ -14,10 +14,9 @@ use flotilla_framework::{
 };
 use flotilla_proto::bounds::chunk_changes;
 use flotilla_runtime::conversation::{Connection, Conversation};
+use flotilla_simulate::workers;
 use flotilla_worker_service::ServeError;
 use tokio::task::JoinSet;
-
-use crate::workers;
 
 /// The time limit of one answer from a worker in this process; the largest page takes milliseconds.
 const ANSWER_LIMIT: Duration = Duration::from_secs(120);

@@ -8,11 +8,11 @@ use std::{
 
 use comfy_table::{Cell, Color};
 use flotilla_cluster::Cluster;
+use flotilla_simulate::ledger::{Outcome, Placement};
 use serde::Serialize;
 
 use super::{
     args::Format,
-    ledger::{Outcome, Placement},
     usage::{self, Usage},
 };
 use crate::{

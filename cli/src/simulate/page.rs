@@ -8,8 +8,9 @@ use std::{
 use flotilla_account::telling::Teller;
 use flotilla_cluster::Cluster;
 use flotilla_framework::{class::PodInfo, node::NodeInfo};
+use flotilla_simulate::{ledger::Outcome, run::Settings};
 
-use super::{args::SimulateArgs, ledger::Outcome, run::Settings};
+use super::args::SimulateArgs;
 use crate::{
     explain::tell_all,
     input,

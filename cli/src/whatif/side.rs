@@ -7,12 +7,12 @@ use std::{
 
 use flotilla_cluster::Cluster;
 use flotilla_framework::class::PodInfo;
-
-use crate::simulate::{
+use flotilla_simulate::{
     ledger::{Evicted, Outcome},
     run::{self, Settings},
-    usage::{self, Usage},
 };
+
+use crate::simulate::usage::{self, Usage};
 
 const ZONE: &str = "topology.kubernetes.io/zone";
 

@@ -15,37 +15,39 @@ use tokio_util::sync::CancellationToken;
 
 /// The node of a pod, or why the pod stays pending.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Placement {
-    pub(crate) pod: Arc<PodInfo>,
-    pub(crate) node: Option<Arc<str>>,
+pub struct Placement {
+    /// The pending pod.
+    pub pod: Arc<PodInfo>,
+    /// The node; `None`: the pod stays pending.
+    pub node: Option<Arc<str>>,
     /// The message of a pod without a node.
-    pub(crate) message: String,
+    pub message: String,
     /// The message of the first attempt, if there were several.
-    pub(crate) first_message: Option<String>,
+    pub first_message: Option<String>,
 }
 
 /// A preempted pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Evicted {
+pub struct Evicted {
     /// The pod before its eviction.
-    pub(crate) pod: Arc<PodInfo>,
+    pub pod: Arc<PodInfo>,
     /// The preemptor, as `namespace/name`.
-    pub(crate) by: String,
+    pub by: String,
 }
 
 /// The result of a simulation.
 #[derive(Debug, Default)]
-pub(crate) struct Outcome {
+pub struct Outcome {
     /// All pending pods in decision order; gated pods, which are not scheduled, come last.
-    pub(crate) placements: Vec<Placement>,
+    pub placements: Vec<Placement>,
     /// Preempted pods.
-    pub(crate) evicted: Vec<Evicted>,
+    pub evicted: Vec<Evicted>,
     /// The number of scheduled pods.
-    pub(crate) decisions: usize,
+    pub decisions: usize,
     /// From the moment that the machine can decide until the last decision.
-    pub(crate) took: Duration,
+    pub took: Duration,
     /// The time of each decision since the previous one, or since the machine can decide. Earlier decisions count as 0.
-    pub(crate) latencies: Vec<Duration>,
+    pub latencies: Vec<Duration>,
 }
 
 /// Records decisions. Cheap to clone.

@@ -6,7 +6,7 @@ use flotilla_cluster::Cluster;
 use flotilla_framework::{class::PodInfo, map::Map};
 use flotilla_machine::{action::Preemption, event::Event};
 
-use super::ledger::Ledger;
+use crate::ledger::Ledger;
 
 /// All bound pods by namespace and name. A hash map suffices for lookups.
 pub(super) struct Residents {

@@ -9,7 +9,7 @@ use flotilla_framework::class::PodInfo;
 use flotilla_machine::outlook::{PodName, Standing};
 use flotilla_runtime::driver::Handle;
 
-use super::volumes::Controller;
+use crate::volumes::Controller;
 
 /// The message about the pod.
 ///

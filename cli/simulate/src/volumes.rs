@@ -14,7 +14,7 @@ use flotilla_machine::{
     event::Event,
 };
 
-use super::claims::Claims;
+use crate::claims::Claims;
 
 /// The first resource version of written objects, above those in files.
 const FIRST_VERSION: u64 = 1 << 62;

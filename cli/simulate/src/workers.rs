@@ -7,10 +7,7 @@ use tokio::{net::TcpListener, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 
 /// Starts workers with these plugins on free ports; dropping the set stops them.
-pub(crate) async fn start(
-    count: u16,
-    registry: Registry,
-) -> anyhow::Result<(Vec<String>, JoinSet<Result<(), ServeError>>)> {
+pub async fn start(count: u16, registry: Registry) -> anyhow::Result<(Vec<String>, JoinSet<Result<(), ServeError>>)> {
     let mut addresses = Vec::new();
     let mut workers = JoinSet::new();
     for _ in 0..count {

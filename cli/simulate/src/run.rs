@@ -26,14 +26,14 @@ use tokio::{
     time::{interval, timeout},
 };
 
-use super::{
+use crate::{
     claims,
     ledger::{Ledger, Outcome, Placement},
     residents::Residents,
     rest,
     volumes::Controller,
+    workers,
 };
-use crate::workers;
 
 /// The timeout for workers to connect, and to receive their configuration and nodes.
 const JOIN_LIMIT: Duration = Duration::from_secs(120);
@@ -52,25 +52,28 @@ const AT_ONCE: usize = 256;
 /// The time limit for tasks to stop.
 const SHUTDOWN_LIMIT: Duration = Duration::from_secs(1);
 
+/// The configuration of a simulation.
 #[derive(Debug)]
-pub(crate) struct Settings {
+pub struct Settings {
     /// The plugins of the machine and the workers.
-    pub(crate) registry: Registry,
-    pub(crate) profiles: Vec<Profile>,
+    pub registry: Registry,
+    /// All profiles.
+    pub profiles: Vec<Profile>,
     /// Extenders; none manages any of the pods.
-    pub(crate) extenders: Vec<Extender>,
-    pub(crate) workers: u16,
+    pub extenders: Vec<Extender>,
+    /// Number of workers.
+    pub workers: u16,
     /// The seed for the choice among nodes of equal score.
-    pub(crate) tie_break_seed: u64,
+    pub tie_break_seed: u64,
     /// Whether pods preempt. Controllers recreate the victims, which are then retried.
-    pub(crate) may_preempt: bool,
+    pub may_preempt: bool,
 }
 
 /// Runs the simulation to its end.
 ///
 /// # Errors
 /// The workers cannot be started, or no decision is made for too long.
-pub(crate) fn run(cluster: &Cluster, settings: &Settings, progress: &ProgressBar) -> anyhow::Result<Outcome> {
+pub fn run(cluster: &Cluster, settings: &Settings, progress: &ProgressBar) -> anyhow::Result<Outcome> {
     let runtime =
         tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start the async runtime")?;
     let outcome = runtime.block_on(simulate(cluster, settings, progress));

@@ -1,0 +1,14 @@
+//! Places the pods of a cluster from files: the machine, real workers on loopback, and stand-ins for the API server and its controllers.
+//!
+//! Contains: starting the parts, feeding them the cluster, and recording the decisions. Does not depend on: where the cluster comes
+//! from, or how the answer is printed.
+//!
+//! A crate, so that builds from source compile what runs for each pod at a higher level than the code that parses and prints.
+
+mod claims;
+pub mod ledger;
+mod residents;
+mod rest;
+pub mod run;
+mod volumes;
+pub mod workers;

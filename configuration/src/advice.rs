@@ -1,15 +1,12 @@
-//! What to say about a field that does not exist where it is written.
-//!
-//! Knows: fields of older versions and what took their place, and where the fields of this version belong. Must not
-//! know: how fields are read.
+//! Hints for unknown and misplaced fields.
 
 use super::catalogue::Point;
 use super::path::{Path, Segment};
 use super::report::near_miss;
 
-/// Fields of older versions, of the legacy policy and of flags, by the field that they are written in.
+/// Replacements of fields of older versions, of the legacy policy and of flags.
 const REPLACED: [(&str, &str); 16] = [
-    ("algorithmSource", "profiles took its place: say under profiles[].plugins which plugins run"),
+    ("algorithmSource", "profiles took its place: list the plugins under profiles[].plugins"),
     ("healthzBindAddress", "the flags --bind-address and --secure-port took its place"),
     ("metricsBindAddress", "the flags --bind-address and --secure-port took its place"),
     ("disablePreemption", "disable the plugin DefaultPreemption under profiles[].plugins.postFilter instead"),
@@ -30,7 +27,6 @@ const REPLACED: [(&str, &str); 16] = [
     ("hardPodAffinityWeight", "it belongs in the arguments of InterPodAffinity under profiles[].pluginConfig"),
 ];
 
-/// The fields that stand at the top level and nowhere else.
 const TOP_LEVEL: [&str; 10] = [
     "parallelism",
     "leaderElection",
@@ -44,17 +40,16 @@ const TOP_LEVEL: [&str; 10] = [
     "delayCacheUntilActive",
 ];
 
-/// What to do about the unknown field at `path`, where fields called `known` could stand.
+/// A hint for the unknown field at `path`; `known` are the fields that exist there.
 pub(super) fn unknown_field<'a>(path: &Path, known: impl IntoIterator<Item = &'a str>) -> Option<String> {
     let Some((Segment::Key(name), parents)) = path.segments().split_last() else { return None };
     let replaced = || REPLACED.iter().find(|(old, _)| old == name).map(|(_, hint)| (*hint).to_owned());
     misplaced(name, parents).or_else(replaced).or_else(|| near_miss(name, known))
 }
 
-/// A field of this version that is written too deep or not deep enough.
 fn misplaced(name: &str, parents: &[Segment]) -> Option<String> {
     if !parents.is_empty() && TOP_LEVEL.contains(&name) {
-        return Some(format!("did you mean to move it to the top level? {name} stands beside profiles"));
+        return Some(format!("did you mean to move it to the top level? {name} belongs next to profiles"));
     }
     let is_profile =
         |parents: &[Segment]| matches!(parents, [Segment::Key(key), Segment::Index(_)] if key == "profiles");

@@ -1,6 +1,4 @@
-//! The node affinity that an operator adds to every pod of a profile.
-//!
-//! Knows: which terms parse. Must not know: how a term is matched against a node.
+//! The `addedAffinity` of a profile.
 //!
 //! Source: `k8s.io/component-helpers/scheduling/corev1/nodeaffinity` and `labels.NewRequirement`.
 
@@ -14,9 +12,9 @@ use super::wire::{Block, NodeAffinity, NodeSelectorRequirement, NodeSelectorTerm
 const LABEL_OPERATORS: [&str; 6] = ["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"];
 const FIELD_OPERATORS: [&str; 2] = ["In", "NotIn"];
 
-/// Reports every term that does not parse, and returns the affinity as the API has it.
+/// Reports every term that does not parse and converts the affinity to core/v1.
 ///
-/// A term without requirements matches nothing and a preference of weight 0 adds nothing: neither is looked into.
+/// Skips terms without requirements and preferences of weight 0: they have no effect.
 pub(super) fn node_affinity(report: &mut Report<'_>, affinity: NodeAffinity, path: &Path) -> v1::NodeAffinity {
     let required = affinity.required.map(|Block(selector)| {
         let path = path.key("requiredDuringSchedulingIgnoredDuringExecution").key("nodeSelectorTerms");
@@ -63,7 +61,7 @@ fn term(report: &mut Report<'_>, term: NodeSelectorTerm, checked: bool, path: &P
     }
 }
 
-/// Go does not tell an empty list from none.
+/// Go does not distinguish an empty list from none.
 fn filled<T>(list: Vec<T>) -> Option<Vec<T>> {
     (!list.is_empty()).then_some(list)
 }

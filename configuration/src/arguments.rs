@@ -1,7 +1,4 @@
-//! The arguments of plugins: `profiles[].pluginConfig[]`.
-//!
-//! Knows: which plugins take arguments, their defaults and their rules, also of plugins that are not built yet. Must
-//! not know: what a plugin does with them.
+//! Arguments of plugins: `profiles[].pluginConfig[]`.
 //!
 //! Source: `SetDefaults_*Args` in `pkg/scheduler/apis/config/v1/defaults.go` and
 //! `pkg/scheduler/apis/config/validation/validation_pluginargs.go`.
@@ -30,7 +27,6 @@ use super::report::{Problem, Report, quoted};
 use super::wire::{self, Block};
 use crate::features::FeatureGates;
 
-/// The plugins that take arguments.
 pub(super) const CONFIGURABLE: [&str; 8] = [
     "DefaultPreemption",
     "DynamicResources",
@@ -44,37 +40,26 @@ pub(super) const CONFIGURABLE: [&str; 8] = [
 
 const NANOSECONDS_PER_SECOND: i64 = 1_000_000_000;
 
-/// The gate of the limit on how long devices are searched for.
 const FILTER_TIMEOUT_GATE: &str = "DRASchedulerFilterTimeout";
-/// The gates of the limit on how long devices may take to become ready.
 const BINDING_TIMEOUT_GATES: [&str; 2] = ["DRADeviceBindingConditions", "DRAResourceClaimDeviceStatus"];
-/// The gate of the score of storage capacities.
 const SHAPE_GATE: &str = "StorageCapacityScoring";
-/// The gate that has NodeVolumeLimits look for drivers.
 const LIMIT_GATE: &str = "VolumeLimitScaling";
 
-/// The arguments of a profile's plugins.
 #[derive(Debug, Default)]
 pub(super) struct Arguments {
-    /// Those that have a type.
     pub(super) args: Args,
-    /// Those of kube-scheduler's plugins that take none and of plugins that are not there, as they are written.
+    /// Unchanged arguments of unknown plugins and of kube-scheduler's plugins that take none.
     pub(super) other: BTreeMap<String, Value>,
 }
 
-/// What decides about arguments besides what is written.
 pub(super) struct Context<'a> {
-    /// The plugins of the profile.
     pub(super) sets: &'a PluginSets,
-    /// Which gates are on.
     pub(super) gates: &'a FeatureGates,
-    /// The plugins that the process has.
     pub(super) registry: Registry,
-    /// What extenders have NodeResourcesFit ignore, in the place of what is written; empty for nothing.
+    /// Resources that extenders exclude from NodeResourcesFit. They replace the configured list unless empty.
     pub(super) ignored_resources: &'a [String],
 }
 
-/// The arguments of plugins that nothing is written for.
 fn defaults(gates: &FeatureGates) -> Args {
     let mut args = Args::default();
     if !gates.enabled(FILTER_TIMEOUT_GATE) {
@@ -90,7 +75,6 @@ fn defaults(gates: &FeatureGates) -> Args {
     args
 }
 
-/// Reads the arguments of a profile's plugins, which stand at `path`, and fills in what is not set.
 pub(super) fn read(
     report: &mut Report<'_>,
     configs: Vec<Block<wire::PluginConfig>>,
@@ -146,7 +130,7 @@ pub(super) fn read(
     read
 }
 
-/// Reports plugins that kube-scheduler builds without giving them the arguments that they need.
+/// Reports plugins that kube-scheduler builds without the arguments that they require.
 fn check_defaults(report: &mut Report<'_>, written: &BTreeMap<String, usize>, context: &Context<'_>, path: &Path) {
     let gets = |name: &str| written.contains_key(name) || context.sets.gives_defaults(name);
     for name in CONFIGURABLE.into_iter().filter(|name| context.sets.builds(name) && !gets(name)) {
@@ -162,7 +146,7 @@ fn check_defaults(report: &mut Report<'_>, written: &BTreeMap<String, usize>, co
     }
 }
 
-/// kube-scheduler hands such arguments to a plugin that does not look at them, or to no plugin at all.
+/// kube-scheduler ignores such arguments: the plugin does not read them, or does not exist.
 fn warn_of_ignored(report: &mut Report<'_>, name: &str, path: &Path) {
     if catalogue::find(name).is_some() {
         report.warning(path, format!("the plugin {} takes no arguments, so these are ignored", quoted(name)));
@@ -174,7 +158,7 @@ fn warn_of_ignored(report: &mut Report<'_>, name: &str, path: &Path) {
 }
 
 fn read_one(report: &mut Report<'_>, name: &str, value: Value, path: &Path, context: &Context<'_>, args: &mut Args) {
-    /// Decodes the arguments of one kind, checks what they say they are, and runs what follows on them.
+    /// Decodes the arguments of one kind, checks their `apiVersion` and `kind`, and runs `$then` on them.
     macro_rules! of_kind {
         ($kind:ty, $then:expr) => {
             if let Some(Block(read)) = decode::<Block<$kind>>(report, value, path) {
@@ -218,7 +202,7 @@ fn read_one(report: &mut Report<'_>, name: &str, value: Value, path: &Path, cont
                 }
                 let errors_before = report.error_count();
                 args.node_resources_fit = resources::node_resources_fit(report, read, path);
-                // Only the plugin itself looks at these arguments, when it is built.
+                // Only the plugin itself validates these arguments, when it is built.
                 if !context.sets.builds(name) {
                     report.excuse(errors_before);
                 }
@@ -228,7 +212,6 @@ fn read_one(report: &mut Report<'_>, name: &str, value: Value, path: &Path, cont
     }
 }
 
-/// Arguments may say what they are, but only the truth.
 fn check_kind(report: &mut Report<'_>, plugin: &str, api_version: Option<&str>, kind: Option<&str>, path: &Path) {
     if let Some(found) = api_version.filter(|found| !found.is_empty() && *found != API_VERSION) {
         report.error(Problem::value(path.key("apiVersion"), quoted(found), API_VERSION));
@@ -323,7 +306,7 @@ fn volume_binding(
             let found = format!("a shape while the feature gate {SHAPE_GATE} is off");
             report.error(Problem::value(path.key("shape"), found, "none"));
         }
-        // An empty shape is replaced by the default one before it is looked at.
+        // The default shape replaces an empty one before validation.
         Some(points) if !points.is_empty() => args.shape = resources::shape(report, points, &path.key("shape")),
         _ => {}
     }

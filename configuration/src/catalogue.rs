@@ -1,7 +1,4 @@
-//! The plugins that kube-scheduler 1.37.1 has, in the order of its default set: where each runs and how much it weighs.
-//!
-//! Knows: names, extension points, default weights, and which plugins Flotilla has built. Must not know: how plugin
-//! sets are merged, or what any plugin does.
+//! kube-scheduler 1.37.1's plugins, their extension points and default weights, in the order of the default set.
 //!
 //! Source: `pkg/scheduler/framework/plugins/registry.go` and `pkg/scheduler/apis/config/v1/default_plugins.go`.
 
@@ -17,29 +14,29 @@ use Point::{
 use super::report::near_miss;
 use crate::features::FeatureGates;
 
-/// One plugin of kube-scheduler, or one that is compiled in besides.
+/// A plugin of kube-scheduler, or one that is compiled in.
 #[derive(Debug, Clone, Copy)]
 pub struct Plugin {
-    /// Its name in a configuration.
+    /// Name in a configuration.
     pub name: &'static str,
-    /// Its weight in the default set; 0 where that sets none, which counts as 1 for a plugin that scores.
+    /// Weight in the default set. 0 means unset, which counts as 1 for a plugin that scores.
     pub weight: i32,
-    /// The extension points that it implements.
+    /// Implemented extension points.
     pub points: &'static [Point],
-    /// The feature gate that puts it into the default set of plugins; `None` where it is always there.
+    /// The feature gate that adds the plugin to the default set; `None` if it is always there.
     pub gate: Option<&'static str>,
-    /// Whether this version of Flotilla implements it, where its gate is on.
+    /// Whether Flotilla implements the plugin when its gate is on.
     pub built: bool,
 }
 
 impl Plugin {
-    /// Whether it is in the default set of plugins.
+    /// Whether the plugin is in the default set.
     #[must_use]
     pub fn is_default(&self, gates: &FeatureGates) -> bool {
         self.gate.is_none_or(|gate| gates.enabled(gate))
     }
 
-    /// Whether this version of Flotilla can run it with these gates.
+    /// Whether Flotilla can run the plugin with these gates.
     #[must_use]
     pub fn is_built(&self, gates: &FeatureGates) -> bool {
         self.built && self.is_default(gates)
@@ -99,13 +96,13 @@ pub static PLUGINS: [Plugin; 24] = [
     gated("PodGroupPodsCount", 1, "TopologyAwareWorkloadScheduling", false, &[PlacementScore]),
 ];
 
-/// Plugins that older versions of kube-scheduler had, and that `kubescheduler.config.k8s.io/v1` refuses by name.
+/// Plugins of older kube-schedulers that `kubescheduler.config.k8s.io/v1` rejects by name.
 pub static REMOVED: [&str; 4] = ["AzureDiskLimits", "CinderLimits", "EBSLimits", "GCEPDLimits"];
 
-/// Plugins of versions before this one that a configuration may still name, and what took their place.
+/// Plugins of older versions, and their replacements.
 pub static REPLACED: [(&str, &str); 12] = [
     ("CSILimits", "NodeVolumeLimits took its place"),
-    ("DefaultPodTopologySpread", "PodTopologySpread took its place, whose defaultingType System does the same"),
+    ("DefaultPodTopologySpread", "PodTopologySpread took its place; its defaultingType System does the same"),
     ("EvenPodsSpread", "PodTopologySpread took its place"),
     ("NodeLabel", "NodeAffinityArgs.addedAffinity took its place"),
     ("NodePreferAvoidPods", "a taint on the node with the effect PreferNoSchedule took its place"),
@@ -117,11 +114,11 @@ pub static REPLACED: [(&str, &str); 12] = [
         "RequestedToCapacityRatio",
         "NodeResourcesFit took its place, with a scoringStrategy of type RequestedToCapacityRatio",
     ),
-    ("SelectorSpread", "PodTopologySpread took its place, whose defaultingType System does the same"),
+    ("SelectorSpread", "PodTopologySpread took its place; its defaultingType System does the same"),
     ("ServiceAffinity", "affinity between pods took its place, which the pods themselves ask for"),
 ];
 
-/// Plugins that are well known but not kube-scheduler's own, most of them of kubernetes-sigs/scheduler-plugins.
+/// Well-known out-of-tree plugins, most of them from kubernetes-sigs/scheduler-plugins.
 pub static OUT_OF_TREE: [&str; 16] = [
     "CapacityScheduling",
     "Coscheduling",
@@ -141,11 +138,11 @@ pub static OUT_OF_TREE: [&str; 16] = [
     "TopologicalSort",
 ];
 
-/// What to do about a plugin that neither kube-scheduler nor this program has.
+/// A hint for a plugin that neither kube-scheduler nor this program has.
 pub(super) const NOT_COMPILED_IN: &str =
-    "Go plugins cannot be loaded; a plugin in Rust can be compiled in, which docs/plugins.md shows";
+    "Go plugins cannot be loaded; a plugin in Rust can be compiled in, which docs/tasks/plugins.md shows";
 
-/// What to do about the name of a plugin that kube-scheduler does not have, where there is something to say.
+/// A hint for the name of a plugin that kube-scheduler does not have.
 pub(super) fn advice(name: &str) -> Option<String> {
     if REMOVED.contains(&name) {
         return Some("remove this entry: NodeVolumeLimits took its place".to_owned());
@@ -167,7 +164,7 @@ pub(super) fn known(name: &str, registry: Registry) -> Option<Plugin> {
     })
 }
 
-/// The plugin of that name, if kube-scheduler has one.
+/// kube-scheduler's plugin of that name.
 #[must_use]
 pub fn find(name: &str) -> Option<&'static Plugin> {
     PLUGINS.iter().find(|plugin| plugin.name == name)

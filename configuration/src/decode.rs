@@ -1,6 +1,4 @@
-//! From text to the fields as they are written, with every field that does not fit reported.
-//!
-//! Knows: how serde says that something does not fit, and how to go on after it. Must not know: what the fields mean.
+//! Parses text into fields and reports every field that does not fit.
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -12,13 +10,12 @@ use super::path::{Path, Segment};
 use super::report::{Problem, Report, either};
 use super::tree::Tree;
 
-/// The largest text that is read at all, in bytes: 1 MiB, as much as etcd holds of a ConfigMap.
+/// Maximum size of a text in bytes: 1 MiB, etcd's limit for a ConfigMap.
 pub(super) const MAX_BYTES: usize = 1024 * 1024;
 
-/// After how many fields that do not fit a document is given up: whatever it is, it is not this kind of document.
+/// Decoding stops after this many misfits: the document is not of this kind.
 const MAX_MISFITS: usize = 50;
 
-/// Reads the text as far as JSON values, or reports why it cannot be.
 pub(super) fn document(report: &mut Report<'_>, text: &str) -> Option<Value> {
     let root = Path::default();
     if text.len() > MAX_BYTES {
@@ -67,9 +64,9 @@ fn yaml(report: &mut Report<'_>, text: &str) -> Option<Value> {
     value
 }
 
-/// kube-scheduler reads whatever begins with a brace as JSON and as nothing else.
+/// kube-scheduler reads text that begins with a brace as JSON only.
 fn json(report: &mut Report<'_>, text: &str) -> Option<Value> {
-    // JSON is YAML but for some oddities: where those stand in the way there are no positions.
+    // JSON is YAML with a few exceptions; a document with one of them has no positions.
     let tree = Tree::build(text);
     let too_deep = |fault: &Fault| fault.fatal && fault.found.contains("nested deeper");
     if tree.faults.iter().any(too_deep) {
@@ -99,7 +96,7 @@ fn json(report: &mut Report<'_>, text: &str) -> Option<Value> {
     Some(value)
 }
 
-/// The line and the version of a `%YAML` directive that asks for another version than kube-scheduler reads.
+/// The line and version of a `%YAML` directive with a version that kube-scheduler does not read.
 fn other_yaml(text: &str) -> Option<(usize, &str)> {
     let directives = (1..).zip(text.lines()).take_while(|(_, line)| line.is_empty() || line.starts_with(['%', '#']));
     let versions =
@@ -107,10 +104,9 @@ fn other_yaml(text: &str) -> Option<(usize, &str)> {
     versions.into_iter().find(|(_, version)| *version != "1.1")
 }
 
-/// The first character that YAML does not allow, or that ends a line in one version of YAML but not in the next.
+/// The first character that YAML does not allow, or that ends a line in only some versions of YAML.
 ///
-/// kube-scheduler reads the older version, in which U+0085, U+2028 and U+2029 end a line: a text with one of them
-/// would mean one thing there and another here.
+/// kube-scheduler reads the older version, in which U+0085, U+2028 and U+2029 end a line. A text with one of them would have two meanings.
 fn forbidden_character(text: &str) -> Option<(Mark, char)> {
     let (mut line, mut column) = (1, 1);
     for character in text.chars() {
@@ -128,9 +124,9 @@ fn forbidden_character(text: &str) -> Option<(Mark, char)> {
     None
 }
 
-/// Decodes `value`, which stands at `base`, and reports every field that does not fit and goes on without it.
+/// Decodes `value` at `base`. Reports and drops every field that does not fit.
 ///
-/// `None` when it is not even the kind of value that `T` is.
+/// `None` if `value` is not the type of value that `T` requires.
 pub(super) fn decode<T: DeserializeOwned>(report: &mut Report<'_>, mut value: Value, base: &Path) -> Option<T> {
     let mut last = None;
     let mut attempts = 0;
@@ -145,7 +141,7 @@ pub(super) fn decode<T: DeserializeOwned>(report: &mut Report<'_>, mut value: Va
             && let Some(entry) = find(&mut value, relative.segments())
             && let Value::String(name) = entry
         {
-            // What is meant is clear, so that the rules are asked about it too.
+            // The intended value is clear, so the rules check it too.
             report.error(explain(path, &error.inner().to_string()).hint(named(name)));
             *entry = serde_json::json!({ "name": name });
             continue;
@@ -171,7 +167,6 @@ fn convert(path: &serde_path_to_error::Path) -> Path {
     path.iter().map_while(step).collect()
 }
 
-/// The node that these steps lead to.
 fn find<'a>(value: &'a mut Value, path: &[Segment]) -> Option<&'a mut Value> {
     path.iter().try_fold(value, |node, segment| match segment {
         Segment::Key(key) => node.get_mut(key),
@@ -179,7 +174,6 @@ fn find<'a>(value: &'a mut Value, path: &[Segment]) -> Option<&'a mut Value> {
     })
 }
 
-/// Whether an entry of a list of plugins stands at `path`.
 fn is_plugin(path: &Path) -> bool {
     let [.., Segment::Key(plugins), Segment::Key(_), Segment::Key(list), Segment::Index(_)] = path.segments() else {
         return false;
@@ -187,7 +181,6 @@ fn is_plugin(path: &Path) -> bool {
     plugins == "plugins" && matches!(list.as_str(), "enabled" | "disabled")
 }
 
-/// What to write where a plugin is only named.
 fn named(name: &str) -> Option<String> {
     let is_plain = !name.is_empty() && name.len() <= 64 && name.bytes().all(|byte| byte.is_ascii_alphanumeric());
     let word = match name {
@@ -198,9 +191,9 @@ fn named(name: &str) -> Option<String> {
     Some(format!("write `- name: {word}`; `flotilla config migrate FILE` does that for all of them"))
 }
 
-/// Takes what does not fit at `path` out of `value`: a field goes, an element of a list turns into something blank.
+/// Removes the misfit at `path` from `value`: drops a field, blanks a list element.
 ///
-/// Elements stay where they are because the positions of those behind them are looked up by number.
+/// Elements keep their place because positions are looked up by index.
 fn repair(value: &mut Value, path: &Path, attempts: usize) -> bool {
     let Some((last, parents)) = path.segments().split_last() else { return false };
     let Some(parent) = find(value, parents) else { return false };
@@ -220,7 +213,6 @@ fn repair(value: &mut Value, path: &Path, attempts: usize) -> bool {
     }
 }
 
-/// Puts what serde says into the words of this reader.
 pub(super) fn explain(path: Path, message: &str) -> Problem {
     if message.starts_with("unknown field ") {
         let names = message.rsplit_once("`, expected ").map_or("", |(_, names)| names);
@@ -261,7 +253,6 @@ fn plain_expected(expected: &str) -> &str {
     }
 }
 
-/// What to write when the value is right and only its type is not.
 fn retype(found: &str, expected: &str) -> Option<String> {
     let text = found.strip_prefix("string \"").and_then(|rest| rest.strip_suffix('"'));
     match (expected, text) {

@@ -1,9 +1,7 @@
-//! From a document as it is written to what it says: aliases and merge keys are put in place.
+//! Expands aliases and merge keys.
 //!
-//! Knows: how far a text may expand, and which keys are set twice. Must not know: which fields there are.
-//!
-//! Source: the decoder of `go.yaml.in/yaml/v2` in strict mode. It mixes a merged mapping in as though its entries had
-//! been written in its place: a key that is merged and set, in whatever order, is a key that is set twice.
+//! Source: the decoder of `go.yaml.in/yaml/v2` in strict mode. It inserts the entries of a merged mapping as if they were written there. A
+//! key that is both merged and set is therefore a duplicate, in either order.
 
 use std::ops::ControlFlow::{self, Break, Continue};
 
@@ -15,25 +13,20 @@ use super::path::Segment;
 use super::report::quoted;
 use super::tree::{Content, Entry, Key, MAX_DEPTH, MAX_FAULTS, Tree};
 
-/// How many nodes may come out of aliases. A profile with every field written out has some 300 nodes, so that this is
-/// 300 whole profiles of nothing but aliases. At about 200 bytes for a node and its position it is 20 MB; ten lines of
-/// ten aliases each, every one of the line before, would be 10^10 nodes.
+/// Maximum number of nodes from aliases. A profile with every field has about 300 nodes, so this allows 300 whole profiles. At about 200
+/// bytes for a node and its position this is 20 MB. Ten lines of ten aliases each, all of the line before, would be 10^10 nodes.
 const MAX_ALIASED: usize = 100_000;
 
-/// How many bytes of text count as one node, so that a long text cannot be multiplied either.
+/// Bytes of text that count as one node, so that aliases cannot multiply a long text either.
 const BYTES_PER_NODE: usize = 64;
 
-/// What a document says.
 pub(super) struct Expanded {
-    /// Its value.
     pub(super) value: Value,
-    /// Where everything in it is written.
     pub(super) index: Index,
-    /// What is wrong with it.
     pub(super) faults: Vec<Fault>,
 }
 
-/// Puts aliases and merge keys of `tree` in place; `None` where it has no document.
+/// Expands `tree`; `None` if it has no document.
 pub(super) fn expand(tree: &Tree) -> Option<Expanded> {
     tree.nodes.first()?;
     let mut expander =
@@ -49,23 +42,20 @@ struct Expander<'a> {
     tree: &'a Tree,
     positions: Vec<Node>,
     path: Vec<Segment>,
-    /// The outermost alias that is being expanded.
     alias: Option<Mark>,
     aliased: usize,
     faults: Vec<Fault>,
 }
 
-/// A mapping that is being filled.
 #[derive(Default)]
 struct Filling {
     fields: Map<String, Value>,
     children: IndexMap<String, usize>,
-    /// Where each key was first set, and whether it was merged in.
+    /// The mark of each key's first occurrence, and whether it was merged in.
     marks: IndexMap<String, (Mark, bool)>,
 }
 
 impl Expander<'_> {
-    /// The value of node `number`, whose key stands at `key`.
     fn node(&mut self, number: usize, key: Option<Mark>) -> ControlFlow<(), Value> {
         let Some(node) = self.tree.nodes.get(number) else { return Continue(Value::Null) };
         if let Content::Alias(target) = node.content {
@@ -102,7 +92,6 @@ impl Expander<'_> {
         Continue(value)
     }
 
-    /// Goes one step down and back up.
     fn within<T>(
         &mut self,
         segment: Segment,
@@ -120,7 +109,7 @@ impl Expander<'_> {
         result
     }
 
-    /// Counts a node towards what aliases may bring.
+    /// Counts a node of an alias towards `MAX_ALIASED`.
     fn count(&mut self, content: &Content) -> ControlFlow<()> {
         let Some(mark) = self.alias else { return Continue(()) };
         let text = match content {
@@ -136,7 +125,7 @@ impl Expander<'_> {
         self.stop(mark, found, "a configuration of a size that a person can read", None)
     }
 
-    /// Puts entries into a mapping. `merges` is how many merge keys deep they stand.
+    /// Adds entries to a mapping at merge depth `merges`.
     fn fill(&mut self, entries: &[Entry], filling: &mut Filling, merges: usize) -> ControlFlow<()> {
         for entry in entries {
             let Key::Name(name) = &entry.key else {
@@ -156,12 +145,12 @@ impl Expander<'_> {
         Continue(())
     }
 
-    /// Mixes in the mapping, or each of the mappings, that a merge key names; of several the last goes first.
+    /// Merges the mappings of a merge key, the last one first.
     fn merge(&mut self, entry: &Entry, filling: &mut Filling, merges: usize) -> ControlFlow<()> {
         let outer = self.alias;
         let (target, alias) = self.target(entry.value);
         let sources = match self.tree.nodes.get(target).map(|node| &node.content) {
-            // A list has to be written here: kube-scheduler does not look through an alias for one.
+            // The list has to be literal: kube-scheduler does not resolve an alias to a list.
             Some(Content::List(elements)) if alias.is_none() => {
                 elements.iter().rev().map(|element| self.target(*element)).collect()
             }
@@ -187,7 +176,6 @@ impl Expander<'_> {
         Continue(())
     }
 
-    /// The node that `number` stands for, and where the alias is if it is one.
     fn target(&self, number: usize) -> (usize, Option<Mark>) {
         match self.tree.nodes.get(number).map(|node| (&node.content, node.mark)) {
             Some((Content::Alias(target), mark)) => (*target, Some(mark)),
@@ -196,7 +184,7 @@ impl Expander<'_> {
     }
 
     fn repeated(&mut self, name: &str, mark: Mark, first: Mark, is_merged: bool) -> ControlFlow<()> {
-        // What stands behind an alias is wrong once, however often it is repeated.
+        // A fault behind an alias is reported once, however often the alias is used.
         if self.faults.iter().any(|fault| fault.mark == mark) {
             return Continue(());
         }
@@ -211,7 +199,6 @@ impl Expander<'_> {
         if fatal { Break(()) } else { Continue(()) }
     }
 
-    /// Reports what makes the rest of the document unreadable.
     fn stop<T>(&mut self, mark: Mark, found: String, expected: &str, hint: Option<String>) -> ControlFlow<(), T> {
         let path = self.path.iter().cloned().collect();
         self.faults.push(Fault { mark, path, found, expected: expected.to_owned(), hint, fatal: true });

@@ -1,10 +1,7 @@
-//! A configuration back in the form that it is written in, for `/configz`.
+//! Serializes a configuration as `kubescheduler.config.k8s.io/v1`, for `/configz`.
 //!
-//! Knows: the shape of `kubescheduler.config.k8s.io/v1`, and what kube-scheduler leaves out when it writes it. Must not
-//! know: how it is read or checked.
-//!
-//! Source: `options.LogOrWriteConfig` in `cmd/kube-scheduler`, with the profiles that `NewFramework` in
-//! `pkg/scheduler/framework/runtime` captures.
+//! Source: `options.LogOrWriteConfig` in `cmd/kube-scheduler`, with the profiles that `NewFramework` in `pkg/scheduler/framework/runtime`
+//! captures.
 
 use flotilla_framework::profile::duration;
 use flotilla_framework::profile::{Args, NodeResourcesFitArgs, Profile};
@@ -15,7 +12,6 @@ use super::catalogue::{self, Point};
 use super::header::{API_VERSION, KIND};
 use super::{Configuration, PluginSet, PluginSets, WrittenProfile};
 
-/// The whole configuration.
 pub(super) fn to_v1(configuration: &Configuration) -> Value {
     let leader = &configuration.leader_election;
     let client = &configuration.client_connection;
@@ -63,7 +59,6 @@ fn milliseconds(milliseconds: u64) -> String {
     duration::format(i64::try_from(milliseconds).unwrap_or(i64::MAX).saturating_mul(1_000_000))
 }
 
-/// The shortest decimal that reads back as the same 32 bits: 0.1, not 0.10000000149011612.
 fn number(value: f32) -> f64 {
     value.to_string().parse().unwrap_or_else(|_| f64::from(value))
 }
@@ -89,7 +84,7 @@ fn plugins(sets: &PluginSets) -> Value {
     Value::Object(all.map(|(key, shown)| (key.to_owned(), set(shown))).collect())
 }
 
-/// An empty list is left out, and a weight of 0 is not, as Go writes them.
+/// Go omits an empty list but not a weight of 0.
 fn set(set: &PluginSet) -> Value {
     let mut lists = Map::new();
     if !set.enabled.is_empty() {
@@ -103,10 +98,10 @@ fn set(set: &PluginSet) -> Value {
     Value::Object(lists)
 }
 
-/// The arguments of the plugins that are built, in the order of their names.
+/// The arguments of the built plugins, sorted by name.
 fn plugin_config(args: &Args, written: &WrittenProfile) -> Vec<Value> {
     let typed = CONFIGURABLE.into_iter().map(|name| (name, typed(name, args)));
-    // What is written for a plugin that kube-scheduler does not have is not kept by it either.
+    // kube-scheduler drops arguments of plugins that it does not have.
     let others = written.other_args.iter().filter(|(name, _)| catalogue::find(name).is_some());
     let own = args.own.iter();
     let all = typed.chain(others.chain(own).map(|(name, args)| (name.as_str(), args.clone())));
@@ -136,7 +131,7 @@ fn typed(name: &str, args: &Args) -> Value {
     Value::Object(complete)
 }
 
-/// The shape stands one level deeper in v1 than in a profile.
+/// In v1 the shape is nested one level deeper than in a profile.
 fn fit(args: &NodeResourcesFitArgs) -> Value {
     let mut value = json!(args);
     if let Some(Value::Object(strategy)) = value.get_mut("scoringStrategy")

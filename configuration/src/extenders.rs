@@ -1,10 +1,7 @@
-//! Extenders: servers that kube-scheduler asks about pods.
+//! Extenders: fields, defaults and rules. Certificate files are not checked here.
 //!
-//! Knows: their fields, defaults and rules. Must not know: what they are asked, or files of certificates: only what
-//! stands in the configuration itself can be judged here.
-//!
-//! Source: `Extender` in `k8s.io/kube-scheduler/config/v1`, `validateExtenders` in
-//! `pkg/scheduler/apis/config/validation`, `NewHTTPExtender` and `buildExtenders` in `pkg/scheduler`.
+//! Source: `Extender` in `k8s.io/kube-scheduler/config/v1`, `validateExtenders` in `pkg/scheduler/apis/config/validation`,
+//! `NewHTTPExtender` and `buildExtenders` in `pkg/scheduler`.
 
 use std::collections::BTreeSet;
 
@@ -17,10 +14,8 @@ use super::path::Path;
 use super::report::{Problem, Report, quoted};
 use super::wire::{self, Block};
 
-/// How long an extender may take where nothing is set.
 const DEFAULT_TIMEOUT: GoDuration = GoDuration { nanoseconds: 5_000_000_000 };
 
-/// Reads `extenders` and reports what kube-scheduler would refuse.
 pub(super) fn read(report: &mut Report<'_>, written: Vec<Block<wire::Extender>>) -> Vec<Extender> {
     let path = Path::default().key("extenders");
     let extenders: Vec<Extender> = written.into_iter().map(|Block(written)| convert(written)).collect();
@@ -85,7 +80,7 @@ fn convert(written: wire::Extender) -> Extender {
     }
 }
 
-/// An extended resource has a domain that is not Kubernetes' own, and leaves room for the `requests.` of a quota.
+/// The name needs a domain outside kubernetes.io, and must leave room for the prefix `requests.` of a quota.
 fn check_resource(report: &mut Report<'_>, name: &str, path: &Path) {
     let is_native = !name.contains('/') || name.contains("kubernetes.io/");
     let is_extended = !is_native && !name.starts_with("requests.") && labels::is_name(&format!("requests.{name}"));
@@ -130,7 +125,6 @@ fn check_tls(report: &mut Report<'_>, extender: &Extender, tls: &ExtenderTlsConf
     }
 }
 
-/// The resources that NodeResourcesFit does not look at because an extender manages them.
 pub(super) fn ignored_resources(extenders: &[Extender]) -> Vec<String> {
     let resources = extenders.iter().flat_map(|extender| &extender.managed_resources);
     resources.filter(|resource| resource.ignored_by_scheduler).map(|resource| resource.name.clone()).collect()

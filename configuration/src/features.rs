@@ -1,10 +1,7 @@
-//! Feature gates: what `--feature-gates` may say, and what is on.
+//! Parses `--feature-gates` and lists kube-scheduler 1.37.1's gates.
 //!
-//! Knows: the gates of kube-scheduler 1.37.1, the syntax and the rules of the flag, and which gates Flotilla cannot move
-//! off their default. Must not know: what a gate does.
-//!
-//! Source: `k8s.io/component-base/featuregate` and `compatibility.ComponentGlobalsRegistry`, at version 1.37 with its
-//! default minimum compatibility version, 1.36.
+//! Source: `k8s.io/component-base/featuregate` and `compatibility.ComponentGlobalsRegistry`, at version 1.37 with its default minimum
+//! compatibility version, 1.36.
 
 mod table;
 #[cfg(test)]
@@ -17,39 +14,37 @@ use crate::Cause;
 use crate::report::{near_miss, quoted};
 use table::{GATES, GONE};
 
-/// The gates that decide about scheduling and may be moved off their default.
+/// The gates that affect scheduling and may differ from their default.
 const BUILT: [&str; 2] = ["GenericWorkload", "SchedulerPopFromBackoffQ"];
-/// The gate that stands for every alpha gate.
 const ALL_ALPHA: &str = "AllAlpha";
-/// The gate that stands for every beta gate.
 const ALL_BETA: &str = "AllBeta";
-/// How mature a gate's feature is.
+/// Maturity of a feature.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stage {
-    /// New, and off unless asked for.
+    /// Off by default.
     Alpha,
-    /// Tried, and on or off.
+    /// On or off by default.
     Beta,
-    /// Done; the gate will go.
+    /// Stable; the gate will be removed.
     Ga,
-    /// On its way out.
+    /// Deprecated.
     Deprecated,
 }
 
 /// One gate of kube-scheduler.
 #[derive(Debug)]
 pub struct Gate {
-    /// Its name in the flag.
+    /// Name in the flag.
     pub name: &'static str,
-    /// How mature its feature is.
+    /// Maturity of the feature.
     pub stage: Stage,
     /// Whether it is on by default.
     pub default: bool,
-    /// Whether it cannot be moved off its default.
+    /// Whether the value is locked to the default.
     pub locked: bool,
     /// Whether kube-scheduler's decisions depend on it.
     pub scheduling: bool,
-    /// The gates that have to be on where this one is.
+    /// Gates that this gate requires.
     pub needs: &'static [&'static str],
 }
 
@@ -63,14 +58,14 @@ fn find(name: &str) -> Option<&'static Gate> {
     GATES.binary_search_by(|gate| gate.name.cmp(name)).ok().and_then(|index| GATES.get(index))
 }
 
-/// Which gates are on. The default is that of kube-scheduler without the flag.
+/// Feature gates. The default equals kube-scheduler without the flag.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FeatureGates {
-    /// What the flag says, AllAlpha and AllBeta put in terms of the gates that they stand for.
+    /// The values of the flag, with AllAlpha and AllBeta expanded.
     set: BTreeMap<&'static str, bool>,
 }
 
-/// Everything that is wrong with the value of `--feature-gates`, one line for each, with its hint below it.
+/// All errors in the value of `--feature-gates`, one line each, with the hint below it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}", Rendered(self))]
 pub struct GateErrors {
@@ -78,19 +73,19 @@ pub struct GateErrors {
     pub errors: Vec<GateError>,
 }
 
-/// One thing that is wrong with the value of `--feature-gates`.
+/// One error in the value of `--feature-gates`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("--feature-gates: {gate}: {found}; expected {expected}")]
 pub struct GateError {
-    /// The gate, or what stands in the place of one.
+    /// The gate, or the text in its place.
     pub gate: String,
-    /// What is there, as a clause.
+    /// The value found, as a clause.
     pub found: String,
-    /// What should be there.
+    /// The expected value.
     pub expected: String,
-    /// What to do about it, where there is something to say that `expected` does not.
+    /// The next step, unless `expected` implies it.
     pub hint: Option<String>,
-    /// Whose fault it is.
+    /// Whether kube-scheduler rejects the value too.
     pub cause: Cause,
 }
 
@@ -110,7 +105,7 @@ impl fmt::Display for Rendered<'_> {
 }
 
 impl fmt::Display for FeatureGates {
-    /// The value of the flag that gives the same gates; empty for the default.
+    /// The flag value that yields these gates; empty for the default.
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (number, (name, value)) in self.set.iter().enumerate() {
             let comma = if number > 0 { "," } else { "" };
@@ -121,20 +116,19 @@ impl fmt::Display for FeatureGates {
 }
 
 impl FeatureGates {
-    /// Whether the gate called `name` is on; not if kube-scheduler knows none of that name.
+    /// Whether the gate `name` is on; false for an unknown gate.
     #[must_use]
     pub fn enabled(&self, name: &str) -> bool {
         let default = || find(name).is_some_and(|gate| gate.default);
         self.set.get(name).copied().unwrap_or_else(default)
     }
 
-    /// Reads the value of `--feature-gates`: `A=true,B=false`, or each with `kube:` before it.
+    /// Reads the value of `--feature-gates`: `A=true,B=false`, each optionally prefixed with `kube:`.
     ///
     /// # Errors
     ///
-    /// Everything that kube-scheduler refuses: another syntax, a gate that does not exist, one that is locked, one that
-    /// is on without the gates it needs. Beyond that, every gate that decides about scheduling and is moved off its
-    /// default, but for those that are built, because Flotilla follows the defaults.
+    /// Everything that kube-scheduler rejects: wrong syntax, an unknown or locked gate, an enabled gate without the gates that it requires.
+    /// Also gates that affect scheduling and differ from their default, unless Flotilla implements them.
     pub fn parse(text: &str) -> Result<Self, GateErrors> {
         match Self::examine(text) {
             (gates, None) => Ok(gates),
@@ -142,8 +136,8 @@ impl FeatureGates {
         }
     }
 
-    /// As [`FeatureGates::parse`], but also gives the gates where something is wrong: as kube-scheduler would have them
-    /// where it is only Flotilla that lacks something, and as far as they can be read otherwise.
+    /// As [`FeatureGates::parse`], but also returns gates when there are errors: kube-scheduler's values where only Flotilla lacks a
+    /// feature, otherwise every value that could be read.
     #[must_use]
     pub fn examine(text: &str) -> (Self, Option<GateErrors>) {
         let mut errors = Vec::new();
@@ -176,7 +170,7 @@ impl FeatureGates {
         (gates, (!errors.is_empty()).then_some(GateErrors { errors }))
     }
 
-    /// The gates that are on while one that they need is off.
+    /// Enabled gates that require a disabled gate.
     fn without_needs(&self) -> impl Iterator<Item = GateError> {
         GATES.iter().filter(|gate| self.enabled(gate.name)).filter_map(|gate| {
             let missing: Vec<&str> = gate.needs.iter().copied().filter(|name| !self.enabled(name)).collect();
@@ -184,7 +178,10 @@ impl FeatureGates {
             let also = missing.iter().map(|name| format!("{name}=true")).collect::<Vec<_>>().join(",");
             (!missing.is_empty()).then(|| GateError {
                 gate: gate.name.to_owned(),
-                found: format!("it is on{}, but it needs what is off", if is_said { "" } else { " by default" }),
+                found: format!(
+                    "it is on{}, but a gate that it requires is off",
+                    if is_said { "" } else { " by default" }
+                ),
                 expected: format!("{} on as well", missing.join(" and ")),
                 hint: Some(format!("add {also}, or {}=false", gate.name)),
                 cause: Cause::Invalid,
@@ -192,7 +189,7 @@ impl FeatureGates {
         })
     }
 
-    /// The gates that decide about scheduling, are not as they are by default, and are not built.
+    /// Gates that affect scheduling, differ from their default and are not implemented.
     fn unimplemented(&self, said: &BTreeMap<String, bool>) -> Vec<GateError> {
         let is_built = |gate: &Gate| BUILT.contains(&gate.name);
         let moved = |gate: &&Gate| gate.scheduling && self.enabled(gate.name) != gate.default && !is_built(gate);
@@ -225,7 +222,7 @@ impl FeatureGates {
     }
 }
 
-/// The flag's pairs; of several for one gate the last counts.
+/// The pairs of the flag; the last value of a gate wins.
 fn read(text: &str, errors: &mut Vec<GateError>) -> BTreeMap<String, bool> {
     let mut said = BTreeMap::new();
     let mut components = BTreeSet::new();
@@ -239,8 +236,7 @@ fn read(text: &str, errors: &mut Vec<GateError>) -> BTreeMap<String, bool> {
             continue;
         }
         if !matches!(component, "" | "kube") {
-            let hint =
-                near_miss(component, ["kube"]).or_else(|| Some("leave out what stands before the colon".to_owned()));
+            let hint = near_miss(component, ["kube"]).or_else(|| Some("remove the part before the colon".to_owned()));
             let found = format!("found {}, a component that is not part of the scheduler", quoted(component));
             errors.push(invalid(pair, found, "kube:", hint));
             continue;

@@ -1,22 +1,19 @@
-//! Whether a document is a KubeSchedulerConfiguration of the version that is read.
-//!
-//! Knows: `apiVersion` and `kind`, and what people write there instead. Must not know: any other field.
+//! Checks `apiVersion` and `kind`.
 
 use serde_json::Value;
 
 use super::path::Path;
 use super::report::{Problem, Report, near_miss, quoted};
 
-/// The one `apiVersion` that is read.
+/// The supported `apiVersion`.
 pub const API_VERSION: &str = "kubescheduler.config.k8s.io/v1";
-/// The one `kind` that is read.
+/// The supported `kind`.
 pub const KIND: &str = "KubeSchedulerConfiguration";
 
 const GROUP: &str = "kubescheduler.config.k8s.io/";
 const OLD_VERSIONS: [&str; 5] = ["v1alpha1", "v1alpha2", "v1beta1", "v1beta2", "v1beta3"];
 
-/// Reports what the document is when it is something else; whether its fields are worth reading, as if they were of the version
-/// that is read.
+/// Reports a document of another kind or version. Returns whether its fields are worth reading as the supported version.
 pub(super) fn check(report: &mut Report<'_>, document: &Value) -> bool {
     let root = Path::default();
     let Value::Object(fields) = document else {
@@ -30,7 +27,7 @@ pub(super) fn check(report: &mut Report<'_>, document: &Value) -> bool {
     };
     let version = api_version(fields.get("apiVersion"), root.key("apiVersion"));
     let kind = kind(fields, root.key("kind"));
-    // The version may be the one mistake among others; a document of another kind has no field that is known.
+    // The version may be the only mistake; a document of another kind has no known field.
     let is_meant = match fields.get("kind") {
         None | Some(Value::Null) => version.is_none(),
         Some(_) => kind.is_none(),
@@ -41,7 +38,7 @@ pub(super) fn check(report: &mut Report<'_>, document: &Value) -> bool {
     is_meant
 }
 
-/// The document without the two fields that [`check`] has judged.
+/// The document without `apiVersion` and `kind`.
 pub(super) fn without(mut document: Value) -> Value {
     if let Value::Object(fields) = &mut document {
         fields.remove("apiVersion");
@@ -89,7 +86,6 @@ fn api_version(value: Option<&Value>, path: Path) -> Option<Problem> {
     Some(Problem::value(path, found, expected).hint(hint))
 }
 
-/// Whether the group of kube-scheduler's configuration is meant.
 fn is_near_group(text: &str) -> bool {
     let group = text.split('/').next().unwrap_or_default();
     ["kubescheduler", "scheduler.config", "kubeschedulerconfig", "componentconfig"]
@@ -97,14 +93,14 @@ fn is_near_group(text: &str) -> bool {
         .any(|part| group.contains(part))
 }
 
-/// How to get at the configuration that a ConfigMap holds.
+/// A hint on extracting the configuration from a ConfigMap.
 fn unpack(fields: &serde_json::Map<String, Value>) -> String {
-    let plain = "give the text that stands under the ConfigMap's data, not the ConfigMap";
+    let plain = "pass the text under the ConfigMap's data, not the ConfigMap";
     let is_configuration = |(_, text): &(&String, &Value)| text.as_str().is_some_and(|text| text.contains(KIND));
     let data = fields.get("data").and_then(Value::as_object);
     let Some((key, _)) = data.and_then(|data| data.iter().find(is_configuration)) else { return plain.to_owned() };
     let metadata = |field: &str| fields.get("metadata")?.get(field)?.as_str();
-    // What goes into a command line is only repeated where it cannot do any harm there.
+    // Only text that is safe in a shell is repeated in a command line.
     let is_safe = |text: &&str| {
         !text.is_empty()
             && text.len() <= 253
@@ -136,7 +132,7 @@ fn kind(fields: &serde_json::Map<String, Value>, path: Path) -> Option<Problem> 
         "ConfigMap" => Some(unpack(fields)),
         "Policy" => Some("policies are gone from kube-scheduler: profiles took their place".to_owned()),
         _ if text.ends_with("Args") => {
-            Some("arguments of a plugin stand under profiles[].pluginConfig[].args".to_owned())
+            Some("arguments of a plugin belong under profiles[].pluginConfig[].args".to_owned())
         }
         _ => near_miss(text, [KIND]),
     };

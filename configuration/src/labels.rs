@@ -1,18 +1,13 @@
-//! What Kubernetes accepts as the name and as the value of a label.
-//!
-//! Knows: the syntax of qualified names. Must not know: which field holds one.
+//! Syntax of label names and values.
 //!
 //! Source: `IsQualifiedName` and `IsValidLabelValue` in `k8s.io/apimachinery/pkg/util/validation`.
 
-/// What a label's name has to look like.
 pub(super) const NAME: &str = "a qualified name such as cpu or example.com/gpu: letters, digits, '-', '_' and '.', at \
                                most 63, with a letter or digit at both ends, after an optional DNS name and '/'";
 
-/// What a label's value has to look like.
 pub(super) const VALUE: &str =
     "nothing, or at most 63 letters, digits, '-', '_' and '.', with a letter or digit at both ends";
 
-/// Whether `text` is a label's name: `[dns-subdomain/]name`.
 pub(super) fn is_name(text: &str) -> bool {
     match text.split_once('/') {
         Some((prefix, name)) => is_subdomain(prefix) && is_segment(name),
@@ -20,7 +15,6 @@ pub(super) fn is_name(text: &str) -> bool {
     }
 }
 
-/// Whether `text` is a label's value.
 pub(super) fn is_value(text: &str) -> bool {
     text.is_empty() || is_segment(text)
 }

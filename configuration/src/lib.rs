@@ -1,12 +1,10 @@
-//! Reads a KubeSchedulerConfiguration and yields profiles that cannot be wrong.
+//! Reads a KubeSchedulerConfiguration and returns valid profiles.
 //!
-//! Knows: `kubescheduler.config.k8s.io/v1` and kube-scheduler's defaults and rules. Must not know: files, flags, or
-//! what any plugin does: the text comes as a string, and what is wrong with it goes back as [`ConfigErrors`].
+//! Contains: `kubescheduler.config.k8s.io/v1` with kube-scheduler's defaults and rules. Does not depend on: files, flags, or the
+//! implementation of plugins. The caller passes the text as a string and receives errors as [`ConfigErrors`].
 //!
-//! The text is read twice: once for where everything stands, once for what it says. That is why every error can name
-//! its line and column, and why what cannot be read does not hide what else is wrong.
-//!
-//! What is read is handed on as plain data of the framework, so that workers are built without any of this.
+//! Two passes read the text, one for positions and one for values. Every error therefore has a line and column, and an unreadable field
+//! does not hide other errors. Profiles are plain data of the framework, so that workers are built without this crate.
 
 mod advice;
 mod affinity;
@@ -51,27 +49,24 @@ pub use plugin_sets::{PluginSet, PluginSets};
 pub use report::{Cause, ConfigError, ConfigErrors};
 pub use settings::{ClientConnection, ElectionFlags, LeaderElection};
 
-/// How many profiles a configuration may have. One takes 6 KB when it says nothing, so that these are 6 MB; it is written in two
-/// bytes.
+/// Maximum number of profiles. An empty profile takes two bytes of text and 6 KB of memory, so this is 6 MB.
 const MAX_PROFILES: usize = 1_000;
 
-/// Of a configuration whose profiles are not read yet.
 static NO_MODULES: BTreeSet<String> = BTreeSet::new();
 
-/// The scheduler name of pods that ask for none.
 const DEFAULT_SCHEDULER_NAME: &str = "default-scheduler";
 
-/// A KubeSchedulerConfiguration with everything that it leaves open filled in.
+/// A KubeSchedulerConfiguration with all defaults filled in.
 ///
-/// [`Configuration::default`] is what kube-scheduler runs with when it is given no file: one profile,
-/// `default-scheduler`, with the default set of plugins.
+/// [`Configuration::default`] is kube-scheduler's configuration without a file: one profile, `default-scheduler`, with the default set of
+/// plugins.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Configuration {
-    /// At least one; names differ.
+    /// At least one; names are unique.
     pub profiles: Vec<Profile>,
-    /// How each profile is shown, in the same order.
+    /// The form of each profile in `/configz`, in the same order.
     pub written: Vec<WrittenProfile>,
-    /// `extenders`, in the order that they are written.
+    /// `extenders`, in their configured order.
     pub extenders: Vec<Extender>,
     /// `leaderElection`.
     pub leader_election: LeaderElection,
@@ -79,28 +74,28 @@ pub struct Configuration {
     pub client_connection: ClientConnection,
     /// At least 1; 16 by default.
     pub parallelism: i32,
-    /// 0 to 100 as it was written; `None` when it was not. Every node is scored whatever it says.
+    /// 0 to 100 as configured; `None` if unset. It has no effect: every node is scored.
     pub percentage_of_nodes_to_score: Option<i32>,
     /// Seconds, at least 1; 1 by default.
     pub pod_initial_backoff_seconds: i64,
     /// Seconds, at least the initial backoff; 10 by default.
     pub pod_max_backoff_seconds: i64,
-    /// Whether watches only start with leadership; not by default.
+    /// Whether watches start only with leadership; false by default.
     pub delay_cache_until_active: bool,
-    /// Whether profiles of the process can be asked for; they can by default.
+    /// Whether profiling endpoints are served; true by default.
     pub enable_profiling: bool,
-    /// Whether these include contention; they do by default if there are any.
+    /// Whether profiles include contention; true by default if profiling is on.
     pub enable_contention_profiling: bool,
-    /// What is accepted but may not do what its author thinks, each as `file:line:column: path: text`.
+    /// Accepted settings that may not have the intended effect, each as `file:line:column: path: text`.
     pub warnings: Vec<String>,
 }
 
-/// What of a profile does not matter to how it runs, but to how it is shown.
+/// The parts of a profile that only affect how it is shown.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct WrittenProfile {
-    /// The plugin sets with the default set merged into them, not yet spread over the extension points.
+    /// Plugin sets after the merge with the default set, before `multiPoint` is expanded.
     pub plugins: PluginSets,
-    /// The arguments of plugins that take none, as they are written.
+    /// Unchanged arguments of plugins that take none.
     pub other_args: BTreeMap<String, serde_json::Value>,
 }
 
@@ -111,15 +106,15 @@ impl Default for Configuration {
 }
 
 impl Configuration {
-    /// The default configuration, as `gates` have it.
+    /// The default configuration under `gates`.
     #[must_use]
     pub fn of_gates(gates: &FeatureGates) -> Self {
-        // The default set names none but kube-scheduler's plugins.
+        // The default set contains only kube-scheduler's plugins.
         let known = Known { gates, registry: Registry::of(&[]), modules: &NO_MODULES };
         build(&mut Report::new("", ""), wire::Document::default(), known, &ElectionFlags::default())
     }
 
-    /// The profile of pods that ask for `scheduler_name`.
+    /// The profile of pods with this `schedulerName`.
     #[must_use]
     pub fn profile(&self, scheduler_name: &str) -> Option<&Profile> {
         self.profiles.iter().find(|profile| &*profile.scheduler_name == scheduler_name)
@@ -127,36 +122,35 @@ impl Configuration {
 
     /// The configuration as a `kubescheduler.config.k8s.io/v1` object, with all defaults filled in.
     ///
-    /// It has the form in which kube-scheduler writes the configuration that it runs with: `multiPoint` lists the
-    /// default plugins with what is written there merged into them, the extension points list what is written for them,
-    /// and `pluginConfig` lists the arguments of every plugin that is built. How all this spreads over the extension
-    /// points is in [`Profile::plugins`].
+    /// The form is the one in which kube-scheduler writes its configuration. `multiPoint` lists the default plugins merged with the
+    /// configured ones, the extension points list their own sets, and `pluginConfig` lists the arguments of every built plugin.
+    /// [`Profile::plugins`] has the plugins of each extension point.
     #[must_use]
     pub fn to_v1(&self) -> serde_json::Value {
         export::to_v1(self)
     }
 }
 
-/// Reads a KubeSchedulerConfiguration from YAML or JSON, as `gates` have it read, for a process with the plugins of `registry`;
-/// `file` is only what errors and warnings call it.
+/// Reads a KubeSchedulerConfiguration from YAML or JSON. `file` is the name in errors and warnings.
 ///
 /// # Errors
 ///
-/// Everything that is wrong, each with its line and column: text that is not YAML, that is larger than 1 MiB, nests
-/// deeper than 64 levels or holds more than 50,000 values, or whose aliases expand too far; more than 1,000 profiles;
-/// another `apiVersion` or `kind`; fields
-/// that do not exist, are set twice or hold the wrong type; what a plugin of the registry says of its arguments; and
-/// whatever kube-scheduler refuses or Flotilla lacks.
+/// Every error, with its line and column:
+/// - text that is not YAML, is larger than 1 MiB, nests deeper than 64 levels, holds more than 50,000 values, or expands aliases too far
+/// - more than 1,000 profiles
+/// - another `apiVersion` or `kind`
+/// - fields that do not exist, are set twice or have the wrong type
+/// - arguments that a plugin of the registry rejects
+/// - everything else that kube-scheduler rejects or Flotilla does not implement
 pub fn load(text: &str, file: &str, gates: &FeatureGates, registry: Registry) -> Result<Configuration, ConfigErrors> {
     load_beside(text, file, gates, registry, &ElectionFlags::default())
 }
 
-/// As [`load`], beside flags that override `leaderElection`: the rules hold for what comes of both, so that a flag may
-/// mend what the file has wrong.
+/// As [`load`], with flags that override `leaderElection`. The rules apply to the result, so a flag can correct the file.
 ///
 /// # Errors
 ///
-/// Those of [`load`].
+/// As [`load`].
 pub fn load_beside(
     text: &str,
     file: &str,
@@ -168,24 +162,22 @@ pub fn load_beside(
     let Examination { configuration, errors, .. } = examine_beside(text, file, known, flags);
     match errors {
         Some(errors) => Err(errors),
-        // Where there is no configuration there is an error.
         None => Ok(configuration.unwrap_or_default()),
     }
 }
 
-/// What a text is found to be.
+/// The result of [`examine`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct Examination {
-    /// What kube-scheduler would make of it, also where this version of Flotilla could not run it; `None` where
-    /// something in it is invalid.
+    /// kube-scheduler's interpretation, even if Flotilla cannot run it; `None` if anything is invalid.
     pub configuration: Option<Configuration>,
-    /// What is accepted but may not do what its author thinks, each as `file:line:column: path: text`.
+    /// Accepted settings that may not have the intended effect, each as `file:line:column: path: text`.
     pub warnings: Vec<String>,
-    /// Everything that is wrong, and everything that is not implemented.
+    /// Everything that is invalid or not implemented.
     pub errors: Option<ConfigErrors>,
 }
 
-/// As [`load`], but tells apart what is invalid from what Flotilla lacks, and gives the configuration of the latter.
+/// As [`load`], but separates invalid settings from unimplemented ones, and returns the configuration if it is only unimplemented.
 #[must_use]
 pub fn examine(text: &str, file: &str, gates: &FeatureGates, registry: Registry) -> Examination {
     examine_beside(text, file, Known { gates, registry, modules: &NO_MODULES }, &ElectionFlags::default())
@@ -200,7 +192,7 @@ fn examine_beside(text: &str, file: &str, known: Known<'_>, flags: &ElectionFlag
         );
     let configuration = document.map(|document| build(&mut report, document, known, flags));
     let (warnings, errors) = report.finish();
-    // What the errors are that were only counted is not known.
+    // Errors beyond the limit are only counted; their cause is unknown.
     let is_valid = errors
         .iter()
         .all(|found| found.omitted == 0 && found.errors.iter().all(|error| error.cause == Cause::NotImplemented));
@@ -210,7 +202,7 @@ fn examine_beside(text: &str, file: &str, known: Known<'_>, flags: &ElectionFlag
     Examination { configuration, warnings, errors }
 }
 
-/// Fills in what is not set and checks the rest. What it returns is only good if the report has no errors.
+/// Fills in defaults and checks the rest. The result is valid only if the report has no errors.
 fn build(report: &mut Report<'_>, document: wire::Document, known: Known<'_>, flags: &ElectionFlags) -> Configuration {
     let root = Path::default();
     let leader_election = settings::leader_election(report, document.leader_election, flags);
@@ -258,7 +250,7 @@ fn profiles(
     if written.is_empty() {
         written.push(Block::default());
     }
-    // With several profiles, it is not known which of them is meant to be the default one.
+    // With several profiles, the default one is ambiguous.
     if let [Block(only)] = written.as_mut_slice() {
         only.scheduler_name.get_or_insert_with(|| DEFAULT_SCHEDULER_NAME.to_owned());
     }
@@ -288,7 +280,6 @@ fn profiles(
     (profiles, shown)
 }
 
-/// Every profile has a name of its own.
 fn check_names(report: &mut Report<'_>, profiles: &[Block<wire::Profile>], root: &Path) {
     let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
     for (number, Block(profile)) in profiles.iter().enumerate() {
@@ -298,7 +289,7 @@ fn check_names(report: &mut Report<'_>, profiles: &[Block<wire::Profile>], root:
             report.error(Problem::missing(at, "a name for the profile"));
         } else if let Some(earlier) = seen.get(name) {
             let hint = format!("{} has it", root.index(*earlier));
-            let problem = Problem::value(at, format!("{} a second time", quoted(name)), "a name of its own");
+            let problem = Problem::value(at, format!("{} a second time", quoted(name)), "a unique name");
             report.error(problem.hint(hint));
         }
         seen.insert(name, number);

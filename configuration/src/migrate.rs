@@ -1,10 +1,6 @@
-//! From the versions of a KubeSchedulerConfiguration that kube-scheduler used to read to the one that it reads now.
+//! Migrates a KubeSchedulerConfiguration of an older version to v1.
 //!
-//! Knows: the order of reading, planning, editing and checking. Must not know: what differs between versions, or how a
-//! text is edited.
-//!
-//! The text is edited where it has to be and stays as it is everywhere else, so that comments and layout survive. What
-//! was edited is read again and compared with what should have come of it.
+//! Edits only the lines that have to change, so that comments and layout survive. The result is read again and compared with the plan.
 
 mod edit;
 mod rules;
@@ -19,35 +15,34 @@ use super::{ConfigErrors, KIND, decode, header};
 use rules::{Note, Plan, Version};
 use tree::Tree;
 
-/// A configuration in `kubescheduler.config.k8s.io/v1`, and how it came to be.
+/// A configuration in `kubescheduler.config.k8s.io/v1` and its changes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Migration {
-    /// The whole text, equal to the one that was given wherever nothing had to change.
+    /// The whole text; unchanged lines are identical.
     pub text: String,
-    /// What was changed, in the order of the lines; nothing where the text was in v1 already.
+    /// Changes, by line; empty if the text was v1 already.
     pub changes: Vec<Change>,
-    /// What was left alone and yet has another effect in v1, in the order of the lines.
+    /// Unchanged settings that have another effect in v1, by line.
     pub notices: Vec<Change>,
 }
 
-/// One thing that a user who migrates a configuration should know.
+/// One change or notice of a migration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change {
-    /// The line of the text that was given, counted from 1.
+    /// The line in the original text, from 1.
     pub line: usize,
-    /// What was changed there, or has another effect: `path: text`.
+    /// `path: text`, describing the change or the different effect.
     pub what: String,
 }
 
-/// Rewrites a KubeSchedulerConfiguration of v1alpha2, v1beta1, v1beta2 or v1beta3 in v1; `file` is only what errors call
-/// it. Whatever else is wrong with the text stays so: [`examine`](super::examine) the result.
+/// Rewrites a KubeSchedulerConfiguration of v1alpha2, v1beta1, v1beta2 or v1beta3 as v1. `file` is the name in errors. Other errors in the
+/// text remain: call [`examine`](super::examine) on the result.
 ///
 /// Sources: `k8s.io/kube-scheduler/config` and `pkg/scheduler/apis/config` of Kubernetes 1.18 to 1.25.
 ///
 /// # Errors
 ///
-/// Where the text cannot be read, is something else than a KubeSchedulerConfiguration, or asks for what v1 has no way to
-/// say, each with its line and column.
+/// Unreadable text, another kind of document, or a setting that v1 cannot express, each with its line and column.
 pub fn migrate(text: &str, file: &str) -> Result<Migration, ConfigErrors> {
     let body = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut report = Report::new(file, body);
@@ -56,14 +51,13 @@ pub fn migrate(text: &str, file: &str) -> Result<Migration, ConfigErrors> {
     if let Some(errors) = errors {
         return Err(errors);
     }
-    // Where there is no migration there is an error.
     let Migration { text: body, changes, notices } =
         migration.unwrap_or_else(|| Migration { text: body.to_owned(), changes: Vec::new(), notices: Vec::new() });
     let text = if text.starts_with('\u{feff}') { format!("\u{feff}{body}") } else { body };
     Ok(Migration { text, changes, notices })
 }
 
-/// What becomes of the text; `None` with an error in the report, or where nothing has to be done.
+/// `None` if the report has an error or nothing has to change.
 fn attempt(report: &mut Report<'_>, text: &str) -> Option<Migration> {
     let document = decode::document(report, text)?;
     let version = document.get("apiVersion").and_then(|version| version.as_str()).and_then(Version::parse);

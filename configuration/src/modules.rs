@@ -1,6 +1,4 @@
-//! The modules that a configuration names as plugins.
-//!
-//! Knows: by which arguments a plugin is a module. Must not know: where modules come from, or what they are.
+//! Modules that a configuration names as plugins.
 
 use flotilla_framework::modules::{NamedModule, Source};
 
@@ -9,8 +7,8 @@ use super::{
     wire::{self, PluginConfig},
 };
 
-/// The modules that a configuration names, in its order: what has to be found before it is read. None where the text cannot be
-/// read, which reading it reports.
+/// The modules that a configuration names, in its order; the caller loads them before [`load`](super::load). Empty if the text is
+/// unreadable, which `load` reports.
 #[must_use]
 pub fn named_modules(text: &str) -> Vec<NamedModule> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
@@ -28,7 +26,7 @@ pub fn named_modules(text: &str) -> Vec<NamedModule> {
     configs.filter_map(named).collect()
 }
 
-/// The plugins that have the arguments of modules, with where these are.
+/// The plugins with module arguments, and their sources.
 pub(super) fn of(configs: &[Block<PluginConfig>]) -> impl Iterator<Item = (&str, Source)> {
     configs.iter().filter_map(|Block(config)| Some((config.name.as_deref()?, Source::of(config.args.as_ref()?)?)))
 }

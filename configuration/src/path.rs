@@ -1,53 +1,41 @@
-//! Where in a document something stands: `profiles[0].plugins.score.enabled[1].name`.
-//!
-//! Knows: how a path is extended and printed. Must not know: YAML, lines and columns, or what any field means.
+//! Paths such as `profiles[0].plugins.score.enabled[1].name`.
 
 use std::fmt;
 
-/// One step down a document.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Segment {
-    /// Into the value of a mapping's key.
     Key(String),
-    /// Into an element of a list, counted from 0.
     Index(usize),
 }
 
-/// The steps from the root of the document to a node; empty for the root.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Path(Vec<Segment>);
 
 impl Path {
-    /// The node's value under `key`.
     pub(super) fn key(&self, key: &str) -> Self {
         self.join(Segment::Key(key.to_owned()))
     }
 
-    /// The node's element `index`.
     pub(super) fn index(&self, index: usize) -> Self {
         self.join(Segment::Index(index))
     }
 
-    /// One step further down.
     pub(super) fn join(&self, segment: Segment) -> Self {
         let mut segments = self.0.clone();
         segments.push(segment);
         Self(segments)
     }
 
-    /// This path with the steps of `relative` behind it.
     pub(super) fn concat(&self, relative: &Self) -> Self {
         let mut segments = self.0.clone();
         segments.extend(relative.0.iter().cloned());
         Self(segments)
     }
 
-    /// Whether `ancestor` is this node or stands above it.
     pub(super) fn is_within(&self, ancestor: &Self) -> bool {
         self.0.starts_with(&ancestor.0)
     }
 
-    /// The steps, from the root.
     pub(super) fn segments(&self) -> &[Segment] {
         &self.0
     }
@@ -78,7 +66,7 @@ impl fmt::Display for Path {
     }
 }
 
-/// Whether `key` can stand in a path without quotes and without being taken for something else.
+/// Whether `key` is unambiguous in a path without quotes.
 fn is_plain(key: &str) -> bool {
     !key.is_empty() && key.len() <= 64 && key.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte))
 }

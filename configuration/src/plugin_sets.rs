@@ -1,10 +1,7 @@
-//! From the plugin sets that a user writes to the plugins that run at each extension point, in their order.
+//! Resolves the configured plugin sets to the ordered plugins of each extension point.
 //!
-//! Knows: how custom sets are merged into the default one, and how `multiPoint` spreads over the extension points.
-//! Must not know: what any plugin does, or its arguments.
-//!
-//! Source: `mergePluginSet` in `pkg/scheduler/apis/config/v1/default_plugins.go`, and `updatePluginList`,
-//! `expandMultiPointPlugins` and `getValidScoreWeights` in `pkg/scheduler/framework/runtime/framework.go`.
+//! Source: `mergePluginSet` in `pkg/scheduler/apis/config/v1/default_plugins.go`, and `updatePluginList`, `expandMultiPointPlugins` and
+//! `getValidScoreWeights` in `pkg/scheduler/framework/runtime/framework.go`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,46 +16,37 @@ use super::report::{Problem, Report, either, near_miss, quoted};
 use super::wire;
 use crate::features::FeatureGates;
 
-/// The highest score that a plugin gives a node.
 const MAX_NODE_SCORE: i64 = 100;
 
-/// The key of the set that spreads over all extension points.
 const MULTI_POINT: &str = "multiPoint";
 
-/// What decides which plugins there are.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Known<'a> {
-    /// Which gates are on.
     pub(super) gates: &'a FeatureGates,
-    /// The plugins that the process has.
     pub(super) registry: Registry,
-    /// The plugins that the profile has the arguments of modules for.
     pub(super) modules: &'a BTreeSet<String>,
 }
 
 impl Known<'_> {
-    /// The plugins that kube-scheduler does not have.
     fn own(self) -> impl Iterator<Item = catalogue::Plugin> {
         let own = self.registry.iter().filter(|plugin| catalogue::find(plugin.name()).is_none());
         own.filter_map(move |plugin| catalogue::known(plugin.name(), self.registry))
     }
 }
 
-/// A plugin in an `enabled` list.
 #[derive(Debug, Clone, Copy)]
 struct Entry {
     plugin: catalogue::Plugin,
-    /// 0 where none is set.
+    /// 0 if unset.
     weight: i32,
-    /// Its number in the user's list; `None` for one of the default set.
+    /// Index in the user's list; `None` for a plugin of the default set.
     place: Option<usize>,
 }
 
-/// What a user wrote for one key, without what cannot be used.
 #[derive(Debug, Default)]
 struct Set {
     enabled: Vec<Entry>,
-    /// In the order that they are written; `*` for all.
+    /// In their configured order; `*` for all.
     disabled: Vec<String>,
 }
 
@@ -68,19 +56,19 @@ impl Set {
     }
 }
 
-/// The plugin sets of a profile once the default set is merged into them, which is how kube-scheduler shows them.
+/// The plugin sets of a profile after the merge with the default set, as kube-scheduler shows them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PluginSets {
-    /// What spreads over all extension points.
+    /// The set of `multiPoint`.
     pub multi_point: PluginSet,
-    /// The sets of extension points, by the point's key; those that nothing is written for are left out.
+    /// The sets of extension points by key; unset ones are absent.
     pub points: BTreeMap<&'static str, PluginSet>,
 }
 
-/// What is enabled and disabled under one key.
+/// The plugins enabled and disabled under one key.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PluginSet {
-    /// Names and weights; a weight of 0 is none.
+    /// Names and weights; a weight of 0 is unset.
     pub enabled: Vec<(&'static str, i32)>,
     /// Names, or `*` for all.
     pub disabled: Vec<String>,
@@ -94,28 +82,27 @@ impl PluginSet {
 }
 
 impl PluginSets {
-    /// Whether `name` is enabled under any key but that of `except`.
+    /// Whether `name` is enabled under any key except `except`.
     fn enables(&self, name: &str, except: Option<Point>) -> bool {
         let has = |set: &PluginSet| set.enabled.iter().any(|(enabled, _)| *enabled == name);
         let except = except.map(Point::key);
         has(&self.multi_point) || self.points.iter().any(|(key, set)| Some(*key) != except && has(set))
     }
 
-    /// Whether kube-scheduler builds the plugin called `name`, be it asked anything or not.
+    /// Whether kube-scheduler builds the plugin `name`, even if no extension point calls it.
     #[must_use]
     pub fn builds(&self, name: &str) -> bool {
         self.enables(name, None)
     }
 
-    /// Whether a plugin that takes arguments gets the default ones where none are written. kube-scheduler forgets one
-    /// extension point when it looks for plugins to give defaults to.
+    /// Whether a plugin gets default arguments if none are configured. kube-scheduler skips one extension point when it looks for such
+    /// plugins.
     pub(super) fn gives_defaults(&self, name: &str) -> bool {
         self.enables(name, Some(Point::PodGroupPostFilter))
     }
 }
 
-/// The plugins of a profile, as they run and as they are shown. `plugins` is what stands at `path`; nothing there gives
-/// the default set.
+/// The plugins of a profile, in their running and their shown form. Without `plugins` this is the default set.
 pub(super) fn effective(
     report: &mut Report<'_>,
     plugins: Option<&wire::Plugins>,
@@ -146,7 +133,7 @@ pub(super) fn effective(
         weigh(report, lists.get(point.key()).map_or(&[][..], Vec::as_slice), point, &set, &multi_point, path)
     };
     let (score, placement_score) = (weigh_at(Point::Score), weigh_at(Point::PlacementScore));
-    // Without a plugin that was misspelt, its extension point may be empty: one mistake is enough to report.
+    // A misspelt plugin may leave its extension point empty; one mistake is enough to report.
     if report.mistake_count() == mistakes_before {
         check_counts(report, &lists, path);
     }
@@ -181,7 +168,6 @@ fn named(
     }
 }
 
-/// What stands under the key of `point`.
 fn written(plugins: &wire::Plugins, point: Point) -> Option<&wire::Block<wire::PluginSet>> {
     match point {
         Point::PreEnqueue => plugins.pre_enqueue.as_ref(),
@@ -202,12 +188,12 @@ fn written(plugins: &wire::Plugins, point: Point) -> Option<&wire::Block<wire::P
     }
 }
 
-/// The path of an entry of an `enabled` list; `None` for the point is `multiPoint`.
+/// The path of an entry of an `enabled` list; without a point it is that of `multiPoint`.
 fn entry_path(plugins: &Path, point: Option<Point>, place: usize) -> Path {
     plugins.key(point.map_or(MULTI_POINT, Point::key)).key("enabled").index(place)
 }
 
-/// Reports every entry of a set that cannot be used, and returns the others.
+/// Reports unusable entries and returns the others.
 fn read_set(
     report: &mut Report<'_>,
     set: Option<&wire::Block<wire::PluginSet>>,
@@ -244,8 +230,8 @@ fn read_set(
     read
 }
 
-/// Whether an entry of `multiPoint` only says what the default set has anyway, as in what kube-scheduler writes with
-/// `--write-config-to`. Such a plugin was not enabled by hand.
+/// Whether an entry of `multiPoint` only repeats the default set, as in the output of kube-scheduler's `--write-config-to`. The user did
+/// not enable such a plugin.
 fn repeats_default(set: &wire::PluginSet, entry: &wire::Plugin) -> bool {
     let name = entry.name.as_deref().unwrap_or_default();
     let is_disabled = |other: &str| other == "*" || other == name;
@@ -258,8 +244,8 @@ fn repeats_default(set: &wire::PluginSet, entry: &wire::Plugin) -> bool {
     })
 }
 
-/// The plugin called `name` if a user may enable it at `point`; reports why not otherwise. One that is not built is
-/// passed over in silence if the entry only repeats the default set.
+/// The plugin `name` if it can be enabled at `point`; otherwise reports the reason. An entry that only repeats the default set is skipped
+/// without an error.
 fn usable(
     report: &mut Report<'_>,
     name: &str,
@@ -281,7 +267,7 @@ fn usable(
         return None;
     }
     let Some(plugin) = catalogue::known(name, known.registry) else {
-        // What is wrong with the module is said where it is named.
+        // The error is reported at the arguments that name the module.
         if known.modules.contains(name) {
             return None;
         }
@@ -289,7 +275,7 @@ fn usable(
         let (found, hint) = if is_old {
             (format!("{}, which kube-scheduler no longer has", quoted(name)), catalogue::advice(name))
         } else if name == "*" {
-            let hint = "\"*\" stands for all plugins only under `disabled`".to_owned();
+            let hint = "\"*\" means all plugins only under `disabled`".to_owned();
             ("\"*\", which is not the name of a plugin".to_owned(), Some(hint))
         } else {
             let otherwise = || Some(catalogue::NOT_COMPILED_IN.to_owned());
@@ -321,12 +307,12 @@ fn usable(
     Some(plugin)
 }
 
-/// The user's `multiPoint` set merged into the default one.
+/// Merges the user's `multiPoint` set into the default one.
 ///
-/// A default plugin that the user enables again stays in its place with the user's weight; one that the user also
-/// disables, or that `*` disables, goes to the end, with whatever else the user enables.
+/// A default plugin that the user enables again keeps its place and gets the user's weight. If the user also disables it, by name or `*`,
+/// it moves to the end with the user's other plugins.
 fn merge(custom: &Set, gates: &FeatureGates) -> Vec<Entry> {
-    // The last entry of a name replaces the default; an earlier one is left over and found to be a repetition later.
+    // The last entry of a name replaces the default; an earlier one is reported later as a repetition.
     let last: BTreeMap<&str, Entry> = custom.enabled.iter().map(|entry| (entry.plugin.name, *entry)).collect();
     let mut replaced = BTreeSet::new();
     let mut merged = Vec::new();
@@ -342,8 +328,8 @@ fn merge(custom: &Set, gates: &FeatureGates) -> Vec<Entry> {
     merged
 }
 
-/// The plugins of one extension point: those set explicitly that `multiPoint` has too, then the rest of `multiPoint`,
-/// then the rest of those set explicitly.
+/// The plugins of one extension point: explicit ones that `multiPoint` has too, then the rest of `multiPoint`, then the rest of the
+/// explicit ones.
 fn expand(point: Point, explicit: &Set, multi: &[Entry], repeated: &mut BTreeSet<&'static str>) -> Vec<Entry> {
     if explicit.disables("*") {
         return explicit.enabled.clone();
@@ -369,7 +355,7 @@ fn expand(point: Point, explicit: &Set, multi: &[Entry], repeated: &mut BTreeSet
     first.into_iter().chain(spread).chain(rest).collect()
 }
 
-/// Gives every plugin that scores its weight: that of the point before that of `multiPoint`, and 1 where none is set.
+/// Sets the weight of every scoring plugin: the point's weight, else that of `multiPoint`, else 1.
 fn weigh(
     report: &mut Report<'_>,
     plugins: &[Entry],
@@ -389,8 +375,7 @@ fn weigh(
         }
         let weight = if entry.weight == 0 { 1 } else { i64::from(entry.weight) };
         weights.insert(entry.plugin.name, weight);
-        // kube-scheduler asks whether there is room for the weight below the largest integer, and that question itself
-        // overflows once the sum is negative: whatever comes next does not fit.
+        // kube-scheduler's overflow check itself overflows once the sum is negative, so it rejects every further weight.
         if total < 0
             && let Some(place) = negative.pop()
         {
@@ -434,7 +419,7 @@ fn check_counts(report: &mut Report<'_>, lists: &BTreeMap<&'static str, Vec<Entr
     }
 }
 
-/// All profiles share one queue, so that all of them have to order it alike.
+/// All profiles share one queue, so they need the same queue order.
 pub(super) fn check_common_queue_sort(report: &mut Report<'_>, profiles: &[wire::Block<wire::Profile>], root: &Path) {
     let Some((wire::Block(first), others)) = profiles.split_first() else { return };
     let (enabled, disabled) = queue_sort(first);
@@ -442,7 +427,7 @@ pub(super) fn check_common_queue_sort(report: &mut Report<'_>, profiles: &[wire:
         let at = root.index(0).key("plugins").key("queueSort").key("enabled");
         report.error(Problem::value(at, format!("{} plugins", enabled.len()), "at most one plugin to order the queue"));
     }
-    // Null is the same as nothing, and whether the plugin looks at its arguments does not matter.
+    // Null equals unset, and it does not matter whether the plugin reads its arguments.
     let args = |profile: &wire::Profile| {
         let mut configs = profile.plugin_config.iter().flatten();
         let config = configs.find(|config| config.0.name.as_deref() == Some("PrioritySort"))?;
@@ -462,7 +447,7 @@ pub(super) fn check_common_queue_sort(report: &mut Report<'_>, profiles: &[wire:
     }
 }
 
-/// The explicit queueSort set in a form that compares as Go compares it: unset and empty are the same.
+/// The explicit queueSort set, normalized as Go compares it: unset equals empty.
 fn queue_sort(profile: &wire::Profile) -> (Vec<(String, i32)>, Vec<String>) {
     let set = profile.plugins.as_ref().and_then(|plugins| plugins.0.queue_sort.as_ref());
     let Some(wire::Block(set)) = set else { return Default::default() };

@@ -1,6 +1,4 @@
-//! What is wrong with a configuration, and how a person is told: `file:line:column: path: message`, the line, carets.
-//!
-//! Knows: positions, wording, the source text. Must not know: which rules there are.
+//! Errors of a configuration, shown as `file:line:column: path: message`, the source line and carets.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,60 +6,55 @@ use std::sync::Arc;
 use super::index::{Fault, Index, Mark};
 use super::path::Path;
 
-/// How many characters of a source line an error shows at most.
 const MAX_EXCERPT: usize = 120;
-/// How many characters of a value an error repeats at most.
 const MAX_QUOTE: usize = 64;
 
-/// How many errors are kept: more are of no use.
 const MAX_ERRORS: usize = 1000;
 
-/// Everything that is wrong with a configuration, in the order of the text.
+/// All errors of a configuration, in the order of the text.
 ///
-/// Displays each error as `file:line:column: path: message`, the source line, carets under what is meant, and a hint
-/// where there is one.
+/// Displays each error as `file:line:column: path: message`, the source line, carets under the value, and a hint if there is one.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}", Rendered(self))]
 pub struct ConfigErrors {
     /// At least one, ordered by line and column.
     pub errors: Vec<ConfigError>,
-    /// How many more there are, after the first thousand.
+    /// Number of errors beyond the first thousand.
     pub omitted: usize,
 }
 
-/// One thing that is wrong with a configuration.
+/// One error of a configuration.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{file}:{line}:{column}: {path}: {found}; expected {expected}")]
 pub struct ConfigError {
-    /// The file's name, as it was given to [`load`](super::load).
+    /// File name, as passed to [`load`](super::load).
     pub file: Arc<str>,
-    /// Counted from 1.
+    /// From 1.
     pub line: usize,
-    /// Counted from 1, in characters.
+    /// From 1, in characters.
     pub column: usize,
     /// The node, such as `profiles[0].plugins.score.enabled[1].name`; `document` for the whole file.
     pub path: String,
-    /// What is there, as a clause: `found 0`.
+    /// The value found, as a clause: `found 0`.
     pub found: String,
-    /// What should be there: `an integer greater than 0`.
+    /// The expected value: `an integer greater than 0`.
     pub expected: String,
-    /// What to do about it, where there is something to say that `expected` does not.
+    /// The next step, unless `expected` implies it.
     pub hint: Option<String>,
-    /// Whose fault it is.
+    /// Whether kube-scheduler rejects the configuration too.
     pub cause: Cause,
     excerpt: Option<Excerpt>,
 }
 
-/// Whose fault it is that a configuration cannot be used.
+/// Cause of an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cause {
-    /// The author's: kube-scheduler refuses it too.
+    /// kube-scheduler rejects the configuration too.
     Invalid,
-    /// Flotilla's: kube-scheduler accepts it, and this version of Flotilla lacks what it asks for.
+    /// kube-scheduler accepts the configuration, but Flotilla does not implement it.
     NotImplemented,
 }
 
-/// The part of a source line that an error points at.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Excerpt {
     text: String,
@@ -80,7 +73,7 @@ impl fmt::Display for Rendered<'_> {
             write!(out, "{error}")?;
             if let Some(excerpt) = &error.excerpt {
                 write!(out, "\n    {}\n    ", excerpt.text)?;
-                // A tab is as wide as the terminal likes: only the same tab lines the carets up.
+                // Only the same tabs align the carets: the width of a tab depends on the terminal.
                 for character in excerpt.text.chars().take(excerpt.offset) {
                     out.write_str(if character == '\t' { "\t" } else { " " })?;
                 }
@@ -97,7 +90,6 @@ impl fmt::Display for Rendered<'_> {
     }
 }
 
-/// Which end of a `key: value` a problem is about.
 #[derive(Debug, Clone, Copy)]
 enum Place {
     Key,
@@ -105,7 +97,6 @@ enum Place {
     At(Mark),
 }
 
-/// A problem that has not been looked up in the text yet.
 #[derive(Debug)]
 pub(super) struct Problem {
     path: Path,
@@ -117,53 +108,45 @@ pub(super) struct Problem {
 }
 
 impl Problem {
-    /// A problem with the value at `path`.
     pub(super) fn new(path: Path, found: impl Into<String>, expected: impl Into<String>) -> Self {
         let (found, expected) = (found.into(), expected.into());
         Self { path, place: Place::Value, found, expected, hint: None, cause: Cause::Invalid }
     }
 
-    /// A problem with the value at `path`, which is `found`.
     pub(super) fn value(path: Path, found: impl fmt::Display, expected: impl Into<String>) -> Self {
         Self::new(path, format!("found {found}"), expected)
     }
 
-    /// A field that has to be there and is not.
     pub(super) fn missing(path: Path, expected: impl Into<String>) -> Self {
         Self::new(path, "found nothing", expected)
     }
 
-    /// The same, but about the key rather than about its value.
     pub(super) fn on_key(mut self) -> Self {
         self.place = Place::Key;
         self
     }
 
-    /// The same, at a position that no node has.
     pub(super) fn at(mut self, mark: Mark) -> Self {
         self.place = Place::At(mark);
         self
     }
 
-    /// The same, but because Flotilla lacks something.
     pub(super) fn not_implemented(mut self) -> Self {
         self.cause = Cause::NotImplemented;
         self
     }
 
-    /// The same, with advice.
     pub(super) fn hint(mut self, hint: impl Into<Option<String>>) -> Self {
         self.hint = hint.into();
         self
     }
 }
 
-/// Collects what is found wrong with one text.
 pub(super) struct Report<'a> {
     file: Arc<str>,
     lines: Vec<&'a str>,
     index: Index,
-    /// Nodes that could not be read: no rule is asked about what stands in their place.
+    /// Nodes that could not be read: rules skip the values in their place.
     unreadable: Vec<Path>,
     errors: Vec<ConfigError>,
     omitted: usize,
@@ -171,7 +154,6 @@ pub(super) struct Report<'a> {
 }
 
 impl<'a> Report<'a> {
-    /// A report on `text`, which positions are looked up in.
     pub(super) fn new(file: &str, text: &'a str) -> Self {
         let (unreadable, errors, warnings) = (Vec::new(), Vec::new(), Vec::new());
         Self {
@@ -185,20 +167,19 @@ impl<'a> Report<'a> {
         }
     }
 
-    /// Gives the report the positions to look paths up in.
     pub(super) fn set_index(&mut self, index: Index) {
         self.index = index;
     }
 
-    /// Adds an error, unless it is about something that could not even be read.
+    /// Adds an error, unless its node could not be read.
     pub(super) fn error(&mut self, problem: Problem) {
-        // Those that are only counted need not be compared with all that could not be read.
+        // Errors beyond the limit are only counted, so the comparison with unreadable nodes is skipped.
         if self.is_full() || !self.unreadable.iter().any(|path| problem.path.is_within(path)) {
             self.record(problem);
         }
     }
 
-    /// Adds an error that leaves nothing at its path to judge.
+    /// Adds an error and excludes its node from further rules.
     pub(super) fn unreadable(&mut self, problem: Problem) {
         if !self.is_full() {
             self.unreadable.push(problem.path.clone());
@@ -206,12 +187,11 @@ impl<'a> Report<'a> {
         self.record(problem);
     }
 
-    /// Whether further errors are only counted.
     fn is_full(&self) -> bool {
         self.errors.len() >= MAX_ERRORS
     }
 
-    /// Adds what the index found; whether the document can be read any further.
+    /// Adds the index's faults and returns whether reading can continue.
     pub(super) fn faults(&mut self, faults: Vec<Fault>) -> bool {
         let mut readable = true;
         for fault in faults {
@@ -221,18 +201,16 @@ impl<'a> Report<'a> {
         readable
     }
 
-    /// Adds something that is accepted but should be known.
     pub(super) fn warning(&mut self, path: &Path, text: impl fmt::Display) {
         self.warning_at(self.index.value(path), path, text);
     }
 
-    /// The same, at a position that no node has.
     pub(super) fn warning_at(&mut self, mark: Mark, path: &Path, text: impl fmt::Display) {
         let Mark { line, column, .. } = mark;
         self.warnings.push(((line, column), format!("{}:{line}:{column}: {path}: {text}", self.file)));
     }
 
-    /// Turns the errors behind the first `kept` ones into warnings: what they are about comes to nothing.
+    /// Turns the errors after the first `kept` ones into warnings, because their settings have no effect.
     pub(super) fn excuse(&mut self, kept: usize) {
         let excused = self.errors.split_off(kept.min(self.errors.len()));
         for ConfigError { file, line, column, path, found, expected, .. } in excused {
@@ -242,17 +220,15 @@ impl<'a> Report<'a> {
         }
     }
 
-    /// How many errors there are so far.
     pub(super) fn error_count(&self) -> usize {
         self.errors.len() + self.omitted
     }
 
-    /// How many of them are the author's.
+    /// Number of errors that kube-scheduler reports too.
     pub(super) fn mistake_count(&self) -> usize {
         self.errors.iter().filter(|error| error.cause == Cause::Invalid).count() + self.omitted
     }
 
-    /// The warnings and the errors, each in the order of the text.
     pub(super) fn finish(mut self) -> (Vec<String>, Option<ConfigErrors>) {
         self.errors.sort_by_key(|error| (error.line, error.column));
         self.warnings.sort_by_key(|(position, _)| *position);
@@ -284,13 +260,13 @@ impl<'a> Report<'a> {
         });
     }
 
-    /// The line of `mark`, cut around its column when it is long: JSON likes to be a single line.
+    /// The line of `mark`, cut around its column: JSON is often a single long line.
     fn excerpt(&self, mark: Mark) -> Option<Excerpt> {
         let line = self.lines.get(mark.line.checked_sub(1)?)?.trim_end();
         let start = mark.column.saturating_sub(1);
         let fits = start < MAX_EXCERPT / 2 || line.chars().nth(MAX_EXCERPT).is_none();
         let skipped = if fits { 0 } else { start - MAX_EXCERPT / 4 };
-        // Counting characters from the start for every error would take ages in a line of a million.
+        // Counting characters from the start for every error would be quadratic in a line of a million.
         let (line, passed) =
             if line.is_ascii() { (line.get(skipped..).unwrap_or_default(), 0) } else { (line, skipped) };
         let shown = line.chars().skip(passed).take(MAX_EXCERPT);
@@ -302,7 +278,7 @@ impl<'a> Report<'a> {
     }
 }
 
-/// Lines as YAML counts them: a lone carriage return ends one too.
+/// YAML ends a line at a lone carriage return too.
 fn split_lines(text: &str) -> Vec<&str> {
     let mut lines = Vec::new();
     let mut rest = text;
@@ -315,7 +291,7 @@ fn split_lines(text: &str) -> Vec<&str> {
     lines
 }
 
-/// A string as it may be repeated to a person: in quotes, escaped, not too long.
+/// Quotes, escapes and shortens a string.
 pub(crate) fn quoted(text: &str) -> String {
     match text.char_indices().nth(MAX_QUOTE) {
         Some((end, _)) => format!("{:?}...", &text[..end]),
@@ -333,7 +309,6 @@ pub(crate) fn either<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     }
 }
 
-/// `did you mean "x"?` for the candidate that `name` is most likely a misspelling of, if there is one.
 pub(crate) fn near_miss<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<String> {
     const LONGEST: usize = 64;
     if name.is_empty() || name.len() > LONGEST {
@@ -345,12 +320,12 @@ pub(crate) fn near_miss<'a>(name: &str, candidates: impl IntoIterator<Item = &'a
         .into_iter()
         .map(|candidate| (edit_distance(&lower, &candidate.to_lowercase()), candidate))
         .min_by_key(|(distance, _)| *distance)?;
-    // A candidate that would have to be replaced whole is no misspelling of anything.
+    // A candidate without a matching character is not a misspelling.
     let resembles = best.0 <= allowed && best.0 < best.1.chars().count();
     resembles.then(|| format!("did you mean {:?}?", best.1))
 }
 
-/// Insertions, deletions, substitutions and swaps of neighbours that turn one string into the other.
+/// Damerau-Levenshtein distance: insertions, deletions, substitutions and swaps of neighbours.
 fn edit_distance(left: &str, right: &str) -> usize {
     let left: Vec<char> = left.chars().collect();
     let right: Vec<char> = right.chars().collect();

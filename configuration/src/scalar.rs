@@ -1,39 +1,31 @@
-//! What a YAML scalar is: text, a number, a boolean or nothing.
+//! Resolves a YAML scalar to text, number, boolean or null.
 //!
-//! Knows: how kube-scheduler's YAML reader resolves scalars, which is YAML 1.1: `yes` is a boolean, `010` is eight. Must
-//! not know: where a scalar stands or which field it is for.
+//! kube-scheduler's reader uses YAML 1.1: `yes` is a boolean, `010` is eight.
 //!
-//! Source: `resolve` in `go.yaml.in/yaml/v2`, and how `encoding/json` writes what that returns.
+//! Source: `resolve` in `go.yaml.in/yaml/v2`, and `encoding/json`'s encoding of its result.
 
 use k8s_openapi::ByteString;
 use serde_json::{Number, Value};
 
-/// What a scalar is resolved to.
 #[derive(Debug, PartialEq)]
 pub(super) enum Resolved {
-    /// A value that JSON can hold.
     Value(Value),
-    /// An infinity or not a number, which JSON cannot hold.
+    /// JSON cannot represent an infinity or NaN.
     NotFinite,
-    /// Something else than its tag says.
+    /// The value contradicts its tag.
     Mistagged,
 }
 
-/// The type that a tag asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TagKind {
-    /// No tag.
     None,
-    /// One of YAML's own: `!!str`, `!!int`, `!!float`, `!!bool`, `!!null`, `!!timestamp`.
     Core(&'static str),
-    /// `!!binary`.
     Binary,
-    /// Any other, which kube-scheduler reads as text.
+    /// kube-scheduler reads any other tag as text.
     Other,
 }
 
 impl TagKind {
-    /// The kind of the core tag called `suffix`.
     pub(super) fn core(suffix: &str) -> Self {
         const CORE: [&str; 6] = ["str", "int", "float", "bool", "null", "timestamp"];
         match CORE.into_iter().find(|name| *name == suffix) {
@@ -44,7 +36,7 @@ impl TagKind {
     }
 }
 
-/// Resolves a scalar; `is_plain` is whether it was written without quotes.
+/// `is_plain`: without quotes.
 pub(super) fn resolve(text: &str, is_plain: bool, tag: TagKind) -> Resolved {
     let as_text = || Resolved::Value(Value::String(text.to_owned()));
     match tag {
@@ -54,7 +46,7 @@ pub(super) fn resolve(text: &str, is_plain: bool, tag: TagKind) -> Resolved {
         TagKind::Binary => binary(text),
         TagKind::Core(wanted) => match (untagged(text), wanted) {
             ((found, resolved), wanted) if found == wanted => resolved,
-            // An integer is a number too, and JSON does not tell them apart.
+            // JSON does not distinguish an integer from a float.
             (("int", resolved), "float") => resolved,
             (_, "timestamp") if is_date(text) => as_text(),
             _ => Resolved::Mistagged,
@@ -70,7 +62,6 @@ fn binary(text: &str) -> Resolved {
     }
 }
 
-/// The type and the value of a plain scalar.
 fn untagged(text: &str) -> (&'static str, Resolved) {
     let value = |value: Value| Resolved::Value(value);
     match text {
@@ -100,7 +91,7 @@ fn untagged(text: &str) -> (&'static str, Resolved) {
     }
 }
 
-/// An integer in Go's syntax: decimal, or with `0x`, `0o`, `0b` or just `0` before it.
+/// An integer in Go's syntax: decimal, or with the prefix `0x`, `0o`, `0b` or `0`.
 fn integer(text: &str) -> Option<Number> {
     let (negative, digits) = match text.as_bytes().first()? {
         b'-' => (true, text.get(1..)?),
@@ -121,13 +112,13 @@ fn integer(text: &str) -> Option<Number> {
     let magnitude = u64::from_str_radix(digits, radix).ok()?;
     match (negative, i64::try_from(magnitude)) {
         (false, Ok(number)) => Some(number.into()),
-        // Only a signed integer may have a sign.
+        // Only an integer that fits 64 signed bits may have a sign.
         (false, Err(_)) => (!text.starts_with('+')).then(|| magnitude.into()),
         (true, _) => i64::try_from(-i128::from(magnitude)).ok().map(Number::from),
     }
 }
 
-/// A finite number as YAML 1.1 writes it. What has no fraction is written to JSON as an integer.
+/// A finite number in YAML 1.1 syntax. JSON gets an integer if the value has no fraction.
 fn float(text: &str) -> Option<Number> {
     const EXACT: f64 = 9_007_199_254_740_992.0;
     let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
@@ -141,7 +132,7 @@ fn float(text: &str) -> Option<Number> {
     Number::from_f64(number)
 }
 
-/// Whether text begins as a date does; kube-scheduler keeps dates as text, so that no more has to be known.
+/// kube-scheduler keeps dates as text, so the beginning of a date is enough.
 fn is_date(text: &str) -> bool {
     text.len() > 4 && text.bytes().take(4).all(|byte| byte.is_ascii_digit()) && text.as_bytes().get(4) == Some(&b'-')
 }

@@ -1,6 +1,4 @@
-//! Everything in a configuration that is not a profile: leader election, the client, backoffs, percentages.
-//!
-//! Knows: defaults and rules of these fields. Must not know: plugins.
+//! Settings outside profiles: leader election, the client, backoffs, percentages.
 //!
 //! Source: `SetDefaults_KubeSchedulerConfiguration` in `pkg/scheduler/apis/config/v1/defaults.go`, and
 //! `k8s.io/component-base/config/validation`; for the retry period `k8s.io/client-go/tools/leaderelection`.
@@ -11,26 +9,26 @@ use super::path::Path;
 use super::report::{Problem, Report, quoted};
 use super::wire::{self, Block, Duration};
 
-/// Who leads among several schedulers. Durations are in milliseconds, rounded up.
+/// `leaderElection`. Durations are in milliseconds, rounded up.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LeaderElection {
-    /// Whether there is an election at all; there is by default.
+    /// Whether there is an election; true by default.
     pub leader_elect: bool,
-    /// How long a lease lasts that is not renewed; 15 seconds by default.
+    /// Duration of a lease without renewal; 15 seconds by default.
     pub lease_duration_ms: u64,
-    /// How long a leader tries to renew before it gives up; 10 seconds by default, always less than the lease.
+    /// Time to renew before the leader gives up; 10 seconds by default, always less than the lease.
     pub renew_deadline_ms: u64,
-    /// How long to wait between tries; 2 seconds by default.
+    /// Time between attempts; 2 seconds by default.
     pub retry_period_ms: u64,
-    /// Always `leases` where there is an election.
+    /// Always `leases` if there is an election.
     pub resource_lock: String,
-    /// The name of the Lease; `flotilla` by default.
+    /// Name of the Lease; `flotilla` by default.
     pub resource_name: String,
-    /// The namespace of the Lease; `kube-system` by default.
+    /// Namespace of the Lease; `kube-system` by default.
     pub resource_namespace: String,
 }
 
-/// What flags say of leader election: each overrides the field of its name where it is given.
+/// Leader election flags. A set flag overrides the field of its name.
 ///
 /// Source: `Options.ApplyLeaderElectionTo` in `cmd/kube-scheduler/app/options/options.go`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -52,7 +50,7 @@ pub struct ElectionFlags {
 }
 
 impl ElectionFlags {
-    /// Overrides in `election` what is given. Whether that can work is for its user to check.
+    /// Overrides the fields of the set flags; the caller validates the result.
     pub fn apply(&self, election: &mut LeaderElection) {
         fn set<T: Clone>(to: &mut T, given: Option<&T>) {
             if let Some(given) = given {
@@ -70,8 +68,8 @@ impl ElectionFlags {
 }
 
 impl Default for LeaderElection {
-    /// kube-scheduler's defaults but for the name of the Lease: a process that holds kube-scheduler's own Lease
-    /// takes scheduling away from it, which must be set explicitly in the configuration.
+    /// kube-scheduler's defaults, except for the name of the Lease: holding kube-scheduler's own Lease takes scheduling away from it, so
+    /// the configuration has to name it explicitly.
     fn default() -> Self {
         Self {
             leader_elect: true,
@@ -85,18 +83,18 @@ impl Default for LeaderElection {
     }
 }
 
-/// How to talk to the API server.
+/// `clientConnection`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ClientConnection {
-    /// The path of a kubeconfig file; empty for the service account of the pod.
+    /// Path of a kubeconfig file; empty for the pod's service account.
     pub kubeconfig: String,
-    /// The `Accept` header; empty for the client's own.
+    /// The `Accept` header; empty for the client's default.
     pub accept_content_types: String,
     /// The `Content-Type` header; `application/vnd.kubernetes.protobuf` by default.
     pub content_type: String,
     /// Requests per second, 50 by default; negative for no limit.
     pub qps: f32,
-    /// Requests that may be sent at once; 100 by default, never negative.
+    /// Burst of requests; 100 by default, never negative.
     pub burst: i32,
 }
 
@@ -112,7 +110,7 @@ impl Default for ClientConnection {
     }
 }
 
-/// Reads `leaderElection`. Its rules only hold when it is switched on.
+/// Reads `leaderElection`. Its rules apply only if it is on.
 pub(super) fn leader_election(
     report: &mut Report<'_>,
     written: Option<Block<wire::LeaderElection>>,
@@ -141,7 +139,6 @@ pub(super) fn leader_election(
     }
 }
 
-/// `written` with what the flags say in its place.
 fn overridden(written: wire::LeaderElection, flags: &ElectionFlags) -> wire::LeaderElection {
     let duration = |flag: Option<u64>, written: Option<Duration>| {
         let flag = flag.map(|ms| Duration(i64::try_from(ms).unwrap_or(i64::MAX).saturating_mul(1_000_000)));
@@ -177,7 +174,7 @@ fn check_durations(report: &mut Report<'_>, written: &wire::LeaderElection, defa
         let at = if written.lease_duration.is_some() { "leaseDuration" } else { "renewDeadline" };
         report.error(Problem::value(path.key(at), found, "a lease that outlasts renewDeadline"));
     }
-    // kube-scheduler finds this out only when the election starts, and exits: client-go stretches a period by up to 1.2.
+    // kube-scheduler fails only when the election starts: client-go extends a period by up to a factor of 1.2.
     let retry = nanoseconds(written.retry_period, defaults.retry_period_ms);
     if i128::from(renew) * 10 <= i128::from(retry) * 12 && renew > 0 && retry > 0 {
         let found = format!("a renewDeadline of {} with a retryPeriod of {}", shown(renew), shown(retry));
@@ -186,7 +183,7 @@ fn check_durations(report: &mut Report<'_>, written: &wire::LeaderElection, defa
     }
 }
 
-/// Go cannot tell a duration of 0 from one that is not set: both give the default.
+/// Go does not distinguish a duration of 0 from an unset one: both give the default.
 fn set(value: Option<Duration>) -> Option<i64> {
     value.map(|value| value.0).filter(|nanoseconds| *nanoseconds != 0)
 }
@@ -199,12 +196,11 @@ fn milliseconds(value: Option<Duration>, default_ms: u64) -> u64 {
     set(value).map_or(default_ms, duration::milliseconds)
 }
 
-/// Go cannot tell an empty text from one that is not set either.
+/// Go does not distinguish an empty text from an unset one.
 fn text_or(text: Option<String>, default: String) -> String {
     text.filter(|text| !text.is_empty()).unwrap_or(default)
 }
 
-/// Reads `clientConnection`.
 pub(super) fn client_connection(
     report: &mut Report<'_>,
     written: Option<Block<wire::ClientConnection>>,
@@ -219,7 +215,7 @@ pub(super) fn client_connection(
     let wide = written.qps.unwrap_or_default();
     #[expect(clippy::cast_possible_truncation, reason = "the field is a float32 in Go, and what overflows is refused")]
     let narrow = wide as f32;
-    // What is too small for 32 bits is 0 there, and 0 is what is not set.
+    // A value below the range of 32 bits becomes 0, and 0 is unset.
     let qps = if narrow == 0.0 { defaults.qps } else { narrow };
     if !qps.is_finite() {
         report.error(Problem::value(path.key("qps"), format!("{wide:e}"), "a number that fits in 32 bits"));
@@ -233,7 +229,6 @@ pub(super) fn client_connection(
     }
 }
 
-/// Checks a `percentageOfNodesToScore`, and warns that it changes nothing.
 pub(super) fn percentage_of_nodes_to_score(report: &mut Report<'_>, percentage: Option<i32>, parent: &Path) {
     let Some(percentage) = percentage else { return };
     let path = parent.key("percentageOfNodesToScore");
@@ -244,7 +239,6 @@ pub(super) fn percentage_of_nodes_to_score(report: &mut Report<'_>, percentage: 
     }
 }
 
-/// Checks and completes `podInitialBackoffSeconds` and `podMaxBackoffSeconds`.
 pub(super) fn backoffs(report: &mut Report<'_>, initial: Option<i64>, max: Option<i64>) -> (i64, i64) {
     let root = Path::default();
     let at = root.key(if max.is_some() { "podMaxBackoffSeconds" } else { "podInitialBackoffSeconds" });

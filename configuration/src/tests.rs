@@ -1,8 +1,6 @@
-//! What the reader accepts and what it refuses.
+//! Accepted and rejected configurations.
 //!
-//! Texts and all that is shown of them are in `tests/cases`, a file for each subject; `FLOTILLA_RECORD=1` writes them again.
-//!
-//! Knows: how a text is read and shown. Must not know: any rule.
+//! The recorded cases are in `tests/cases`, one file per subject. `FLOTILLA_RECORD=1` records them again.
 
 use std::path::{Path, PathBuf};
 
@@ -21,7 +19,6 @@ mod orders;
 mod own_plugins;
 mod robustness;
 
-/// Reads a text with the feature gates as they are by default.
 fn load(text: &str, file: &str) -> Result<Configuration, ConfigErrors> {
     super::load(text, file, &FeatureGates::default(), Registry::built_in())
 }
@@ -30,7 +27,6 @@ fn with_header(text: &str) -> String {
     format!("apiVersion: {API_VERSION}\nkind: {KIND}\n{}", text.strip_prefix('\n').unwrap_or(text))
 }
 
-/// What a text that is right is read as.
 fn accept(text: &str) -> Configuration {
     match load(&with_header(text), "scheduler.yaml") {
         Ok(configuration) => configuration,
@@ -38,18 +34,16 @@ fn accept(text: &str) -> Configuration {
     }
 }
 
-/// A file or folder of cases.
 fn cases(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("src/tests").join(name)
 }
 
-/// The feature gates that the first line of a text names, as in the recorded files.
 fn gates(text: &str) -> FeatureGates {
     let named = text.strip_prefix("# feature-gates: ").and_then(|rest| rest.lines().next());
     FeatureGates::examine(named.unwrap_or_default()).0
 }
 
-/// All that is shown of a text: its errors, or its warnings where it is accepted.
+/// The errors of a text, or its warnings if it is accepted.
 fn shown(text: &str, registry: Registry) -> String {
     let found = examine(text, "scheduler.yaml", &gates(text), registry);
     match found.errors {

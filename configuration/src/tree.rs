@@ -1,9 +1,6 @@
-//! A YAML document as it is written, with its aliases and merge keys still in it.
+//! Parses a YAML document; aliases and merge keys remain.
 //!
-//! Knows: YAML events, anchors, depth, further documents. Must not know: which fields there are, or what an alias
-//! expands to.
-//!
-//! Source: the node parser of `go.yaml.in/yaml/v2`, which kube-scheduler reads its configuration with.
+//! Source: the node parser of `go.yaml.in/yaml/v2`, kube-scheduler's YAML library.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow::{self, Break, Continue};
@@ -16,34 +13,29 @@ use super::path::{Path, Segment};
 use super::report::quoted;
 use super::scalar::{Resolved, TagKind, resolve};
 
-/// How deep mappings and lists may nest; a KubeSchedulerConfiguration needs 12.
+/// Maximum nesting of mappings and lists; a KubeSchedulerConfiguration needs 12.
 pub(super) const MAX_DEPTH: usize = 64;
 
-/// How many values a text may hold: 160 whole profiles with every field written out. A value takes up to 930 bytes with its places
-/// and the mapping around it, so that these are 47 MB; a text of 1 MiB could hold half a million.
+/// Maximum number of values: 160 whole profiles with every field. A value takes up to 930 bytes with its positions and the mapping around
+/// it, so this is 47 MB. A text of 1 MiB could hold half a million values.
 const MAX_VALUES: usize = 50_000;
 
-/// How long the name of a field may be, bytes. Those of labels have 317 at most; a longer one would be repeated in the path of
-/// everything under it.
+/// Maximum length of a field name in bytes. Label names have at most 317. A longer name would be repeated in the path of every node under
+/// it.
 const MAX_KEY: usize = 1_024;
 
-/// How many warnings are kept: more are of no use.
 const MAX_WARNINGS: usize = 100;
 
-/// After how many faults reading stops: the text is not meant to be a configuration.
+/// Reading stops after this many faults: the text is not a configuration.
 pub(super) const MAX_FAULTS: usize = 100;
 
-/// The key of a mapping's entry.
 #[derive(Debug, Clone)]
 pub(super) enum Key {
-    /// The name of a field.
     Name(String),
-    /// `<<`, whose value is mixed into the mapping.
     Merge,
 }
 
 impl Key {
-    /// The key as it is written.
     pub(super) fn text(&self) -> &str {
         match self {
             Self::Name(name) => name,
@@ -52,52 +44,39 @@ impl Key {
     }
 }
 
-/// One entry of a mapping.
 #[derive(Debug)]
 pub(super) struct Entry {
-    /// Its key.
     pub(super) key: Key,
-    /// Where the key stands.
     pub(super) mark: Mark,
-    /// The number of its value.
     pub(super) value: usize,
 }
 
-/// What a node is.
 #[derive(Debug)]
 pub(super) enum Content {
-    /// Text, a number, a boolean or nothing.
     Scalar(Value),
-    /// Entries in the order that they are written, repeated ones included.
+    /// In their written order, with repetitions.
     Mapping(Vec<Entry>),
-    /// The numbers of the elements.
     List(Vec<usize>),
-    /// Another node, by number.
+    /// Index of the target node.
     Alias(usize),
 }
 
-/// A node and where it stands.
 #[derive(Debug)]
 pub(super) struct Node {
-    /// Where it begins.
     pub(super) mark: Mark,
-    /// What it is.
     pub(super) content: Content,
 }
 
-/// The first document of a text.
 #[derive(Debug, Default)]
 pub(super) struct Tree {
-    /// All nodes; the first is the document.
+    /// The first node is the document.
     pub(super) nodes: Vec<Node>,
-    /// What is wrong with it.
     pub(super) faults: Vec<Fault>,
-    /// What is accepted but may not be what its author meant.
     pub(super) warnings: Vec<(Mark, Path, String)>,
 }
 
 impl Tree {
-    /// Reads the events of `text` once. After a fatal fault there is only what came before it.
+    /// Reads the events of `text`. After a fatal fault the tree holds only the nodes before it.
     pub(super) fn build(text: &str) -> Self {
         let mut builder = Builder::default();
         let mut parser = Parser::new_from_str(text);
@@ -119,20 +98,19 @@ impl Tree {
     }
 }
 
-/// What to do about a text that is not YAML, for those mistakes that are made often.
+/// Hints for common YAML mistakes.
 fn advice(problem: &str) -> &'static str {
     if problem.contains("tab") {
         "indent with spaces"
     } else if problem.contains("mapping values are not allowed") {
         "put a text that holds a colon in quotes, and the keys of one mapping in one column"
     } else if problem.contains("indentation") || problem.contains("block mapping") || problem.contains("simple key") {
-        "the keys of one mapping stand in one column, and a list's items in another"
+        "align the keys of a mapping in one column, and the items of a list in another"
     } else {
         ""
     }
 }
 
-/// A mapping or a list whose end is still to come.
 struct Frame {
     node: usize,
     segment: Option<Segment>,
@@ -143,7 +121,7 @@ struct Frame {
 struct Builder {
     tree: Tree,
     frames: Vec<Frame>,
-    /// The node of each anchor, by the parser's number for it.
+    /// Nodes by the parser's number of their anchor.
     anchors: BTreeMap<usize, usize>,
     documents: usize,
 }
@@ -169,7 +147,7 @@ impl Builder {
         }
     }
 
-    /// kube-scheduler reads one document and does not look at what comes after it.
+    /// kube-scheduler reads the first document and ignores the rest.
     fn document(&mut self, mark: Mark) -> ControlFlow<()> {
         self.documents += 1;
         if self.documents == 1 {
@@ -180,7 +158,7 @@ impl Builder {
         Break(())
     }
 
-    /// Whether the innermost open node is a mapping that has no key waiting for its value.
+    /// Whether the innermost open node is a mapping without a pending key.
     fn expects_key(&self) -> bool {
         self.frames.last().is_some_and(|frame| {
             frame.key.is_none()
@@ -189,10 +167,10 @@ impl Builder {
     }
 
     fn alias(&mut self, anchor: usize, mark: Mark) -> ControlFlow<()> {
-        // The parser refuses aliases of anchors that it has not seen.
+        // The parser rejects aliases of unknown anchors.
         let Some(target) = self.anchors.get(&anchor).copied() else { return Continue(()) };
         if self.frames.iter().any(|frame| frame.node == target) {
-            let hint = "an alias can only stand behind what it repeats";
+            let hint = "an alias must follow its anchor";
             return self.stop(mark, "found a YAML alias to something that it is itself part of", "a value", hint);
         }
         if !self.expects_key() {
@@ -242,7 +220,7 @@ impl Builder {
             }
             Resolved::Mistagged => {
                 let found = format!("found {} with the YAML tag {}", quoted(text), quoted(&shown));
-                self.note(mark, path(self), found, "a value that is what its tag says")?;
+                self.note(mark, path(self), found, "a value that matches its tag")?;
                 Value::Null
             }
         };
@@ -272,7 +250,6 @@ impl Builder {
         Continue(())
     }
 
-    /// Keeps a key until its value comes.
     fn wait(&mut self, key: Key, mark: Mark) {
         if let Some(frame) = self.frames.last_mut() {
             frame.key = Some((key, mark));
@@ -293,7 +270,6 @@ impl Builder {
         Continue(())
     }
 
-    /// Hangs a new node under the innermost open one and returns its number.
     fn add(&mut self, content: Content, mark: Mark) -> usize {
         let number = self.tree.nodes.len();
         if let Some(frame) = self.frames.last_mut() {
@@ -310,7 +286,6 @@ impl Builder {
         number
     }
 
-    /// The step from the innermost open node to the node that comes next.
     fn child_segment(&self) -> Option<Segment> {
         let frame = self.frames.last()?;
         if let Some((key, _)) = &frame.key {
@@ -322,12 +297,10 @@ impl Builder {
         }
     }
 
-    /// The path of the innermost open node.
     fn path(&self) -> Path {
         self.frames.iter().filter_map(|frame| frame.segment.clone()).collect()
     }
 
-    /// The path of the node that comes next.
     fn child_path(&self) -> Path {
         self.frames.iter().filter_map(|frame| frame.segment.clone()).chain(self.child_segment()).collect()
     }
@@ -337,7 +310,6 @@ impl Builder {
         self.stop(mark, &found, "the depth of a KubeSchedulerConfiguration, which is under 20", "")
     }
 
-    /// Reports what makes the rest of the document unreadable.
     fn stop(&mut self, mark: Mark, found: &str, expected: &str, hint: &str) -> ControlFlow<()> {
         let hint = (!hint.is_empty()).then(|| hint.to_owned());
         let (path, found, expected) = (self.child_path(), found.to_owned(), expected.to_owned());
@@ -345,7 +317,6 @@ impl Builder {
         Break(())
     }
 
-    /// Reports what is wrong with one node only.
     fn note(&mut self, mark: Mark, path: Path, found: String, expected: &str) -> ControlFlow<()> {
         let fatal = self.tree.faults.len() + 1 >= MAX_FAULTS;
         self.tree.faults.push(Fault { mark, path, found, expected: expected.to_owned(), hint: None, fatal });

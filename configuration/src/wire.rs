@@ -1,10 +1,7 @@
-//! The fields of a KubeSchedulerConfiguration as they are written, every one of them optional.
+//! The fields of a KubeSchedulerConfiguration, all of them optional.
 //!
-//! Knows: names and types of fields of `kubescheduler.config.k8s.io/v1`. Must not know: defaults, rules, or which
-//! plugins there are.
-//!
-//! Source: `k8s.io/kube-scheduler/config/v1`. Everything is an `Option` because Go reads null as unset, and because a
-//! field that could not be read is reported once and then left out.
+//! Source: `k8s.io/kube-scheduler/config/v1`. Every field is an `Option`: Go reads null as unset, and the decoder reports an unreadable
+//! field once and drops it.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -16,7 +13,7 @@ use serde::de::{Error, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
-/// A struct that is written as a mapping and nothing else: serde alone would also take a list of its fields.
+/// A struct that deserializes only from a mapping: serde alone would also accept a list of its fields.
 #[derive(Debug, Default)]
 pub(super) struct Block<T>(pub(super) T);
 
@@ -34,7 +31,7 @@ impl<'de, T: Deserialize<'de> + Default> Deserialize<'de> for Block<T> {
                 T::deserialize(MapAccessDeserializer::new(fields)).map(Block)
             }
 
-            /// Null as an element of a list is an element of which nothing is set.
+            /// A null element of a list is an element without fields.
             fn visit_unit<E: Error>(self) -> Result<Self::Value, E> {
                 Ok(Block(T::default()))
             }
@@ -43,7 +40,7 @@ impl<'de, T: Deserialize<'de> + Default> Deserialize<'de> for Block<T> {
     }
 }
 
-/// Nanoseconds, written as Go writes a duration.
+/// Nanoseconds, in Go's duration syntax.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Duration(pub(super) i64);
 
@@ -67,19 +64,19 @@ impl<'de> Deserialize<'de> for Duration {
 }
 
 impl Duration {
-    /// A duration that Go does not keep behind a pointer cannot be null either.
+    /// Go rejects null for a duration that is not a pointer.
     fn never_null<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Self>, D::Error> {
         Self::deserialize(deserializer).map(Some)
     }
 }
 
-/// A text, or an empty one where null stands in a list.
+/// Null in a list becomes an empty text.
 fn texts<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<String>>, D::Error> {
     let texts: Option<Vec<Option<String>>> = Deserialize::deserialize(deserializer)?;
     Ok(texts.map(|texts| texts.into_iter().map(Option::unwrap_or_default).collect()))
 }
 
-/// Declares structs whose fields are all optional and in camel case, and which know no others.
+/// Declares structs with optional camel-case fields that deny unknown fields.
 macro_rules! fields {
     ($($(#[$doc:meta])* $name:ident { $($(#[$attribute:meta])* $field:ident: $type:ty,)* })*) => {$(
         $(#[$doc])*

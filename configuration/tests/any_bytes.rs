@@ -1,9 +1,6 @@
-//! Any text is a configuration, or errors that say where.
+//! Any text is either a configuration or errors with positions.
 //!
-//! The decoders of this crate are `load` and `examine` (YAML 1.1 and JSON), `migrate`, and `FeatureGates` for the text of
-//! `--feature-gates`. A file that is not UTF-8 is refused before.
-//!
-//! Knows: the corpus of configurations, and what one may take. Must not know: what a field means.
+//! Covers `load` and `examine` (YAML 1.1 and JSON), `migrate`, and `FeatureGates`. The caller rejects text that is not UTF-8.
 
 #![allow(missing_docs)]
 
@@ -15,13 +12,11 @@ use flotilla_mutate::{Bound, Decoder, Form};
 #[path = "configuration/corpus.rs"]
 mod corpus;
 
-/// Aliases may expand to 100,000 values, whatever the length of the text; with their places those were seen to take 11 MB.
+/// Aliases may expand to 100,000 values regardless of the text's length, measured at 11 MB with their positions.
 const BOUND: Bound = Bound { times: 64, plus: 32 << 20 };
 
-/// Half of the longest text that is read.
 const LONG: usize = 512 << 10;
 
-/// The files whose path begins with this.
 fn samples(group: &str) -> Vec<Vec<u8>> {
     corpus::files().into_iter().filter(|(name, _)| name.starts_with(group)).map(|(_, text)| text).collect()
 }
@@ -47,7 +42,7 @@ fn a_configuration_is_read_within_a_multiple_of_its_bytes() {
     }
 }
 
-/// What is short to write and long to read: many profiles, values, keys, tags, anchors, and long keys that are in many paths.
+/// Short texts that are expensive to read: many profiles, values, keys, tags, anchors, and long keys in many paths.
 fn odd() -> Vec<String> {
     const HEAD: &str = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n";
     let repeated = |before: &str, unit: &str, after: &str| {
@@ -79,8 +74,8 @@ fn odd() -> Vec<String> {
     texts
 }
 
-/// A text may hold 50,000 values, which take more for the bytes that they are written in than any file of a person's. The parser
-/// itself was seen to hold 355 times the text, of pairs in a list; without a bound on profiles it was 3,300 times.
+/// A text may hold 50,000 values, which take more memory per byte than any realistic file. The parser was measured at 355 times the size of
+/// the text for pairs in a list. Without a limit on profiles the factor was 3,300.
 #[test]
 fn half_a_mebibyte_of_odd_yaml_is_read_or_refused_within_a_bound() {
     let gates = FeatureGates::default();
@@ -97,7 +92,7 @@ fn half_a_mebibyte_of_odd_yaml_is_read_or_refused_within_a_bound() {
         });
         refused += usize::from(!is_read);
     }
-    // Comments and empty lines are no mistake.
+    // Comments and empty lines are valid.
     assert!(refused > 30, "{refused}");
 }
 

@@ -1,9 +1,6 @@
-//! What kube-scheduler makes of a configuration file, Flotilla makes of it too: verdict and effective configuration.
+//! Flotilla accepts, rejects and completes configuration files as kube-scheduler does.
 //!
-//! Knows: the corpus in `configuration/files`, the recorded answers of kube-scheduler, and the few differences that are
-//! meant. Must not know: how kube-scheduler was asked.
-//!
-//! `configuration/README.md` tells how to add a file and how the answers are recorded.
+//! `configuration/tests/configuration/README.md` describes how to add a file and how kube-scheduler's answers are recorded.
 
 #[path = "configuration/corpus.rs"]
 mod corpus;
@@ -21,7 +18,7 @@ use flotilla_configuration::{
     features::{self, FeatureGates, GateErrors, Stage},
 };
 
-/// Files that Flotilla reads differently on purpose, and why. Each of them has to differ still.
+/// Intended differences, with reasons. Each file still has to differ.
 const DIFFERENCES: &[(&str, &str)] = &[
     ("good/duration-below-a-millisecond.yaml", "the times of an election are whole milliseconds, rounded up"),
     (
@@ -31,13 +28,12 @@ const DIFFERENCES: &[(&str, &str)] = &[
     ("good/text-in-utf-16.yaml", "a file is read as UTF-8"),
 ];
 
-/// Fewer files than this prove nothing.
+/// A smaller corpus is likely incomplete.
 const MIN_FILES: usize = 150;
 
-/// How many lines of a file's differences are shown.
 const MAX_LINES: usize = 8;
 
-/// What Flotilla makes of a file: its configuration, or why it has none. The one place that calls it.
+/// Flotilla's result for a file. The only place that calls the reader.
 fn flotilla(gates: &str, bytes: &[u8], name: &str) -> Result<Configuration, String> {
     let text = std::str::from_utf8(bytes).map_err(|error| format!("not UTF-8: {error}"))?;
     let (gates, errors) = FeatureGates::examine(gates);
@@ -49,7 +45,7 @@ fn flotilla(gates: &str, bytes: &[u8], name: &str) -> Result<Configuration, Stri
     examination.configuration.ok_or_else(|| examination.errors.map(|errors| errors.to_string()).unwrap_or_default())
 }
 
-/// How Flotilla differs from kube-scheduler's answer, line by line; nothing where it does not.
+/// Differences from kube-scheduler's answer, line by line.
 fn differences(name: &str, bytes: &[u8], answer: &Answer) -> Vec<String> {
     let ours = flotilla(&corpus::gates(bytes), bytes, name);
     match (&ours, &answer.configuration) {
@@ -110,7 +106,7 @@ fn every_file_has_an_answer_and_every_answer_a_file() {
     );
 }
 
-/// Gates that stand for a group of others, and those of the logging library, which decide nothing about a placement.
+/// Gates for groups, and those of the logging library, which do not affect placement.
 const OF_NO_FEATURE: [&str; 5] =
     ["AllAlpha", "AllBeta", "ContextualLogging", "LoggingAlphaOptions", "LoggingBetaOptions"];
 

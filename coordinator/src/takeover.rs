@@ -14,7 +14,7 @@
 //!   Lease is left to expire.
 //! * A process that cannot schedule does not keep others from leading.
 //!
-//! [ADR 18](../../docs/adr/0018-a-handover-fails-closed.md) has the reasons.
+//! [ADR 18](../../docs/adr/0018-a-new-leader-binds-nothing-until-its-caches-are-synced.md) has the reasons.
 
 use flotilla_planted::planted;
 

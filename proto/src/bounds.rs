@@ -1,7 +1,4 @@
-//! How large a message may be, and how to stay below that.
-//!
-//! Knows: the bounds with their arithmetic, and how many bytes a change takes on the wire. Must not know: who sends the
-//! chunks, or when.
+//! Size limits of messages.
 
 use std::sync::Arc;
 
@@ -16,52 +13,49 @@ use prost::{Message as _, encoding::encoded_len_varint};
 
 use crate::{Wire as _, pb};
 
-/// The most bytes of one message; both ends refuse to read more.
+/// Maximum size of one message in bytes; both ends reject larger ones.
 ///
-/// The largest message of each kind that is ever sent stays below it:
-/// - `Evaluated` carries at most 65,536 offers of at most 22 bytes, which is 1.38 MiB, and 1.25 MiB more in the worst
-///   case of a stratum of its own for each of them (20 bytes: frames, size, one raw score and one domain). Where
-///   refusals or domain counts would take it beyond the bound, the worker says `Unable` instead; see [`fits`].
-/// - `Explained` carries at most 8,192 nodes. Each takes 22 bytes refused, and feasible 12 and 10 for each plugin that
-///   scores, all of kube-scheduler's 9 together 102; a topology key adds 5 bytes and a value of at most 65 that no other
-///   node has. With two keys that is 242 bytes a node, 1.89 MiB in all. Where more keys or domain counts would take it
-///   beyond the bound, the worker says `Unable`, and the coordinator asks for fewer nodes.
-/// - `Snapshot` and `Delta` are cut into chunks of [`CHUNK_BYTES`]; a chunk is larger only if a single change is. A node has 3 MiB
-///   at most, as `framework::weight` counts it, which is never less than it takes here: a larger one is sent to no worker. The
-///   attachments of a class have 1,024 volumes of a pod of 1.5 MiB.
-/// - `RegisterClass` holds a class of 3 MiB at most, as `framework::weight` counts it, which is never less than it takes here.
-///   A pod has 1.5 MiB, but names come more often in its class than in the pod: that of its namespace in each affinity term,
-///   those of extended resources three times. A larger class is told to nobody; nodes with its pods are the coordinator's.
-/// - `Evaluate` and `Explain` hold what the whole cluster says about a class. That is 3 MiB at most, as
-///   `framework::extension::Facts::can_be_told` counts it, which is never less than it takes here; a class of which there is
-///   more to say is not asked about.
-/// - `DryRun` names at most 131,072 pods, of 11 bytes each, on at most 512 nodes of 14 bytes: 1.4 MiB. Classes that use
-///   volumes, or of which there are more than 2 MiB to say, are not asked about. `Rehearsed` gives at most 5 bytes for each of those pods: 0.7 MiB.
-/// - `Configure` holds a configuration file's profiles: kilobytes.
+/// The largest message of each kind stays below it:
+/// - `Evaluated`: at most 65,536 offers of at most 22 bytes, 1.38 MiB. If each has a separate stratum, 1.25 MiB more (20 bytes: frames,
+///   size, one raw score and one domain). If rejections or domain counts exceed the limit, the worker answers `Unable`; see [`fits`].
+/// - `Explained`: at most 8,192 nodes. An infeasible node takes 22 bytes. A feasible one takes 12 and 10 per scoring plugin, 102 for
+///   kube-scheduler's 9. A topology key adds 5 bytes and a value of at most 65 that no other node has. With two keys a node takes 242
+///   bytes, 1.89 MiB in all. If more keys or domain counts exceed the limit, the worker answers `Unable` and the coordinator requests fewer
+///   nodes.
+/// - `Snapshot` and `Delta` are split into chunks of [`CHUNK_BYTES`]; only a single larger change exceeds that. A node has at most 3 MiB as
+///   `framework::weight` counts it, which is never less than its encoded size. Larger nodes are not sent to workers. The attachments of a
+///   class have 1,024 volumes of a pod of 1.5 MiB.
+/// - `RegisterClass`: a class has at most 3 MiB as `framework::weight` counts it, which is never less than its encoded size. A pod has 1.5
+///   MiB, but a class repeats names: the namespace in each affinity term, extended resources three times. Larger classes are not sent to
+///   workers; the coordinator evaluates nodes with their pods.
+/// - `Evaluate` and `Explain` carry cluster-wide facts of a class, at most 3 MiB as `framework::extension::Facts::can_be_told` counts them,
+///   which is never less than their encoded size. Classes with larger facts are not sent.
+/// - `DryRun`: at most 131,072 pods of 11 bytes on at most 512 nodes of 14 bytes, 1.4 MiB. Classes with volumes or with more than 2 MiB of
+///   facts are not sent. `Rehearsed` has at most 5 bytes for each of those pods: 0.7 MiB.
+/// - `Configure` holds the profiles of a configuration file: kilobytes.
 pub const MAX_MESSAGE_BYTES: usize = 4 << 20;
 
-/// The most bytes of changes that [`chunk_changes`] puts into one chunk: a quarter of the bound, so that an evaluation
-/// that waits behind a chunk waits for a millisecond of loopback or ten of a gigabit link, not more.
+/// Maximum size of a chunk of [`chunk_changes`] in bytes: a quarter of [`MAX_MESSAGE_BYTES`]. An evaluation behind a chunk waits at most a
+/// millisecond on loopback, or ten on a gigabit link.
 pub const CHUNK_BYTES: usize = 1 << 20;
 
-/// The most pods that one change may bring to or take from a node. A node runs hundreds; the bound keeps a few bytes on
-/// the wire from keeping a worker busy for minutes.
+/// Maximum number of pods in one change. A node runs hundreds; without a limit a few bytes could occupy a worker for minutes.
 pub const MAX_PODS_PER_CHANGE: u32 = 1 << 20;
 
-/// Whether an answer stays within [`MAX_MESSAGE_BYTES`].
+/// Whether an answer is at most [`MAX_MESSAGE_BYTES`].
 #[must_use]
 pub fn fits(message: &pb::FromWorker) -> bool {
     message.encoded_len() <= MAX_MESSAGE_BYTES
 }
 
-/// How many bytes a command takes on the wire, its envelope included.
+/// Encoded size of a command in bytes, including its envelope.
 #[must_use]
 pub fn encoded_bytes(word: &ToWorker) -> usize {
     word.encode().encoded_len()
 }
 
-/// Splits changes, in order, into chunks of at most [`CHUNK_BYTES`] on the wire each. A single change that is larger is
-/// a chunk of its own; a change of more than [`MAX_PODS_PER_CHANGE`] pods becomes several. No changes give no chunks.
+/// Splits changes, in order, into chunks of at most [`CHUNK_BYTES`]. A single larger change is a separate chunk; a change of more than
+/// [`MAX_PODS_PER_CHANGE`] pods is split. Without changes there are no chunks.
 #[must_use]
 pub fn chunk_changes(changes: Vec<Change>) -> Vec<Vec<Change>> {
     let mut chunks = Vec::new();
@@ -82,7 +76,7 @@ pub fn chunk_changes(changes: Vec<Change>) -> Vec<Vec<Change>> {
     chunks
 }
 
-/// One change as it may be sent; more than one only for absurd numbers of pods.
+/// Splits a change with too many pods.
 fn split_pods(change: Change) -> impl Iterator<Item = Change> {
     let total = match change {
         Change::AddPods { count, .. } | Change::RemovePods { count, .. } => count,
@@ -98,17 +92,15 @@ fn split_pods(change: Change) -> impl Iterator<Item = Change> {
     })
 }
 
-/// The most bytes of an integer field: one of tag, ten of varint.
+/// Maximum size of an integer field: one byte of tag, ten of varint.
 const INTEGER: usize = 11;
 
-/// The bytes of a field of a length: tag, length, content. Every field of the contract that takes part in a change has
-/// a number below 16, so that its tag is one byte.
+/// Size of a length-delimited field: tag, length, content. All fields of changes have a number below 16, so the tag is one byte.
 fn field(length: usize) -> usize {
     1 + encoded_len_varint(length as u64) + length
 }
 
-/// An upper bound on the bytes of a change on the wire. Counted instead of encoded: a snapshot of a million nodes
-/// should not be encoded twice only to learn where to cut it.
+/// Upper bound of a change's encoded size. Computed without encoding, so that a snapshot of a million nodes is not encoded twice.
 fn change_bytes(change: &Change) -> usize {
     field(match change {
         Change::UpsertNode { node, .. } => INTEGER + field(node_bytes(node)),
@@ -130,7 +122,7 @@ fn node_bytes(node: &NodeInfo) -> usize {
         declared_features,
         images,
         csi,
-        // Workers are not told.
+        // Not sent to workers.
         devices: _,
     } = node;
     let labels = labels.iter().map(|(key, value)| field(field(key.len()) + field(value.len())));

@@ -1,6 +1,4 @@
-//! Messages as tonic sends and receives them: in protobuf, with lists that are checked before they are decoded.
-//!
-//! Knows: the order of the checks. Must not know: the bounds ([`lists`](crate::lists)), or who is at either end.
+//! A tonic codec that checks the lists of a protobuf message before decoding it.
 
 use std::marker::PhantomData;
 
@@ -13,7 +11,7 @@ use tonic_prost::ProstEncoder;
 
 use crate::lists::Lists;
 
-/// Writes `T` and reads `U`.
+/// Encodes `T` and decodes `U`.
 #[derive(Debug, Clone, Copy)]
 pub struct BoundedCodec<T, U>(PhantomData<(T, U)>);
 
@@ -42,7 +40,7 @@ where
     }
 }
 
-/// Reads `U`.
+/// Decodes `U`.
 #[derive(Debug, Clone, Copy)]
 pub struct BoundedDecoder<U>(PhantomData<U>);
 
@@ -52,15 +50,15 @@ impl<U: Message + Default + Lists> Decoder for BoundedDecoder<U> {
 
     fn decode(&mut self, buffer: &mut DecodeBuf<'_>) -> Result<Option<U>, Status> {
         let bytes = buffer.copy_to_bytes(buffer.remaining());
-        // As tonic's own codec has it: what is no message is the fault of this end or of the network.
+        // As in tonic's codec: invalid bytes are an error of this end or of the network.
         read(&bytes).map(Some).map_err(Status::internal)
     }
 }
 
-/// A message out of its bytes.
+/// Decodes a message.
 ///
 /// # Errors
-/// The bytes are no message, or a list in it is too long.
+/// The bytes are not a message, or a list in it is too long.
 pub fn read<U: Message + Default + Lists>(bytes: &[u8]) -> Result<U, String> {
     U::check(bytes).map_err(|error| error.to_string())?;
     U::decode(bytes).map_err(|error| error.to_string())

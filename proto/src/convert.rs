@@ -1,7 +1,4 @@
-//! Both directions of every conversion between the domain and the wire.
-//!
-//! Knows: which field means what, which are required, and which values a domain type can hold. Must not know: what
-//! a reader does with a message.
+//! Conversions between domain and wire types.
 
 use std::sync::Arc;
 
@@ -26,65 +23,63 @@ mod profile;
 mod rehearsal;
 mod volumes;
 
-/// A domain type with its form on the wire. `decode(encode(x))` is `x` for every value that keeps its type's promises.
+/// A domain type with a wire form. `decode(encode(x))` equals `x` for every valid value.
 pub trait Wire: Sized {
-    /// The form on the wire.
+    /// The wire form.
     type Message;
 
-    /// Writes the value down.
+    /// Encodes the value.
     fn encode(&self) -> Self::Message;
 
-    /// Reads a value.
+    /// Decodes a value.
     ///
     /// # Errors
-    /// The first field that is missing or holds what the domain cannot.
+    /// The first field that is missing or invalid.
     fn decode(message: Self::Message) -> Result<Self, DecodeError>;
 }
 
-/// A message that says what cannot be.
+/// An invalid message.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{field}: {problem}")]
 pub struct DecodeError {
-    /// The field from the envelope inwards, as in `snapshot.changes[3].upsert_node.node`.
+    /// The field's path from the envelope, as in `snapshot.changes[3].upsert_node.node`.
     pub field: String,
-    /// What is wrong with it.
+    /// The problem.
     pub problem: Problem,
 }
 
-/// What can be wrong with a field.
+/// A problem of a field.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Problem {
-    /// It is required and absent.
+    /// A required field is absent.
     #[error("is missing")]
     Missing,
-    /// It holds a number outside of what is allowed.
+    /// A number is out of range.
     #[error("{value} is not within {min}..={max}")]
     OutOfRange {
         /// The number.
         value: i128,
-        /// The smallest allowed.
+        /// The minimum.
         min: i128,
-        /// The largest allowed.
+        /// The maximum.
         max: i128,
     },
-    /// It is to be sorted, each key once, and is not.
+    /// A list is not sorted by unique keys.
     #[error("is not sorted, each key once")]
     Unsorted,
-    /// It names the same thing twice.
+    /// A value occurs twice.
     #[error("names the same thing twice")]
     Repeated,
-    /// It does not parse.
+    /// A value does not parse.
     #[error("{0}")]
     Malformed(String),
-    /// It is the version of a protocol that is not spoken here.
+    /// An unsupported protocol version.
     #[error(
         "is version {0} of the protocol, and here it is version {PROTOCOL_VERSION}; run coordinator and workers of one \
          release"
     )]
     Protocol(u32),
 }
-
-// === impl DecodeError ===
 
 impl DecodeError {
     fn new(field: impl Into<String>, problem: Problem) -> Self {
@@ -95,18 +90,15 @@ impl DecodeError {
         Self::new(field, Problem::OutOfRange { value: value.into(), min: 0, max: max.into() })
     }
 
-    /// The same error, seen from one message further out.
     fn within(self, outer: &str) -> Self {
         Self { field: format!("{outer}.{}", self.field), ..self }
     }
 }
 
-/// Checks that a count stays within its bound.
 fn at_most(field: &str, count: usize, max: usize) -> Result<(), DecodeError> {
     if count <= max { Ok(()) } else { Err(DecodeError::range(field, count as i128, max as i128)) }
 }
 
-/// Reads a number that the domain keeps in 16 bits.
 fn narrow(field: &str, value: u32) -> Result<u16, DecodeError> {
     u16::try_from(value).map_err(|_| DecodeError::range(field, value, u16::MAX))
 }
@@ -128,7 +120,7 @@ fn decode_list<T: Wire>(field: &str, list: Vec<T::Message>) -> Result<Vec<T>, De
     list.map(|(index, item)| T::decode(item).map_err(|error| error.within(&format!("{field}[{index}]")))).collect()
 }
 
-/// Reads a list that the domain searches by key.
+/// Decodes a list that the domain searches by key.
 fn decode_sorted<K: Ord, T>(field: &str, list: Vec<<(K, T) as Wire>::Message>) -> Result<Vec<(K, T)>, DecodeError>
 where
     (K, T): Wire,

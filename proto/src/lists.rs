@@ -1,28 +1,25 @@
-//! How many elements the lists of a message have, before it is decoded.
+//! Checks the length of lists before a message is decoded.
 //!
-//! An element may take two bytes on the wire and takes up to 128 in memory, of a vector that grows by doubling three times as
-//! much. So a worker could make a coordinator hold 384 MiB with one message of
-//! [`MAX_MESSAGE_BYTES`](crate::bounds::MAX_MESSAGE_BYTES). Lists that are longer than any that a worker gives, or whose elements
-//! are shorter, are refused while they are bytes.
-//!
-//! Knows: the numbers of fields that are lists, and how long lists and elements may be. Must not know: what an element means.
+//! An element takes as few as two bytes on the wire and up to 128 in memory. A vector that grows by doubling takes three times as much. One
+//! message of [`MAX_MESSAGE_BYTES`](crate::bounds::MAX_MESSAGE_BYTES) could therefore occupy 384 MiB in the coordinator. Lists that are
+//! longer than any valid list, or have shorter elements, are rejected before decoding.
 
 use flotilla_framework::{evaluation::MAX_OFFERS, explain::shard::MAX_PAGE_NODES, shard::MAX_TRIALS};
 use prost::encoding::{DecodeContext, WireType, decode_key, decode_varint, skip_field};
 
 use crate::{DecodeError, Problem, pb};
 
-/// A message whose lists are bounded.
+/// A message with bounded lists.
 pub trait Lists {
-    /// Checks the lists in the bytes of a message. Bytes that are no message are left to the decoder, which says why.
+    /// Checks the lists in an encoded message. Ignores invalid bytes, which the decoder reports.
     ///
     /// # Errors
-    /// A list that is too long, or whose elements are too short.
+    /// A list is too long or its elements are too short.
     fn check(bytes: &[u8]) -> Result<(), DecodeError>;
 }
 
-/// Workers obey one leader at a time, which has shown a certificate of a coordinator. What it may make a worker hold is a multiple
-/// that `tests/any_bytes.rs` states, and a worker keeps nothing that a restart could lose.
+/// Not checked: a worker obeys one authenticated coordinator at a time. `tests/any_bytes.rs` states the memory that a message may occupy,
+/// and a worker has no state that a restart loses.
 impl Lists for pb::ToWorker {
     fn check(_: &[u8]) -> Result<(), DecodeError> {
         Ok(())
@@ -42,26 +39,23 @@ impl Lists for pb::FromWorker {
     }
 }
 
-/// The fields of `FromWorker` that have lists: evaluated, explained and rehearsed.
+/// The fields of `FromWorker` with lists: evaluated, explained and rehearsed.
 const REPLIES: [u32; 3] = [5, 7, 8];
 
-/// The most lists of counts in an answer, each of one plugin that counts over domains: there are two such plugins, and a registry
-/// may have more.
+/// Maximum number of tallies in an answer, one per plugin that counts over domains. There are two such plugins; a registry may have more.
 const MAX_TALLIES: usize = 128;
-/// The most laps, as `FromWorker.laps` says.
+/// Maximum number of laps, as in `FromWorker.laps`.
 const MAX_LAPS: usize = 128;
-/// So many elements may be as short as they like.
+/// Up to this many elements may have any size.
 const FREE: usize = 64;
 
-/// What a list may be.
 #[derive(Debug, Clone, Copy)]
 struct Bound {
     name: &'static str,
-    /// The numbers of the fields, from the envelope inwards; 0 after the last one.
+    /// Field numbers from the envelope inwards; 0 after the last one.
     path: [u32; 2],
-    /// How many elements.
     most: usize,
-    /// How many bytes an element has on average, without its tag and length.
+    /// Minimum average size of an element, without tag and length.
     least_bytes: usize,
 }
 
@@ -69,7 +63,7 @@ const fn list(name: &'static str, path: [u32; 2], most: usize, least_bytes: usiz
     Bound { name, path, most, least_bytes }
 }
 
-/// A refusal has a code and a count, of two bytes each. Domains differ from each other, so at most one is empty.
+/// A rejection has a code and a count of two bytes each. Domains are distinct, so at most one is empty.
 const FROM_WORKER: [Bound; 9] = [
     list("laps", [9, 0], MAX_LAPS, 0),
     list("evaluated.strata", [5, 3], MAX_OFFERS, 0),
@@ -82,7 +76,6 @@ const FROM_WORKER: [Bound; 9] = [
     list("rehearsed.outcomes", [8, 2], MAX_TRIALS, 0),
 ];
 
-/// How long a list is.
 #[derive(Debug, Clone, Copy, Default)]
 struct Length {
     count: usize,
@@ -109,7 +102,7 @@ fn add(lists: &mut [(Bound, Length)], path: [u32; 2], element: &[u8]) {
     }
 }
 
-/// Calls `take` for each field that has a length, up to the first that cannot be read.
+/// Calls `take` for each length-delimited field, up to the first unreadable one.
 fn each_field(mut bytes: &[u8], take: &mut dyn FnMut(u32, &[u8])) {
     while !bytes.is_empty() {
         let Ok((number, kind)) = decode_key(&mut bytes) else { return };

@@ -1,9 +1,6 @@
-//! Any bytes on the wire, in both directions, are a message or an error that names a field.
+//! Any bytes in either direction decode to a message or an error that names a field.
 //!
-//! The decoders of this crate are `prost` for the bytes, and [`Wire`] for what a message means, the arguments of plugins in JSON
-//! among it. Both ends refuse more than [`MAX_MESSAGE_BYTES`] before they read a message.
-//!
-//! Knows: valid messages, and what one may take. Must not know: what a field means.
+//! Covers `prost` and [`Wire`], including JSON arguments. Both ends reject more than [`MAX_MESSAGE_BYTES`] before decoding.
 
 #![allow(missing_docs)]
 
@@ -20,7 +17,7 @@ use proptest::{
 };
 use prost::Message;
 
-/// How many messages are mutated; a message is a few kilobytes at most.
+/// Number of mutated messages, of a few kilobytes each.
 const SAMPLES: usize = 200;
 
 fn samples<T: Wire<Message: Message> + std::fmt::Debug>(values: impl Strategy<Value = T>) -> Vec<Vec<u8>> {
@@ -29,7 +26,6 @@ fn samples<T: Wire<Message: Message> + std::fmt::Debug>(values: impl Strategy<Va
     (0..SAMPLES).map(|_| sample()).collect()
 }
 
-/// Reads a message as an end of a stream does.
 fn reads<T: Wire<Message: Message + Default + Lists>>(bytes: &[u8]) -> bool {
     let Ok(message) = read::<T::Message>(bytes) else { return false };
     match T::decode(message) {
@@ -44,8 +40,7 @@ fn reads<T: Wire<Message: Message + Default + Lists>>(bytes: &[u8]) -> bool {
 #[test]
 fn a_worker_reads_any_bytes_within_a_multiple_of_them() {
     let samples = samples(values::to_worker());
-    // A profile takes 416 bytes, and two on the wire; a vector that has just grown by doubling holds three times as much. 640 were
-    // seen.
+    // A profile takes 416 bytes, and two on the wire; a vector that has just doubled holds three times as much. Measured: a factor of 640.
     let bound = Bound { times: 1024, plus: 4096 };
     let form = Form::Protobuf { prefix: 0 };
     Decoder { name: "ToWorker", samples: &samples, form, bound }.stands(reads::<ToWorker>);
@@ -54,23 +49,22 @@ fn a_worker_reads_any_bytes_within_a_multiple_of_them() {
 #[test]
 fn a_coordinator_reads_any_bytes_within_a_multiple_of_them() {
     let samples = samples(values::from_worker());
-    // A stratum takes 128 bytes, and two on the wire, where it is one of a few thousand. 254 were seen.
+    // A stratum takes 128 bytes, and two on the wire if it is one of a few thousand. Measured: a factor of 254.
     let bound = Bound { times: 512, plus: 4096 };
     let form = Form::Protobuf { prefix: 0 };
     Decoder { name: "FromWorker", samples: &samples, form, bound }.stands(reads::<FromWorker>);
 }
 
-/// A field that has a length.
 fn field(number: u8, content: &[u8]) -> Vec<u8> {
     let mut written = vec![number << 3 | 2];
     prost::encoding::encode_varint(content.len() as u64, &mut written);
     [written, content.to_vec()].concat()
 }
 
-/// Before lists were counted, the first of these made it hold 384 MiB.
+/// Without the check of lists, the first of these occupied 384 MiB.
 #[test]
 fn no_message_of_the_most_bytes_makes_a_coordinator_hold_more_than_an_eighth_of_a_gibibyte() {
-    // Less than a message may have by the tags and lengths around a list.
+    // Leaves room for the tags and lengths around a list.
     let room = MAX_MESSAGE_BYTES - 64;
     let empties = |number: u8| field(number, &[]).repeat(room / 2);
     let refused = field(4, &[0x10, 1, 0x28, 1]).repeat(room / 6);

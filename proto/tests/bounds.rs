@@ -1,6 +1,4 @@
-//! Messages stay within their bounds.
-//!
-//! Knows: the largest messages there are. Must not know: how a field is encoded.
+//! The largest messages stay within their limits.
 
 #![allow(missing_docs)]
 
@@ -27,7 +25,7 @@ fn answer(strata: Vec<Stratum>) -> pb::FromWorker {
     FromWorker { epoch: 1, revision: 1, reply: Reply::Evaluated { request: 1, evaluation } }.encode()
 }
 
-/// Offers whose numbers take as many bytes as numbers can.
+/// Offers with numbers of maximum encoded size.
 fn offers(count: usize) -> Vec<Offer> {
     vec![Offer { node: NodeId(u32::MAX), base: i64::MIN, rank: u64::MAX }; count]
 }
@@ -72,7 +70,7 @@ fn a_long_domain_is_written_once_for_all_strata() {
     assert!(bytes < 50_000, "{bytes} bytes");
 }
 
-/// A page whose numbers take as many bytes as numbers can, each node with two domains of its own.
+/// A page with numbers of maximum encoded size and two unique domains per node.
 fn page(count: usize) -> pb::FromWorker {
     let domain = |key: &str, place: usize| Some(format!("{key}{place:062}").into());
     let account = |place: usize| NodeAccount {
@@ -92,7 +90,7 @@ fn a_page_of_the_most_nodes_takes_less_than_half_a_message() {
     assert_eq!(error.to_string(), "explained.nodes: 8193 is not within 0..=8192");
 }
 
-/// Nodes as large as real ones: 20 labels and 50 images with two names each.
+/// Realistic nodes: 20 labels and 50 images with two names each.
 fn upserts(count: u32) -> Vec<Change> {
     let changes = (0..count).map(|id| {
         let mut node = node(&format!("node-{id}"));

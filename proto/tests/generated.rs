@@ -1,7 +1,7 @@
-//! `proto/src/generated` is what `flotilla/v1/worker.proto` comes to.
+//! `proto/src/generated` matches `flotilla/v1/worker.proto`.
 //!
-//! It is checked in because the compiler of `.proto` files takes longer to build than the contract itself. With
-//! `FLOTILLA_RECORD=1` the files are written instead of compared.
+//! It is checked in because building the compiler of `.proto` files takes longer than building this crate. `FLOTILLA_RECORD=1` writes the
+//! files.
 
 #![allow(missing_docs)]
 

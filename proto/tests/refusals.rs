@@ -1,6 +1,4 @@
-//! A message that cannot be is refused, and the refusal names the field.
-//!
-//! Knows: one broken message for each kind of refusal. Must not know: what a refusal leads to.
+//! Invalid messages are rejected with the path of the field.
 
 #![allow(missing_docs)]
 

@@ -13,7 +13,7 @@ type column struct {
 	numbers []int64
 }
 
-// NewBatch begins a batch of so many nodes; columns are added in the order of the description.
+// NewBatch returns a batch of count nodes; add columns in the order of the description.
 func NewBatch(count int) *Batch { return &Batch{count: count, pod: "{}"} }
 
 // Pod sets the pod, as JSON.
@@ -28,7 +28,7 @@ func (b *Batch) Config(text string) *Batch {
 	return b
 }
 
-// Texts adds a column of texts, one for each node; nil where a node has none.
+// Texts adds a column of texts, one for each node; nil for none.
 func (b *Batch) Texts(texts ...*string) *Batch {
 	b.columns = append(b.columns, column{texts: texts})
 	return b
@@ -40,14 +40,14 @@ func (b *Batch) Numbers(numbers ...int64) *Batch {
 	return b
 }
 
-// Filter is what a plugin's filter says.
+// Filter returns the result of a plugin's filter.
 func (b *Batch) Filter(p Plugin) ([]byte, error) {
 	block, at := b.block(1)
 	err := Filter(p, block)
 	return block[at : at+b.count], err
 }
 
-// Score is what a plugin's score says.
+// Score returns the result of a plugin's score.
 func (b *Batch) Score(p Plugin) ([]int64, error) {
 	block, at := b.block(8)
 	if err := Score(p, block); err != nil {
@@ -60,7 +60,7 @@ func (b *Batch) Score(p Plugin) ([]int64, error) {
 	return scores, nil
 }
 
-// block gives the batch as the host writes it, and the place of the answers.
+// block returns the host's encoding, and the offset of the answers.
 func (b *Batch) block(width int) ([]byte, int) {
 	block := make([]byte, 40)
 	put := func(bytes []byte) int {

@@ -13,7 +13,7 @@ var (
 	block      []uint64
 )
 
-// Register has the module be this plugin. Call it in an init function of package main.
+// Register sets the module's plugin. Call it in an init function of package main.
 func Register(plugin Plugin) { registered = plugin }
 
 //go:wasmimport k8s.io/scheduler result.status_reason
@@ -40,7 +40,7 @@ func flotillaFilter(int32) int32 { return told(Filter(registered, bytes())) }
 //go:wasmexport flotilla_score
 func flotillaScore(int32) int32 { return told(Score(registered, bytes())) }
 
-// bytes are those of the block that the host has written a batch into.
+// bytes returns the block with the host's batch.
 func bytes() []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(block))), 8*len(block))
 }

@@ -1,11 +1,11 @@
-// Package plugin is for plugins for Flotilla in WebAssembly, in standard Go.
+// Package plugin is the SDK for Flotilla plugins in standard Go, compiled to WebAssembly.
 //
-// A plugin says once what it reads ([Description]), and is then asked about batches of nodes: a filter gives the number of a
-// reason for each node, 0 for none, a score gives a number. Nodes are columns ([Nodes]); a text that many nodes share
-// is there once, so that a plugin looks at each value once.
+// A plugin declares the fields that it reads ([Description]) and is then called with batches of nodes. A filter returns the
+// number of a reason per node, 0 for none; a score returns a number. Nodes are columns ([Nodes]). Nodes share equal texts, so a
+// plugin evaluates each value once.
 //
-// A plugin is a pure function: it keeps nothing between calls, and what it says of a node depends on the pod, the configuration
-// and that node alone. Flotilla asks some nodes twice and stops a plugin that answers differently.
+// A plugin is a pure function: it keeps no state between calls, and its result for a node depends only on the pod, the
+// configuration and that node. Flotilla evaluates some nodes twice and stops a plugin with different results.
 //
 // Register the plugin in an init function of package main, and build with
 //
@@ -14,44 +14,44 @@ package plugin
 
 import "encoding/json"
 
-// ABI is the version of the ABI for batches.
+// ABI is the ABI version for batches.
 const ABI = 1
 
-// Plugin is what a module is asked.
+// Plugin is implemented by a plugin.
 type Plugin interface {
-	// Describe says what the plugin reads and answers.
+	// Describe returns the fields and results of the plugin.
 	Describe() Description
-	// Filter judges nodes: out has a byte for each, which is 0 for a node that will do and else the number of a reason, from 1.
-	// With an error the attempt fails.
+	// Filter filters nodes: out has a byte per node, 0 for a feasible node, otherwise the number of a reason, from 1. An error fails
+	// the attempt.
 	Filter(pod *Pod, config string, nodes *Nodes, out []byte) error
-	// Score scores nodes: 0 to 100, or any number from 0 where Description.Normalize scales them. With an error the attempt fails.
+	// Score scores nodes: 0 to 100, or any number from 0 if Description.Normalize scales scores. An error fails the attempt.
 	Score(pod *Pod, config string, nodes *Nodes, out []int64) error
 }
 
-// Description is what a plugin reads and answers. docs/plugins.md has the fields that there are.
+// Description has the fields and results of a plugin. docs/tasks/plugins.md lists the fields.
 type Description struct {
-	// PodFields are the fields of the pod: pods that agree in them share their verdicts.
+	// PodFields are the fields of the pod. Pods with equal fields share results.
 	PodFields []string `json:"podFields,omitempty"`
 	// NodeFields are the fields of nodes: the columns, in this order.
 	NodeFields []string `json:"nodeFields,omitempty"`
-	// Reasons are why the filter refuses nodes, from number 1 on.
+	// Reasons are the reasons of the filter, numbered from 1.
 	Reasons []Reason `json:"reasons,omitempty"`
-	// Events are kube-scheduler's labels of the events that may help a pod that was refused, such as NodeAdd; none for any event.
+	// Events are kube-scheduler's labels of events that may make a rejected pod schedulable, such as NodeAdd; none for any event.
 	Events []string `json:"events,omitempty"`
-	// Normalize is how scores become scores of 0 to 100: "none" if they are, which is the default; "default" if the largest becomes
-	// 100, "reverse" if it becomes 0.
+	// Normalize is the normalization of scores to 0 to 100: "none", the default; "default" if the maximum becomes 100, "reverse" if
+	// it becomes 0.
 	Normalize string `json:"normalize,omitempty"`
 }
 
-// Reason is why a filter refuses a node.
+// Reason is a reason for rejecting a node.
 type Reason struct {
-	// Text is as kube-scheduler has it: node(s) ...
+	// Text is the message in kube-scheduler's form: node(s) ...
 	Text string `json:"text"`
-	// Unresolvable says that taking pods away from the node would not help.
+	// Unresolvable means that preemption cannot help.
 	Unresolvable bool `json:"unresolvable,omitempty"`
 }
 
-// Pod is the pod, as far as the description names its fields.
+// Pod has the described fields of the pod.
 type Pod struct {
 	Metadata Metadata `json:"metadata"`
 	Spec     Spec     `json:"spec"`
@@ -67,14 +67,14 @@ type Metadata struct {
 // Spec is the specification of a pod.
 type Spec struct {
 	NodeSelector map[string]string `json:"nodeSelector"`
-	// Affinity has nodeAffinity alone.
+	// Affinity has only nodeAffinity.
 	Affinity    json.RawMessage   `json:"affinity"`
 	Tolerations []json.RawMessage `json:"tolerations"`
-	// Containers are one for each image; the first has the requests and host ports of the pod.
+	// Containers has one entry per image; the first has the requests and host ports of the pod.
 	Containers []json.RawMessage `json:"containers"`
 }
 
-// Nodes are nodes, as columns.
+// Nodes holds nodes as columns.
 type Nodes struct {
 	block []byte
 }
@@ -90,14 +90,14 @@ type Numbers struct {
 	bytes []byte
 }
 
-// NodesOf gives the nodes of a batch as the host writes it.
+// NodesOf returns the nodes of a batch in the host's encoding.
 func NodesOf(block []byte) *Nodes { return &Nodes{block} }
 
-// Len is how many nodes there are.
+// Len returns the number of nodes.
 func (n *Nodes) Len() int { return n.word(0) }
 
-// Texts gives the column of the field at this place of the description, which has texts: names and values of labels; whole
-// labels, taints, images and allocatable resources as JSON.
+// Texts returns the column with this index in the description: names and values of labels as texts; labels, taints, images and
+// allocatable resources as JSON.
 func (n *Nodes) Texts(field int) *Texts {
 	values, list, count := n.column(field, 0)
 	texts := make([]string, count)
@@ -107,8 +107,7 @@ func (n *Nodes) Texts(field int) *Texts {
 	return &Texts{n.block[values : values+4*n.Len()], texts}
 }
 
-// Numbers gives the column of the field at this place of the description, which has numbers: spec.unschedulable as 0 or 1, and
-// resources, CPU in thousandths of a core.
+// Numbers returns the column with this index in the description: spec.unschedulable as 0 or 1, and resources, CPU in millicores.
 func (n *Nodes) Numbers(field int) *Numbers {
 	values, _, _ := n.column(field, 1)
 	return &Numbers{n.block[values : values+8*n.Len()]}
@@ -136,7 +135,7 @@ func word(bytes []byte) uint32 {
 	return uint32(bytes[0]) | uint32(bytes[1])<<8 | uint32(bytes[2])<<16 | uint32(bytes[3])<<24
 }
 
-// Get gives the text of a node, and whether it has one.
+// Get returns the text of a node, and whether it has one.
 func (t *Texts) Get(node int) (string, bool) {
 	number := word(t.numbers[4*node:])
 	if int(number) >= len(t.texts) {
@@ -145,8 +144,7 @@ func (t *Texts) Get(node int) (string, bool) {
 	return t.texts[number], true
 }
 
-// Each writes what of says of the text of each node, which is asked once for each text that differs, into the bytes that are
-// still 0.
+// Each writes the result of of for each node's text into the bytes that are still 0. It calls of once per distinct text.
 func (t *Texts) Each(of func(text string, ok bool) byte, out []byte) {
 	none := of("", false)
 	ofTexts := make([]byte, len(t.texts))
@@ -165,13 +163,13 @@ func (t *Texts) Each(of func(text string, ok bool) byte, out []byte) {
 	}
 }
 
-// Get gives the number of a node.
+// Get returns the number of a node.
 func (n *Numbers) Get(node int) int64 {
 	low, high := word(n.bytes[8*node:]), word(n.bytes[8*node+4:])
 	return int64(uint64(high)<<32 | uint64(low))
 }
 
-// Filter has a plugin judge the batch in a block. Tests of plugins may call it.
+// Filter runs a plugin's filter on the batch in a block, also for tests.
 func Filter(p Plugin, block []byte) error {
 	nodes, pod, config, err := input(block)
 	if err != nil {
@@ -181,7 +179,7 @@ func Filter(p Plugin, block []byte) error {
 	return p.Filter(pod, config, nodes, block[at:at+nodes.Len()])
 }
 
-// Score has a plugin score the batch in a block. Tests of plugins may call it.
+// Score runs a plugin's score on the batch in a block, also for tests.
 func Score(p Plugin, block []byte) error {
 	nodes, pod, config, err := input(block)
 	if err != nil {

@@ -2,5 +2,5 @@
 
 package plugin
 
-// Register does nothing where the plugin is no module, as in its tests.
+// Register does nothing outside of a module, as in tests.
 func Register(Plugin) {}

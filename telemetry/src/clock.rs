@@ -1,24 +1,21 @@
-//! The time of day of what was timed by the clock that never goes back.
+//! Converts monotonic time to the time of day.
 //!
-//! Knows: both clocks. Must not know: what is timed.
-//!
-//! The spans of one trace are told at different times, and have to fit into each other. So the two clocks are compared
-//! once, and again only when the time of day was set anew.
+//! The spans of one trace are reported at different times and have to be consistent. The two clocks are therefore compared once, and again
+//! only after the time of day was set.
 
 use std::{
     sync::{Mutex, PoisonError},
     time::{Duration, Instant, SystemTime},
 };
 
-/// A difference that means that the time of day was set; slower changes go into both clocks.
+/// Larger differences mean that the time of day was set; clock drift affects both clocks.
 const SET: Duration = Duration::from_millis(10);
-/// How often the clocks are read to find the moment when both are read as one.
+/// Number of attempts to read both clocks at the same moment.
 const LOOKS: usize = 5;
 
 #[derive(Debug)]
 pub(crate) struct Clock(Mutex<Anchor>);
 
-/// One moment by both clocks.
 #[derive(Debug, Clone, Copy)]
 struct Anchor {
     wall: SystemTime,
@@ -32,7 +29,6 @@ impl Default for Clock {
 }
 
 impl Clock {
-    /// The time of day at a moment.
     pub(crate) fn wall(&self, at: Instant) -> SystemTime {
         let mut anchor = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if anchor.is_off(SystemTime::now(), Instant::now()) {

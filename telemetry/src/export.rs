@@ -1,6 +1,6 @@
-//! The OTLP exporter: to whom, with which certificates, in whose name.
+//! The OTLP exporter: endpoint, certificates and resource.
 //!
-//! Knows: the `OTEL_*` variables that the exporter does not read by itself. Must not know: what any span is about.
+//! Reads the `OTEL_*` variables that the exporter library ignores.
 //!
 //! Source: the OpenTelemetry specifications "OpenTelemetry Protocol Exporter" and "Environment Variables".
 
@@ -21,27 +21,26 @@ use crate::ledger::Ledger;
 /// Spans cannot be sent.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// The endpoint is none.
+    /// Invalid endpoint.
     #[error("cannot send spans to {endpoint}: {source}; correct --tracing-endpoint, or leave it out to trace nothing")]
     Endpoint {
-        /// What was given.
+        /// The endpoint.
         endpoint: String,
-        /// What is wrong with it.
+        /// The error.
         source: opentelemetry_otlp::ExporterBuildError,
     },
-    /// A file with a certificate or a key cannot be read.
+    /// A certificate or key file cannot be read.
     #[error("cannot read {}, which {variable} names: {source}; correct the variable, or unset it", path.display())]
     File {
         /// The variable.
         variable: String,
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The error.
         source: std::io::Error,
     },
 }
 
-/// An exporter that keeps count.
 pub(crate) struct Counted {
     pub(crate) otlp: Otlp,
     pub(crate) ledger: Arc<Ledger>,
@@ -70,7 +69,7 @@ impl SpanExporter for Counted {
     }
 }
 
-/// An exporter to `endpoint`, which it does not connect to yet.
+/// An exporter that has not connected to `endpoint` yet.
 pub(crate) fn exporter(endpoint: &str) -> Result<Otlp, StartError> {
     let mut builder = Otlp::builder().with_tonic().with_endpoint(endpoint);
     if endpoint.starts_with("https://") {
@@ -79,8 +78,7 @@ pub(crate) fn exporter(endpoint: &str) -> Result<Otlp, StartError> {
     builder.build().map_err(|source| StartError::Endpoint { endpoint: endpoint.to_owned(), source })
 }
 
-/// Whom to trust: the authority that a variable names, else those of the system. With a client certificate where variables
-/// name one.
+/// Trusts the authority in a variable, else those of the system. Uses the client certificate in variables, if any.
 fn tls() -> Result<ClientTlsConfig, StartError> {
     let tls = ClientTlsConfig::new();
     let tls = match file("CERTIFICATE")? {
@@ -93,7 +91,7 @@ fn tls() -> Result<ClientTlsConfig, StartError> {
     })
 }
 
-/// What is in the file that a variable names, the one for traces before the one for all signals.
+/// Content of the file in a variable. The variable for traces precedes the one for all signals.
 fn file(name: &str) -> Result<Option<Vec<u8>>, StartError> {
     let variables = [format!("OTEL_EXPORTER_OTLP_TRACES_{name}"), format!("OTEL_EXPORTER_OTLP_{name}")];
     for variable in variables {
@@ -103,7 +101,7 @@ fn file(name: &str) -> Result<Option<Vec<u8>>, StartError> {
     Ok(None)
 }
 
-/// Who the spans are of. What `OTEL_RESOURCE_ATTRIBUTES` and `OTEL_SERVICE_NAME` say goes before what is said here.
+/// The resource of spans. `OTEL_RESOURCE_ATTRIBUTES` and `OTEL_SERVICE_NAME` take precedence.
 pub(crate) fn resource(service: &'static str, instance: &str) -> Resource {
     let attributes = [
         KeyValue::new("service.name", service),

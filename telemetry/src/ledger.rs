@@ -1,6 +1,4 @@
-//! What became of spans: sent, or lost, which is counted and now and then said.
-//!
-//! Knows: counts, and how often a loss is worth a line. Must not know: what any span is about, or where spans go.
+//! Counts sent and lost spans, and logs losses at intervals.
 
 use std::{
     sync::{
@@ -12,10 +10,9 @@ use std::{
 
 use flotilla_spans::Counts;
 
-/// Between two lines about lost spans.
+/// Minimum time between two log lines about lost spans.
 const SILENCE: Duration = Duration::from_secs(60);
 
-/// Counts as spans go.
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
     waiting: AtomicUsize,
@@ -24,16 +21,15 @@ pub(crate) struct Ledger {
     said: Mutex<Option<Said>>,
 }
 
-/// The last line about lost spans.
 #[derive(Debug, Clone, Copy)]
 struct Said {
     at: Instant,
-    /// How many had been lost by then.
+    /// Number of spans lost up to that line.
     dropped: u64,
 }
 
 impl Ledger {
-    /// Whether one more span may wait where `bound` may; if so, it does from now on.
+    /// Reserves a place in the queue of size `bound`; returns `false` if it is full.
     pub(crate) fn admit(&self, bound: usize) -> bool {
         let is_admitted = self.waiting.fetch_add(1, Ordering::Relaxed) < bound;
         if !is_admitted {
@@ -43,7 +39,7 @@ impl Ledger {
         is_admitted
     }
 
-    /// So many that waited were taken by a collector, or were not, and why.
+    /// Counts queued spans as sent, or as lost with a reason.
     pub(crate) fn settle(&self, count: usize, outcome: Result<(), String>) {
         self.waiting.fetch_sub(count, Ordering::Relaxed);
         match outcome {
@@ -52,14 +48,13 @@ impl Ledger {
         }
     }
 
-    /// The counts as of now.
     pub(crate) fn counts(&self) -> Counts {
         Counts { sent: self.sent.load(Ordering::Relaxed), dropped: self.dropped.load(Ordering::Relaxed) }
     }
 
     fn lose(&self, count: u64, reason: &str) {
         let dropped = self.dropped.fetch_add(count, Ordering::Relaxed) + count;
-        // Where another thread holds the lock, that thread reports the loss.
+        // The thread that holds the lock reports the loss.
         let mut said = match self.said.try_lock() {
             Ok(said) => said,
             Err(std::sync::TryLockError::Poisoned(poisoned)) => PoisonError::into_inner(poisoned),
@@ -74,7 +69,7 @@ impl Ledger {
         tracing::warn!(
             spans,
             reason,
-            "spans are lost; see whether the collector at --tracing-endpoint is there, or lower --tracing-sampling-ratio"
+            "spans are lost; check the collector at --tracing-endpoint, or lower --tracing-sampling-ratio"
         );
     }
 }

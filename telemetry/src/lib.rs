@@ -1,7 +1,6 @@
-//! What a process says of itself, apart from its metrics: spans of what it did, sent to a collector, and lines of its log.
+//! Tracing and logging of a process.
 //!
-//! Knows: OpenTelemetry, and how spans leave the process. Must not know: what the work is that spans are of
-//! ([`flotilla_spans`] has what is in one).
+//! Contains: OpenTelemetry and the export of spans. Does not depend on: the traced work. [`flotilla_spans`] defines a span.
 
 mod clock;
 mod export;

@@ -1,24 +1,21 @@
 //! The log of a process, on standard error.
-//!
-//! Knows: levels and formats. Must not know: what is logged.
 
 use tracing::Level;
 use tracing_subscriber::{EnvFilter, layer::SubscriberExt as _, util::SubscriberInitExt as _};
 
-/// What of the libraries is worth a line at the usual levels: what goes wrong in them.
+/// Level of libraries at the usual levels: problems only.
 const LIBRARIES: &str = "warn";
 
-/// How a line of the log is written.
+/// Format of log lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum LoggingFormat {
-    /// For people.
+    /// Human-readable text.
     Text,
-    /// For machines: one JSON object per line.
+    /// One JSON object per line.
     Json,
 }
 
-/// The level that a verbosity asks for, by the conventions of klog: up to 3 is for operators, 4 and 5 for those who look for a
-/// cause, and from 6 on comes everything.
+/// The level of a verbosity, as in klog: up to 3 for operators, 4 and 5 for debugging, from 6 on everything.
 #[must_use]
 pub const fn level(verbosity: u8) -> Level {
     match verbosity {
@@ -28,12 +25,12 @@ pub const fn level(verbosity: u8) -> Level {
     }
 }
 
-/// Logs from now on what is at `level` or above, in `format`. At [`Level::TRACE`] the libraries are heard too.
+/// Logs at `level` and above in `format` from now on. At [`Level::TRACE`] this includes libraries.
 ///
-/// `RUST_LOG`, where set, says more exactly what is logged, in the grammar of [`EnvFilter`].
+/// `RUST_LOG` refines the selection in the grammar of [`EnvFilter`].
 ///
 /// # Errors
-/// When something else logs already.
+/// Another logger is already installed.
 pub fn install(level: Level, format: LoggingFormat) -> Result<(), tracing_subscriber::util::TryInitError> {
     let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
     let registry = tracing_subscriber::registry().with(filter(level));
@@ -46,7 +43,7 @@ pub fn install(level: Level, format: LoggingFormat) -> Result<(), tracing_subscr
 }
 
 fn filter(level: Level) -> EnvFilter {
-    // All our crates begin so.
+    // Prefix of all crates of this project.
     let usual = match level {
         Level::TRACE => "debug,flotilla=trace".to_owned(),
         level => format!("{LIBRARIES},flotilla={level}"),

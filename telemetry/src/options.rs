@@ -1,28 +1,25 @@
-//! The flags about tracing, the same for each program.
-//!
-//! Knows: flags, the variables that may stand in for them, and their grammar. Must not know: what becomes of spans.
+//! Tracing flags of all programs.
 
 use std::env;
 
 use flotilla_framework::trace::Sampling;
 
-/// Where spans go, and how many.
+/// Endpoint and sampling of spans.
 #[derive(Debug, Clone, Default, PartialEq, clap::Args)]
 #[command(next_help_heading = "Tracing")]
 pub struct TracingArgs {
-    /// The OTLP gRPC endpoint that takes spans, such as Jaeger's, as http://host:4317 or https://host:4317. Without it nothing
-    /// is traced. Of OTEL_EXPORTER_OTLP_*, these apply too: headers, timeout, certificate
+    /// OTLP gRPC endpoint for traces, as http://host:4317 or https://host:4317. If unset, tracing is off. OTEL_EXPORTER_OTLP_* variables
+    /// for headers, timeout and certificates also apply
     #[arg(long, value_name = "URL", env = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", value_parser = parse_endpoint)]
     pub tracing_endpoint: Option<String>,
 
-    /// How many of all attempts to place a pod are traced, from 0 to 1. Those of a pod whose annotation traceparent says that its
-    /// trace is not recorded are not; no annotation has more of them traced
+    /// Ratio of scheduling attempts to trace, from 0 to 1. The annotation traceparent can exclude a pod from tracing, but not force it
     #[arg(long, value_name = "RATIO", env = "OTEL_TRACES_SAMPLER_ARG", default_value_t = 1.0, value_parser = parse_ratio)]
     pub tracing_sampling_ratio: f64,
 }
 
 impl TracingArgs {
-    /// Where spans go; `None`: nowhere. What `OTEL_EXPORTER_OTLP_ENDPOINT` says for all signals stands in for the flag, and
+    /// The endpoint of spans; `None` for no tracing. `OTEL_EXPORTER_OTLP_ENDPOINT`, the endpoint for all signals, replaces an unset flag.
     /// `OTEL_SDK_DISABLED` turns tracing off.
     #[must_use]
     pub fn endpoint(&self) -> Option<String> {
@@ -37,7 +34,7 @@ impl TracingArgs {
         self.tracing_endpoint.clone().or_else(general)
     }
 
-    /// Which attempts are traced; `None`: no attempt is.
+    /// Sampling of attempts; `None` for no tracing.
     #[must_use]
     pub fn sampling(&self) -> Option<Sampling> {
         self.endpoint().map(|_| Sampling::of(self.tracing_sampling_ratio))

@@ -1,6 +1,4 @@
-//! Finished spans on their way to a collector.
-//!
-//! Knows: the exporter's queue and its bounds. Must not know: what any span is about.
+//! Queues finished spans for a collector.
 
 use std::{
     sync::Arc,
@@ -24,15 +22,14 @@ use crate::{
     ledger::Ledger,
 };
 
-/// Spans that wait to be sent; what comes when they are full is dropped and counted. An attempt makes six spans of some
-/// 1 KiB: 16 MiB are 2,700 attempts, which is what a busy second brings at a ratio of a tenth.
+/// Maximum number of queued spans; further ones are dropped and counted. An attempt has six spans of about 1 KiB each. 16 MiB are 2,700
+/// attempts: one busy second at a ratio of 0.1.
 const QUEUE: usize = 16_384;
-/// Spans in one message, some 0.5 MiB: gRPC takes up to 4.
+/// Spans per message, about 0.5 MiB: gRPC accepts up to 4.
 const BATCH: usize = 512;
-/// How long a span waits for others to be sent with.
+/// Maximum delay of a span for batching.
 const DELAY: Duration = Duration::from_secs(1);
 
-/// An exporter and what waits for it.
 struct Collector {
     processor: BatchSpanProcessor,
     scope: InstrumentationScope,
@@ -40,11 +37,11 @@ struct Collector {
     clock: Clock,
 }
 
-/// Sends spans from now on to where the flags say, in the name of `service`. What cannot be sent is dropped, with a line in
-/// the log; nothing ever waits for a collector.
+/// Starts sending spans to the endpoint of the flags as `service`. Spans that cannot be sent are dropped and logged; nothing waits for a
+/// collector.
 ///
 /// # Errors
-/// Where the endpoint or a certificate for it cannot be used at all. One that does not answer is no error.
+/// The endpoint or its certificate is unusable. An unreachable collector is not an error.
 ///
 /// # Panics
 /// Outside of a tokio runtime.
@@ -79,15 +76,14 @@ impl Sink for Collector {
         self.ledger.counts()
     }
 
-    /// Takes five seconds at most.
+    /// Takes at most five seconds.
     fn flush(&self) {
         if let Err(error) = self.processor.force_flush() {
-            tracing::warn!(%error, "the last spans could not be sent");
+            tracing::warn!(%error, "cannot send the last spans");
         }
     }
 }
 
-/// A span as OpenTelemetry has it.
 fn data(span: Span, instrumentation_scope: InstrumentationScope) -> SpanData {
     let Span { context, parent, name, kind, from, until, attributes, links, error } = span;
     let mut linked = SpanLinks::default();
@@ -114,7 +110,6 @@ fn data(span: Span, instrumentation_scope: InstrumentationScope) -> SpanData {
     }
 }
 
-/// A context as OpenTelemetry has it.
 fn told(context: Context) -> SpanContext {
     let (trace, span) = (context.trace.to_be_bytes(), context.span.to_be_bytes());
     let (trace, span) = (TraceId::from_bytes(trace), SpanId::from_bytes(span));

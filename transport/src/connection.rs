@@ -1,6 +1,4 @@
-//! Who is at the other end of a connection that is up, and when that comes to an end.
-//!
-//! Knows: the certificates that a connection was made with, and what is trusted now. Must not know: what is said on it.
+//! The peer of an established connection, and the end of the connection with its certificates.
 
 use std::{sync::Arc, time::Duration};
 
@@ -8,34 +6,33 @@ use rustls::pki_types::CertificateDer;
 
 use crate::{Credentials, Identity, Role, RoleError, Validity, now_s, verify};
 
-/// How often the time of day is looked at: clocks are set, and machines sleep.
+/// Interval of comparing with the time of day: clocks are set, and machines sleep.
 const LOOK: Duration = Duration::from_secs(60);
-/// With less than this left of its certificates a connection is used until their end.
+/// With less time left than this, a connection is used until its certificates expire.
 const SHORT_S: i64 = 600;
 
-/// The peer of a connection, as its certificate says.
+/// The peer of a connection, according to its certificate.
 #[derive(Debug, Clone)]
 pub struct Peer {
     role: Role,
     chain: Arc<[CertificateDer<'static>]>,
     validity: Validity,
-    /// The certificate on this side, of which the peer says the same.
     own: Validity,
 }
 
-/// Why a connection must not go on.
+/// Reason for ending a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Ended {
-    /// One of its certificates ends, or will soon.
+    /// A certificate expires now or soon.
     #[error("one of its certificates expires; the next connection uses the current certificates")]
     Expiring,
-    /// The authority of the peer's certificate is not trusted any more.
+    /// The authority of the peer's certificate is no longer trusted.
     #[error("the authority of the peer's certificate is not trusted any more")]
     Untrusted,
 }
 
 impl Peer {
-    /// The peer whose chain was verified in a handshake as `own`.
+    /// The peer with this verified chain; `own` is the local identity.
     pub(crate) fn new(own: &Identity, chain: &[CertificateDer<'_>]) -> Result<Self, RoleError> {
         let leaf = chain.first().ok_or(RoleError::Unreadable)?;
         Ok(Self {
@@ -46,21 +43,20 @@ impl Peer {
         })
     }
 
-    /// What the peer is.
+    /// The peer's role.
     #[must_use]
     pub fn role(&self) -> Role {
         self.role
     }
 
-    /// From when until when its certificate is valid.
+    /// Validity of the peer's certificate.
     #[must_use]
     pub fn validity(&self) -> Validity {
         self.validity
     }
 
-    /// Returns when the connection must not go on: when a certificate ends or its authority is dropped. With `early`, a
-    /// share of what is left before the end, so that both sides have newer certificates and connections are not all made
-    /// anew at once; the share is drawn for each connection.
+    /// Waits until a certificate expires or its authority is no longer trusted. With `early`, returns a random share of the remaining time
+    /// earlier. Both sides then have newer certificates, and connections are not all renewed at once.
     pub async fn ended(self, credentials: Credentials, early: bool) -> Ended {
         let mut changes = credentials.subscribe();
         let not_after_s = self.validity.not_after_s.min(self.own.not_after_s);
@@ -78,16 +74,15 @@ impl Peer {
             let left = Duration::from_secs(left_s.try_into().unwrap_or_default());
             tokio::select! {
                 () = tokio::time::sleep(left.min(LOOK)) => {}
-                // The sender is in `credentials`.
+                // `credentials` holds the sender, so this cannot fail.
                 _ = changes.changed() => {}
             }
         }
     }
 }
 
-/// When a connection that is made now is to be made anew, in seconds since 1970: this share of the time that is left before
-/// its end, or at its end where little is left, so that a certificate that is not renewed does not cost ever more
-/// connections.
+/// The time of renewing a connection, in seconds since 1970: `share` of the remaining validity, or its end if little remains. Otherwise a
+/// certificate that is not renewed would cause ever more connections.
 fn renewal_s(now_s: i64, not_after_s: i64, share: f64) -> i64 {
     let left_s = not_after_s.saturating_sub(now_s);
     if left_s <= SHORT_S { not_after_s } else { not_after_s.saturating_sub((left_s as f64 * share) as i64) }

@@ -1,7 +1,4 @@
-//! Who this process is to its peers, and whom it trusts: three PEM texts, checked, and replaced as they are renewed.
-//!
-//! Knows: PEM, and that a certificate fits its key, its role and its time. Must not know: where any of it comes from, or
-//! who is at the other end.
+//! TLS identity and trusted authorities of this process, loaded from three PEM texts and replaced on renewal.
 
 use std::{
     fmt,
@@ -22,22 +19,22 @@ use x509_parser::{certificate::X509Certificate, prelude::FromDer as _};
 
 use crate::{Role, RoleError, verify};
 
-/// The only protocol that is spoken over a connection.
+/// The only application protocol of a connection.
 const PROTOCOL: &[u8] = b"h2";
 
-/// Now, in seconds since 1970, as certificates tell time.
+/// Now, in seconds since 1970.
 #[must_use]
 pub fn now_s() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
 }
 
-/// Named explicitly: a process that links two providers has no default one.
+/// Explicit: a process that links two providers has no default.
 pub(crate) fn provider() -> Arc<CryptoProvider> {
     Arc::new(ring::default_provider())
 }
 
-/// From when until when a certificate is valid, in seconds since 1970.
+/// Validity of a certificate in seconds since 1970.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Validity {
     /// The first second.
@@ -47,10 +44,10 @@ pub struct Validity {
 }
 
 impl Validity {
-    /// That of a certificate in DER.
+    /// The validity of a DER certificate.
     ///
     /// # Errors
-    /// What is no certificate.
+    /// The bytes are not a certificate.
     pub fn of(certificate: &[u8]) -> Result<Self, RoleError> {
         let (_, certificate) = X509Certificate::from_der(certificate).map_err(|_| RoleError::Unreadable)?;
         let validity = certificate.validity();
@@ -58,47 +55,47 @@ impl Validity {
     }
 }
 
-/// The three texts that make an identity, named as in a Secret of the type `kubernetes.io/tls` that cert-manager writes.
+/// The three PEM texts of an identity, named as in a `kubernetes.io/tls` Secret from cert-manager.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Pem {
-    /// `tls.crt`: the certificate, with its chain after it.
+    /// `tls.crt`: the certificate and its chain.
     pub certificate: Vec<u8>,
     /// `tls.key`: its private key.
     pub key: Vec<u8>,
-    /// `ca.crt`: the authorities whose certificates are believed.
+    /// `ca.crt`: the trusted authorities.
     pub authorities: Vec<u8>,
 }
 
 impl fmt::Debug for Pem {
-    /// Nothing of the key is ever written anywhere.
+    /// The key is never printed.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str("Pem")
     }
 }
 
-/// Why three texts are no identity.
+/// Reason that the texts are not an identity.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum IdentityError {
-    /// One of them is no PEM, or of something else.
+    /// Invalid PEM, or PEM of another type.
     #[error("{file} holds no usable PEM: {reason}")]
     Pem {
-        /// Which of the three.
+        /// The file.
         file: &'static str,
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// The key is not the certificate's, or of a kind that cannot be used.
+    /// The key does not match the certificate, or its type is unsupported.
     #[error("tls.key does not belong to tls.crt, or cannot be used: {0}")]
     Key(rustls::Error),
-    /// The certificate is not for the role of the process that loads it.
-    #[error("tls.crt is of no use here: {0}")]
+    /// The certificate is not valid for the role of this process.
+    #[error("tls.crt cannot be used here: {0}")]
     Role(#[from] RoleError),
-    /// The authorities cannot be trusted to sign anything.
+    /// The authorities cannot be trusted.
     #[error("ca.crt cannot be used: {0}")]
     Authorities(String),
 }
 
-/// A certificate with its key, for one role, and the authorities that the peer's certificate must come from.
+/// A certificate with its key for one role, and the authorities of the peer's certificate.
 pub struct Identity {
     role: Role,
     certified: Arc<CertifiedKey>,
@@ -107,11 +104,10 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// Checks the texts against each other and against `role`, though not against the time: a certificate that has ended is
-    /// still the one there is.
+    /// Checks the texts against each other and against `role`, but not their validity: an expired certificate is still loaded.
     ///
     /// # Errors
-    /// What is wrong, with the file that it is in.
+    /// The problem and its file.
     pub fn from_pem(role: Role, pem: &Pem) -> Result<Self, IdentityError> {
         let chain = certificates("tls.crt", &pem.certificate)?;
         let leaf = chain.first().map(|leaf| leaf.as_ref()).unwrap_or_default();
@@ -125,43 +121,41 @@ impl Identity {
             roots.add(authority).map_err(|error| IdentityError::Authorities(error.to_string()))?;
         }
         let identity = Self { role, certified: Arc::new(certified), roots: Arc::new(roots), validity };
-        // All that a handshake would find wrong is found now.
+        // Reports now every problem that a handshake would report.
         identity.server_config().map_err(IdentityError::Authorities)?;
         identity.client_config().map_err(IdentityError::Authorities)?;
         Ok(identity)
     }
 
-    /// Who this is.
+    /// The role.
     #[must_use]
     pub fn role(&self) -> Role {
         self.role
     }
 
-    /// From when until when the certificate is valid.
+    /// Validity of the certificate.
     #[must_use]
     pub fn validity(&self) -> Validity {
         self.validity
     }
 
-    /// Whom the peer's certificate must come from.
     pub(crate) fn roots(&self) -> &Arc<RootCertStore> {
         &self.roots
     }
 
-    /// The certificate, with its chain after it, in DER.
+    /// The certificate and its chain in DER.
     #[must_use]
     pub fn chain(&self) -> &[CertificateDer<'static>] {
         &self.certified.cert
     }
 
-    /// Whether the own certificate would be accepted by a peer that trusts what this end trusts.
+    /// Whether a peer that trusts the same authorities would accept the local certificate.
     #[must_use]
     pub fn is_of_its_authorities(&self, now_s: i64) -> bool {
         verify::check(&self.roots, self.role, self.chain(), now_s).is_ok()
     }
 
-    /// For the end that is connected to: a certificate of a coordinator is demanded. Nothing is resumed, so that every
-    /// connection is one whose certificates were verified.
+    /// Requires a coordinator's certificate. Without resumption, so that the certificates of every connection are verified.
     pub(crate) fn server_config(&self) -> Result<ServerConfig, String> {
         let clients = verify::clients(&self.roots, self.role.peer())?;
         let builder = ServerConfig::builder_with_provider(provider())
@@ -175,7 +169,7 @@ impl Identity {
         Ok(config)
     }
 
-    /// For the end that connects. The certificate is the worker's role, whatever its address is.
+    /// Requires a certificate of the worker role, regardless of its address.
     pub(crate) fn client_config(&self) -> Result<ClientConfig, String> {
         let own: Arc<dyn ResolvesClientCert> = Arc::new(SingleCertAndKey::from(Arc::clone(&self.certified)));
         let mut config = ClientConfig::builder_with_provider(provider())
@@ -205,7 +199,7 @@ fn certificates(file: &'static str, pem: &[u8]) -> Result<Vec<CertificateDer<'st
     if found.is_empty() { Err(unusable("there is no BEGIN CERTIFICATE in it".to_owned())) } else { Ok(found) }
 }
 
-/// Who this process is from now on. New connections are made with what was set last. Cheap to clone.
+/// The current identity of this process, used by new connections. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Credentials {
     role: Role,
@@ -213,40 +207,39 @@ pub struct Credentials {
 }
 
 impl Credentials {
-    /// No certificate yet.
+    /// Credentials without a certificate.
     #[must_use]
     pub fn new(role: Role) -> Self {
         Self { role, current: watch::Sender::new(None) }
     }
 
-    /// Which role they are for.
+    /// The role.
     #[must_use]
     pub fn role(&self) -> Role {
         self.role
     }
 
-    /// Who this process is from now on.
+    /// Replaces the identity.
     pub fn set(&self, identity: Identity) {
         self.current.send_replace(Some(Arc::new(identity)));
     }
 
-    /// Who this process is; `None` until that was told.
+    /// The identity; `None` before the first.
     #[must_use]
     pub fn current(&self) -> Option<Arc<Identity>> {
         self.current.borrow().clone()
     }
 
-    /// Waits until this process has a certificate.
+    /// Waits for the first identity.
     pub async fn ready(&self) -> Arc<Identity> {
         let mut current = self.current.subscribe();
         match current.wait_for(Option::is_some).await.map(|identity| identity.clone()) {
             Ok(Some(identity)) => identity,
-            // The sender is here, so that it never ends.
+            // The sender is in `self`, so this never happens.
             _ => std::future::pending().await,
         }
     }
 
-    /// Tells of every change from now on.
     pub(crate) fn subscribe(&self) -> watch::Receiver<Option<Arc<Identity>>> {
         self.current.subscribe()
     }
@@ -257,7 +250,7 @@ pub(crate) mod tests {
     use super::*;
     use crate::Authority;
 
-    /// A certificate of that role, and the authority as the only one that is trusted.
+    /// A certificate of the role that trusts only this authority.
     pub(crate) fn pem(authority: &Authority, role: Role) -> Pem {
         authority.issue(role, now_s()).expect("a certificate")
     }
@@ -279,7 +272,7 @@ pub(crate) mod tests {
         let mixed = refused(Pem { key: other.key, ..sound.clone() });
         assert!(mixed.starts_with("tls.key does not belong to tls.crt"), "{mixed}");
         let swapped = refused(pem_of_coordinator(&authority));
-        assert!(swapped.starts_with("tls.crt is of no use here: it is a coordinator's"), "{swapped}");
+        assert!(swapped.starts_with("tls.crt cannot be used here: it is a coordinator's"), "{swapped}");
         let empty = refused(Pem { authorities: Vec::new(), ..sound.clone() });
         assert_eq!(empty, "ca.crt holds no usable PEM: there is no BEGIN CERTIFICATE in it");
         let cut = refused(Pem { certificate: sound.certificate[..100].to_vec(), ..sound.clone() });

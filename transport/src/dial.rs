@@ -1,6 +1,4 @@
-//! The end that connects.
-//!
-//! Knows: TCP, the handshake and their deadlines. Must not know: when to connect, or what is said.
+//! Client side of connections.
 
 use std::{
     io,
@@ -19,23 +17,23 @@ use tokio_rustls::{TlsConnector, client::TlsStream};
 
 use crate::{HandshakeError, Mutual, Peer};
 
-/// For the TCP connection. On a healthy network it takes a round trip.
+/// TCP connection timeout. On a healthy network it takes a round trip.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
-/// For the handshake: a round trip, and less than a millisecond of arithmetic on either side.
+/// Handshake timeout: a round trip, and less than a millisecond of arithmetic on either side.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Why there is no connection.
+/// Reason for a failed connection.
 #[derive(Debug, thiserror::Error)]
 pub enum DialError {
-    /// No server answers there.
+    /// No server answers.
     #[error("cannot connect: {0}")]
     Connect(io::Error),
-    /// There is no agreement with the server that answers.
+    /// The TLS handshake failed.
     #[error("the TLS handshake failed: {0}")]
     Handshake(HandshakeError),
 }
 
-/// A connection to a peer whose certificate was verified.
+/// A connection to a verified peer.
 #[derive(Debug)]
 pub struct Dialled {
     stream: TlsStream<TcpStream>,
@@ -43,10 +41,11 @@ pub struct Dialled {
     refusal: Arc<OnceLock<HandshakeError>>,
 }
 
-/// Connects to `address`, `host:port`, as whom `mutual` says; waits until it says so. Failed handshakes are counted there.
+/// Connects to `address`, `host:port`, with the identity of `mutual`, and waits for an identity if there is none. Counts failed handshakes
+/// there.
 ///
 /// # Errors
-/// Where no server answers in time, or one that is not the expected peer.
+/// No server answers in time, or the server is not the expected peer.
 pub async fn dial(address: &str, mutual: &Mutual) -> Result<Dialled, DialError> {
     let own = mutual.credentials.ready().await;
     let connected = tokio::time::timeout(CONNECT_TIMEOUT, TcpStream::connect(address)).await;
@@ -60,7 +59,7 @@ pub async fn dial(address: &str, mutual: &Mutual) -> Result<Dialled, DialError> 
     let role = own.role().peer();
     let broken = |words: String| failed(HandshakeError::new(role, &io::Error::other(words)));
     let config = own.client_config().map_err(broken)?;
-    // Not compared with anything: see `verify`.
+    // A placeholder: `verify` checks the role instead.
     let name = ServerName::try_from("worker").map_err(|error| broken(error.to_string()))?;
     let handshake = TlsConnector::from(Arc::new(config)).connect(name, stream);
     let stream = match tokio::time::timeout(HANDSHAKE_TIMEOUT, handshake).await {
@@ -74,14 +73,14 @@ pub async fn dial(address: &str, mutual: &Mutual) -> Result<Dialled, DialError> 
 }
 
 impl Dialled {
-    /// Who is at the other end.
+    /// The peer.
     #[must_use]
     pub fn peer(&self) -> &Peer {
         &self.peer
     }
 
-    /// Where it will be told if the peer refuses our certificate. In TLS 1.3 the client is done before the other end
-    /// has looked at its certificate, so that a refusal comes instead of the first answer.
+    /// Receives the error if the peer rejects our certificate. In TLS 1.3 the client finishes before the server verifies its certificate,
+    /// so the rejection arrives instead of the first answer.
     #[must_use]
     pub fn refusal(&self) -> Arc<OnceLock<HandshakeError>> {
         Arc::clone(&self.refusal)
@@ -98,7 +97,7 @@ impl AsyncRead for Dialled {
         if let Err(error) = &read
             && let Some(refusal) = HandshakeError::refusal(self.peer.role(), error)
         {
-            // The first is the one that counts.
+            // Only the first error counts.
             let _ = self.refusal.set(refusal);
         }
         Poll::Ready(read)

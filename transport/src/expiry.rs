@@ -1,40 +1,33 @@
-//! Says that a certificate is about to end, not too late and not too often.
-//!
-//! Knows: when that is worth a line of the log. Must not know: why it was not renewed.
+//! Logs expiring certificates in time and at intervals.
 
 use tracing::{error, warn};
 
 use crate::Validity;
 
-/// Between two lines.
+/// Interval of log lines.
 const PERIOD_S: i64 = 3600;
 
-/// What is worth a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Worry {
-    /// Less than a sixth of its life is left: half of the time after which it should have been renewed.
+    /// Less than a sixth of the validity is left: half of the time after renewal was due.
     Soon,
-    /// It has ended.
     Over,
 }
 
-/// When the last line was written, and about what.
+/// Time and subject of the last log line.
 #[derive(Debug, Default)]
 pub struct ExpiryLog {
     last: Option<(Validity, i64)>,
 }
 
 impl ExpiryLog {
-    /// Looks at a certificate; `what` names it and `next_step` says what to do where it was not renewed.
+    /// Logs a certificate that expires. `what` names the certificate, `next_step` is advice in case renewal failed.
     pub fn look(&mut self, now_s: i64, validity: Validity, what: &str, next_step: &str) {
         let left_s = validity.not_after_s.saturating_sub(now_s);
         match self.worry(now_s, validity) {
-            Some(Worry::Soon) => warn!("{what} ends in {} minutes and was not renewed; {next_step}", left_s / 60),
+            Some(Worry::Soon) => warn!("{what} expires in {} minutes and was not renewed; {next_step}", left_s / 60),
             Some(Worry::Over) => {
-                error!(
-                    "{what} ended {} minutes ago, so that peers refuse it; {next_step}",
-                    left_s.saturating_neg() / 60
-                );
+                error!("{what} expired {} minutes ago, so peers reject it; {next_step}", left_s.saturating_neg() / 60);
             }
             None => {}
         }

@@ -1,6 +1,4 @@
-//! Why handshakes fail, in words that name the next step, and how often.
-//!
-//! Knows: what TLS says of a failure. Must not know: who is told.
+//! Classifies, explains and counts failed handshakes.
 
 use std::{
     error::Error as _,
@@ -12,29 +10,29 @@ use rustls::{AlertDescription, CertificateError, Error, InvalidMessage};
 
 use crate::{Role, RoleError};
 
-/// Why a handshake failed, as a label.
+/// Reason for a failed handshake, as a metric label.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reason {
-    /// The peer said nothing, or too slowly.
+    /// The peer did not answer in time.
     Timeout,
-    /// What came is no TLS.
+    /// The peer does not speak TLS.
     Plaintext,
-    /// The peer shows no certificate.
+    /// The peer has no certificate.
     NoCertificate,
-    /// Its certificate is of no authority that is trusted here.
+    /// The authority of the peer's certificate is not trusted.
     Untrusted,
-    /// Its certificate is not valid now.
+    /// The peer's certificate is expired or not yet valid.
     Expired,
-    /// Its certificate is for something else.
+    /// The peer's certificate is for another role.
     Role,
-    /// The peer refuses our certificate.
+    /// The peer rejected our certificate.
     Refused,
-    /// Anything else, such as a connection that breaks.
+    /// Any other error, such as a broken connection.
     Broken,
 }
 
 impl Reason {
-    /// All of them.
+    /// All reasons.
     pub const ALL: [Self; 8] = [
         Self::Timeout,
         Self::Plaintext,
@@ -46,7 +44,7 @@ impl Reason {
         Self::Broken,
     ];
 
-    /// The value of the label.
+    /// The label value.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -62,17 +60,16 @@ impl Reason {
     }
 }
 
-/// A handshake that failed.
+/// A failed handshake.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HandshakeError {
-    /// Why, as a label.
+    /// The reason, as a label.
     pub reason: Reason,
-    /// What was said, for people.
     words: String,
 }
 
 impl HandshakeError {
-    /// Of a handshake with a peer that must have this role.
+    /// An error of a handshake with a peer of the expected role.
     #[must_use]
     pub fn new(peer: Role, error: &io::Error) -> Self {
         match error.get_ref().and_then(|inner| inner.downcast_ref::<Error>()) {
@@ -81,13 +78,13 @@ impl HandshakeError {
         }
     }
 
-    /// The peer has taken longer than this.
+    /// The peer exceeded this limit.
     #[must_use]
     pub fn timeout(limit: std::time::Duration) -> Self {
         Self { reason: Reason::Timeout, words: format!("it was not done within {limit:?}") }
     }
 
-    /// The peer has refused our certificate, if that is what `error` is about.
+    /// The peer's rejection of our certificate, if that is the cause of `error`.
     #[must_use]
     pub fn refusal(peer: Role, error: &io::Error) -> Option<Self> {
         let tls = error.get_ref().and_then(|inner| inner.downcast_ref::<Error>());
@@ -139,13 +136,13 @@ fn of_certificate(peer: Role, why: &CertificateError) -> (Reason, String) {
 
 fn of_alert(alert: AlertDescription) -> String {
     match alert {
-        // The latter where both authorities have one name.
+        // The latter if both authorities have the same name.
         AlertDescription::UnknownCA | AlertDescription::DecryptError => {
             "it does not trust the authority of our certificate; give both sides certificates of one authority"
                 .to_owned()
         }
         AlertDescription::CertificateExpired => {
-            "it says that our certificate is not valid now; see whether it is renewed, and compare the clocks"
+            "the peer reports that our certificate is not valid now; check its renewal, and compare the clocks"
                 .to_owned()
         }
         AlertDescription::CertificateRequired => "it demands a certificate, and none was shown".to_owned(),
@@ -167,19 +164,19 @@ impl fmt::Display for HandshakeError {
 
 impl std::error::Error for HandshakeError {}
 
-/// How many handshakes failed, by reason.
+/// Counts of failed handshakes by reason.
 #[derive(Debug, Default)]
 pub struct HandshakeFailures([AtomicU64; Reason::ALL.len()]);
 
 impl HandshakeFailures {
-    /// One more.
+    /// Counts one failure.
     pub fn add(&self, reason: Reason) {
         if let Some((_, count)) = Reason::ALL.iter().zip(&self.0).find(|(known, _)| **known == reason) {
             count.fetch_add(1, Ordering::Relaxed);
         }
     }
 
-    /// All counts, with their labels.
+    /// Counts by label.
     #[must_use]
     pub fn counts(&self) -> Vec<(&'static str, u64)> {
         Reason::ALL
@@ -189,7 +186,7 @@ impl HandshakeFailures {
             .collect()
     }
 
-    /// All of them together.
+    /// The total.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.0.iter().map(|count| count.load(Ordering::Relaxed)).sum()

@@ -1,6 +1,4 @@
-//! A folder with `tls.crt`, `tls.key` and `ca.crt`, as a mounted Secret is, and its changes.
-//!
-//! Knows: files, and that they are replaced while they are read. Must not know: who writes them.
+//! Watches a folder with `tls.crt`, `tls.key` and `ca.crt`, such as a mounted Secret.
 
 use std::{
     io,
@@ -16,11 +14,11 @@ use crate::{Credentials, ExpiryLog, Identity, IdentityError, Pem, Role, now_s};
 /// The certificate, its key and the authorities.
 pub const FILES: [&str; 3] = ["tls.crt", "tls.key", "ca.crt"];
 
-/// Between two looks: three small files. The kubelet takes a minute or two to bring a changed Secret to a pod.
+/// Interval of reading the three small files. The kubelet takes a minute or two to update a mounted Secret.
 const PERIOD: Duration = Duration::from_secs(1);
-/// After so many looks the same complaint is written again.
+/// The same error is logged again after this many checks.
 const PATIENCE: u32 = 60;
-/// Larger files are no certificates; a Secret holds 1 MiB.
+/// Larger files are not certificates; a Secret holds 1 MiB.
 const MAX_BYTES: u64 = 1 << 20;
 
 /// A folder with a certificate for one role.
@@ -30,7 +28,7 @@ pub struct Folder {
     role: Role,
 }
 
-/// Why the files of a folder give this process no identity.
+/// Reason that a folder has no usable identity.
 #[derive(Debug, thiserror::Error)]
 pub enum FolderError {
     /// A file cannot be read.
@@ -38,28 +36,28 @@ pub enum FolderError {
     Read {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         source: io::Error,
     },
-    /// What is in the files is no identity.
+    /// The files are not a valid identity.
     #[error("{}: {source}", path.display())]
     Identity {
         /// The folder.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         source: IdentityError,
     },
 }
 
 impl Folder {
-    /// The folder at `path`, which need not be there yet.
+    /// The folder at `path`, which may not exist yet.
     #[must_use]
     pub fn new(path: &Path, role: Role) -> Self {
         Self { path: path.to_owned(), role }
     }
 
-    /// Tells `credentials` what is in the folder, and again whenever that has changed, for ever. A mistake leaves what was
-    /// told before, and is logged once it was seen twice in a row: files are not replaced all at once.
+    /// Updates `credentials` from the folder on every change, forever. An error keeps the previous identity. It is logged only after it
+    /// occurs twice in a row, because files are not replaced atomically.
     pub async fn follow(self, credentials: Credentials) {
         let mut ticks = tokio::time::interval(PERIOD);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -77,7 +75,7 @@ impl Folder {
                     }
                     if let Some(own) = credentials.current() {
                         let what = format!("the certificate in {}", self.path.display());
-                        expiry.look(now_s(), own.validity(), &what, "see who writes those files");
+                        expiry.look(now_s(), own.validity(), &what, "check the process that writes those files");
                     }
                 }
                 Err(error) => {
@@ -92,7 +90,7 @@ impl Folder {
         }
     }
 
-    /// Who this process is by now, if that is news.
+    /// The identity, if it changed.
     async fn look(&self, taken_up: &mut Option<Pem>) -> Result<Option<Identity>, FolderError> {
         let pem = self.read().await?;
         if taken_up.as_ref() == Some(&pem) {
@@ -111,17 +109,17 @@ impl Folder {
 
     fn welcome(&self, identity: &Identity) {
         let folder = self.path.display();
-        info!(%folder, role = %self.role, not_after_s = identity.validity().not_after_s, "certificate taken up");
+        info!(%folder, role = %self.role, not_after_s = identity.validity().not_after_s, "certificate loaded");
         if !identity.is_of_its_authorities(now_s()) {
-            warn!(%folder, "tls.crt does not verify against ca.crt; peers with the same ca.crt will refuse it");
+            warn!(%folder, "tls.crt does not verify against ca.crt; peers with the same ca.crt will reject it");
         }
     }
 
     fn complain(&self, error: &str, has_one: bool) {
         if has_one {
-            warn!(error, "keeping the certificate loaded before");
+            warn!(error, "keeping the previous certificate");
         } else {
-            warn!(error, "waiting for a certificate; no client can connect before it is there");
+            warn!(error, "waiting for a certificate; clients cannot connect without it");
         }
     }
 }

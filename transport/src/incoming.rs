@@ -1,7 +1,4 @@
-//! The end that is connected to: connections whose handshake is done, one after the other.
-//!
-//! Knows: how many handshakes there may be at once, how long each may take, and what is logged of those that fail. Must
-//! not know: what is served on a connection.
+//! Server side of connections: a stream of connections after their handshake.
 
 use std::{
     fmt, io,
@@ -26,31 +23,30 @@ use tracing::{debug, warn};
 
 use crate::{Ended, HandshakeError, Mutual, Peer, Reason, throttle::Throttle};
 
-/// Handshakes at once. rustls reads at most 64 KiB of one before it gives up, and the system's buffers hold about as much:
-/// 64 * 128 KiB = 8 MiB. Coordinators are a few; more clients wait in the backlog of the socket, and are counted.
+/// Maximum number of concurrent handshakes. rustls reads at most 64 KiB of one, and the system's buffers hold about as much: 64 * 128 KiB =
+/// 8 MiB. There are few coordinators; further clients wait in the socket's backlog and are counted.
 const HANDSHAKES: usize = 64;
-/// For a handshake, from the connection on: 64 strangers who say nothing hold up a coordinator for that long.
+/// Handshake timeout: 64 silent clients delay a coordinator by at most this time.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(3);
-/// Before accepting again after the system refused, which it does when it is out of file descriptors.
+/// Pause after a failed accept, for example without free file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-/// Between two lines of the log about handshakes that failed for one reason.
+/// Interval of log lines about failed handshakes of one reason.
 const LOG_PERIOD: Duration = Duration::from_secs(30);
 
-/// Connections with verified peers, as a stream that never ends and never fails. Dropping it ends all handshakes.
+/// Connections with verified peers, as an endless stream without errors. Dropping it aborts all handshakes.
 #[derive(Debug)]
 pub struct Incoming {
     done: mpsc::Receiver<Accepted>,
     _accepting: AbortOnDropHandle<()>,
 }
 
-/// What all handshakes share.
 struct Shared {
     mutual: Mutual,
     logs: Mutex<[Throttle; Reason::ALL.len()]>,
 }
 
 impl Incoming {
-    /// Connections to `listener`, made as whom `mutual` says at the time. What fails is counted there.
+    /// Accepts connections of `listener` with the identity of `mutual`, and counts failures there.
     #[must_use]
     pub fn new(listener: TcpListener, mutual: Mutual) -> Self {
         let (sender, done) = mpsc::channel(1);
@@ -86,7 +82,7 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>, done: mpsc::Sender<A
             accepted = listener.accept() => match accepted {
                 Ok(accepted) => accepted,
                 Err(error) => {
-                    warn!(%error, "cannot accept a connection; see how many files this process may open");
+                    warn!(%error, "cannot accept a connection; check the limit of open files");
                     tokio::time::sleep(ACCEPT_PAUSE).await;
                     continue;
                 }
@@ -98,7 +94,7 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>, done: mpsc::Sender<A
             let shaken = tokio::time::timeout(HANDSHAKE_TIMEOUT, shake(stream, &shared.mutual)).await;
             drop(permit);
             match shaken.unwrap_or_else(|_| Err(HandshakeError::timeout(HANDSHAKE_TIMEOUT))) {
-                // It is not served once the server ends.
+                // After the server ended, the connection is dropped.
                 Ok(Some(accepted)) => drop(done.send(accepted).await),
                 Ok(None) => {}
                 Err(error) => shared.complain(address, &error),
@@ -107,7 +103,7 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>, done: mpsc::Sender<A
     }
 }
 
-/// `None`: the client has gone without a word, as probes of the kubelet do.
+/// `None`: the client disconnected silently, as the kubelet's probes do.
 async fn shake(stream: TcpStream, mutual: &Mutual) -> Result<Option<Accepted>, HandshakeError> {
     let own = mutual.credentials.ready().await;
     let role = own.role().peer();
@@ -140,12 +136,12 @@ impl Shared {
     }
 }
 
-/// A connection with a verified peer. It breaks when the peer's certificate ends or is not trusted any more; a peer that
-/// renews its connections in time never sees that.
+/// A connection with a verified peer. It breaks when the peer's certificate expires or is no longer trusted; peers that renew connections
+/// in time are not affected.
 pub struct Accepted {
     stream: Box<TlsStream<TcpStream>>,
     info: TcpConnectInfo,
-    /// `None` once it has happened.
+    /// `None` after it completed.
     ended: Option<Pin<Box<dyn Future<Output = Ended> + Send>>>,
 }
 

@@ -1,6 +1,4 @@
-//! An authority of our own, and the certificates that it signs.
-//!
-//! Knows: how certificates are written and signed. Must not know: when that is due, or where keys are kept.
+//! A built-in certificate authority.
 
 use std::{fmt, fs, io, io::Write as _, os::unix::fs::OpenOptionsExt as _, path::Path};
 
@@ -13,18 +11,18 @@ use time::OffsetDateTime;
 
 use crate::{AUTHORITY_LIFE_S, FILES, LEAF_LIFE_S, Pem, Role, Validity, schedule::BACKDATE_S};
 
-/// Why nothing is issued.
+/// Reason for a failed issue.
 #[derive(Debug, thiserror::Error)]
 pub enum IssueError {
-    /// The certificate cannot be made.
+    /// The certificate cannot be created.
     #[error("cannot make a certificate: {0}")]
     Make(#[from] rcgen::Error),
-    /// What is to be an authority is none.
+    /// The certificate is not a signing authority.
     #[error("it is no authority that can sign: {0}")]
     Authority(String),
 }
 
-/// An authority that can sign: its certificate and key. What is written of it for people holds no key.
+/// An authority with its key. Its `Debug` output contains no key.
 pub struct Authority {
     certificate: String,
     key: String,
@@ -38,14 +36,14 @@ impl fmt::Debug for Authority {
 }
 
 impl Authority {
-    /// A new one, valid from now, in seconds since 1970.
+    /// Creates an authority that is valid from now, in seconds since 1970.
     ///
     /// # Errors
-    /// Where the system has no randomness to give.
+    /// The system has no randomness.
     pub fn make(now_s: i64) -> Result<Self, IssueError> {
         let validity = Validity { not_before_s: now_s - BACKDATE_S, not_after_s: now_s + AUTHORITY_LIFE_S };
         let key = KeyPair::generate()?;
-        // A name of its own: a peer that trusts two authorities finds out by the name which of them has signed.
+        // A unique name: a peer that trusts two authorities identifies the signer by name.
         let name: String =
             params("", validity)?.key_identifier(&key).iter().take(8).map(|byte| format!("{byte:02x}")).collect();
         let mut params = params(&format!("flotilla-worker-ca-{name}"), validity)?;
@@ -55,10 +53,10 @@ impl Authority {
         Ok(Self { certificate, key: key.serialize_pem(), validity })
     }
 
-    /// One that was kept: the certificate and its key, in PEM.
+    /// Loads an authority from its certificate and key in PEM.
     ///
     /// # Errors
-    /// What is no authority, or whose key is another's.
+    /// The certificate is not an authority, or the key does not match.
     pub fn from_pem(certificate: &[u8], key: &[u8]) -> Result<Self, IssueError> {
         let unusable = |reason: &str| IssueError::Authority(reason.to_owned());
         let text = |bytes: &[u8], what: &str| {
@@ -77,43 +75,42 @@ impl Authority {
             return Err(unusable("tls.key does not belong to tls.crt"));
         }
         let validity = Validity::of(&der).map_err(|error| IssueError::Authority(error.to_string()))?;
-        // What signs reads more of the certificate than is checked above, such as the usages of its key.
+        // The signer also reads parts that are not checked above, such as key usages.
         Issuer::from_ca_cert_pem(&certificate, pair)
             .map_err(|error| IssueError::Authority(format!("tls.crt cannot sign: {error}")))?;
         Ok(Self { certificate, key, validity })
     }
 
-    /// Its certificate, in PEM.
+    /// The certificate in PEM.
     #[must_use]
     pub fn certificate(&self) -> &str {
         &self.certificate
     }
 
-    /// Its private key, in PEM.
+    /// The private key in PEM.
     #[must_use]
     pub fn key(&self) -> &str {
         &self.key
     }
 
-    /// From when until when it is valid.
+    /// The validity.
     #[must_use]
     pub fn validity(&self) -> Validity {
         self.validity
     }
 
-    /// A certificate for a role, valid from now for a week, or until the authority ends; with this authority as the only one
-    /// to trust.
+    /// Issues a certificate for a role, valid from now for a week or until the authority expires. It trusts only this authority.
     ///
     /// # Errors
-    /// Where the system has no randomness to give.
+    /// The system has no randomness.
     pub fn issue(&self, role: Role, now_s: i64) -> Result<Pem, IssueError> {
         self.issue_for(role, now_s, LEAF_LIFE_S)
     }
 
-    /// As [`issue`](Self::issue), valid for so many seconds.
+    /// As [`issue`](Self::issue), with a validity in seconds.
     ///
     /// # Errors
-    /// Where the system has no randomness to give.
+    /// The system has no randomness.
     pub fn issue_for(&self, role: Role, now_s: i64, life_s: i64) -> Result<Pem, IssueError> {
         let issuer = Issuer::from_ca_cert_pem(&self.certificate, KeyPair::from_pem(&self.key)?)?;
         let not_after_s = self.validity.not_after_s.min(now_s + life_s);
@@ -122,7 +119,7 @@ impl Authority {
         params.subject_alt_names = vec![SanType::URI(role.uri().try_into()?)];
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
         params.use_authority_key_identifier_extension = true;
-        // No peer can act as the other role, whatever names a certificate has.
+        // Prevents use in the other role, regardless of names.
         params.extended_key_usages = vec![match role {
             Role::Coordinator => ExtendedKeyUsagePurpose::ClientAuth,
             Role::Worker => ExtendedKeyUsagePurpose::ServerAuth,
@@ -151,10 +148,10 @@ fn date(time_s: i64) -> Result<OffsetDateTime, IssueError> {
 }
 
 impl Pem {
-    /// Writes `tls.crt`, `tls.key` and `ca.crt` into a folder, each at once, and the key readable by the owner only.
+    /// Writes `tls.crt`, `tls.key` and `ca.crt` into a folder, each atomically; only the owner can read the key.
     ///
     /// # Errors
-    /// Where the folder is not there or cannot be written to.
+    /// The folder does not exist or is not writable.
     pub fn write_to(&self, folder: &Path) -> io::Result<()> {
         for (name, bytes) in FILES.into_iter().zip([&self.certificate, &self.key, &self.authorities]) {
             let unfinished = folder.join(format!("{name}.new"));
@@ -194,10 +191,10 @@ mod tests {
         assert_eq!([of(0), of(ends_s - 60)], [LEAF_LIFE_S, ends_s]);
     }
 
-    /// One reader of PEM takes it, the one of the signer does not: it was an authority until it had to sign.
+    /// The PEM reader accepts this text but the signer's does not, so it was an authority until it had to sign.
     #[test]
     fn a_certificate_without_the_padding_of_its_base64_is_no_authority() {
-        // Signatures differ in length, so that some certificates need none.
+        // Signatures vary in length, so some certificates need none.
         let mut made = std::iter::repeat_with(|| Authority::make(0).expect("made"));
         let made = made.find(|made| made.certificate().contains('=')).expect("one of many");
         let unpadded = made.certificate().replace('=', "");

@@ -1,10 +1,10 @@
-//! Connections between coordinator and workers that both ends can rely on: TLS 1.3, with a certificate on either side.
+//! Mutually authenticated connections between coordinator and workers: TLS 1.3 with a certificate on either side.
 //!
-//! A certificate says what its holder is, not where: pods change their addresses, so a peer is known by its [`Role`],
-//! written as a URI, under an authority that both sides trust.
+//! A certificate identifies a role, not an address, because the addresses of pods change. A peer's [`Role`] is a URI in a certificate of an
+//! authority that both sides trust.
 //!
-//! Knows: certificates, their files, their issue and their time; handshakes and their bounds. Must not know: what is
-//! said over a connection, Kubernetes, or who wants to be connected to whom.
+//! Contains: certificates, their files, issue and validity; handshakes and their limits. Does not depend on: messages on a connection,
+//! Kubernetes, or discovery of peers.
 
 mod connection;
 mod credentials;
@@ -35,28 +35,28 @@ pub use issue::{Authority, IssueError};
 pub use role::{Role, RoleError};
 pub use schedule::{AUTHORITY_LIFE_S, Authorities, LEAF_LIFE_S, PUBLISH_S, authorities, is_due, is_of_the_future};
 
-/// How the words between coordinator and workers travel.
+/// Transport between coordinator and workers.
 #[derive(Debug, Clone)]
 pub enum Transport {
-    /// HTTP/2 over TCP: anyone on the path can read and change every message, and no identity is checked.
+    /// HTTP/2 over TCP: any host on the path can read and change messages, and identities are not verified.
     InsecurePlaintext,
     /// HTTP/2 over TLS 1.3 with certificates on both sides.
     Mutual(Mutual),
 }
 
-/// What one end of all connections shares. Cheap to clone.
+/// Shared state of one end of all connections. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Mutual {
-    /// Who this end is.
+    /// The local identity.
     pub credentials: Credentials,
-    /// The handshakes that failed here.
+    /// Failed handshakes at this end.
     pub failures: Arc<HandshakeFailures>,
     waited: Arc<AtomicU64>,
     authority_not_after_s: Arc<AtomicI64>,
 }
 
 impl Mutual {
-    /// An end that has no certificate yet.
+    /// An end without a certificate.
     #[must_use]
     pub fn new(role: Role) -> Self {
         Self {
@@ -67,19 +67,19 @@ impl Mutual {
         }
     }
 
-    /// How many connections found as many handshakes under way as there may be, and waited.
+    /// Number of connections that waited for a free handshake slot.
     #[must_use]
     pub fn handshakes_waited(&self) -> u64 {
         self.waited.load(Ordering::Relaxed)
     }
 
-    /// Until when the own authority is valid, in seconds since 1970; `None` where there is none of our own.
+    /// Expiry of the built-in authority in seconds since 1970; `None` without one.
     #[must_use]
     pub fn authority_not_after_s(&self) -> Option<i64> {
         Some(self.authority_not_after_s.load(Ordering::Relaxed)).filter(|not_after_s| *not_after_s != 0)
     }
 
-    /// Tells until when the own authority is valid.
+    /// Sets the validity of the built-in authority.
     pub fn set_authority(&self, validity: Validity) {
         self.authority_not_after_s.store(validity.not_after_s, Ordering::Relaxed);
     }

@@ -1,11 +1,8 @@
-//! What the holder of a certificate may act as.
-//!
-//! Knows: the names that stand for roles, and how to find them in a certificate. Must not know: whether a certificate is
-//! valid, or who has signed it; without that a name is worth nothing.
+//! Roles in certificates. A role counts only after the certificate is verified.
 
 use x509_parser::{certificate::X509Certificate, extensions::GeneralName, prelude::FromDer as _};
 
-/// What the holder of a certificate may act as: the URI among its subject alternative names.
+/// The role of a certificate: the URI among its subject alternative names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
     /// May attach to workers: `spiffe://flotilla/coordinator`.
@@ -14,36 +11,36 @@ pub enum Role {
     Worker,
 }
 
-/// Why a certificate gives no role.
+/// Reason that a certificate has no role.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RoleError {
-    /// Not DER of an X.509 certificate.
+    /// Not a DER X.509 certificate.
     #[error("it is no X.509 certificate")]
     Unreadable,
-    /// None of its URIs is a role's.
+    /// None of its URIs is a role.
     #[error(
         "it names {found}, and neither spiffe://flotilla/coordinator nor spiffe://flotilla/worker; issue it with one \
          of them as a URI"
     )]
     None {
-        /// Its URIs, for people.
+        /// Its URIs.
         found: String,
     },
-    /// It would be good for both ends, so that a worker could give orders to others.
+    /// Both roles, which would allow a worker to command others.
     #[error("it names both spiffe://flotilla/coordinator and spiffe://flotilla/worker; issue one for each")]
     Both,
-    /// A role, but another.
+    /// The other role.
     #[error("it is a {found}'s, and a {expected}'s is needed: {}", .expected.uri())]
     Other {
-        /// Whose it is.
+        /// The actual role.
         found: Role,
-        /// Whose it should be.
+        /// The expected role.
         expected: Role,
     },
 }
 
 impl Role {
-    /// The URI that a certificate of the role names.
+    /// The role's URI.
     #[must_use]
     pub const fn uri(self) -> &'static str {
         match self {
@@ -52,7 +49,7 @@ impl Role {
         }
     }
 
-    /// Whom one speaks with in this role.
+    /// The peer's role.
     #[must_use]
     pub const fn peer(self) -> Self {
         match self {
@@ -61,10 +58,10 @@ impl Role {
         }
     }
 
-    /// The role that a certificate, in DER, gives to its holder.
+    /// The role of a DER certificate.
     ///
     /// # Errors
-    /// Where it gives none, or more than one.
+    /// The certificate has no role or both.
     pub fn of(certificate: &[u8]) -> Result<Self, RoleError> {
         let (_, certificate) = X509Certificate::from_der(certificate).map_err(|_| RoleError::Unreadable)?;
         let names = certificate.subject_alternative_name().map_err(|_| RoleError::Unreadable)?;
@@ -81,10 +78,10 @@ impl Role {
         }
     }
 
-    /// Whether a certificate, in DER, is one of this role.
+    /// Checks that a DER certificate has this role.
     ///
     /// # Errors
-    /// Where it is not.
+    /// It does not.
     pub fn check(self, certificate: &[u8]) -> Result<(), RoleError> {
         match Self::of(certificate)? {
             found if found == self => Ok(()),

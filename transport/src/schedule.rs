@@ -1,43 +1,41 @@
-//! When certificates and authorities are made, used and left behind. Pure: times come in, decisions go out.
+//! Lifecycle of certificates and authorities: a pure function of time.
 //!
-//! Knows: lives and overlaps. Must not know: the time of day, keys, or where anything is kept.
-//!
-//! An authority that is made is published first and signs later, so that all peers trust it by the time that a process
-//! shows a certificate of it. One that has been followed stays trusted until the last certificate it can have signed has
-//! ended. All of that follows from the dates in the certificates, so that nothing else has to be kept.
+//! A new authority is published first and signs later, so that all peers trust it before the first certificate that it signs. A replaced
+//! authority stays trusted until the last certificate that it can have signed expires. Everything follows from the dates in the
+//! certificates, so there is no other state.
 
 use crate::Validity;
 
-/// How long an authority is valid: a year.
+/// Validity of an authority: a year.
 pub const AUTHORITY_LIFE_S: i64 = 365 * 24 * 3600;
-/// How long the certificate of a coordinator or worker is valid: a week. Renewed at two thirds of it, so that the
-/// coordinator that renews may be away for two days.
+/// Validity of a coordinator's or worker's certificate: a week. Renewed after two thirds, so that the renewing coordinator can be absent
+/// for two days.
 pub const LEAF_LIFE_S: i64 = 7 * 24 * 3600;
-/// From the making of an authority until it signs. The kubelet brings a changed Secret to its pods within two minutes; an
-/// hour is enough for one that is restarted meanwhile.
+/// Time from the creation of an authority to its first signature. The kubelet updates a Secret within two minutes; an hour suffices for
+/// pods that restart meanwhile.
 pub const PUBLISH_S: i64 = 3600;
-/// How much earlier than now a certificate begins, for peers whose clocks are behind.
+/// Certificates are valid from this much earlier, for peers with a slow clock.
 pub(crate) const BACKDATE_S: i64 = 300;
 
-/// What becomes of the authorities.
+/// Actions on the authorities.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Authorities {
-    /// Whether one is to be made; it comes before the others then.
+    /// Whether to create one, which then comes first.
     pub make: bool,
-    /// How many of those that are there stay trusted, the newest first.
+    /// Number of existing authorities that stay trusted, newest first.
     pub keep: usize,
-    /// Which one signs: its place, the newest first, counting the one that is to be made.
+    /// Index of the signer, newest first, including the one to be created.
     pub signer: usize,
 }
 
-/// Whether a certificate or an authority begins only after `now_s`. Each begins five minutes before it is made, so that its maker's
-/// clock has been set back since, or is ahead of this one. Nobody accepts it.
+/// Whether validity begins after `now_s`. Certificates begin five minutes before their creation, so this clock was set back or the issuer's
+/// clock is ahead. Peers reject the certificate.
 #[must_use]
 pub fn is_of_the_future(now_s: i64, validity: Validity) -> bool {
     now_s < validity.not_before_s
 }
 
-/// Whether it is time for another: two thirds of its life are over, or it has not begun.
+/// Whether renewal is due: two thirds of the validity are over, or it has not begun.
 #[must_use]
 pub fn is_due(now_s: i64, validity: Validity) -> bool {
     if is_of_the_future(now_s, validity) {
@@ -47,7 +45,7 @@ pub fn is_due(now_s: i64, validity: Validity) -> bool {
     now_s >= validity.not_before_s.saturating_add(life_s / 3 * 2)
 }
 
-/// What becomes of the authorities that are there, the newest first. None of them may be [of the future](is_of_the_future).
+/// The actions on existing authorities, newest first. None of them may be [of the future](is_of_the_future).
 #[must_use]
 pub fn authorities(now_s: i64, there: &[Validity]) -> Authorities {
     let signs_from_s = |validity: &Validity| validity.not_before_s.saturating_add(BACKDATE_S + PUBLISH_S);
@@ -63,7 +61,7 @@ pub fn authorities(now_s: i64, there: &[Validity]) -> Authorities {
     let make = there.first().filter(|_| keep > 0).is_none_or(|newest| is_due(now_s, *newest));
     let made = usize::from(make);
     let kept = there.get(..keep).unwrap_or_default();
-    // The one that is to be made signs only if there is no other.
+    // The new authority signs only if it is the only one.
     let oldest = keep.saturating_sub(1);
     let signer = kept.iter().position(|validity| now_s >= signs_from_s(validity)).unwrap_or(oldest);
     Authorities { make, keep, signer: if keep == 0 { 0 } else { made + signer } }
@@ -75,7 +73,6 @@ mod tests {
 
     const DAY_S: i64 = 24 * 3600;
 
-    /// An authority made at that time.
     fn made_at(now_s: i64) -> Validity {
         Validity { not_before_s: now_s - BACKDATE_S, not_after_s: now_s + AUTHORITY_LIFE_S }
     }

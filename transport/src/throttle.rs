@@ -1,10 +1,8 @@
-//! A log that a stranger cannot fill.
-//!
-//! Knows: how often a line of one kind is let through. Must not know: what it says.
+//! Limits log lines that unauthenticated clients can cause.
 
 use std::time::{Duration, Instant};
 
-/// Lets one line through in each period, and counts the others.
+/// Admits one line per period and counts the others.
 #[derive(Debug)]
 pub(crate) struct Throttle {
     period: Duration,
@@ -17,7 +15,7 @@ impl Throttle {
         Self { period, last: None, held_back: 0 }
     }
 
-    /// How many lines were held back since the last that was let through, if one may be written now.
+    /// The number of suppressed lines if a line may be written now.
     pub(crate) fn admit(&mut self, now: Instant) -> Option<u64> {
         let is_early = self.last.is_some_and(|last| now.saturating_duration_since(last) < self.period);
         if is_early {

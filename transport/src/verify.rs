@@ -1,12 +1,9 @@
-//! Whether a peer is who it must be: a certificate of a trusted authority, valid now, for the role.
+//! Verifies a peer: trusted authority, valid now, expected role.
 //!
-//! Knows: what is checked of a peer's certificate. Must not know: sockets, or what follows from a refusal.
-//!
-//! rustls has a trait for this whose module it calls `danger`, because an implementation may leave checks out. None is
-//! left out here: chain, time, key usage and the signatures of the handshake are checked by the functions that rustls
-//! itself uses, and revocation is not, as in rustls without CRLs. One thing is different: rustls would compare the
-//! certificate with the address that was dialled. Pods have no lasting address, and a certificate that the
-//! authority signed for some host must not make its holder a worker; so what is compared is the role.
+//! rustls names the module of this trait `danger`, because an implementation may omit checks. This one omits none: rustls' own functions
+//! check chain, time, key usage and handshake signatures. Revocation is not checked, as in rustls without CRLs. One check differs. rustls
+//! would compare the certificate with the dialled address. Pods have no stable address, and an authority's certificate for some host must
+//! not make its holder a worker. The role is compared instead.
 
 use std::{fmt, sync::Arc};
 
@@ -26,31 +23,28 @@ use rustls::{
 
 use crate::{Role, credentials::provider};
 
-/// Verifies those who are connected to.
 struct Servers {
     roots: Arc<RootCertStore>,
     algorithms: WebPkiSupportedAlgorithms,
     role: Role,
 }
 
-/// Verifies those who connect.
 struct Clients {
     webpki: Arc<dyn ClientCertVerifier>,
     role: Role,
 }
 
-/// A verifier of those who are connected to, which must have this role.
 pub(crate) fn servers(roots: &Arc<RootCertStore>, role: Role) -> Arc<dyn ServerCertVerifier> {
     Arc::new(Servers { roots: Arc::clone(roots), algorithms: provider().signature_verification_algorithms, role })
 }
 
-/// A verifier of those who connect, which must have this role. One who shows no certificate is refused.
+/// A client without a certificate is rejected.
 pub(crate) fn clients(roots: &Arc<RootCertStore>, role: Role) -> Result<Arc<dyn ClientCertVerifier>, String> {
     let webpki = WebPkiClientVerifier::builder_with_provider(Arc::clone(roots), provider()).build();
     Ok(Arc::new(Clients { webpki: webpki.map_err(|error| error.to_string())?, role }))
 }
 
-/// Whether a chain, the certificate first, is one that these verifiers would take at that time.
+/// Whether these verifiers would accept a chain, leaf first, at that time.
 pub(crate) fn check(
     roots: &Arc<RootCertStore>,
     role: Role,
@@ -71,7 +65,6 @@ pub(crate) fn check(
     }
 }
 
-/// A refusal that tells of the role.
 fn has_role(role: Role, leaf: &CertificateDer<'_>) -> Result<(), Error> {
     let refused = |error| Error::InvalidCertificate(CertificateError::Other(OtherError(Arc::new(error))));
     role.check(leaf).map_err(refused)

@@ -1,21 +1,19 @@
-//! Any bytes in place of a certificate or a key are an identity, an authority, or an error that names the file.
+//! Any bytes as certificate or key are an identity, an authority, or an error that names the file.
 //!
-//! The decoders of this crate are `Identity::from_pem` and `Authority::from_pem`, for files and for Secrets, and `Role::of` and
-//! `Validity::of`, which read what a peer shows. Handshakes are rustls' own.
-//!
-//! Knows: certificates as an authority issues them, and what one may take. Must not know: who is to have them.
+//! Covers `Identity::from_pem` and `Authority::from_pem`, for files and Secrets, and `Role::of` and `Validity::of`, which read a peer's
+//! certificate. rustls performs the handshakes.
 
 #![allow(missing_docs)]
 
 use flotilla_mutate::{Bound, Decoder, Form};
 use flotilla_transport::{Authority, Identity, Pem, Role, Validity};
 
-/// A text is there as PEM, in DER, and as what it means; the settings of TLS take some kilobytes more.
+/// A text is held as PEM, in DER and parsed; TLS settings take some kilobytes more.
 const BOUND: Bound = Bound { times: 16, plus: 64 << 10 };
-/// Between the texts of one input; no text has it.
+/// Separator of the texts of one input.
 const BETWEEN: u8 = 0;
 
-/// The texts of an input; those that it lacks are empty.
+/// The texts of an input; missing ones are empty.
 fn texts<const N: usize>(bytes: &[u8]) -> [Vec<u8>; N] {
     let mut parts = bytes.split(|byte| *byte == BETWEEN);
     std::array::from_fn(|_| parts.next().unwrap_or_default().to_vec())

@@ -1,7 +1,7 @@
-//! What a node costs: a filter and a score over 5,000 nodes, compiled in, in batches, and node by node.
+//! Cost per node: a filter and a score over 5,000 nodes, compiled in, in batches, and per node.
 //!
-//! The rule is the same for the first two: a node of a team takes only its pods, and nodes with more CPU are better. Node by node it is
-//! NodeAffinity with a node selector, on nodes of 20 labels. Each round is a class that is new, so that all nodes are judged.
+//! The first two use the same rule: a node with a team accepts only its pods, and nodes with more CPU score higher. Per node it is
+//! NodeAffinity with a node selector, on nodes with 20 labels. Each round uses a new class, so that all nodes are evaluated.
 
 #![allow(missing_docs)]
 
@@ -29,12 +29,11 @@ use serde_json::json;
 
 const NODES: u32 = 5_000;
 const ROUNDS: u32 = 200;
-/// How many different scores there are, and how many nodes are refused: half of them have other teams.
+/// Numbers of different scores and of rejected nodes: half of the nodes have another team.
 const TEAM: [usize; 2] = [3, 2_500];
-/// Half of them have other disks, and nothing is preferred.
+/// Half of the nodes have another disk, and nothing is preferred.
 const AFFINITY: [usize; 2] = [1, 2_500];
 
-/// The rule, compiled in.
 struct Team;
 
 struct OfTeam {
@@ -113,13 +112,11 @@ fn nodes() -> Snapshot {
     nodes
 }
 
-/// How long this thread has had a processor.
 fn on_processor() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), u32::try_from(time.tv_nsec).unwrap_or(0))
 }
 
-/// A profile of one plugin at these points besides Filter.
 fn profile(name: &str, args: Args, points: &[Point]) -> Profile {
     let plugin = || vec![name.to_owned()];
     let at = |point: Point| if points.contains(&point) { plugin() } else { Vec::new() };
@@ -150,7 +147,7 @@ fn measure(
         let mut columns = Columns::default();
         let begun = on_processor();
         columns.refresh(&prepared, nodes, &mut scratch);
-        // The first round starts instances and takes memory.
+        // The first round starts instances and allocates memory.
         if round > 0 {
             took += on_processor().saturating_sub(begun);
         }

@@ -1,7 +1,7 @@
-//! The arguments of a plugin that is a module.
+//! The arguments of a WebAssembly plugin.
 //!
-//! Source: `PluginConfig` in `scheduler/plugin/config.go` of kubernetes-sigs/kube-scheduler-wasm-extension; `sha256`,
-//! `podFields`, `nodeFields` and `limits` are ours.
+//! Source: `PluginConfig` in `scheduler/plugin/config.go` of kubernetes-sigs/kube-scheduler-wasm-extension; `sha256`, `podFields`,
+//! `nodeFields` and `limits` are Flotilla's.
 
 use flotilla_framework::{
     extension::PodField,
@@ -11,56 +11,56 @@ use flotilla_framework::{
 use serde::Deserialize;
 use serde_json::Value;
 
-/// The fuel of a call unless the arguments say otherwise: about one unit for each instruction.
+/// Default fuel of a call, about one unit per instruction.
 pub(crate) const FUEL: u64 = 20_000_000;
-/// A module is started once for each instance, and the runtime of its language with it.
+/// Factor for starting an instance, which also starts the runtime of its language.
 pub(crate) const FUEL_OF_START: u64 = 10;
-/// The memory of an instance unless the arguments say otherwise, in bytes.
+/// Default memory of an instance in bytes.
 const MEMORY: u64 = 256 << 20;
-/// The most memory that can be asked for: what 32 bits can address.
+/// Maximum memory: the range of 32-bit addresses.
 const MOST_MEMORY: u64 = 4 << 30;
 
-/// `args` of a plugin that is a module.
+/// `args` of a WebAssembly plugin.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ModuleArgs {
-    /// Where the module is: `file://` or `https://`.
+    /// Address of the module: `file://` or `https://`.
     #[serde(rename = "guestURL")]
     pub guest_url: String,
-    /// What the module reads as its configuration.
+    /// The module's configuration.
     #[serde(default)]
     pub guest_config: String,
-    /// The least severity that the module logs: 0 info, 1 warning, 2 error, 3 fatal.
+    /// Minimum severity of the module's log: 0 info, 1 warning, 2 error, 3 fatal.
     #[serde(default)]
     pub log_severity: i32,
-    /// What it sees as its command line.
+    /// The module's command line.
     #[serde(default, alias = "Args")]
     pub args: Vec<String>,
-    /// The SHA-256 digest of the module, in hexadecimal; required for `https://`.
+    /// SHA-256 digest of the module in hexadecimal; required for `https://`.
     #[serde(default)]
     pub sha256: Option<String>,
-    /// The fields of the pod that the module sees; all that are known where it is left out.
+    /// Pod fields that the module sees; all known ones by default.
     #[serde(default)]
     pub pod_fields: Option<Vec<String>>,
-    /// The fields of nodes that it sees; all that are known where it is left out.
+    /// Node fields that the module sees; all known ones by default.
     #[serde(default)]
     pub node_fields: Option<Vec<String>>,
-    /// What a call may use.
+    /// Limits of a call.
     #[serde(default)]
     pub limits: Limits,
 }
 
-/// What a call may use.
+/// Limits of a call.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Limits {
-    /// The fuel of a call, at least 1; 20,000,000 by default. Starting the module may take ten times that.
+    /// Fuel of a call, at least 1; 20,000,000 by default. Starting the module may use ten times that.
     pub fuel_per_call: u64,
-    /// The memory of an instance, as a quantity; 256Mi by default, at most 4Gi.
+    /// Memory of an instance as a quantity; 256Mi by default, at most 4Gi.
     pub memory: Memory,
 }
 
-/// An amount of memory, in bytes.
+/// Memory in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "Value")]
 pub struct Memory(pub u64);
@@ -92,10 +92,10 @@ impl Default for Limits {
     }
 }
 
-/// The fields of a pod that a module sees.
+/// Pod fields that a module sees.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct PodFields {
-    /// Of its metadata, sorted: the class holds them.
+    /// Metadata fields in a class, sorted.
     pub metadata: Vec<PodField>,
     /// `spec.nodeSelector`.
     pub node_selector: bool,
@@ -107,7 +107,7 @@ pub struct PodFields {
     pub containers: bool,
 }
 
-/// A field of a node that a module sees.
+/// A node field that a module sees.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum NodeField {
     /// `metadata.name`.
@@ -128,20 +128,18 @@ pub enum NodeField {
     Images,
 }
 
-// === impl PodFields ===
-
 impl PodFields {
-    /// All that there is.
+    /// All fields.
     #[must_use]
     pub fn all() -> Self {
         let metadata = vec![PodField::Name, PodField::Namespace, PodField::Labels];
         Self { metadata, node_selector: true, node_affinity: true, tolerations: true, containers: true }
     }
 
-    /// Reads paths as `podFields` has them.
+    /// Reads `podFields`.
     ///
     /// # Errors
-    /// The place of the path that is no field, and what is wrong with it.
+    /// The index of an invalid path, and the problem.
     pub fn read(paths: &[String]) -> Result<Self, (usize, String)> {
         let mut fields = Self::default();
         for (at, path) in paths.iter().enumerate() {
@@ -162,24 +160,21 @@ impl PodFields {
         Ok(fields)
     }
 
-    /// Whether no two pods agree in these fields.
+    /// Whether every pod has different values in these fields.
     #[must_use]
     pub fn tell_pods_apart(&self) -> bool {
         self.metadata.contains(&PodField::Name)
     }
 }
 
-// === impl NodeField ===
-
 impl NodeField {
-    /// All that there is.
     pub(crate) const ALL: [Self; 6] =
         [Self::Name, Self::Labels, Self::Taints, Self::Unschedulable, Self::Allocatable, Self::Images];
 
-    /// Reads paths as `nodeFields` has them.
+    /// Reads `nodeFields`.
     ///
     /// # Errors
-    /// The place of the path that is no field, and what is wrong with it.
+    /// The index of an invalid path, and the problem.
     pub fn read(paths: &[String]) -> Result<Vec<Self>, (usize, String)> {
         let read = |(at, path): (usize, &String)| {
             let key = |prefix: &str| path.strip_prefix(prefix)?.strip_suffix("']").map(str::to_owned);
@@ -206,13 +201,11 @@ impl NodeField {
     }
 }
 
-// === impl ModuleArgs ===
-
 impl ModuleArgs {
-    /// Reads `args`, with what is wrong at its place.
+    /// Reads `args`.
     ///
     /// # Errors
-    /// The first field that does not fit.
+    /// The first invalid field.
     pub fn read(args: &Value) -> Result<Self, ArgsError> {
         let read: Self = read_args(args)?;
         let at = |field: &str, place: usize, message: String| {
@@ -235,7 +228,7 @@ impl ModuleArgs {
             return Err(ArgsError::at("sha256", format!("found {digest:?}, expected 64 hexadecimal digits")));
         }
         if read.guest_url.starts_with("https://") && read.sha256.is_none() {
-            let message = "found no digest, expected one beside a guestURL of https://; sha256sum FILE.wasm prints it";
+            let message = "found no digest, expected one with a guestURL of https://; sha256sum FILE.wasm prints it";
             return Err(ArgsError::at("sha256", message));
         }
         if !read.guest_url.starts_with("https://") && !read.guest_url.starts_with("file://") {
@@ -249,7 +242,7 @@ impl ModuleArgs {
         Ok(read)
     }
 
-    /// Those of a module at an address, all else being left out.
+    /// Arguments with only an address.
     #[must_use]
     pub fn at(url: &str) -> Self {
         Self {
@@ -264,12 +257,12 @@ impl ModuleArgs {
         }
     }
 
-    /// Those of a plugin in a profile; `None` where they make no sense.
+    /// The arguments of a plugin in a profile; `None` if invalid.
     pub(crate) fn of(args: &Args, plugin: &str) -> Option<Self> {
         Self::read(args.own.get(plugin)?).ok()
     }
 
-    /// The module's digest, where it is known.
+    /// The module's digest, if configured.
     pub(crate) fn digest(&self) -> Option<Digest> {
         Digest::read(self.sha256.as_deref()?)
     }

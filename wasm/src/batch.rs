@@ -1,6 +1,6 @@
-//! Filter and score of a module that is asked about batches of nodes.
+//! Batch filters and scores of a module.
 //!
-//! An instance is kept and asked again for any class: such a module keeps nothing between calls, which samples check.
+//! Instances are reused for any class: such a module keeps no state between calls, which samples check.
 
 use std::{
     cell::RefCell,
@@ -25,21 +25,19 @@ use crate::{
     subject::{Subject, Subjectless, filter_error, out_of_range, score_error},
 };
 
-/// The most instances that are kept of a module: as many as threads ask at once.
+/// Maximum number of idle instances per module: the number of concurrent threads.
 const MOST_INSTANCES: usize = 16;
-/// An instance is asked so often, so that what its language leaves behind stays bounded.
+/// An instance is replaced after this many calls, which bounds the memory that its language leaks.
 const MOST_CALLS: u32 = 10_000;
-/// Of so many batches one has its last node asked about again, in a fresh instance.
+/// One in this many batches evaluates its last node again in a new instance.
 const SAMPLE: u64 = 16;
 
-/// Instances of a module that wait for the next batch.
 #[derive(Default)]
 pub(crate) struct Pool {
     idle: Mutex<Vec<Worker>>,
     batches: AtomicU64,
 }
 
-/// An instance with a block in its memory.
 struct Worker {
     instance: Instance,
     block: u32,
@@ -48,22 +46,18 @@ struct Worker {
 }
 
 thread_local! {
-    /// What batches are written into: a thread writes one at a time.
+    /// The buffer for batches: a thread encodes one at a time.
     static BLOCK: RefCell<Block> = RefCell::default();
 }
 
-/// A filter or a score made ready for one class.
 pub(crate) struct Batches {
     subject: Subject,
     description: Arc<Description>,
-    /// The pod as JSON.
     pod: Arc<str>,
 }
 
 pub(crate) struct BatchFilter(pub(crate) Result<Batches, String>, pub(crate) Subjectless);
 pub(crate) struct BatchScore(pub(crate) Result<Batches, String>, pub(crate) Subjectless);
-
-// === impl Pool ===
 
 impl Pool {
     fn take(&self, subject: &Subject) -> Result<Worker, Fault> {
@@ -91,7 +85,7 @@ impl Pool {
         if worker.calls >= MOST_CALLS {
             return;
         }
-        // The oldest may be under arguments that are no longer in force.
+        // The oldest may have outdated arguments.
         if idle.len() >= MOST_INSTANCES {
             idle.remove(0);
         }
@@ -99,10 +93,7 @@ impl Pool {
     }
 }
 
-// === impl Worker ===
-
 impl Worker {
-    /// Has a batch answered, and gives its answers.
     fn ask<T>(
         &mut self,
         export: Export,
@@ -113,7 +104,6 @@ impl Worker {
         self.calls += 1;
         let broken = |text: String| Fault::new(FaultKind::Answer, format!("wasm: {} error: {text}", export.name()));
         if self.room < block.len() {
-            // Twice as much, so that growing batches do not ask each time.
             let room = block.len().next_power_of_two();
             let wanted = i32::try_from(room).map_err(|_| broken("a batch of more than 2 GiB".to_owned()))?;
             let at: i32 = self.instance.named(Export::Alloc, wanted)?;
@@ -135,14 +125,11 @@ impl Worker {
     }
 }
 
-// === impl Batches ===
-
 impl Batches {
     pub(crate) fn new(subject: Subject, description: Arc<Description>, pod: Arc<str>) -> Self {
         Self { subject, description, pod }
     }
 
-    /// The answers for these nodes, as `read` reads them.
     fn ask<T: PartialEq + std::fmt::Debug + Clone>(
         &self,
         nodes: &Snapshot,
@@ -161,7 +148,7 @@ impl Batches {
             })
         };
         let asked = pool.take(subject).and_then(|mut worker| {
-            // An instance that failed is dropped.
+            // A failed instance is dropped.
             let answers = one(&mut worker, slots)?;
             pool.put(worker);
             Ok(answers)
@@ -189,8 +176,6 @@ impl Batches {
     }
 }
 
-// === impl BatchFilter ===
-
 impl BatchFilter {
     fn error(&self, text: &str) -> Refusal {
         let Self(_, (plugin, tally)) = self;
@@ -205,7 +190,7 @@ impl BatchFilter {
         asked.map_err(|fault| self.error(&fault.text))
     }
 
-    /// What each code means; the last for one that there is not.
+    /// Verdicts by code; the last one is for invalid codes.
     fn verdicts(&self) -> Vec<Verdict> {
         let Self(batches, (_, tally)) = self;
         let refusal = |reason: &crate::describe::Reason| {
@@ -257,8 +242,6 @@ impl NodeFilter for BatchFilter {
     }
 }
 
-// === impl BatchScore ===
-
 impl BatchScore {
     fn normalization(&self) -> Normalization {
         let Self(batches, _) = self;
@@ -281,7 +264,7 @@ impl BatchScore {
         asked.map_err(|fault| self.error(&fault.text))
     }
 
-    /// Scores have their range, and what is scaled to it is not negative.
+    /// Rejects scores out of range, and negative ones before normalization.
     fn checked(&self, raw: i64) -> Result<i64, Refusal> {
         let most = if self.normalization() == Normalization::None { MAX_NODE_SCORE } else { i64::from(i32::MAX) };
         if (0..=most).contains(&raw) {
@@ -294,7 +277,7 @@ impl BatchScore {
 }
 
 impl NodeScore for BatchScore {
-    /// Not asked, since it may fail.
+    /// Unused: scoring may fail, so errors need the other methods.
     fn score(&self, nodes: &Snapshot, slot: Slot) -> i64 {
         self.try_score(nodes, slot).unwrap_or(0)
     }
@@ -345,7 +328,6 @@ impl FallibleScore for BatchScore {
     }
 }
 
-/// Scales raw scores by the largest of them.
 struct Scaled(Normalization);
 
 impl Normalizer for Scaled {

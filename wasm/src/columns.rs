@@ -1,15 +1,14 @@
-//! Nodes as a module reads them in batches: one column for each field that it names.
+//! The column encoding of nodes in batches, with one column per described field.
 //!
-//! A batch is one block. All places in it are counted in bytes from its start, numbers are little endian, and every part begins
-//! at a multiple of 8. It begins with ten words of 32 bits: the number of nodes, place and length of the pod, place and length of
-//! the configuration, place and number of the columns, the place of the answers, the length of the block, 0. A column is four
-//! words: its kind, the place of its values, the place and the number of its texts. A text is two words, place and length.
+//! A batch is one block. Offsets are bytes from its start, numbers are little endian, and every part is aligned to 8. The header is ten u32
+//! values: number of nodes, offset and length of the pod, offset and length of the configuration, offset and number of the columns, offset
+//! of the answers, length of the block, 0. A column is four of them: kind, offset of the values, offset and number of the texts. A text is
+//! two: offset and length.
 //!
-//! - Kind 0, texts: a word for each node, which is the number of one of the texts, or `u32::MAX` where the node has none.
-//!   Texts that are equal are one.
-//! - Kind 1, numbers: an `i64` for each node.
+//! - Kind 0, texts: a `u32` per node, the index of a text or `u32::MAX` for none. Equal texts are stored once.
+//! - Kind 1, numbers: an `i64` per node.
 //!
-//! Source: none; docs/plugins.md describes it for authors of modules.
+//! Source: none; docs/tasks/plugins.md documents it for authors of modules.
 
 use flotilla_framework::{
     class::Taint,
@@ -21,45 +20,37 @@ use serde_json::{Value, json};
 
 use crate::args::NodeField;
 
-/// The words of the header.
+/// Length of the header in `u32`s.
 pub(crate) const HEADER: usize = 10;
 const WORD: usize = 4;
 const COLUMN: usize = 4 * WORD;
-/// A node has no such text.
 const NONE: u32 = u32::MAX;
-/// From so many nodes on, a table of all symbols is faster than a hash map.
+/// From this many nodes, a table of all symbols is faster than a hash map.
 const MANY: usize = 256;
 
-/// How many bytes the answer for a node has.
+/// Size of the answer per node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Answers {
     /// A byte: 0, or the number of a reason.
     Filter,
-    /// An `i64`.
     Score,
 }
 
-/// A block that is being written, and what is used again for each.
 #[derive(Debug, Default)]
 pub(crate) struct Block {
     pub(crate) bytes: Vec<u8>,
-    /// By symbol: the number of its text.
     numbers: Vec<u32>,
-    /// The symbols that have one.
     used: Vec<Symbol>,
     by_symbol: Map<Symbol, u32>,
 }
 
-/// The texts of a column.
 #[derive(Default)]
 struct Texts<'a> {
     texts: Vec<std::borrow::Cow<'a, str>>,
 }
 
-// === impl Block ===
-
 impl Block {
-    /// Writes a batch, and gives the place of the answers.
+    /// Encodes a batch and returns the offset of the answers.
     pub(crate) fn write(
         &mut self,
         nodes: &Snapshot,
@@ -222,8 +213,6 @@ impl Block {
     }
 }
 
-// === impl Texts ===
-
 impl<'a> Texts<'a> {
     fn add(&mut self, text: impl Into<std::borrow::Cow<'a, str>>) -> u32 {
         self.texts.push(text.into());
@@ -236,7 +225,7 @@ fn taints(taints: &[Taint]) -> Value {
     Value::Array(taints.iter().map(taint).collect())
 }
 
-/// A field of a node that is no single text or number.
+/// A field that is neither a single text nor a number.
 fn whole(nodes: &Snapshot, slot: Slot, field: &NodeField) -> Value {
     let text = |symbol: Symbol| nodes.symbols.text(symbol);
     match field {

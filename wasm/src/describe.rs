@@ -1,4 +1,4 @@
-//! What a module says of itself that is asked about batches of nodes.
+//! The description of a batch module.
 
 use flotilla_framework::extension::MAX_NODE_SCORE;
 use serde::Deserialize;
@@ -8,13 +8,12 @@ use crate::{
     error::LoadError,
 };
 
-/// The version of the ABI for batches.
+/// ABI version for batches.
 pub(crate) const ABI: i32 = 1;
 
-/// The most reasons: the answer for a node is a byte, and 0 is none.
+/// Maximum number of reasons: the answer for a node is a byte, and 0 is none.
 const MOST_REASONS: usize = 255;
 
-/// `flotilla_describe`, as JSON.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 struct Written {
@@ -25,35 +24,30 @@ struct Written {
     normalize: Normalization,
 }
 
-/// Why the filter refuses a node.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Reason {
-    /// The words, as kube-scheduler has them: `node(s) ...`.
+    /// The message in kube-scheduler's form: `node(s) ...`.
     pub(crate) text: String,
-    /// Taking pods away would not help.
+    /// Whether preemption cannot help.
     #[serde(default)]
     pub(crate) unresolvable: bool,
 }
 
-/// How raw scores become scores of 0 to 100.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) enum Normalization {
-    /// They are scores of 0 to 100.
     #[default]
     None,
-    /// The largest is 100, as by `DefaultNormalizeScore`.
+    /// The maximum becomes 100, as in `DefaultNormalizeScore`.
     Default,
-    /// The largest is 0, as by `DefaultNormalizeScore` in reverse.
+    /// The maximum becomes 0, as in the reverse `DefaultNormalizeScore`.
     Reverse,
 }
 
-/// What a module says of itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Description {
     pub(crate) pod_fields: PodFields,
-    /// The columns, in order.
     pub(crate) node_fields: Vec<NodeField>,
     pub(crate) reasons: Vec<Reason>,
     /// Labels of events; none for any.
@@ -61,10 +55,7 @@ pub(crate) struct Description {
     pub(crate) normalization: Normalization,
 }
 
-// === impl Description ===
-
 impl Description {
-    /// Reads it.
     pub(crate) fn read(json: &[u8]) -> Result<Self, LoadError> {
         let wrong = |text: String| LoadError::Describe(text);
         let written: Written = serde_json::from_slice(json).map_err(|error| wrong(error.to_string()))?;
@@ -80,10 +71,8 @@ impl Description {
     }
 }
 
-// === impl Normalization ===
-
 impl Normalization {
-    /// The score of a raw score, where this one is the largest.
+    /// The score of a raw score, with the maximum of all raw scores.
     ///
     /// Source: `DefaultNormalizeScore` in `pkg/scheduler/framework/plugins/helper/normalize_score.go`.
     pub(crate) const fn scaled(self, raw: i64, max: i64) -> i64 {

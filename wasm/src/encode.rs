@@ -1,9 +1,9 @@
-//! Pods, nodes and scores as a module reads them: protobuf of `k8s.io/api/core/v1`, and JSON of scores.
+//! Encodes pods, nodes and scores for modules: protobuf of `k8s.io/api/core/v1`, and JSON for scores.
 //!
-//! What the framework holds is written and nothing else, so that a verdict cannot depend on what no class and no column
-//! has. docs/plugins.md lists the fields.
+//! Only data of the framework is encoded, so that a result cannot depend on data outside of classes and columns. docs/tasks/plugins.md
+//! lists the fields.
 //!
-//! Source: `k8s.io/api/core/v1/generated.proto`, whose field numbers are the constants here.
+//! Source: `k8s.io/api/core/v1/generated.proto`; the constants here are its field numbers.
 
 mod node;
 mod pod;
@@ -14,23 +14,20 @@ pub(crate) use pod::{ShownPod, pod, pod_json};
 
 use std::collections::BTreeMap;
 
-/// The name that stands for a node among scores that are normalised. The coordinator knows how many nodes have a raw score, and
-/// a guest that treats equal scores alike needs no more.
+/// A placeholder for a node name in normalization. The coordinator knows only the number of nodes per raw score, which suffices for guests
+/// that treat equal scores equally.
 fn name(raw: usize, node: usize) -> String {
     format!("{raw:06}-{node:06}")
 }
 
-/// Raw scores and how many nodes have each, as the JSON object that `nodeScoreList` gives.
+/// Raw scores with their numbers of nodes, as the JSON object of `nodeScoreList`.
 pub(crate) fn scores(raws: &[(i64, usize)]) -> String {
     let of = |(place, &(raw, nodes)): (usize, &(i64, usize))| (0..nodes).map(move |node| (name(place, node), raw));
     let all: BTreeMap<String, i64> = raws.iter().enumerate().flat_map(of).collect();
     serde_json::to_string(&all).unwrap_or_default()
 }
 
-/// The scores that a guest has normalised these raw scores to.
-///
-/// # Errors
-/// What it left out, or gave to nodes that there are none of.
+/// The guest's normalized scores of these raw scores. Fails if the guest omitted nodes or scored unknown ones.
 pub(crate) fn normalized(raws: &[(i64, usize)], json: &[u8]) -> Result<Vec<i64>, String> {
     let all: BTreeMap<String, i64> =
         serde_json::from_slice(json).map_err(|error| format!("result.normalized_score_list: {error}"))?;

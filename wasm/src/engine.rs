@@ -1,6 +1,6 @@
-//! The engine: how modules are compiled and what they may use.
+//! The engine that compiles and runs modules.
 //!
-//! Everything by which two hosts could answer differently is off: threads, relaxed SIMD, the bits of a NaN.
+//! All nondeterministic features are off: threads, relaxed SIMD, NaN bits.
 
 use std::sync::OnceLock;
 
@@ -8,19 +8,17 @@ use wasmtime::{Config, Engine, Linker, OptLevel};
 
 use crate::{error::LoadError, host, state::State};
 
-/// What runs modules. Workers and coordinator compare it, since fuel is counted by this version.
+/// Name of the runtime. Workers and coordinator compare it, because fuel counts depend on the version.
 pub const NAME: &str = "WebAssembly modules (wasmtime 48, ABI 1)";
 
-/// The stack of a call, in bytes.
 const STACK: usize = 512 << 10;
 
-/// The engine and its host functions, which one process has once.
+/// The engine and its host functions, one per process.
 pub(crate) struct Host {
     pub(crate) engine: Engine,
     pub(crate) linker: Linker<State>,
 }
 
-/// The host of this process.
 pub(crate) fn host() -> Result<&'static Host, LoadError> {
     static HOST: OnceLock<Result<Host, LoadError>> = OnceLock::new();
     let made = HOST.get_or_init(|| make().map_err(|error| LoadError::Compile(format!("no engine: {error:#}"))));
@@ -36,7 +34,7 @@ fn make() -> wasmtime::Result<Host> {
     config.wasm_memory64(false);
     config.max_wasm_stack(STACK);
     config.wasm_backtrace_max_frames(None);
-    // A compiler that is not optimised itself takes minutes otherwise; what a module answers, and its fuel, is the same.
+    // An unoptimized compiler would take minutes; results and fuel are equal.
     if cfg!(debug_assertions) {
         config.cranelift_opt_level(OptLevel::None);
     }

@@ -1,36 +1,36 @@
-//! What goes wrong with modules.
+//! Errors of modules.
 
 use std::fmt;
 
-/// Why a module cannot be a plugin.
+/// Reason that a module cannot be a plugin.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LoadError {
-    /// It is too large.
+    /// Too large.
     #[error("the module has {found} bytes; at most {most} are accepted: build it for size, without debug information")]
     TooLarge {
-        /// Its bytes.
+        /// Size in bytes.
         found: usize,
-        /// The most.
+        /// Maximum size.
         most: usize,
     },
-    /// Its bytes are not those that were asked for.
+    /// Wrong digest.
     #[error("the SHA-256 digest of the module is {found}, and {wanted} is wanted: is it another version?")]
     Digest {
-        /// The digest of the bytes.
+        /// Actual digest.
         found: String,
-        /// The digest that was asked for.
+        /// Expected digest.
         wanted: String,
     },
-    /// It is another kind of file.
+    /// Not a WebAssembly file.
     #[error("it is no WebAssembly module: it does not begin with \\0asm; name the file that the compiler wrote")]
     NoModule,
-    /// It is no WebAssembly module that the engine takes.
+    /// The engine rejects the module.
     #[error("wasm: error compiling guest: {0}")]
     Compile(String),
-    /// It has no memory that the host could read.
+    /// No exported memory.
     #[error("wasm: guest doesn't export memory[memory]")]
     NoMemory,
-    /// An export has another type than the ABI wants.
+    /// An export of another type than in the ABI.
     #[error("wasm: guest exports the wrong signature for func[{export}]. should be {wanted}, and is {found}")]
     Signature {
         /// The export.
@@ -40,63 +40,63 @@ pub enum LoadError {
         /// Its type in the module.
         found: String,
     },
-    /// It exports nothing that would be run.
+    /// No export that Flotilla runs.
     #[error(
         "wasm: guest does not export any plugin functions that are run here: export filter or score; it exports {found}"
     )]
     NothingToRun {
-        /// The names of its functions.
+        /// Names of its functions.
         found: String,
     },
-    /// It asks for a function that the host lacks, or has with another type.
+    /// An import that the host does not have, or with another type.
     #[error("wasm: the guest imports {module} {name} as {found}, which this host {have}")]
     Import {
-        /// The module of the import.
+        /// Module of the import.
         module: String,
-        /// Its name.
+        /// Name of the import.
         name: String,
-        /// Its type in the guest.
+        /// Type in the guest.
         found: String,
-        /// What the host has.
+        /// Type in the host.
         have: String,
     },
-    /// It cannot be started.
+    /// Starting failed.
     #[error("failed to create a guest pool: {0}")]
     Start(String),
-    /// It describes itself in a way that makes no sense.
+    /// Invalid description.
     #[error("wasm: flotilla_describe: {0}")]
     Describe(String),
 }
 
-/// Why a call of a module has no answer.
+/// A failed call of a module.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{text}")]
 pub struct Fault {
-    /// Which sort of failure it is, for those who count.
+    /// Kind of failure, for metrics.
     pub kind: FaultKind,
-    /// What happened, in upstream's form: `wasm: filter error: ...`.
+    /// The message in upstream's form: `wasm: filter error: ...`.
     pub text: String,
 }
 
-/// A sort of failure.
+/// Kinds of failures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum FaultKind {
-    /// It trapped, or left its process.
+    /// It trapped or exited.
     Trap,
-    /// It used up its fuel.
+    /// It exhausted its fuel.
     Fuel,
-    /// It asked for more memory than it may have.
+    /// It exceeded its memory.
     Memory,
-    /// It answered what makes no sense.
+    /// It returned an invalid answer.
     Answer,
-    /// It asked for what is not provided.
+    /// It called an unsupported import.
     Import,
-    /// It said by its status that it failed.
+    /// It returned an error status.
     Status,
 }
 
 impl FaultKind {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Self; 6] = [Self::Trap, Self::Fuel, Self::Memory, Self::Answer, Self::Import, Self::Status];
 
     /// The value of the label `kind`.
@@ -114,7 +114,6 @@ impl FaultKind {
 }
 
 impl Fault {
-    /// A failure with its words.
     #[must_use]
     pub(crate) fn new(kind: FaultKind, text: impl fmt::Display) -> Self {
         Self { kind, text: text.to_string() }

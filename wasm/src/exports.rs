@@ -1,4 +1,4 @@
-//! What a module exports, by the ABI of kube-scheduler-wasm-extension v0.1 and by our own for batches.
+//! Exports of the ABI of kube-scheduler-wasm-extension v0.1, and of Flotilla's ABI for batches.
 //!
 //! Source: `detectInterfaces` in `scheduler/plugin/guest.go` of kubernetes-sigs/kube-scheduler-wasm-extension.
 
@@ -23,7 +23,7 @@ pub enum Export {
     Score,
     /// `normalizescore`.
     NormalizeScore,
-    /// `flotilla_abi`: the module is asked about batches of nodes.
+    /// `flotilla_abi`: the module processes batches of nodes.
     Abi,
     /// `flotilla_describe`.
     Describe,
@@ -54,7 +54,7 @@ pub enum Export {
 }
 
 impl Export {
-    /// All of them.
+    /// All functions.
     pub const ALL: [Self; 20] = [
         Self::Enqueue,
         Self::PreFilter,
@@ -78,7 +78,7 @@ impl Export {
         Self::RemovePod,
     ];
 
-    /// Its name in a module.
+    /// Name in a module.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -105,7 +105,7 @@ impl Export {
         }
     }
 
-    /// Its type: parameters, results, and both as messages write them.
+    /// Type: parameters, results, and both as shown in messages.
     const fn signature(self) -> (&'static [Type], &'static [Type], &'static str) {
         match self {
             Self::Enqueue | Self::Unreserve | Self::PostBind => (&[], &[], "() -> ()"),
@@ -124,7 +124,7 @@ impl Export {
         }
     }
 
-    /// Why it is not run, and what to do instead; `None` for one that is.
+    /// The reason that it is not run, with an alternative; `None` if it is run.
     #[must_use]
     pub const fn instead(self) -> Option<&'static str> {
         match self {
@@ -155,17 +155,12 @@ impl Type {
     }
 }
 
-/// The functions of the ABI that a module exports.
+/// The ABI functions that a module exports.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Exports(BTreeSet<Export>);
 
-// === impl Exports ===
-
 impl Exports {
-    /// Reads them from a module.
-    ///
-    /// # Errors
-    /// A memory or a function that is missing, or a function of another type.
+    /// Reads the exports of a module. Fails if a memory or function is missing, or has another type.
     pub(crate) fn read(module: &wasmtime::Module) -> Result<Self, LoadError> {
         if !matches!(module.get_export("memory"), Some(ExternType::Memory(_))) {
             return Err(LoadError::NoMemory);
@@ -201,37 +196,36 @@ impl Exports {
         Ok(found)
     }
 
-    /// Whether a function is among them.
+    /// Whether a function is exported.
     #[must_use]
     pub fn has(&self, export: Export) -> bool {
         self.0.contains(&export)
     }
 
-    /// All of them, in order.
+    /// All exports, in order.
     pub fn iter(&self) -> impl Iterator<Item = Export> {
         self.0.iter().copied()
     }
 
-    /// Whether the module is asked about batches of nodes.
+    /// Whether the module processes batches.
     #[must_use]
     pub fn is_batched(&self) -> bool {
         self.has(Export::Abi) && (self.has(Export::FilterBatch) || self.has(Export::ScoreBatch))
     }
 
-    /// Whether it filters.
+    /// Whether the module filters.
     #[must_use]
     pub fn filters(&self) -> bool {
         if self.is_batched() { self.has(Export::FilterBatch) } else { self.has(Export::Filter) }
     }
 
-    /// Whether it scores.
+    /// Whether the module scores.
     #[must_use]
     pub fn scores(&self) -> bool {
         if self.is_batched() { self.has(Export::ScoreBatch) } else { self.has(Export::Score) }
     }
 }
 
-/// A type of a function as messages write it.
 pub(crate) fn shown(function: &FuncType) -> String {
     let list = |types: &mut dyn Iterator<Item = ValType>| types.map(|of| of.to_string()).collect::<Vec<_>>().join(", ");
     format!("({}) -> ({})", list(&mut function.params()), list(&mut function.results()))

@@ -1,6 +1,4 @@
-//! The filter of a module, made ready for one class.
-//!
-//! Knows: how nodes are put to a module, and what is made of its answers. Must not know: shards.
+//! The per-node filter of a module for one class.
 
 use std::{
     hash::Hash,
@@ -23,27 +21,25 @@ use crate::{
     tally::Tally,
 };
 
-/// So many nodes are put to an instance, so that what it keeps of them stays bounded.
+/// Number of nodes per instance, which bounds its state.
 const CHUNK: usize = 512;
 
-/// The most answers that are remembered of a class, so that they take 512 KiB; then all are forgotten.
+/// Maximum number of remembered answers of a class, 512 KiB; then all are forgotten.
 const MOST_REMEMBERED: usize = 32_768;
 
-/// So many answers are compared with a new one.
+/// Number of recent answers that a new one is compared with.
 const LOOKED_AT: usize = 16;
 
-/// A filter made ready.
 pub(crate) struct ModuleFilter {
     plugin: &'static str,
     tally: &'static Tally,
     asking: Result<Asking<Verdict>, String>,
 }
 
-/// Puts nodes to a module, and remembers what it said of a node that looks the same. Pods that come to a node change nothing
-/// that a module sees.
+/// Evaluates nodes with a module and remembers answers by visible fields. Pods on a node are not visible to a module.
 pub(crate) struct Asking<T> {
     subject: Subject,
-    /// Of a node by a hash of what is shown of it: the place of the answer among all.
+    /// Indices of answers, by a hash of a node's visible fields.
     remembered: Mutex<Remembered<T>>,
 }
 
@@ -52,16 +48,14 @@ struct Remembered<T> {
     answers: Vec<T>,
 }
 
-// === impl Asking ===
-
 impl<T: Clone + PartialEq + Hash + Send + std::fmt::Debug> Asking<T> {
     pub(crate) fn new(subject: Subject) -> Self {
         let remembered = Remembered { places: std::collections::HashMap::default(), answers: Vec::new() };
         Self { subject, remembered: Mutex::new(remembered) }
     }
 
-    /// The answers of the nodes at these positions. `start` makes an instance that `ask` can ask; where either fails, or
-    /// where the module is not pure, `fail` makes an answer of it.
+    /// The answers of these nodes. `start` creates an instance for `ask`. `fail` creates the answer if either fails or the module is not
+    /// pure.
     pub(crate) fn ask(
         &self,
         nodes: &Snapshot,
@@ -99,7 +93,7 @@ impl<T: Clone + PartialEq + Hash + Send + std::fmt::Debug> Asking<T> {
                 (instance, in_chunk) = (None, 1);
             }
             let answer = one(&mut instance, slot, &bytes).unwrap_or_else(|fault| {
-                // What a failed call leaves behind is nobody's state.
+                // The state after a failed call is discarded.
                 instance = None;
                 fail(&fault)
             });
@@ -107,7 +101,7 @@ impl<T: Clone + PartialEq + Hash + Send + std::fmt::Debug> Asking<T> {
             fresh.push((slot, answers.len()));
             answers.push(answer);
         }
-        // Of those that were asked in a row, the last is asked again in an instance of its own.
+        // After a sequence of nodes, the last one is evaluated again in a new instance.
         if let Some(&(slot, place)) = fresh.last().filter(|_| fresh.len() > 1) {
             bytes.clear();
             shown.write(slot, &mut bytes);
@@ -131,8 +125,6 @@ fn impure<T: std::fmt::Debug>(node: &str, first: &T, second: &T) -> Fault {
     Fault::new(FaultKind::Answer, text)
 }
 
-// === impl Remembered ===
-
 impl<T: Clone + PartialEq> Remembered<T> {
     fn get(&self, key: u64) -> Option<T> {
         self.places.get(&key).and_then(|&place| self.answers.get(place as usize)).cloned()
@@ -142,7 +134,6 @@ impl<T: Clone + PartialEq> Remembered<T> {
         if self.places.len() >= MOST_REMEMBERED {
             self.clear();
         }
-        // There are mostly few different ones, and the last are the likeliest.
         let recent = self.answers.len().saturating_sub(LOOKED_AT);
         let known = self.answers[recent..].iter().rposition(|known| known == answer).map(|place| recent + place);
         let known = known.unwrap_or_else(|| {
@@ -157,8 +148,6 @@ impl<T: Clone + PartialEq> Remembered<T> {
         self.answers.clear();
     }
 }
-
-// === impl ModuleFilter ===
 
 impl ModuleFilter {
     pub(crate) fn new((plugin, tally): Subjectless, subject: Result<Subject, String>) -> Self {

@@ -1,8 +1,7 @@
-//! What a module may ask the host for: the imports of kube-scheduler-wasm-extension v0.1 and what the runtimes of languages
-//! need of WASI.
+//! Host functions: the imports of kube-scheduler-wasm-extension v0.1, and the parts of WASI that language runtimes need.
 //!
-//! A read has a buffer and its limit, and gives the length: what fits is written, of what does not fit nothing is.
-//! Nothing that a module is told depends on when, where or how often it is asked.
+//! A read has a buffer with a limit and returns the length; data that does not fit is not written. Results do not depend on the time, place
+//! or number of calls.
 //!
 //! Source: `scheduler/plugin/host.go` and `mem.go` of kubernetes-sigs/kube-scheduler-wasm-extension.
 
@@ -17,22 +16,21 @@ use crate::{
     state::State,
 };
 
-/// The modules that a guest imports from.
 const API: &str = "k8s.io/api";
 const SCHEDULER: &str = "k8s.io/scheduler";
 const KLOG: &str = "k8s.io/klog";
 const WASI: &str = "wasi_snapshot_preview1";
 
-/// The most bytes that a guest passes to the host in one call. Copying 1 MiB takes some 0.1 ms.
+/// Maximum bytes that a guest passes in one call. Copying 1 MiB takes about 0.1 ms.
 const MOST_BYTES: usize = 1 << 20;
-/// The most bytes of a normalised list for each node: a name of 13, a score of up to 20, quotes and white space.
+/// Maximum bytes per node in a normalized list: a name of 13, a score of up to 20, quotes and white space.
 const SCORE_BYTES: usize = 64;
-/// The most names of nodes that `prefilter` leaves. Kubernetes supports 5,000 nodes; a class keeps some 60 bytes of each name, 4 MB.
+/// Maximum number of node names from `prefilter`. Kubernetes supports 5,000 nodes; a class keeps about 60 bytes per name, 4 MB.
 const MOST_NAMES: usize = 1 << 16;
-/// The most bytes of a text, and of its pairs, that are logged. The rest is cut off.
+/// Maximum bytes of a log text and of its pairs; the rest is cut off.
 const MOST_LOGGED: usize = 16 << 10;
-/// The fuel for a line of the log, in addition to its bytes: writing one takes some 10 us. A call logs at most
-/// 20,000,000 / 1,000 = 20,000 lines by default.
+/// Fuel for a log line in addition to its bytes: writing one takes about 10 us. By default a call logs at most 20,000,000 / 1,000 = 20,000
+/// lines.
 const LINE: u64 = 1_000;
 
 /// `errno` of WASI: not a file, no such function, a bad address.
@@ -40,7 +38,7 @@ const EBADF: i32 = 8;
 const ENOSYS: i32 = 52;
 const EFAULT: i32 = 21;
 
-/// What a clock says, in nanoseconds since 1970: always the same.
+/// The constant time of the clock, in nanoseconds since 1970.
 const NOW_NS: u64 = 1_577_836_800_000_000_000;
 
 /// The severities of klog.
@@ -49,12 +47,10 @@ const ERROR: i32 = 2;
 
 type Guest<'a> = Caller<'a, State>;
 
-/// The guest left its process by `proc_exit`.
 #[derive(Debug, Clone, Copy, thiserror::Error)]
 #[error("module closed with exit_code({0})")]
 pub(crate) struct Exit(pub(crate) i32);
 
-/// Defines all of them.
 pub(crate) fn link(linker: &mut Linker<State>) -> Result<()> {
     link_api(linker)?;
     link_scheduler(linker)?;
@@ -103,7 +99,7 @@ fn link_scheduler(linker: &mut Linker<State>) -> Result<()> {
         let Some(scores) = guest.data().scores.clone() else {
             return Err(missing("nodeScoreList is not provided outside normalizescore"));
         };
-        // They are encoded to know their length, whether they fit or not.
+        // Charged before encoding: the list is encoded to find its length, even if it does not fit.
         charge(&mut guest, bytes_of(&scores))?;
         write(&mut guest, encode::scores(&scores).as_bytes(), buffer, limit)
     })?;
@@ -144,7 +140,6 @@ fn link_scheduler(linker: &mut Linker<State>) -> Result<()> {
     Ok(())
 }
 
-/// What other extension points than those that are run ask for, and what needs the whole cluster.
 fn link_handle(linker: &mut Linker<State>) -> Result<()> {
     for (name, why) in [
         ("targetPod", "addpod and removepod are not run"),
@@ -166,7 +161,7 @@ fn link_handle(linker: &mut Linker<State>) -> Result<()> {
             Err(missing(format!("{name} is not provided: no pod waits in permit")))
         })?;
     }
-    // An event would be written as often as the verdict is computed, so that it is dropped.
+    // Events are dropped: one would be written for each evaluation.
     linker.func_wrap(SCHEDULER, "handle.eventrecorder.eventf", |_: Guest<'_>, _: u32, _: u32| {})?;
     Ok(())
 }
@@ -233,12 +228,12 @@ fn link_wasi(linker: &mut Linker<State>) -> Result<()> {
         errno(put(&mut guest, bytes, &[0; 4]))
     })?;
     linker.func_wrap(WASI, "environ_get", |_: Guest<'_>, _: u32, _: u32| 0)?;
-    // Whoever sleeps would wait for a clock that stands still.
+    // A sleep would never end, because the clock does not advance.
     linker.func_wrap(WASI, "poll_oneoff", |_: Guest<'_>, _: u32, _: u32, _: u32, _: u32| ENOSYS)?;
     Ok(())
 }
 
-/// There are no files but the standard output and error.
+/// Only standard output and error exist.
 fn link_wasi_files(linker: &mut Linker<State>) -> Result<()> {
     linker.func_wrap(WASI, "fd_write", |mut guest: Guest<'_>, fd: i32, list: u32, count: u32, written: u32| {
         if (1..=2).contains(&fd) { print(&mut guest, list, count, written) } else { Ok(EBADF) }
@@ -257,7 +252,7 @@ fn link_wasi_files(linker: &mut Linker<State>) -> Result<()> {
     Ok(())
 }
 
-/// `fd_write`: writes at most as much as one call may pass, so that the guest calls again for the rest.
+/// `fd_write`: writes at most the limit of one call; the guest calls again for the rest.
 fn print(guest: &mut Guest<'_>, list: u32, count: u32, written: u32) -> Result<i32> {
     let mut total = 0;
     for place in 0..count.min(1024) {
@@ -300,17 +295,13 @@ fn log(guest: &mut Guest<'_>, severity: i32, (text, len): (u32, u32), (pairs, pa
     Ok(())
 }
 
-/// Texts, each of which ends with a NUL.
 fn texts(bytes: &[u8]) -> impl Iterator<Item = Cow<'_, str>> {
     let bytes = bytes.strip_suffix(b"\0").unwrap_or(bytes);
     let texts = (!bytes.is_empty()).then(|| bytes.split(|&byte| byte == 0));
     texts.into_iter().flatten().map(String::from_utf8_lossy)
 }
 
-/// The bytes that a guest passes; `None`: they are outside of its memory.
-///
-/// # Errors
-/// They are more than a call may pass, or more than the fuel is enough for.
+/// The bytes that a guest passes; `None` if outside of its memory. Fails if they exceed the limit of a call or the fuel.
 fn read(guest: &mut Guest<'_>, call: &str, at: u32, len: u32) -> Result<Option<Vec<u8>>> {
     read_at_most(guest, call, MOST_BYTES, at, len)
 }
@@ -322,7 +313,6 @@ fn read_at_most(guest: &mut Guest<'_>, call: &str, most: usize, at: u32, len: u3
     Ok(memory.data(&*guest).get(range).map(<[u8]>::to_vec))
 }
 
-/// The memory of a guest, and a range that is within it.
 fn of_memory(guest: &mut Guest<'_>, at: u32, len: u32) -> Option<(Memory, Range<usize>)> {
     let Some(Extern::Memory(memory)) = guest.get_export("memory") else { return None };
     let range = at as usize..(at as usize).checked_add(len as usize)?;
@@ -337,16 +327,11 @@ fn bound(call: &str, len: usize, most: usize) -> Result<()> {
     Err(answer(format!("{call} takes at most {most} bytes; the guest passes {len}")))
 }
 
-/// How many bytes a list of the scores of all nodes takes.
 fn bytes_of(scores: &[(i64, usize)]) -> usize {
     scores.iter().map(|(_, nodes)| nodes * SCORE_BYTES).sum()
 }
 
-/// Takes the fuel for so many bytes, a unit for each 8, before they are copied: otherwise a guest that copies large texts again and again
-/// would never end.
-///
-/// # Errors
-/// The fuel is not enough, and nothing must be copied.
+/// Charges fuel before copying bytes, one unit per 8. Otherwise a guest could copy large texts endlessly.
 fn charge(guest: &mut Guest<'_>, bytes: usize) -> Result<()> {
     spend(guest, bytes as u64 / 8)
 }
@@ -366,7 +351,7 @@ fn put(guest: &mut Guest<'_>, at: u32, bytes: &[u8]) -> Result<Option<()>> {
     Ok(buffer.map(|buffer| buffer.copy_from_slice(bytes)))
 }
 
-/// Writes where it fits, and gives the length.
+/// Writes if it fits, and returns the length.
 fn write(guest: &mut Guest<'_>, bytes: &[u8], at: u32, limit: u32) -> Result<u32> {
     let len = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
     if len > 0 && len <= limit {

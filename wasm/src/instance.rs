@@ -1,4 +1,4 @@
-//! One instance of a module, and the calls of its functions.
+//! One instance of a module and its calls.
 //!
 //! Source: `scheduler/plugin/guest.go` of kubernetes-sigs/kube-scheduler-wasm-extension.
 
@@ -15,10 +15,10 @@ use crate::{
     state::{Setting, State},
 };
 
-/// So many nodes of a batch have the fuel of a call: 20,000 units for each, unless the arguments say otherwise.
+/// Nodes in a batch per fuel of a call: 20,000 units per node by default.
 const NODES_PER_FUEL: usize = 1_000;
 
-/// The codes of a status.
+/// Status codes.
 ///
 /// Source: `Code` in `k8s.io/kube-scheduler/framework`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,7 +28,7 @@ pub(crate) enum Status {
     /// `UnschedulableAndUnresolvable`, or `Pending`, for which no pod is preempted either.
     Unresolvable,
     Skip,
-    /// `Error`, `Wait`, or a code that there is not.
+    /// `Error`, `Wait`, or an unknown code.
     Error,
 }
 
@@ -44,14 +44,12 @@ impl Status {
     }
 }
 
-/// What a function answers: a status, and the reason that goes with it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Answer {
     pub(crate) status: Status,
     pub(crate) reason: String,
 }
 
-/// An instance, started.
 pub(crate) struct Instance {
     store: Store<State>,
     raw: Raw,
@@ -60,10 +58,7 @@ pub(crate) struct Instance {
     score: Option<TypedFunc<(), i64>>,
 }
 
-// === impl Instance ===
-
 impl Instance {
-    /// Starts a module for a pod.
     pub(crate) fn start(module: &Module, setting: &Arc<Setting>, pod: &Arc<[u8]>) -> Result<Self, Fault> {
         let mut store = Store::new(module.engine(), State::new(Arc::clone(setting), Arc::clone(pod)));
         store.limiter(|state| state);
@@ -86,17 +81,15 @@ impl Instance {
         Ok(Self { store, raw, memory, filter, score })
     }
 
-    /// Whether it was started under this setting, which it may have read as it started.
+    /// Whether it was started with this setting, which it may have read at start.
     pub(crate) fn is_under(&self, setting: &Setting) -> bool {
         *self.store.data().setting == *setting
     }
 
-    /// Goes on about another pod.
     pub(crate) fn reset(&mut self, setting: &Arc<Setting>, pod: &Arc<[u8]>) {
         self.store.data_mut().renew(Arc::clone(setting), Arc::clone(pod));
     }
 
-    /// Names the node that is asked about from now on; `fill` writes it.
     pub(crate) fn set_node(&mut self, name: &str, fill: impl FnOnce(&mut Vec<u8>)) {
         let state = self.store.data_mut();
         state.node_name.clear();
@@ -105,25 +98,22 @@ impl Instance {
         fill(&mut state.node);
     }
 
-    /// `prefilter`: its status, and the names of the nodes that it leaves, if it leaves only some.
+    /// `prefilter`: its status, and the remaining node names if limited.
     pub(crate) fn pre_filter(&mut self) -> Result<(Answer, Option<Vec<String>>), Fault> {
         let answer = self.status(Export::PreFilter)?;
         Ok((answer, self.store.data_mut().node_names.take()))
     }
 
-    /// `prescore`.
     pub(crate) fn pre_score(&mut self) -> Result<Answer, Fault> {
         self.status(Export::PreScore)
     }
 
-    /// `filter`, of the node that was named last.
     pub(crate) fn filter(&mut self) -> Result<Answer, Fault> {
         let Some(function) = self.filter.clone() else { return Err(lacks(Export::Filter)) };
         let code = self.call(Export::Filter, &function, ())?;
         Ok(self.answer(code))
     }
 
-    /// `score`, of the node that was named last.
     pub(crate) fn score(&mut self) -> Result<(i64, Answer), Fault> {
         let Some(function) = self.score.clone() else { return Err(lacks(Export::Score)) };
         let both = self.call(Export::Score, &function, ())?;
@@ -132,20 +122,18 @@ impl Instance {
         Ok((i64::from(score), self.answer(code)))
     }
 
-    /// `normalizescore` of these raw scores and how many nodes have each; `None` where the guest leaves them as they are.
+    /// `normalizescore` of raw scores with numbers of nodes; `None` if the guest leaves them unchanged.
     pub(crate) fn normalize(&mut self, scores: Arc<[(i64, usize)]>) -> Result<(Answer, Option<Vec<u8>>), Fault> {
         self.store.data_mut().scores = Some(scores);
         let answer = self.status(Export::NormalizeScore)?;
         Ok((answer, self.store.data_mut().normalized.take()))
     }
 
-    /// `enqueue`: kinds and actions.
     pub(crate) fn enqueue(&mut self) -> Result<Vec<(u32, u32)>, Fault> {
         self.named::<(), ()>(Export::Enqueue, ())?;
         Ok(std::mem::take(&mut self.store.data_mut().events))
     }
 
-    /// A function of the ABI for batches, of so many nodes.
     pub(crate) fn batch(&mut self, export: Export, block: i32, nodes: usize) -> Result<i32, Fault> {
         let function = self.raw.get_typed_func::<i32, i32>(&mut self.store, export.name());
         let function = function.map_err(|_| lacks(export))?;
@@ -153,19 +141,16 @@ impl Instance {
         self.fuelled(export, &function, block, fuel)
     }
 
-    /// A function of a name.
     pub(crate) fn named<P: WasmParams, R: WasmResults>(&mut self, export: Export, parameters: P) -> Result<R, Fault> {
         let function = self.raw.get_typed_func::<P, R>(&mut self.store, export.name());
         let function = function.map_err(|_| lacks(export))?;
         self.call(export, &function, parameters)
     }
 
-    /// The memory of the instance.
     pub(crate) fn memory(&mut self) -> &mut [u8] {
         self.memory.data_mut(&mut self.store)
     }
 
-    /// The reason that the last call gave.
     pub(crate) fn reason(&self) -> &str {
         &self.store.data().reason
     }
@@ -206,7 +191,7 @@ fn lacks(export: Export) -> Fault {
     Fault::new(FaultKind::Answer, format!("wasm: {0} error: the guest does not export {0}", export.name()))
 }
 
-/// A failed call in upstream's words, without a stack trace.
+/// A failed call in upstream's form, without a stack trace.
 ///
 /// Source: `decorateError` in `guest.go`, and the texts of wazero.
 fn fault(store: &mut Store<State>, export: &str, fuel: u64, error: &wasmtime::Error) -> Fault {

@@ -1,12 +1,10 @@
 //! Plugins that are WebAssembly modules.
 //!
-//! A profile names a module in the arguments of a plugin. [`Table`] holds the modules of a process and is what a
-//! [`Registry`](flotilla_framework::registry::Registry) finds their plugins in. A module runs alone: it sees the pod and the
-//! node that it is asked about, a fixed clock and a fixed seed, and is bounded in fuel and memory. So a verdict depends on
-//! nothing else, and whoever asks gets the same.
+//! A profile configures a module in the arguments of a plugin. [`Table`] holds the modules of a process and resolves plugins for a
+//! [`Registry`](flotilla_framework::registry::Registry). A module is isolated: it sees the pod, the node, a fixed clock and a fixed seed,
+//! and has limits on fuel and memory. Its result is therefore the same in every process.
 //!
-//! Knows: the ABI of modules, and how the framework's data look to them. Must not know: files, addresses, connections, or
-//! which nodes are asked about.
+//! Contains: the ABI of modules, and the encoding of the framework's data. Does not depend on: files, addresses, connections, or shards.
 
 mod args;
 mod batch;

@@ -1,4 +1,4 @@
-//! A module: checked, compiled once, and started as often as it is needed.
+//! A module, compiled once and started many times.
 
 use std::sync::Arc;
 
@@ -15,13 +15,12 @@ use crate::{
     state::{Setting, State},
 };
 
-/// A module that can be run.
+/// A module that can run.
 pub struct Module {
     bytes: Arc<[u8]>,
     digest: Digest,
     exports: Exports,
     pre: InstancePre<State>,
-    /// What it says of itself, where it is asked about batches.
     description: Option<Arc<Description>>,
     pool: Pool,
 }
@@ -32,10 +31,9 @@ impl std::fmt::Debug for Module {
     }
 }
 
-/// What each module begins with.
 const MAGIC: &[u8] = b"\0asm";
 
-/// The digest of the bytes of a module.
+/// The digest of a module.
 #[must_use]
 pub fn digest(bytes: &[u8]) -> Digest {
     let mut digest = [0; 32];
@@ -43,13 +41,11 @@ pub fn digest(bytes: &[u8]) -> Digest {
     Digest(digest)
 }
 
-// === impl Module ===
-
 impl Module {
-    /// Checks and compiles a module, which takes from milliseconds to seconds.
+    /// Validates and compiles a module, which takes milliseconds to seconds.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The reason for rejecting the module.
     pub fn new(bytes: Arc<[u8]>) -> Result<Self, LoadError> {
         if bytes.len() > MAX_BYTES {
             return Err(LoadError::TooLarge { found: bytes.len(), most: MAX_BYTES });
@@ -72,7 +68,6 @@ impl Module {
         Ok(module)
     }
 
-    /// Has a module for batches say what it reads and answers.
     fn describe(&self) -> Result<Description, LoadError> {
         let failed = |fault: Fault| LoadError::Start(fault.text);
         let nothing: Arc<[u8]> = Arc::new([]);
@@ -97,7 +92,7 @@ impl Module {
         &self.pool
     }
 
-    /// What it exports of the ABI.
+    /// Its exported ABI functions.
     #[must_use]
     pub const fn exports(&self) -> &Exports {
         &self.exports
@@ -128,7 +123,7 @@ impl Module {
     }
 }
 
-/// Every import is a function that the host has, with its type.
+/// Every import must be a host function of the same type.
 fn check_imports(module: &wasmtime::Module) -> Result<(), LoadError> {
     let Host { engine, linker } = host()?;
     let mut store = Store::new(engine, State::new(Arc::new(Setting::default()), Arc::new([])));

@@ -1,4 +1,4 @@
-//! A plugin that is a module.
+//! A WebAssembly plugin.
 //!
 //! Source: `wasmPlugin` in `scheduler/plugin/plugin.go` of kubernetes-sigs/kube-scheduler-wasm-extension.
 
@@ -26,7 +26,7 @@ use crate::{
     table::Table,
 };
 
-/// A plugin that is a module; which one, its arguments say.
+/// A WebAssembly plugin; its arguments select the module.
 #[derive(Debug)]
 pub(crate) struct ModulePlugin {
     name: &'static str,
@@ -34,14 +34,11 @@ pub(crate) struct ModulePlugin {
     shape: RwLock<Shape>,
 }
 
-/// What the module that was named last says of itself.
 #[derive(Debug, Clone, Copy)]
 struct Shape {
     points: &'static [Point],
     events: &'static [&'static str],
 }
-
-// === impl ModulePlugin ===
 
 impl ModulePlugin {
     pub(crate) fn new(name: &str, table: &'static Table) -> Self {
@@ -49,10 +46,7 @@ impl ModulePlugin {
         Self { name: name.to_owned().leak(), table, shape }
     }
 
-    /// Takes over at which extension points a module runs and which events wake the pods that it refuses.
-    ///
-    /// # Errors
-    /// Why the module cannot be started.
+    /// Sets the extension points and the events that requeue rejected pods. Fails if the module cannot be started.
     pub(crate) fn take_shape(&self, module: &Arc<Module>, args: &ModuleArgs) -> Result<(), String> {
         let exports = module.exports();
         let has = |export| !exports.is_batched() && exports.has(export);
@@ -102,7 +96,7 @@ impl ModulePlugin {
         }
     }
 
-    /// What asks a module about batches; the subject again where it is asked node by node.
+    /// The batches of a subject, or the subject itself for a per-node module.
     fn batches(subject: Result<Subject, String>) -> Result<Result<Batches, String>, Result<Subject, String>> {
         let Ok(known) = &subject else { return Err(subject) };
         let Some(description) = known.module.description().cloned() else { return Err(subject) };
@@ -123,7 +117,7 @@ impl ModulePlugin {
     }
 }
 
-/// The fields of the pod that a module sees: those of its arguments, else those that it describes, else all.
+/// The visible pod fields: configured ones, else described ones, else all.
 fn shown_fields(args: &ModuleArgs, description: Option<&Arc<Description>>) -> PodFields {
     let written = args.pod_fields.as_ref().and_then(|paths| PodFields::read(paths).ok());
     let described = || description.map(|description| description.pod_fields.clone());
@@ -163,7 +157,7 @@ impl Plugin for ModulePlugin {
         let idle: Vec<&str> = idle.map(Export::name).collect();
         if !idle.is_empty() {
             advice.push(format!(
-                "the module exports {}, which are not run: if they do more than nothing, docs/plugins.md says what to do \
+                "the module exports {}, which are not run: if they do more than nothing, docs/tasks/plugins.md says what to do \
                  instead",
                 idle.join(", ")
             ));
@@ -234,7 +228,7 @@ impl Plugin for ModulePlugin {
     }
 }
 
-/// A list that stays, made once for all that are alike.
+/// Leaks a list, once per distinct value.
 fn kept<T: Clone + PartialEq + Send + Kept>(list: Vec<T>) -> &'static [T] {
     let mut known = T::all().lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(known) = known.iter().copied().find(|known| **known == *list) {
@@ -245,7 +239,7 @@ fn kept<T: Clone + PartialEq + Send + Kept>(list: Vec<T>) -> &'static [T] {
     list
 }
 
-/// What lists of are kept. As many as modules export and register differently.
+/// Types of leaked lists. Their number is bounded by the variety of modules' exports and events.
 trait Kept: Sized + 'static {
     fn all() -> &'static Mutex<Vec<&'static [Self]>>;
 }

@@ -1,4 +1,4 @@
-//! The score of a module, made ready for one class, and its normalising.
+//! The score and normalization of a module for one class.
 //!
 //! Source: `RunScorePlugins` in `pkg/scheduler/framework/runtime/framework.go`.
 
@@ -21,7 +21,6 @@ use crate::{
 
 type Scored = Result<i64, Refusal>;
 
-/// A score made ready.
 pub(crate) struct ModuleScore {
     plugin: &'static str,
     tally: &'static Tally,
@@ -29,20 +28,16 @@ pub(crate) struct ModuleScore {
     normalizer: Option<Arc<ModuleNormalizer>>,
 }
 
-/// `normalizescore` of a module, for one class.
 pub(crate) struct ModuleNormalizer {
     subject: Subject,
-    /// What was normalised last, and to what: mostly the feasible nodes are the same as for the decision before.
+    /// The last input and result: feasible nodes are often unchanged between decisions.
     last: Mutex<Option<Last>>,
 }
 
-/// The normaliser of a score, which the score keeps as well.
 struct Shared(Arc<ModuleNormalizer>);
 
 type Raws = Vec<(i64, usize)>;
 type Last = (Raws, Result<Vec<i64>, String>);
-
-// === impl ModuleScore ===
 
 impl ModuleScore {
     pub(crate) fn new(
@@ -74,7 +69,7 @@ impl ModuleScore {
         }
     }
 
-    /// A score that nothing normalises has its range already.
+    /// A score without normalization must be in range.
     fn in_range(&self, score: i64) -> Scored {
         if self.normalizer.is_some() || (0..=MAX_NODE_SCORE).contains(&score) {
             return Ok(score);
@@ -89,7 +84,7 @@ impl ModuleScore {
 }
 
 impl NodeScore for ModuleScore {
-    /// Not asked, since it may fail.
+    /// Unused: scoring may fail, so errors need the other methods.
     fn score(&self, nodes: &Snapshot, slot: Slot) -> i64 {
         self.try_score(nodes, slot).unwrap_or(0)
     }
@@ -129,8 +124,6 @@ impl FallibleScore for ModuleScore {
     }
 }
 
-// === impl ModuleNormalizer ===
-
 impl ModuleNormalizer {
     pub(crate) const fn new(subject: Subject) -> Self {
         Self { subject, last: Mutex::new(None) }
@@ -146,7 +139,7 @@ impl ModuleNormalizer {
             return Err(failed(&answer.reason));
         }
         let scores = match json {
-            // It left them as they are.
+            // The guest left them unchanged.
             None => Ok(raws.iter().map(|(raw, _)| *raw).collect()),
             Some(json) => encode::normalized(raws, &json),
         };

@@ -1,4 +1,4 @@
-//! What a module sees during one call, and what it has answered: the data of a store.
+//! Input and output of a call: the data of a store.
 //!
 //! Source: `stack` in `scheduler/plugin/host.go` of kubernetes-sigs/kube-scheduler-wasm-extension.
 
@@ -11,32 +11,26 @@ use crate::{
     error::{Fault, FaultKind},
 };
 
-/// The most that is kept of what a module prints in one call, in bytes.
+/// Maximum retained output of a call in bytes.
 const MOST_OUTPUT: usize = 1 << 10;
-/// The most entries of a table.
+/// Maximum number of table entries.
 const MOST_ELEMENTS: usize = 100_000;
-/// What the random numbers of each instance begin with.
+/// Seed of every instance's random numbers.
 const SEED: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// What is the same for all calls of a plugin under its arguments.
+/// Constant data of a plugin under its arguments.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Setting {
-    /// The plugin.
     pub(crate) plugin: &'static str,
-    /// `guestConfig`.
     pub(crate) config: String,
-    /// `logSeverity`.
     pub(crate) severity: i32,
-    /// `args`.
     pub(crate) args: Vec<String>,
-    /// The fuel of a call.
     pub(crate) fuel: u64,
-    /// The memory of an instance, in bytes.
     pub(crate) memory: u64,
 }
 
 impl Default for Setting {
-    /// That of a module at its load, which no plugin is yet.
+    /// The setting of a module while loading.
     fn default() -> Self {
         let Limits { fuel_per_call, memory: Memory(memory) } = Limits::default();
         let (config, args) = (String::new(), Vec::new());
@@ -44,32 +38,22 @@ impl Default for Setting {
     }
 }
 
-/// The data of a store.
 #[derive(Debug)]
 pub(crate) struct State {
     pub(crate) setting: Arc<Setting>,
-    /// The pod, as protobuf.
     pub(crate) pod: Arc<[u8]>,
-    /// The name of the node that the call is about; empty where it is about none.
+    /// The node of the call; empty if there is none.
     pub(crate) node_name: String,
-    /// That node, as protobuf.
     pub(crate) node: Vec<u8>,
-    /// The raw scores that `normalizescore` reads, and how many nodes have each.
+    /// Raw scores for `normalizescore`, with numbers of nodes.
     pub(crate) scores: Option<Arc<[(i64, usize)]>>,
-    /// `result.status_reason`.
     pub(crate) reason: String,
-    /// `result.node_names`.
     pub(crate) node_names: Option<Vec<String>>,
-    /// `result.cluster_events`.
     pub(crate) events: Vec<(u32, u32)>,
-    /// `result.normalized_score_list`, as JSON.
     pub(crate) normalized: Option<Vec<u8>>,
-    /// What the call printed.
     pub(crate) output: Vec<u8>,
     random: u64,
 }
-
-// === impl State ===
 
 impl State {
     pub(crate) fn new(setting: Arc<Setting>, pod: Arc<[u8]>) -> Self {
@@ -88,7 +72,6 @@ impl State {
         }
     }
 
-    /// Before a call: nothing is answered.
     pub(crate) fn begin(&mut self) {
         self.reason.clear();
         self.node_names = None;
@@ -97,20 +80,20 @@ impl State {
         self.output.clear();
     }
 
-    /// Goes on about another pod, as if nothing had been asked before.
+    /// Resets the state for another pod.
     pub(crate) fn renew(&mut self, setting: Arc<Setting>, pod: Arc<[u8]>) {
         self.setting = setting;
         self.pod = pod;
         self.random = SEED;
     }
 
-    /// Takes what the module prints, as far as it is kept.
+    /// Keeps output up to `MOST_OUTPUT`.
     pub(crate) fn print(&mut self, text: &[u8]) {
         let room = MOST_OUTPUT.saturating_sub(self.output.len());
         self.output.extend_from_slice(&text[..text.len().min(room)]);
     }
 
-    /// A number that looks like a random one and is the same in each instance: xorshift64*.
+    /// A pseudorandom number, equal in each instance: xorshift64*.
     pub(crate) const fn draw(&mut self) -> u64 {
         self.random ^= self.random >> 12;
         self.random ^= self.random << 25;

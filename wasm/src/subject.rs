@@ -1,4 +1,4 @@
-//! What a module is asked about, and the errors of an attempt that come of it.
+//! A class under arguments, and errors of its attempts.
 
 use std::{
     collections::BTreeSet,
@@ -17,7 +17,6 @@ use crate::{
     tally::Tally,
 };
 
-/// What a module is asked about: a class under arguments.
 #[derive(Debug, Clone)]
 pub(crate) struct Subject {
     pub(crate) plugin: &'static str,
@@ -26,17 +25,14 @@ pub(crate) struct Subject {
     pub(crate) setting: Arc<Setting>,
     pub(crate) pod: Arc<[u8]>,
     pub(crate) fields: Arc<[NodeField]>,
-    /// Whether the profile runs PreFilter.
     pub(crate) is_pre_filtered: bool,
 }
 
-/// What there is also without a subject: the plugin and its table's tally.
+/// The plugin and its table's tally, which exist without a subject.
 pub(crate) type Subjectless = (&'static str, &'static Tally);
 
-// === impl Subject ===
-
 impl Subject {
-    /// An instance that is ready to judge nodes, or with `scores` to score them, and what `prescore` has said.
+    /// An instance ready to filter or score nodes, and the result of `prescore`.
     pub(crate) fn start(&self, scores: bool) -> Result<(Instance, Answer), Fault> {
         self.counted(self.try_start(scores))
     }
@@ -45,7 +41,7 @@ impl Subject {
         let mut instance = self.module.start(&self.setting, &self.pod)?;
         let mut answer = Answer { status: Status::Success, reason: String::new() };
         if self.is_pre_filtered {
-            // It has said already whether the class can be judged.
+            // PreFilter was evaluated before; only its state is needed.
             instance.pre_filter()?;
         }
         if scores && self.module.exports().has(Export::PreScore) {
@@ -63,7 +59,7 @@ impl Subject {
         asked
     }
 
-    /// The labels of the events that wake pods; none where any event does.
+    /// Labels of events that requeue pods; none for any event.
     pub(crate) fn events(&self) -> Result<Vec<&'static str>, Fault> {
         let mut instance = self.module.start(&self.setting, &self.pod)?;
         if let Some(description) = self.module.description() {
@@ -76,20 +72,19 @@ impl Subject {
         Ok(labels(&instance.enqueue()?))
     }
 
-    /// Counts what has failed.
     pub(crate) fn counted<T>(&self, asked: Result<T, Fault>) -> Result<T, Fault> {
         asked.inspect_err(|fault| self.tally.count(self.plugin, fault.kind))
     }
 }
 
-/// The error of an attempt whose filter failed.
+/// The error of an attempt with a failed filter.
 ///
 /// Source: `RunFilterPlugins` in `pkg/scheduler/framework/runtime/framework.go`.
 pub(crate) fn filter_error(tally: &Tally, plugin: &str, text: &str) -> Refusal {
     Refusal::error(tally.texts().number(&format!("running {plugin:?} filter plugin: {text}")))
 }
 
-/// The error of an attempt whose score failed.
+/// The error of an attempt with a failed score.
 ///
 /// Source: `RunScorePlugins`, as above.
 pub(crate) fn score_error(tally: &Tally, plugin: &str, text: &str) -> Refusal {
@@ -138,14 +133,14 @@ fn labels(events: &[(u32, u32)]) -> Vec<&'static str> {
             labels.extend((actions >> 2 != 0).then_some(*update));
             labels.extend((kind == 0 && actions >> 2 != 0).then_some("TargetPodUpdate"));
         } else {
-            // A wildcard, or a kind that there is no more.
+            // A wildcard or an obsolete kind.
             return Vec::new();
         }
     }
     labels.into_iter().collect()
 }
 
-/// A text that stays, made once for all that are equal: labels of events.
+/// Leaks an event label, once per distinct text.
 fn interned(text: &str) -> &'static str {
     static ALL: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
     let mut known = ALL.lock().unwrap_or_else(PoisonError::into_inner);

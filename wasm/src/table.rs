@@ -1,6 +1,4 @@
-//! The modules of a process, and the plugins that they are.
-//!
-//! Knows: what is held, under which digests and names. Must not know: where modules come from.
+//! The modules of a process and their plugins.
 
 use std::{
     collections::BTreeMap,
@@ -23,12 +21,12 @@ use crate::{
     tally::Tally,
 };
 
-/// The most modules that are held: those of a configuration and of the one before it. Of the largest they are 2 GiB, and as
-/// much of machine code again; of usual ones, with 1 MiB, a 32nd of that.
+/// Maximum number of modules: those of the current and the previous configuration. At maximum size they take 2 GiB, and as much machine
+/// code; typical ones of 1 MiB take a 32nd of that.
 const MOST_MODULES: usize = 64;
-/// The most names of plugins in the life of a process, at some 200 bytes each.
+/// Maximum number of plugin names in the lifetime of a process, about 200 bytes each.
 const MOST_NAMES: usize = 1024;
-/// The most addresses of which it is remembered what was found there, at some 200 bytes each; a configuration has fewer.
+/// Maximum number of cached addresses, about 200 bytes each; a configuration has fewer.
 const MOST_SOURCES: usize = 4096;
 
 /// The modules of a process.
@@ -42,15 +40,13 @@ pub struct Table {
 
 #[derive(Debug, Default)]
 struct Held {
-    /// With when each was asked for last, as a count.
+    /// Modules with a counter of their last use.
     by_digest: BTreeMap<Digest, (Arc<Module>, u64)>,
     clock: u64,
 }
 
-// === impl Table ===
-
 impl Table {
-    /// A table without modules. It stays until the process ends, as a registry does.
+    /// A table without modules. It lives until the process ends, as a registry does.
     #[must_use]
     pub fn new() -> &'static Self {
         Box::leak(Box::new(Self {
@@ -67,14 +63,14 @@ impl Table {
         }
         let digest = digest(&bytes);
         if self.module(digest).is_none() {
-            // Without the lock: it may take seconds.
+            // Without the lock: compiling may take seconds.
             let module = Arc::new(Module::new(bytes)?);
             self.held().insert(module);
         }
         Ok(digest)
     }
 
-    /// A module that is held.
+    /// A module of the table.
     #[must_use]
     pub fn module(&self, digest: Digest) -> Option<Arc<Module>> {
         self.held().get(digest)
@@ -118,7 +114,7 @@ impl Modules for Table {
     }
 
     fn name(&'static self, name: &str, args: &Value, digest: Digest) -> Result<(), String> {
-        // What is wrong with arguments is said at its place, once the plugin is there to be asked.
+        // The plugin reports invalid arguments later, with their path.
         let args = ModuleArgs::read(args).unwrap_or_else(|_| ModuleArgs::at(""));
         self.register(name, &args, digest)
     }
@@ -177,8 +173,6 @@ impl Modules for Table {
         self.tally.texts().learn(detail, words);
     }
 }
-
-// === impl Held ===
 
 impl Held {
     fn get(&mut self, digest: Digest) -> Option<Arc<Module>> {

@@ -1,4 +1,4 @@
-//! What modules have failed at, and the texts of their refusals.
+//! Failures and rejection messages of modules.
 
 use std::{
     collections::BTreeMap,
@@ -7,7 +7,7 @@ use std::{
 
 use crate::{error::FaultKind, words::Words};
 
-/// The failures of each plugin by kind, and texts by number.
+/// Failures of plugins by kind, and messages by number.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     failures: Mutex<BTreeMap<(&'static str, FaultKind), u64>>,
@@ -15,18 +15,16 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    /// Counts a failure.
     pub(crate) fn count(&self, plugin: &'static str, kind: FaultKind) {
         *self.failures.lock().unwrap_or_else(PoisonError::into_inner).entry((plugin, kind)).or_default() += 1;
     }
 
-    /// The plugin, the kind and the number of all failures.
+    /// Plugin, kind and count.
     pub(crate) fn failures(&self) -> Vec<(&'static str, &'static str, u64)> {
         let failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
         failures.iter().map(|(&(plugin, kind), &count)| (plugin, kind.name(), count)).collect()
     }
 
-    /// The texts.
     pub(crate) const fn texts(&self) -> &Words {
         &self.words
     }

@@ -1,7 +1,7 @@
-//! The words that modules have for verdicts, each known by a number that any process gives it.
+//! Messages of modules, with a number that every process computes equally.
 //!
-//! A verdict is kept as a number for each node; words are kept once. Workers send them with an answer, so that the coordinator
-//! knows the words of verdicts that it did not compute.
+//! A verdict stores a number per node; messages are stored once. Workers send messages with an answer, so that the coordinator can print
+//! those of verdicts that it did not compute.
 
 use std::{
     collections::BTreeMap,
@@ -10,21 +10,18 @@ use std::{
 
 use xxhash_rust::xxh3::xxh3_64;
 
-/// The most words that are kept, so that with [`MOST_BYTES`] they take 4 MiB. Beyond, words of a verdict are told as [`OTHERS`].
+/// Maximum number of messages; with [`MOST_BYTES`] they take 4 MiB. Further messages become [`OTHERS`].
 const MOST_WORDS: usize = 4096;
-/// The most bytes of the words of one verdict; more are cut off.
+/// Maximum bytes of a message; the rest is cut off.
 const MOST_BYTES: usize = 1 << 10;
-/// What stands for words that are not kept.
+/// Replacement for messages beyond the limit.
 const OTHERS: &str = "node(s) were refused by a module that gave too many different reasons";
 
-/// Words by number.
 #[derive(Debug, Default)]
 pub(crate) struct Words(RwLock<BTreeMap<u64, Arc<str>>>);
 
-// === impl Words ===
-
 impl Words {
-    /// The number of words, which are kept from now on.
+    /// Stores a message and returns its number.
     pub(crate) fn number(&self, text: &str) -> u64 {
         let text = cut(text);
         let number = xxh3_64(text.as_bytes());
@@ -37,17 +34,16 @@ impl Words {
         number
     }
 
-    /// The words of a number.
     pub(crate) fn get(&self, number: u64) -> Option<Arc<str>> {
         self.0.read().unwrap_or_else(PoisonError::into_inner).get(&number).cloned()
     }
 
-    /// The words of a number, or what stands for them.
+    /// The message of a number, or `OTHERS`.
     pub(crate) fn told(&self, number: u64) -> String {
         self.get(number).map_or_else(|| OTHERS.to_owned(), |words| words.to_string())
     }
 
-    /// Takes over words that have this number.
+    /// Stores a message with this number.
     pub(crate) fn learn(&self, number: u64, text: &str) {
         if xxh3_64(cut(text).as_bytes()) == number {
             self.number(text);

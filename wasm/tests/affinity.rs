@@ -1,5 +1,4 @@
-//! A plugin of our own that does what NodeAffinity does, node by node and in batches, gives what NodeAffinity gives: on
-//! made-up clusters, each with a made-up pod.
+//! A module with the rules of NodeAffinity, per node and in batches, yields NodeAffinity's results on random clusters and pods.
 
 #![allow(missing_docs)]
 
@@ -12,22 +11,21 @@ use flotilla_framework::testing::{NodeBuilder, PodBuilder, node, pod};
 use serde_json::json;
 use support::{Alone, Came};
 
-/// How many clusters there are.
 const CLUSTERS: u64 = 1_000;
 
-/// Builds the guest, for the target that it is for.
+/// Builds the guest for its target.
 fn build(features: &[&str]) -> Vec<u8> {
     let crate_root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/affinity");
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("affinity{}", features.concat()));
     let mut cargo = Command::new(env!("CARGO"));
     cargo.args(["build", "--quiet", "--release", "--target", "wasm32-unknown-unknown"]).args(features);
-    // What cargo sets for this test is not for the guest.
+    // The cargo variables of this test do not apply to the guest.
     let status = cargo.current_dir(&crate_root).env("CARGO_TARGET_DIR", &target).env_remove("RUSTFLAGS").status();
     assert!(status.expect("cargo can be started").success(), "the guest is not built");
     std::fs::read(target.join("wasm32-unknown-unknown/release/affinity.wasm")).expect("built")
 }
 
-/// Numbers that look like random ones.
+/// Pseudorandom numbers.
 struct Draw(u64);
 
 impl Draw {
@@ -76,7 +74,7 @@ fn cluster(seed: u64) -> (PodBuilder, Vec<NodeBuilder>) {
         let weight = i32::try_from(1 + draw.below(100)).unwrap_or(1);
         let (key, operator) = (draw.of(&KEYS), draw.of(&["In", "NotIn", "Exists"]));
         let value = [draw.of(&VALUES)];
-        // An operator that takes no values and has some is an error of the pod.
+        // Values for an operator without values are an error of the pod.
         wants = wants.prefer(weight, key, operator, if operator == "Exists" { &[] } else { &value });
     }
     (wants, nodes)

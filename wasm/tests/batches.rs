@@ -1,4 +1,4 @@
-//! Guests in WAT that are asked about batches: what a block holds, what answers mean, and each way to fail.
+//! Batch guests in WAT: content of blocks, results, and each failure.
 
 #![allow(missing_docs)]
 
@@ -15,7 +15,7 @@ fn nodes() -> Vec<NodeBuilder> {
     vec![node("n1", "1").label("zone", "a"), node("n2", "2").label("zone", "b"), node("n3", "4")]
 }
 
-/// A guest that describes itself so. Its block is at 65536, in a memory of 256 KiB.
+/// A guest with this description. Its block is at 65536, in a memory of 256 KiB.
 fn batched(description: &Value, functions: &str) -> Vec<u8> {
     guest(&description.to_string(), functions, "(i32.const 65536)")
 }
@@ -47,7 +47,7 @@ fn guest(description: &str, functions: &str, alloc: &str) -> Vec<u8> {
     wat::parse_str(&module).unwrap_or_else(|error| panic!("{error}\n{module}"))
 }
 
-/// A filter or a score that answers with this for each node, where `$at` is the number of the node.
+/// A filter or score with this answer for each node; `$at` is the index of the node.
 fn each(export: &str, answer: &str) -> String {
     let (store, width) = if export == "flotilla_filter" { ("i32.store8", 1) } else { ("i64.store", 8) };
     format!(
@@ -124,7 +124,7 @@ fn a_block_has_the_pod_and_the_configuration() {
 
 #[test]
 fn an_instance_that_is_asked_again_knows_nothing_of_before() {
-    // What random_get gives first in a call, and how long the pod is that currentPod gives.
+    // The first random_get in a call, and the length of the pod from currentPod.
     let functions = each("flotilla_score", "(local.get $drawn)").replace(
         "(local $at i32)",
         "(local $at i32) (local $drawn i64)

@@ -1,4 +1,4 @@
-//! Guests in WAT for each function of the ABI, each rule of its protocol and each way to fail.
+//! Guests in WAT for each function, protocol rule and failure of the ABI.
 
 #![allow(missing_docs)]
 
@@ -69,14 +69,14 @@ fn a_filter_sees_the_node_that_it_is_asked_about() {
     let only_2 = filter("(i32.mul (i32.const 2) (i32.ne (call $digit) (i32.const 2)))");
     let came = Alone::new(&only_2).place(&pod("p"), &nodes());
     assert_eq!(came, Came::Placed("n2".to_owned(), vec![("n2".to_owned(), 1)]));
-    // A reason that was not given is empty, as upstream's is.
+    // A missing reason is empty, as in upstream.
     let none = Alone::new(&filter("(i32.const 2)")).place(&pod("p"), &nodes());
     assert_eq!(none, refused("3 "));
 }
 
 #[test]
 fn what_does_not_fit_a_buffer_is_not_written_and_its_length_is_told() {
-    // Code 2 unless the length is 2, and the memory is as it was.
+    // Code 2 unless the length is 2 and the memory is unchanged.
     let small = filter(
         "(i32.store (i32.const 200) (i32.const 77))
          (if (i32.ne (call $node_name (i32.const 200) (i32.const 1)) (i32.const 2)) (then (return (i32.const 2))))
@@ -118,7 +118,6 @@ fn what_does_not_fit_a_buffer_is_not_written_and_its_length_is_told() {
     ]);
 }
 
-/// Every node is feasible, and nothing is scored.
 fn zeros() -> Came {
     let alone = Alone::new(FILTER_ALL);
     alone.place(&pod("p"), &nodes())
@@ -173,7 +172,7 @@ fn what_goes_wrong_in_a_call_is_an_error_of_the_attempt_and_is_counted() {
     }
 }
 
-/// The fuel for the bytes is taken before they are copied.
+/// Fuel is charged before copying.
 #[test]
 fn a_call_passes_no_more_to_the_host_than_its_bound_and_its_fuel_allow() {
     let pre_filter =
@@ -222,7 +221,7 @@ fn a_call_passes_no_more_to_the_host_than_its_bound_and_its_fuel_allow() {
             assert_eq!((came, text), (zeros(), String::new()), "{functions}");
             continue;
         };
-        // What it has printed comes before.
+        // Its output precedes the error.
         assert!(error.starts_with("running PreFilter plugin \"Guest\": wasm: prefilter error: "), "{error}");
         assert!(error.ends_with(&text) && !text.is_empty(), "{functions}: {error}");
     }
@@ -359,7 +358,7 @@ fn events_that_a_guest_registers_wake_its_pods_and_without_any_all_do() {
 
 #[test]
 fn clock_and_randomness_are_the_same_for_every_node_and_instance() {
-    // A node is refused unless clock and random bytes agree with what prefilter was told.
+    // Rejects a node unless clock and random bytes equal those of prefilter.
     let told = "(drop (call $clock (i32.const 0) (i64.const 0) (i32.const 400)))
                 (drop (call $random (i32.const 408) (i32.const 8)))";
     let functions = format!(
@@ -487,7 +486,7 @@ fn what_is_wrong_with_arguments_is_said_at_its_place() {
         (json!({ "guestURL": "http://a/b" }), "found \"http://a/b\", expected file:///PATH or https://HOST/PATH"),
         (
             json!({ "guestURL": "https://a/b" }),
-            "found no digest, expected one beside a guestURL of https://; sha256sum FILE.wasm prints it",
+            "found no digest, expected one with a guestURL of https://; sha256sum FILE.wasm prints it",
         ),
         (json!({ "guestURL": "file:///a", "sha256": "ff" }), "found \"ff\", expected 64 hexadecimal digits"),
         (json!({ "guestURL": "file:///a", "logSeverity": 4 }), "found 4, expected 0 to 3"),

@@ -1,6 +1,6 @@
-//! The same guests in the host of kube-scheduler-wasm-extension and here: what it answered is recorded in `upstream/answers.json`.
+//! Compares guests with the host of kube-scheduler-wasm-extension. Its answers are recorded in `upstream/answers.json`.
 //!
-//! `upstream/host.go` asks it, and says how it is built. `FLOTILLA_UPSTREAM_HOST=PROGRAM` has this test ask it again.
+//! `upstream/host.go` records them and documents its build. `FLOTILLA_UPSTREAM_HOST=PROGRAM` records them again in this test.
 
 #![allow(missing_docs)]
 
@@ -26,7 +26,7 @@ const BY_DIGIT: &str =
     r#"(func (export "score") (result i64) (i64.shl (i64.extend_i32_u (call $digit)) (i64.const 32)))"#;
 const REASON: &str = "(call $reason (i32.const 0) (i32.const 8))";
 
-/// What guests are asked about, as Kubernetes has it.
+/// The cluster in Kubernetes' form.
 fn cluster() -> Value {
     let node = |name: &str| {
         let status = json!({ "allocatable": { "cpu": "4", "pods": "10" }, "capacity": { "cpu": "4", "pods": "10" } });
@@ -37,13 +37,13 @@ fn cluster() -> Value {
     json!({ "pod": pod, "nodes": nodes, "config": "three" })
 }
 
-/// The same as the framework has it.
+/// The cluster in the framework's form.
 fn built() -> (PodBuilder, Vec<NodeBuilder>) {
     let node = |name| node(name).label("zone", name).capacity("cpu", "4").capacity("pods", "10");
     (pod("p"), ["n1", "n2", "n3"].map(node).to_vec())
 }
 
-/// Guests by name: for each function that is run, what it may answer, read and do wrong.
+/// Guests by name: results, reads and errors of each function that is run.
 fn guests() -> BTreeMap<String, String> {
     let mut guests = BTreeMap::new();
     let mut add = |name: &str, functions: String| guests.insert(name.to_owned(), functions);
@@ -98,12 +98,12 @@ const CHANGES: &str = r#"(func (export "normalizescore") (result i32) (local $le
         (br_if $next (i32.ne (i32.load8_u (i32.add (i32.const 2000) (local.get $at))) (i32.const 58))))
       (i32.add (local.get $at) (i32.const 1)))"#;
 
-/// The length comes back and nothing is written.
+/// Returns the length and writes nothing.
 const SMALL_BUFFER: &str = "(i32.store (i32.const 200) (i32.const 77))
     (if (i32.ne (call $node_name (i32.const 200) (i32.const 1)) (i32.const 2)) (then (return (i32.const 2))))
     (i32.mul (i32.const 2) (i32.ne (i32.load (i32.const 200)) (i32.const 77)))";
 
-/// What prefilter has set is there in prescore and score.
+/// prescore and score see the state of prefilter.
 const STATE: &str = r#"(global $state (mut i32) (i32.const 0))
     (func (export "prefilter") (result i32) (global.set $state (i32.const 40)) (i32.const 0))
     (func (export "prescore") (result i32)
@@ -123,7 +123,7 @@ struct Score {
     status: Option<Status>,
 }
 
-/// What upstream's host has answered about a guest.
+/// The answers of upstream's host for a guest.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Answers {
@@ -148,7 +148,7 @@ impl Status {
 }
 
 impl Answers {
-    /// What kube-scheduler makes of them.
+    /// kube-scheduler's result for these answers.
     ///
     /// Source: `RunPreFilterPlugins`, `RunFilterPlugins`, `RunPreScorePlugins` and `RunScorePlugins` in
     /// `pkg/scheduler/framework/runtime/framework.go`.
@@ -172,13 +172,13 @@ impl Answers {
                 return Came::Refused(format!("0/3 nodes are available: 3 {}.", status.reason));
             }
         }
-        // One node is not scored.
+        // A single node is not scored.
         if feasible.len() > 1
             && let Some(failed) = self.score_error()
         {
             return Came::Failed(failed);
         }
-        // Where no plugin scores, every node has the same total; where one skips, it has none.
+        // Without scoring plugins every node has the same total; if one skips, it has none.
         let unscored = i64::from(self.pre_score.as_ref().is_none_or(|status| status.code != "Skip"));
         let raw = |node: &str| self.score.as_ref().map_or(unscored, |scores| scores[node].score);
         let total = |node: &String| self.normalized.as_ref().map_or_else(|| raw(node), |scores| scores[node]);
@@ -212,7 +212,6 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/upstream")
 }
 
-/// Has upstream's host answer.
 fn record(program: &OsStr, guests: &BTreeMap<String, String>) {
     let place = env::temp_dir().join(format!("flotilla-upstream-{}", std::process::id()));
     fs::create_dir_all(&place).expect("a folder");
@@ -249,12 +248,12 @@ fn a_guest_has_the_answers_that_it_has_in_upstreams_host() {
         let alone = Alone::try_new(&guest(functions), &json!({ "guestConfig": "three" }));
         let came = alone.map(|alone| alone.place(&pod, &nodes));
         let is_same = match (&came, &wanted) {
-            // Ties are broken otherwise.
+            // Ties are broken differently.
             (Ok(Came::Placed(node, totals)), Ok(Came::Placed(_, wanted))) => {
                 let best = totals.iter().map(|(_, total)| *total).max();
                 totals == wanted && totals.iter().any(|(name, total)| name == node && Some(*total) == best)
             }
-            // A guest that cannot be started is refused, in other words.
+            // Both reject a guest that cannot be started, with other messages.
             (Err(_), Err(_)) => true,
             _ => came == wanted,
         };

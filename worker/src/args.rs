@@ -1,6 +1,4 @@
 //! The command line of `flotilla-worker`.
-//!
-//! Knows: flags, their defaults, and which combinations are refused. Must not know: what they lead to.
 
 use std::{ffi::OsString, path::PathBuf};
 
@@ -20,32 +18,30 @@ Examples:
   grpcurl -insecure -cert coordinator-tls/tls.crt -key coordinator-tls/tls.key localhost:10270 grpc.health.v1.Health/Check
   grpcurl -insecure -cert coordinator-tls/tls.crt -key coordinator-tls/tls.key localhost:10270 describe flotilla.v1.Worker";
 
-/// Holds a part of a cluster's nodes and judges and scores them for the coordinator of Flotilla.
+/// Hold a shard of the cluster's nodes, and filter and score it for Flotilla's coordinator.
 ///
-/// A worker keeps nothing: it may be started, stopped and killed at any time, and in any number.
+/// A worker is stateless: start, stop or kill any number of workers at any time.
 #[derive(Debug, Parser, PartialEq)]
 #[command(name = "flotilla-worker", version, after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Where to listen for coordinators, health checks and reflection; port 0 takes any free one
+    /// Address for coordinators, health checks and reflection; port 0 takes any free one
     #[arg(long, value_name = "HOST:PORT", default_value = "0.0.0.0:10270")]
     pub(crate) listen: String,
 
-    /// The folder with tls.crt, tls.key and ca.crt, as a mounted Secret has them, read again whenever they change. The worker
-    /// waits until they are there
+    /// Folder with tls.crt, tls.key and ca.crt, such as a mounted Secret. The worker waits until they exist and reloads them on change
     #[arg(long, value_name = "FOLDER", default_value = "/etc/flotilla/worker-tls")]
     pub(crate) worker_tls_dir: PathBuf,
 
-    /// Serve in plaintext without authentication: any client that reaches the port is served, and nothing on the wire
-    /// is encrypted
+    /// Serve in plaintext without authentication: any client that reaches the port is served, and nothing on the wire is encrypted
     #[arg(long, conflicts_with = "worker_tls_dir")]
     pub(crate) insecure_worker_transport: bool,
 
-    /// Where to serve /livez, /readyz and /healthz in plaintext to any client that reaches the port, as a kubelet does;
-    /// nowhere without it. They tell only whether the worker is healthy
+    /// Address for /livez, /readyz and /healthz in plaintext, readable by any client that reaches the port, such as the kubelet; off if
+    /// unset
     #[arg(long, value_name = "HOST:PORT")]
     pub(crate) health_listen: Option<String>,
 
-    /// Where to serve /metrics in plaintext to any client that reaches the port; nowhere without it
+    /// Address for /metrics in plaintext, readable by any client that reaches the port; off if unset
     #[arg(long, value_name = "HOST:PORT")]
     pub(crate) metrics_listen: Option<String>,
 
@@ -53,11 +49,11 @@ pub(crate) struct Args {
     #[command(flatten)]
     pub(crate) tracing: TracingArgs,
 
-    /// How much to log: 0 to 3 informs, 4 and 5 debug, 6 and above trace
+    /// Log verbosity: 0 to 3 info, 4 and 5 debug, 6 and above trace
     #[arg(short, long, value_name = "LEVEL", default_value_t = 2)]
     pub(crate) v: u8,
 
-    /// How to write the log, which goes to standard error
+    /// Format of the log on standard error
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t = LoggingFormat::Text)]
     pub(crate) logging_format: LoggingFormat,
 }
@@ -69,10 +65,7 @@ pub fn command_line() -> clap::Command {
 }
 
 impl Args {
-    /// The arguments of a command line, whose first word is the program.
-    ///
-    /// # Errors
-    /// Help and version, which are none, and usage errors.
+    /// Parses a command line; its first element is the program.
     pub(crate) fn read(words: impl IntoIterator<Item = OsString>) -> Result<Self, clap::Error> {
         Self::try_parse_from(words)
     }

@@ -1,10 +1,7 @@
-//! The pages `/livez`, `/readyz` and `/healthz` of a worker, in plaintext HTTP where they were asked for.
+//! The pages `/livez`, `/readyz` and `/healthz` of a worker in plaintext HTTP, if enabled.
 //!
-//! The port for coordinators demands their certificate, which a kubelet has none of. So there is one for it that tells whether
-//! the worker is well and nothing else, to any client that reaches it. `/metrics` is not among it: who may probe a
-//! process need not know what it does.
-//!
-//! Knows: paths, checks and texts, in the habits of the API server. Must not know: streams, or where certificates come from.
+//! The port for coordinators requires their certificate, which the kubelet does not have. This port reports only the worker's health, to
+//! any client that reaches it. It does not serve `/metrics`: a client that may probe a process need not read its metrics.
 
 use std::{
     fmt::Write as _,
@@ -29,37 +26,35 @@ use tokio_util::sync::CancellationToken;
 const TEXT: (header::HeaderName, &str) = (header::CONTENT_TYPE, "text/plain; charset=utf-8");
 const NOSNIFF: (header::HeaderName, &str) = (header::X_CONTENT_TYPE_OPTIONS, "nosniff");
 
-/// What probes go by.
 #[derive(Debug)]
 pub(crate) struct Health {
-    /// Who this worker is to coordinators; `None` where it speaks plaintext.
     credentials: Option<Credentials>,
     listening: AtomicBool,
     stop: CancellationToken,
 }
 
-/// A line of a page: what is checked, and why it failed.
+/// A check's name and its error.
 type Check = (&'static str, Result<(), &'static str>);
 
 impl Health {
-    /// That of a worker that does not listen yet and is asked to end by `stop`.
+    /// The health of a worker that does not listen yet and stops with `stop`.
     pub(crate) fn new(credentials: Option<Credentials>, stop: CancellationToken) -> Self {
         Self { credentials, listening: AtomicBool::new(false), stop }
     }
 
-    /// Coordinators can connect from now on.
     pub(crate) fn listens(&self) {
         self.listening.store(true, Ordering::Relaxed);
     }
 
-    /// Whether a coordinator that connects now can be served. Whether one does is not asked: a coordinator connects to workers
-    /// that are ready.
+    /// Whether a coordinator could be served now. An attached coordinator is not required: coordinators connect only to ready workers.
     fn readiness(&self, now_s: i64) -> [Check; 3] {
         let certificate = self.credentials.as_ref().map_or(Ok(()), |credentials| match credentials.current() {
             None => {
                 Err("there is none in the folder of --worker-tls-dir yet; the leading coordinator writes its Secret")
             }
-            Some(own) if own.validity().not_after_s < now_s => Err("it has ended; see who writes those files"),
+            Some(own) if own.validity().not_after_s < now_s => {
+                Err("it has expired; check the process that writes those files")
+            }
             Some(_) => Ok(()),
         });
         let listening = self.listening.load(Ordering::Relaxed).then_some(()).ok_or("coordinators cannot connect yet");
@@ -68,13 +63,10 @@ impl Health {
     }
 }
 
-/// Serves the pages until the process ends: a worker that stops says so.
-///
-/// # Errors
-/// Where the listener fails.
+/// Serves the pages until the process ends; a stopping worker reports it.
 pub(crate) async fn serve(listener: TcpListener, health: Arc<Health>) -> io::Result<()> {
     let ready = get(|State(health): State<Arc<Health>>| async move { page("readyz", &health.readiness(now_s())) });
-    // Nothing that a restart would mend can fail without ending the process: it answers, so it lives.
+    // A failure that a restart can fix ends the process, so an answering process is live.
     let live = |name| get(move || async move { page(name, &[]) });
     let router = Router::new()
         .route("/readyz", ready.with_state(health))
@@ -83,7 +75,7 @@ pub(crate) async fn serve(listener: TcpListener, health: Arc<Health>) -> io::Res
     axum::serve(listener, router).await
 }
 
-/// `ok`, or a line for each check and the code 500.
+/// `ok`, or a line per check and status 500.
 fn page(name: &str, checks: &[Check]) -> impl IntoResponse + use<> {
     if checks.iter().all(|(_, outcome)| outcome.is_ok()) {
         return (StatusCode::OK, [TEXT, NOSNIFF], "ok".to_owned());
@@ -169,7 +161,7 @@ mod tests {
         credentials.set(own);
         assert_eq!(health.readiness(end_s)[0], ("certificate", Ok(())));
         let ended = health.readiness(end_s + 1)[0].1.expect_err("it has ended");
-        assert!(ended.starts_with("it has ended"), "{ended}");
+        assert!(ended.starts_with("it has expired"), "{ended}");
         credentials.set(certificate(end_s));
         assert_eq!(health.readiness(end_s + 1)[0], ("certificate", Ok(())));
     }

@@ -1,6 +1,6 @@
-//! The process `flotilla-worker`: flags, log, health, metrics, signals, around [`flotilla_worker_service`].
+//! The process `flotilla-worker`: flags, log, health, metrics and signals around [`flotilla_worker_service`].
 //!
-//! Knows: the process it runs in. Must not know: what the service does.
+//! Contains: the process. Does not depend on: the internals of the service.
 
 mod args;
 mod health;
@@ -14,7 +14,7 @@ use std::process::ExitCode;
 
 use flotilla_framework::{extension::Plugin, registry::Registry};
 
-/// The program `flotilla-worker` with kube-scheduler's plugins and others.
+/// The program `flotilla-worker` with its plugins.
 #[derive(Default)]
 pub struct Command {
     own: Vec<Box<dyn Plugin>>,
@@ -26,7 +26,7 @@ pub struct Command {
 /// # struct Own;
 /// # impl flotilla_framework::extension::Plugin for Own { fn name(&self) -> &'static str { "Own" } }
 /// fn main() -> std::process::ExitCode {
-///     flotilla_worker::command().with_plugin(Own).run()
+///      flotilla_worker::command().with_plugin(Own).run()
 /// }
 /// ```
 #[must_use]
@@ -35,14 +35,14 @@ pub fn command() -> Command {
 }
 
 impl Command {
-    /// Lets profiles name a plugin.
+    /// Adds a plugin that profiles may name.
     #[must_use]
     pub fn with_plugin(mut self, plugin: impl Plugin + 'static) -> Self {
         self.own.push(Box::new(plugin));
         self
     }
 
-    /// Runs the process by its command line to its end. Two plugins of one name are an error.
+    /// Runs the process with its command line. Two plugins of one name are an error.
     #[must_use]
     pub fn run(self) -> ExitCode {
         match registry().with(self.own) {
@@ -55,7 +55,7 @@ impl Command {
     }
 }
 
-/// The plugins that are built in, and with the feature `wasm` modules.
+/// The built-in plugins and, with the feature `wasm`, modules.
 fn registry() -> Registry {
     #[cfg(feature = "wasm")]
     let registry = Registry::built_in().and(flotilla_wasm::Table::new());

@@ -1,6 +1,4 @@
 //! The binary `flotilla-worker`.
-//!
-//! Knows: where it begins. Must not know: anything else.
 
 use std::process::ExitCode;
 

@@ -1,6 +1,4 @@
-//! The page `/metrics` of a worker, in plaintext HTTP where it was asked for.
-//!
-//! Knows: the path and the format. Must not know: what is counted.
+//! The page `/metrics` of a worker in plaintext HTTP, if enabled.
 
 use std::{io, sync::Arc};
 
@@ -14,18 +12,15 @@ use prometheus::{
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-/// Serves `/metrics` in Prometheus' text format until `stop`. Any client that reaches the port may read it: there are
-/// numbers about this process and nothing about pods or nodes in it.
-///
-/// # Errors
-/// Where the listener fails.
+/// Serves `/metrics` in Prometheus' text format until `stop`. Any client that reaches the port can read it: it has numbers of this process
+/// and no data about pods or nodes.
 pub(crate) async fn serve(
     listener: TcpListener,
     (counters, spans): (Arc<Counters>, Spans),
     stop: CancellationToken,
 ) -> io::Result<()> {
     let process = Registry::new();
-    // Where there is no /proc there is nothing to tell.
+    // Without /proc there are no process metrics.
     let _ = process.register(Box::new(ProcessCollector::for_self()));
     let router = Router::new().route("/metrics", get(page).with_state((counters, spans, process)));
     axum::serve(listener, router).with_graceful_shutdown(stop.cancelled_owned()).await
@@ -40,7 +35,6 @@ async fn page(State((counters, spans, process)): State<(Arc<Counters>, Spans, Re
     ([(header::CONTENT_TYPE, TEXT_FORMAT)], text)
 }
 
-/// What became of spans.
 fn span_families(spans: &Spans) -> Vec<MetricFamily> {
     let Some(counts) = spans.counts() else { return Vec::new() };
     let of = |name: &str, help: &str, count: u64| {

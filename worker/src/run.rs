@@ -1,6 +1,4 @@
 //! The composition root: log, runtime, listener, signals, server.
-//!
-//! Knows: the process it runs in. Must not know: what the server does.
 
 use std::{ffi::OsString, net::SocketAddr, process::ExitCode, sync::Arc};
 
@@ -21,11 +19,11 @@ use crate::{
     metrics,
 };
 
-/// Threads that move bytes; what is computed has a thread of its own.
+/// Threads for IO; computation has separate threads.
 const RUNTIME_THREADS: usize = 2;
 
-/// Runs a worker with these plugins from its command line, whose first word is the program, until a signal stops it. Help,
-/// version and usage errors end the process at once, the latter with exit code 2.
+/// Runs a worker with these plugins from a command line, which begins with the program, until a signal stops it. Help, version and usage
+/// errors exit immediately, the latter with code 2.
 #[must_use]
 pub fn main(line: impl IntoIterator<Item = OsString>, registry: Registry) -> ExitCode {
     let args = Args::read(line).unwrap_or_else(|error| error.exit());
@@ -50,7 +48,7 @@ async fn work(args: &Args, registry: Registry) -> anyhow::Result<()> {
     let listen = &args.listen;
     let transport = transport(args);
     let health = start_health(args, &transport, &shutdown).await?;
-    // Once the port is open, clients can be served.
+    // Clients can be served once the port is open.
     if let Transport::Mutual(mutual) = &transport {
         let ready = shutdown.run_until_cancelled(mutual.credentials.ready()).await;
         if ready.is_none() {
@@ -71,7 +69,7 @@ async fn work(args: &Args, registry: Registry) -> anyhow::Result<()> {
     }
     health.listens();
     let served = serve(listener, options, shutdown).await.context("serving");
-    // The last spans have their time, however it ended.
+    // Flushes the last spans, also after an error.
     tokio::task::spawn_blocking(move || spans.flush()).await.context("sending the last spans")?;
     served?;
     tracing::info!(counts = ?counters.read(), "stopped");
@@ -82,7 +80,7 @@ async fn work(args: &Args, registry: Registry) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Serves health where that was asked for, and before anything is waited for.
+/// Starts the health pages before anything else is awaited.
 async fn start_health(args: &Args, transport: &Transport, stop: &CancellationToken) -> anyhow::Result<Arc<Health>> {
     let credentials = match transport {
         Transport::Mutual(mutual) => Some(mutual.credentials.clone()),
@@ -97,12 +95,12 @@ async fn start_health(args: &Args, transport: &Transport, stop: &CancellationTok
     Ok(health)
 }
 
-/// Which of all workers this is: the pod, where there is one.
+/// Identity of this worker: the pod name, if any.
 fn instance(address: SocketAddr) -> String {
     std::env::var("HOSTNAME").map_or_else(|_| address.to_string(), |host| format!("{host}:{}", address.port()))
 }
 
-/// How words travel. The certificate follows its files from now on.
+/// The transport. Certificates are reloaded from their files.
 fn transport(args: &Args) -> Transport {
     if args.insecure_worker_transport {
         tracing::warn!(
@@ -115,7 +113,7 @@ fn transport(args: &Args) -> Transport {
     Transport::Mutual(mutual)
 }
 
-/// A token that SIGTERM or SIGINT cancels. A second signal changes nothing: the stop is bounded by its grace period.
+/// A token that SIGTERM or SIGINT cancels. Further signals have no effect: the grace period bounds the stop.
 fn stop_on_signal() -> anyhow::Result<CancellationToken> {
     let mut terminate = signal(SignalKind::terminate()).context("listening for SIGTERM")?;
     let mut interrupt = signal(SignalKind::interrupt()).context("listening for SIGINT")?;

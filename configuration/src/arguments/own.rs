@@ -1,6 +1,4 @@
-//! The arguments of plugins that are compiled in besides kube-scheduler's own.
-//!
-//! Knows: that such a plugin checks its arguments itself, and where they stand. Must not know: any plugin.
+//! Arguments of plugins that are not kube-scheduler's.
 
 use std::collections::BTreeMap;
 
@@ -21,13 +19,11 @@ use super::{
     Context,
 };
 
-/// Whether the process has the plugin and kube-scheduler has not.
 pub(super) fn is_own(name: &str, registry: Registry) -> bool {
     catalogue::find(name).is_none() && registry.find(name).is_some()
 }
 
-/// Has every such plugin of the profile check its arguments, also where none are written. Arguments of a plugin that the profile
-/// does not enable are left out.
+/// Makes every own plugin of the profile check its arguments, even if none are configured. Skips plugins that the profile does not enable.
 pub(super) fn check(
     report: &mut Report<'_>,
     own: &mut BTreeMap<String, Value>,
@@ -41,7 +37,7 @@ pub(super) fn check(
     for plugin in context.registry.iter().filter(|plugin| enabled(plugin.name())) {
         let name = plugin.name();
         let written = own.get(name).unwrap_or(&nothing);
-        // Without an entry the list itself is what lacks it.
+        // Without an entry, the error is at the list.
         let args = places.get(name).map_or_else(|| path.clone(), |place| path.index(*place).key("args"));
         let Err(error) = plugin.check_args(written) else {
             plugin
@@ -66,17 +62,17 @@ pub(super) fn check(
 
 fn found(registry: Registry, source: &Source) -> Result<Digest, String> {
     let modules = registry.modules().ok_or_else(String::new)?;
-    modules.resolved(source).unwrap_or_else(|| Err("nobody has looked for it".to_owned()))
+    modules.resolved(source).unwrap_or_else(|| Err("it was not loaded".to_owned()))
 }
 
-/// What runs is said exactly from here on, whatever the address has later.
+/// The digest pins the module, even if the address serves another one later.
 fn set_digest(own: &mut BTreeMap<String, Value>, name: &str, digest: Digest) {
     if let Some(Value::Object(args)) = own.get_mut(name) {
         args.insert(DIGEST_FIELD.to_owned(), Value::String(digest.to_string()));
     }
 }
 
-/// Why a plugin is not there that is a module.
+/// The problem of a plugin with a missing module.
 pub(super) fn missing(registry: Registry, source: &Source, args: &Path) -> Problem {
     let (at, url) = (args.key(URL_FIELD), quoted(&source.url));
     if registry.modules().is_none() {
@@ -89,7 +85,7 @@ pub(super) fn missing(registry: Registry, source: &Source, args: &Path) -> Probl
     Problem::new(at, format!("found a module that cannot be run: {url}: {why}"), "a module that can be run")
 }
 
-/// What a plugin says itself has both parts; the rest is what serde says.
+/// A plugin's message has both parts; any other message is serde's.
 fn problem(path: Path, message: &str) -> Problem {
     match message.strip_prefix("found ").and_then(|said| said.rsplit_once(", expected ")) {
         Some((found, expected)) => Problem::value(path, found, expected),

@@ -1,6 +1,4 @@
-//! The arguments of the plugins that look at resources, and the broken lines that turn a share in use into a score.
-//!
-//! Knows: which strategies, weights and shapes are valid. Must not know: how a node is scored.
+//! Arguments of plugins that evaluate resources, and shapes that map utilization to a score.
 //!
 //! Source: `ValidateNodeResourcesFitArgs`, `ValidateNodeResourcesBalancedAllocationArgs` and `validateFunctionShape` in
 //! `pkg/scheduler/apis/config/validation/validation_pluginargs.go`.
@@ -17,7 +15,6 @@ use super::super::path::Path;
 use super::super::report::{Problem, Report, either, near_miss, quoted};
 use super::super::wire::{self, Block};
 
-/// Reads `NodeResourcesBalancedAllocationArgs`, which stand at `path`.
 pub(super) fn balanced_allocation(
     report: &mut Report<'_>,
     args: wire::NodeResourcesBalancedAllocationArgs,
@@ -38,7 +35,7 @@ pub(super) fn balanced_allocation(
     NodeResourcesBalancedAllocationArgs { resources }
 }
 
-/// `cpu` and `memory` where nothing is listed, and a weight of 1 where none is set.
+/// Default: `cpu` and `memory`, each with weight 1.
 fn resources(report: &mut Report<'_>, list: Option<Vec<Block<wire::Resource>>>, path: &Path) -> Vec<ResourceWeight> {
     let Some(list) = list.filter(|list| !list.is_empty()) else { return default_resources() };
     let mut resources = Vec::with_capacity(list.len());
@@ -53,7 +50,6 @@ fn resources(report: &mut Report<'_>, list: Option<Vec<Block<wire::Resource>>>, 
     resources
 }
 
-/// Reads `NodeResourcesFitArgs`, which stand at `path`.
 pub(super) fn node_resources_fit(
     report: &mut Report<'_>,
     args: wire::NodeResourcesFitArgs,
@@ -70,7 +66,7 @@ pub(super) fn node_resources_fit(
     for (number, group) in ignored_resource_groups.iter().enumerate() {
         let at = path.key("ignoredResourceGroups").index(number);
         if group.contains('/') {
-            let hint = "write only what stands before the '/'".to_owned();
+            let hint = "write only the part before the '/'".to_owned();
             report.error(Problem::value(at, quoted(group), "a group without a '/'").hint(hint));
         } else if !labels::is_name(group) {
             report.error(Problem::value(at, quoted(group), labels::NAME));
@@ -134,7 +130,7 @@ pub(super) fn shape(report: &mut Report<'_>, points: Vec<Block<wire::ShapePoint>
     if points.is_empty() {
         report.error(Problem::missing(path.clone(), "at least one point"));
     }
-    // One point out of order puts many others out of order too: the first is where to look.
+    // One misplaced point disorders many others; only the first is reported.
     let disorder = points.windows(2).position(|pair| matches!(pair, [a, b] if a.utilization >= b.utilization));
     if let Some((number, point)) = disorder.and_then(|before| Some((before + 1, points.get(before + 1)?))) {
         let at = path.index(number).key("utilization");

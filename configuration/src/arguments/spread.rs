@@ -1,6 +1,4 @@
-//! `PodTopologySpreadArgs`: the constraints of pods that have none.
-//!
-//! Knows: which constraints are valid. Must not know: how pods are spread.
+//! `PodTopologySpreadArgs`: default constraints of pods.
 //!
 //! Source: `ValidatePodTopologySpreadArgs` in `pkg/scheduler/apis/config/validation/validation_pluginargs.go`.
 
@@ -14,7 +12,6 @@ use super::super::path::Path;
 use super::super::report::{Problem, Report, either, near_miss, quoted};
 use super::super::wire::{self, Block};
 
-/// Reads `PodTopologySpreadArgs`, which stand at `path`.
 pub(super) fn pod_topology_spread(
     report: &mut Report<'_>,
     args: wire::PodTopologySpreadArgs,

@@ -1,12 +1,8 @@
-//! Every feature gate that kube-scheduler 1.37.1 knows.
+//! Every feature gate of kube-scheduler 1.37.1.
 //!
-//! Knows: names, stages, defaults, locks and dependencies of gates, and which of them kube-scheduler's own decisions
-//! depend on. Must not know: the syntax of the flag, or what a gate does.
-//!
-//! Source: the registry that `cmd/kube-scheduler` 1.37.1 builds its `--feature-gates` from, which is
-//! `pkg/features/kube_features.go` together with the gates of component-base, apiserver and client-go. A gate decides
-//! about scheduling if code of `pkg/scheduler` or `cmd/kube-scheduler` asks for it and answers differently; what only
-//! makes the same answer faster is left out.
+//! Source: the registry that `cmd/kube-scheduler` 1.37.1 builds `--feature-gates` from: `pkg/features/kube_features.go` with the gates of
+//! component-base, apiserver and client-go. A gate affects scheduling if `pkg/scheduler` or `cmd/kube-scheduler` reads it and the result
+//! differs. Gates that only change speed are not counted.
 
 use super::{Gate, Stage};
 use Stage::{Alpha, Beta, Deprecated, Ga};
@@ -29,7 +25,6 @@ const fn gate(
     Gate { name, stage, default, locked, scheduling, needs }
 }
 
-/// The gates, by name.
 pub(super) static GATES: [Gate; 248] = [
     gate("APIResponseCompression", Beta, ON, FREE, OTHER, &[]),
     gate("APIServerIdentity", Beta, ON, FREE, OTHER, &[]),
@@ -358,7 +353,7 @@ pub(super) static GATES: [Gate; 248] = [
     gate("WorkloadWithJob", Alpha, OFF, FREE, OTHER, &["GenericWorkload"]),
 ];
 
-/// Gates of older versions that decided about scheduling, and what became of them.
+/// Gates of older versions that affected scheduling, and their fate.
 pub(super) static GONE: [(&str, &str); 7] = [
     ("SchedulerQueueingHints", "kube-scheduler does this always: leave the gate out"),
     ("GangScheduling", "GenericWorkload took its place"),

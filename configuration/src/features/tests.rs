@@ -1,6 +1,4 @@
-//! What the flag may say.
-//!
-//! Knows: kube-scheduler's verdicts, which were asked of it. Must not know: how the flag is read.
+//! Values of `--feature-gates`, with kube-scheduler's recorded results.
 
 use super::*;
 
@@ -117,7 +115,7 @@ fn what_is_wrong_is_said_with_what_to_do() {
         ),
         (
             "PodGroupPreemptionPolicy=true",
-            "--feature-gates: PodGroupPreemptionPolicy: it is on, but it needs what is off; expected GenericWorkload on \
+            "--feature-gates: PodGroupPreemptionPolicy: it is on, but a gate that it requires is off; expected GenericWorkload on \
              as well\n    hint: add GenericWorkload=true, or PodGroupPreemptionPolicy=false",
         ),
         (

@@ -1,7 +1,4 @@
-//! Changes to a document, made to its text and to its value alike.
-//!
-//! Knows: how a node is replaced, cut out or put in without a comment, a blank line or a line ending being lost. Must
-//! not know: why.
+//! Edits of a document, applied to both its text and its value. Comments, blank lines and line endings survive.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -11,23 +8,22 @@ use serde_json::Value;
 use super::super::path::{Path, Segment};
 use super::tree::Tree;
 
-/// One change to a document.
 #[derive(Debug)]
 pub(super) enum Edit {
-    /// The scalar at the path becomes this word.
+    /// Replaces the scalar at the path.
     Replace(Path, String),
-    /// The scalar at the path becomes a mapping with this one field.
+    /// Replaces the scalar at the path with a mapping of this one field.
     Wrap(Path, &'static str, String),
-    /// The field or the element at the path goes.
+    /// Removes the field or element at the path.
     Remove(Path),
-    /// A field comes in right before the one at the path.
+    /// Inserts a field before the one at the path.
     Insert(Path, &'static str, &'static str),
 }
 
-/// A container that is left with nothing goes too, down to the third level: a profile stays, whatever it holds.
+/// Removes containers that become empty, but none above the third level: a profile stays even if empty.
 const SHALLOWEST: usize = 3;
 
-/// Turns removals of everything in a container into the removal of the container.
+/// Merges the removals of all children of a container into one removal of the container.
 pub(super) fn widen(value: &Value, edits: &mut Vec<Edit>) {
     let mut removed: BTreeSet<String> = BTreeSet::new();
     let mut rest = Vec::new();
@@ -43,7 +39,7 @@ pub(super) fn widen(value: &Value, edits: &mut Vec<Edit>) {
     *edits = rest;
 }
 
-/// Adds the removals at and under `path`; whether the node itself goes.
+/// Adds the removals at and under `path` and returns whether the node itself is removed.
 fn collect(value: &Value, path: &Path, removed: &BTreeSet<String>, edits: &mut Vec<Edit>) -> bool {
     if removed.contains(&path.to_string()) {
         return true;
@@ -66,7 +62,6 @@ fn collect(value: &Value, path: &Path, removed: &BTreeSet<String>, edits: &mut V
     false
 }
 
-/// The value with all changes made.
 pub(super) fn apply_to_value(mut value: Value, edits: &[Edit]) -> Value {
     let mut removals: Vec<&Path> = Vec::new();
     for edit in edits {
@@ -90,7 +85,7 @@ pub(super) fn apply_to_value(mut value: Value, edits: &[Edit]) -> Value {
             Edit::Remove(path) => removals.push(path),
         }
     }
-    // From the back, so that the elements in front keep their numbers.
+    // Backwards, so that earlier elements keep their index.
     for path in removals.iter().rev() {
         let Some((last, parents)) = path.segments().split_last() else { continue };
         match (find(&mut value, parents), last) {
@@ -111,13 +106,12 @@ fn find<'a>(value: &'a mut Value, path: &[Segment]) -> Option<&'a mut Value> {
     })
 }
 
-/// A stretch of one line and what stands there afterwards; nothing for a cut.
+/// A range within one line and its replacement; empty for a cut.
 type Patch = (Range<usize>, String);
 
-/// The text with all changes made, as far as they can be placed.
+/// Applies all edits that have a position in the text.
 pub(super) fn apply(text: &str, tree: &Tree, edits: &[Edit]) -> String {
     let mut patches: Vec<Patch> = Vec::new();
-    // Removed children by the container they are in.
     let mut removed: BTreeMap<usize, BTreeSet<usize>> = BTreeMap::new();
     for edit in edits {
         match edit {
@@ -137,7 +131,6 @@ pub(super) fn apply(text: &str, tree: &Tree, edits: &[Edit]) -> String {
         let ranges = cuts(text, tree, *parent, children);
         let pieces = ranges.into_iter().flat_map(|range| pieces(text, tree, range));
         let is_emptied = tree.node(*parent).is_some_and(|node| !node.is_flow && node.children.len() == children.len());
-        // Nothing at all would be null, which is no profile.
         let words = [if is_emptied { "{}" } else { "" }].into_iter().chain(std::iter::repeat(""));
         patches.extend(pieces.zip(words).map(|(piece, word)| (piece, word.to_owned())));
     }
@@ -176,7 +169,7 @@ fn insert(text: &str, tree: &Tree, path: &Path, key: &str, word: &str) -> Option
     Some((start..start, format!("{field}{line_end}{}", " ".repeat(column))))
 }
 
-/// What has to go with some of the children of a container, comments included.
+/// The ranges to cut with the removed children of a container, including comments.
 fn cuts(text: &str, tree: &Tree, parent: usize, removed: &BTreeSet<usize>) -> Vec<Range<usize>> {
     let Some(parent) = tree.node(parent) else { return Vec::new() };
     let mut cuts = Vec::new();
@@ -197,13 +190,12 @@ fn cuts(text: &str, tree: &Tree, parent: usize, removed: &BTreeSet<usize>) -> Ve
     cuts
 }
 
-/// The dash of a list's element, if nothing but blanks stands between the two.
+/// Start of the dash of a list element if only blanks precede the element.
 fn dash_before(text: &str, start: usize) -> usize {
     let before = text.get(..start).unwrap_or_default().trim_end();
     if before.ends_with('-') { before.len() - 1 } else { start }
 }
 
-/// The comma that follows `end`, with the blanks behind it.
 fn comma_after(text: &str, end: usize) -> Option<Range<usize>> {
     let mut at = end;
     loop {
@@ -214,7 +206,7 @@ fn comma_after(text: &str, end: usize) -> Option<Range<usize>> {
             at += rest.find('\n')?;
         } else if let Some(behind) = rest.strip_prefix(',') {
             let next = behind.trim_start_matches([' ', '\t']);
-            // A comment needs a blank in front.
+            // A comment needs a blank before it.
             let blanks = if next.starts_with('#') { 0 } else { behind.len() - next.len() };
             return Some(at..at + 1 + blanks);
         } else {
@@ -223,7 +215,6 @@ fn comma_after(text: &str, end: usize) -> Option<Range<usize>> {
     }
 }
 
-/// A range without its comments and line ends.
 fn pieces(text: &str, tree: &Tree, range: Range<usize>) -> Vec<Range<usize>> {
     let mut found = Vec::new();
     let (mut at, mut from) = (range.start, range.start);
@@ -235,7 +226,7 @@ fn pieces(text: &str, tree: &Tree, range: Range<usize>) -> Vec<Range<usize>> {
         let Some(rest) = text.get(at..) else { break };
         let is_apart = text.get(..at).is_none_or(|before| before.is_empty() || before.ends_with(char::is_whitespace));
         if rest.starts_with('#') && is_apart {
-            // The blanks in front belong to the comment.
+            // The blanks before a comment belong to it.
             found.push(from..text.get(from..at).map_or(at, |before| from + before.trim_end().len()));
             at += rest.find(['\r', '\n']).unwrap_or(rest.len());
             from = at;
@@ -247,7 +238,6 @@ fn pieces(text: &str, tree: &Tree, range: Range<usize>) -> Vec<Range<usize>> {
     found.into_iter().flat_map(|piece| lines_of(text, piece)).collect()
 }
 
-/// A range line by line, without the line ends.
 fn lines_of(text: &str, range: Range<usize>) -> Vec<Range<usize>> {
     let mut start = range.start;
     let mut found = Vec::new();
@@ -261,7 +251,7 @@ fn lines_of(text: &str, range: Range<usize>) -> Vec<Range<usize>> {
     found
 }
 
-/// Makes the changes line by line: a line that is left blank goes, one that is left with a comment keeps its indentation.
+/// Applies the patches line by line. Drops a line that becomes blank; keeps the indentation of a line with only a comment left.
 fn rewrite(text: &str, patches: &[Patch]) -> String {
     let mut patches = patches.iter().peekable();
     let mut written = String::with_capacity(text.len());
@@ -293,7 +283,7 @@ fn rewrite(text: &str, patches: &[Patch]) -> String {
         }
         written.push_str(line_end);
     }
-    // The line that a text ends with has no end of its own, whichever it is.
+    // The last line has no line end, even if the line that ends the text changed.
     let ended = written.strip_suffix('\n').map(|rest| rest.strip_suffix('\r').unwrap_or(rest).len());
     if let (false, Some(length)) = (text.ends_with('\n'), ended) {
         written.truncate(length);

@@ -1,6 +1,4 @@
-//! What differs between the versions of a KubeSchedulerConfiguration, outside of plugins.
-//!
-//! Knows: fields, values and defaults that changed on the way to v1. Must not know: positions, or how a text is edited.
+//! Differences between the versions of a KubeSchedulerConfiguration, outside of plugins.
 //!
 //! Source: the `types.go` of `k8s.io/kube-scheduler/config/{v1alpha2,v1beta1,v1beta2,v1beta3,v1}`, and `defaults.go` and
 //! `default_plugins.go` of the same versions in `pkg/scheduler/apis/config` of Kubernetes 1.22, 1.25 and 1.37.
@@ -14,10 +12,9 @@ use super::super::path::Path;
 use super::super::report::{Problem, quoted};
 use super::edit::Edit;
 
-/// What every version stands behind.
 const GROUP: &str = "kubescheduler.config.k8s.io/";
 
-/// A version that is rewritten; a later one compares greater.
+/// Versions in ascending order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Version {
     V1Alpha1,
@@ -25,12 +22,11 @@ pub(super) enum Version {
     V1Beta1,
     V1Beta2,
     V1Beta3,
-    /// The one that is read. Of it only what stands for something else in every version is rewritten.
+    /// The supported version. Only plugins given by name only are rewritten.
     V1,
 }
 
 impl Version {
-    /// The version that an `apiVersion` names, if it is one of the right group.
     pub(super) fn parse(text: &str) -> Option<Self> {
         match text.strip_prefix(GROUP)? {
             "v1alpha1" => Some(Self::V1Alpha1),
@@ -44,22 +40,19 @@ impl Version {
     }
 }
 
-/// Something to tell about a node.
 #[derive(Debug)]
 pub(super) struct Note {
     pub(super) path: Path,
     pub(super) text: String,
 }
 
-/// All that has to be done to a document, and all that has to be said.
 #[derive(Debug, Default)]
 pub(super) struct Plan {
     pub(super) edits: Vec<Edit>,
-    /// One for each edit.
     pub(super) changes: Vec<Note>,
-    /// What is left alone and yet has another effect.
+    /// Unchanged settings that have another effect in v1.
     pub(super) notices: Vec<Note>,
-    /// What only the author can decide.
+    /// Decisions that only the author can take.
     pub(super) problems: Vec<Problem>,
 }
 
@@ -69,7 +62,7 @@ impl Plan {
         self.edits.push(Edit::Replace(path, word.to_owned()));
     }
 
-    /// A plugin that is only named becomes an entry with that name, or with the one of its successor.
+    /// Turns a plugin given by name only into an entry with that name, or with its successor's.
     fn name(&mut self, path: Path, word: &str, text: impl Into<String>) {
         self.changes.push(Note { path: path.clone(), text: text.into() });
         self.edits.push(Edit::Wrap(path, "name", word.to_owned()));
@@ -89,7 +82,6 @@ impl Plan {
     }
 }
 
-/// What has to be done to `document`, which is of `version`.
 pub(super) fn plan(document: &Value, version: Version) -> Plan {
     let mut plan = Plan::default();
     let root = Path::default();
@@ -135,14 +127,12 @@ fn is_old(api_version: &str) -> bool {
     Version::parse(api_version).is_some_and(|version| version < Version::V1)
 }
 
-/// Brings the `apiVersion` of the node at `path` up to date.
 fn api_version(plan: &mut Plan, node: &Value, path: &Path) {
     if let Some(old) = node.get("apiVersion").and_then(Value::as_str).filter(|old| is_old(old)) {
         plan.replace(path.key("apiVersion"), API_VERSION, format!("{old} is now {API_VERSION}"));
     }
 }
 
-/// Fields of the document itself that v1 does not have.
 fn fields(plan: &mut Plan, document: &Value, version: Version, root: &Path) {
     for (field, endpoint) in [("healthzBindAddress", "/healthz"), ("metricsBindAddress", "/metrics")] {
         if document.get(field).is_some() && version < Version::V1Beta3 {

@@ -1,8 +1,6 @@
-//! Where every node of a YAML document begins and ends in the text, in bytes.
+//! Byte ranges of the nodes of a YAML document.
 //!
-//! Knows: YAML events and their spans. Must not know: which fields there are or why one is cut out.
-//!
-//! The index that errors are looked up in knows where a node begins; cutting needs to know where it ends too.
+//! `index` only has the start of a node; cutting needs the end too.
 
 use std::ops::Range;
 
@@ -10,37 +8,30 @@ use saphyr_parser::{Event, Parser, ScalarStyle, Span};
 
 use super::super::path::{Path, Segment};
 
-/// One node of a document.
 #[derive(Debug)]
 pub(super) struct Node {
-    /// Its key, quotes included, where it stands under one.
     pub(super) key: Option<Range<usize>>,
-    /// Its value: from its first character to behind its last one, without comments around it.
+    /// From the first to after the last character, without surrounding comments.
     pub(super) value: Range<usize>,
-    /// Whether it is a mapping or a list in brackets.
     pub(super) is_flow: bool,
-    /// What hangs under it, in the order of the text.
     pub(super) children: Vec<usize>,
     names: Option<Vec<String>>,
 }
 
 impl Node {
-    /// Where the node begins, with its key.
     pub(super) fn start(&self) -> usize {
         self.key.as_ref().map_or(self.value.start, |key| key.start)
     }
 }
 
-/// All nodes of the first document of a text.
 #[derive(Debug, Default)]
 pub(super) struct Tree {
     nodes: Vec<Node>,
-    /// Every scalar, keys among them, in the order of the text.
     scalars: Vec<Range<usize>>,
 }
 
 impl Tree {
-    /// Reads a text that is known to be YAML; of any other, what comes before the fault.
+    /// Reads valid YAML. For any other text, the tree ends at the fault.
     pub(super) fn build(text: &str) -> Self {
         let mut builder = Builder { text, offsets: Offsets::of(text), tree: Self::default(), open: Vec::new() };
         for event in Parser::new_from_str(text) {
@@ -53,7 +44,7 @@ impl Tree {
         builder.tree
     }
 
-    /// The number of the node at `path`; `None` for one that is not written there, as under an alias.
+    /// The number of the node at `path`; `None` if the text has none there, as under an alias.
     pub(super) fn find(&self, path: &Path) -> Option<usize> {
         let mut number = 0;
         for segment in path.segments() {
@@ -68,19 +59,17 @@ impl Tree {
         Some(number)
     }
 
-    /// The node of that number.
     pub(super) fn node(&self, number: usize) -> Option<&Node> {
         self.nodes.get(number)
     }
 
-    /// The scalar that holds the byte at `offset`, if one does.
     pub(super) fn scalar_at(&self, offset: usize) -> Option<&Range<usize>> {
         let after = self.scalars.partition_point(|scalar| scalar.start <= offset);
         self.scalars.get(after.checked_sub(1)?).filter(|scalar| scalar.contains(&offset))
     }
 }
 
-/// From characters, which the parser counts, to bytes.
+/// Converts the parser's character offsets to byte offsets.
 enum Offsets {
     Same,
     Counted(Vec<usize>),
@@ -103,7 +92,7 @@ impl Offsets {
     }
 }
 
-/// Where a quoted scalar ends: the parser takes the blanks and comments behind it for a part of it.
+/// End of a quoted scalar: the parser's span includes the blanks and comments after it.
 fn closing_quote(text: &str, range: Range<usize>, quote: char) -> usize {
     let mut characters = text.get(range.clone()).unwrap_or_default().char_indices().skip(1).peekable();
     while let Some((offset, character)) = characters.next() {
@@ -116,7 +105,6 @@ fn closing_quote(text: &str, range: Range<usize>, quote: char) -> usize {
     range.end
 }
 
-/// A mapping or a list whose end is still to come.
 struct Open {
     node: usize,
     key: Option<Range<usize>>,
@@ -158,7 +146,7 @@ impl Builder<'_> {
         }
     }
 
-    /// A block scalar runs up to whatever comes next.
+    /// The span of a block scalar extends to the next token.
     fn trimmed(&self, range: Range<usize>) -> Range<usize> {
         let text = self.text.get(range.clone()).unwrap_or_default();
         range.start..range.start + text.trim_end().len()
@@ -187,7 +175,7 @@ impl Builder<'_> {
             }
         }
         let value = match &key {
-            // What is not written ends behind the colon.
+            // An absent value ends after the colon.
             Some(key) if value.is_empty() && names.is_none() => {
                 let colon = self.text.get(key.end..).and_then(|rest| rest.find(':'));
                 let end = colon.map_or(key.end, |colon| key.end + colon + 1);
@@ -199,7 +187,7 @@ impl Builder<'_> {
         number
     }
 
-    /// Only brackets say themselves where they end; anything else ends with the last thing in it.
+    /// Only brackets have their own end; any other container ends with its last child.
     fn close(&mut self, bracket: usize) {
         let Some(open) = self.open.pop() else { return };
         let Some(node) = self.tree.nodes.get(open.node) else { return };

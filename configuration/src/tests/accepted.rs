@@ -1,6 +1,4 @@
-//! What is filled in and what is taken over. What is warned of is in `cases/warnings.txt`.
-//!
-//! Knows: kube-scheduler's defaults. Must not know: how they are filled in.
+//! Defaults and accepted settings. Warnings are in `cases/warnings.txt`.
 
 use flotilla_framework::profile::duration;
 use flotilla_framework::profile::duration::GoDuration;

@@ -1,6 +1,4 @@
-//! What `/configz` shows.
-//!
-//! Knows: the form of v1. Must not know: how it is built.
+//! The output of `/configz`.
 
 use serde_json::json;
 

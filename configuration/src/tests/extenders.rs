@@ -1,6 +1,4 @@
-//! Extenders, which are read, checked and completed.
-//!
-//! Knows: good ones; bad ones are in `cases/extenders.txt`. Must not know: how they are read.
+//! Accepted extenders. Rejected ones are in `cases/extenders.txt`.
 
 use flotilla_framework::registry::Registry;
 use serde_json::json;

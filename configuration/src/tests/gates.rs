@@ -1,6 +1,4 @@
-//! What feature gates change about a configuration.
-//!
-//! Knows: the defaults that depend on gates; what they have refused is in `cases/gates.txt`. Must not know: how gates are set.
+//! Defaults that depend on feature gates. Rejected settings are in `cases/gates.txt`.
 
 use super::super::{Configuration, examine};
 use super::with_header;

@@ -1,6 +1,4 @@
-//! Configurations of older versions, and what becomes of their text.
-//!
-//! Knows: texts before and after, in `migrations.txt`. Must not know: how a text is edited.
+//! Migrations of older versions, recorded in `migrations.txt`.
 
 use flotilla_cases::{check_answers, texts};
 use flotilla_framework::registry::Registry;
@@ -11,7 +9,7 @@ use super::{
 };
 use crate::features::FeatureGates;
 
-/// The text of v1 with the changes and then the notices, or why there is none.
+/// The v1 text with changes and notices, or the errors.
 #[test]
 fn a_text_of_an_older_version_is_rewritten_where_it_has_to_be_and_nowhere_else() {
     check_answers(cases("migrations.txt"), |text| match migrate(text, "scheduler.yaml") {
@@ -47,7 +45,7 @@ fn no_text_makes_a_migration_panic_or_lose_a_comment() {
         for (end, _) in text.char_indices() {
             let text = text.get(..end).expect("a boundary");
             let Ok(migration) = migrate(text, "scheduler.yaml") else { continue };
-            // Values with this character are all in quotes.
+            // Every value with this character is quoted.
             let count =
                 |text: &str| text.matches('#').count() - text.matches("'#").count() - text.matches("a #b").count();
             assert_eq!(count(&migration.text), count(text), "{text}");

@@ -1,6 +1,4 @@
-//! Which plugins run where, in which order and with which weights.
-//!
-//! Knows: orders worked out by hand from kube-scheduler's rules, in `orders.txt`. Must not know: how they are arrived at.
+//! Plugins, order and weights per extension point. `orders.txt` is derived by hand from kube-scheduler's rules.
 
 use flotilla_cases::check_answers;
 

@@ -1,6 +1,4 @@
-//! Plugins that are compiled in besides kube-scheduler's own: where they may be named, and who checks their arguments.
-//!
-//! Knows: a plugin that scores and filters. Must not know: any other rule.
+//! Compiled-in plugins: where a configuration may name them, and the checks of their arguments.
 
 use flotilla_cases::check_answers;
 use flotilla_framework::{

@@ -1,6 +1,4 @@
-//! That no text makes the reader panic. What its messages look like on a terminal is in `cases/shown.txt`.
-//!
-//! Knows: how to damage a text. Must not know: what is wrong with the result.
+//! No text makes the reader panic. Messages on a terminal are in `cases/shown.txt`.
 
 use super::super::ConfigErrors;
 use super::super::decode::MAX_BYTES;
@@ -31,7 +29,7 @@ profiles:
     args: {scoringStrategy: {type: MostAllocated, resources: [{name: cpu, weight: 1}]}}
 "#;
 
-/// Every error stands in a line of the text, and in or right behind its characters.
+/// Every error is in a line of the text, within or right after its characters.
 fn assert_in_text(errors: &ConfigErrors, text: &str) {
     let lines: Vec<&str> = text.split('\n').collect();
     for error in &errors.errors {
@@ -125,7 +123,7 @@ fn depth_is_refused_however_deep_it_is() {
 
 #[test]
 fn after_a_thousand_errors_the_rest_is_counted() {
-    // Each has a share that is too large, and all but the first have a name that is taken.
+    // Each profile has an invalid percentage, and all but the first repeat a name.
     let text =
         with_header(&format!("profiles: [{}]", "{schedulerName: a, percentageOfNodesToScore: 101},".repeat(601)));
     let errors = load(&text, "f").err();
@@ -160,7 +158,7 @@ fn control_characters_do_not_reach_the_terminal() {
     assert!(shown.is_err_and(|shown| !shown.contains('\u{1b}')));
 }
 
-/// Every line repeats the line before it `width` times.
+/// Every line repeats the previous one `width` times.
 fn laughs(lines: usize, width: usize) -> String {
     let line = |number: usize| match number {
         0 => "l0: &l0 [x]\n".to_owned(),

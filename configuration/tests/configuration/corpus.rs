@@ -1,6 +1,4 @@
-//! The files of the corpus and the answers that kube-scheduler gave.
-//!
-//! Knows: folders, and the form of the recorded answers. Must not know: what is done with either.
+//! The corpus and kube-scheduler's recorded answers.
 
 #![expect(clippy::disallowed_methods, reason = "a corpus is read from files; the crate itself reads none")]
 
@@ -13,38 +11,30 @@ use std::{
 use serde::Deserialize;
 use serde_json::Value;
 
-/// What kube-scheduler made of one file.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Answer {
-    /// The file, as a path below `files`.
     pub(crate) file: String,
-    /// Whether it would start.
     pub(crate) accepted: bool,
-    /// Where it gave up.
+    /// The stage at which kube-scheduler rejected the file.
     pub(crate) stage: Stage,
-    /// What it said then.
     pub(crate) error: String,
-    /// What it writes with `--write-config-to`.
+    /// The output of `--write-config-to`.
     pub(crate) configuration: Option<Value>,
-    /// The plugins that run at each extension point, per profile.
+    /// Plugins per extension point and profile.
     pub(crate) running: Value,
 }
 
-/// Where kube-scheduler gives up on a configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Stage {
-    /// Nowhere.
     #[serde(rename = "")]
     None,
-    /// At the feature gates, before the file is read.
+    /// Before the file is read.
     Gates,
-    /// While the text is decoded.
     Decode,
-    /// When the fields are checked.
     Validate,
-    /// While the frameworks, the extenders and the election are built.
+    /// While frameworks, extenders and leader election are built.
     Construct,
 }
 
@@ -52,7 +42,6 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/configuration")
 }
 
-/// Every file of the corpus by its path below `files`, such as `good/only-a-header.yaml`.
 pub(crate) fn files() -> BTreeMap<String, Vec<u8>> {
     let mut found = BTreeMap::new();
     for group in entries(&folder().join("files")) {
@@ -65,7 +54,6 @@ pub(crate) fn files() -> BTreeMap<String, Vec<u8>> {
     found
 }
 
-/// The recorded answers by the name of their file.
 pub(crate) fn answers() -> BTreeMap<String, Answer> {
     let path = folder().join("answers.jsonl");
     let text = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
@@ -75,14 +63,12 @@ pub(crate) fn answers() -> BTreeMap<String, Answer> {
     text.lines().map(parse).map(|answer| (answer.file.clone(), answer)).collect()
 }
 
-/// The feature gates that the first line of a file asks for.
 pub(crate) fn gates(bytes: &[u8]) -> String {
     let first = bytes.split(|byte| *byte == b'\n').next().unwrap_or_default();
     let first = String::from_utf8_lossy(first);
     first.strip_prefix("# feature-gates:").unwrap_or_default().trim().to_owned()
 }
 
-/// A feature gate as kube-scheduler has it.
 #[derive(Debug, Deserialize, PartialEq, Eq)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RecordedGate {
@@ -93,7 +79,6 @@ pub(crate) struct RecordedGate {
     pub(crate) requires: Vec<String>,
 }
 
-/// Every feature gate that kube-scheduler has.
 pub(crate) fn recorded_gates() -> Vec<RecordedGate> {
     let path = folder().join("gates.jsonl");
     let text = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));

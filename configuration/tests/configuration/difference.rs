@@ -1,10 +1,8 @@
-//! How two values differ, as lines that a person can read.
-//!
-//! Knows: JSON. Must not know: what the values mean.
+//! Differences between two JSON values, one line per path.
 
 use serde_json::Value;
 
-/// One line per place where the two differ: where it is, what kube-scheduler has, what Flotilla has.
+/// Path, kube-scheduler's value, Flotilla's value.
 pub(crate) fn between(theirs: &Value, ours: &Value) -> Vec<String> {
     let mut lines = Vec::new();
     compare("", Some(theirs), Some(ours), &mut lines);

@@ -1,14 +1,10 @@
-//! One form for two ways of writing the same effective configuration.
+//! Normalizes effective configurations, to compare the output of `--write-config-to` and the plugins of each extension point.
 //!
-//! Knows: what the Go API and Flotilla write differently without meaning anything different. Must not know: any rule.
-//!
-//! Two things are compared: what is written with `--write-config-to`, and what runs at each extension point. What is
-//! made equal in them, and nothing else:
-//! - A field that is null, an empty text or an empty list is left out, as is one that the Go API leaves out when it is
-//!   false or 0.
-//! - `pluginConfig` is by plugin.
-//! - The name of the Lease, where the file gives none: `kube-scheduler` there, `flotilla` here.
-//! - Whole numbers are whole, however they are written.
+//! Exactly these differences are removed:
+//! - Null fields, empty texts and empty lists, and fields that the Go API omits if false or 0.
+//! - `pluginConfig` is keyed by plugin.
+//! - The default name of the Lease: `kube-scheduler` or `flotilla`.
+//! - The notation of whole numbers.
 
 use flotilla_configuration::Configuration;
 use flotilla_framework::profile::Plugins;
@@ -16,7 +12,7 @@ use serde_json::{Map, Value, json};
 
 use crate::corpus::Answer;
 
-/// What the Go API leaves out when it is false or 0.
+/// Fields that the Go API omits if false or 0.
 const OMITTED_WHEN_ZERO: [&str; 7] = [
     "delayCacheUntilActive",
     "enableHTTPS",
@@ -27,7 +23,6 @@ const OMITTED_WHEN_ZERO: [&str; 7] = [
     "weight",
 ];
 
-/// What kube-scheduler writes and runs, and what Flotilla does, both in the common form.
 pub(crate) fn pair(answer: &Answer, ours: &Configuration, file: &[u8]) -> (Value, Value) {
     let mut theirs = answer.configuration.clone().unwrap_or_default();
     let names_its_lease = String::from_utf8_lossy(file).contains("resourceName: kube-scheduler");
@@ -46,7 +41,7 @@ pub(crate) fn pair(answer: &Answer, ours: &Configuration, file: &[u8]) -> (Value
     )
 }
 
-/// Each extension point where something runs, with its plugins as texts, `Name` or `Name=weight`.
+/// Plugins of each nonempty extension point as `Name` or `Name=weight`.
 fn named(points: &Map<String, Value>) -> Value {
     let text = |plugin: &Value| {
         let name = plugin.get("name").and_then(Value::as_str).unwrap_or_default();
@@ -60,7 +55,6 @@ fn named(points: &Map<String, Value>) -> Value {
     all.filter(|(_, list)| *list != json!([])).collect::<Map<_, _>>().into()
 }
 
-/// The same of a profile of ours.
 fn running(plugins: &Plugins) -> Value {
     let Value::Object(points) = json!(plugins) else { return Value::Null };
     let list = |set: &Value| -> Value {
@@ -78,7 +72,6 @@ fn profiles(all: &mut Value) -> Vec<&mut Map<String, Value>> {
     profiles.into_iter().flatten().filter_map(Value::as_object_mut).collect()
 }
 
-/// Drops what says nothing, and orders what has no order.
 fn plain(mut all: Value) -> Value {
     for profile in profiles(&mut all) {
         let configs = profile.remove("pluginConfig").unwrap_or_default();

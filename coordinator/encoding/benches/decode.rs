@@ -1,7 +1,6 @@
-//! What one frame of a watch costs, from its bytes to what scheduling reads of the object, in either encoding.
+//! Benchmark of decoding one watch frame into the fields that scheduling reads, in both encodings.
 //!
-//! Knows: a pod and a node as an API server wrote them (`integration-tests/tests/integration/encodings.rs` records them). Must not know:
-//! connections, or what becomes of the object.
+//! The pod and the node are an API server's, recorded by `integration-tests/tests/integration/encodings.rs`.
 //!
 //! `cargo bench -p flotilla-encoding`
 
@@ -13,7 +12,6 @@ use flotilla_encoding::{Change, Encoding, Node, Object, Pod, Read};
 use flotilla_framework::ingest;
 use prost::Message;
 
-/// A frame of a watch, of which the object is the second field.
 #[derive(Message)]
 struct Event {
     #[prost(string, tag = "1")]

@@ -1,6 +1,4 @@
-//! What the API server answers: pages of a list, changes of a watch, and why it refuses.
-//!
-//! Knows: the parts of an answer. Must not know: how each encoding writes them (`json`, `protobuf`).
+//! Responses of the API server: list pages, watch changes and statuses.
 
 use std::fmt;
 
@@ -12,25 +10,24 @@ use crate::{
     protobuf,
 };
 
-/// The annotation of the bookmark after which a watch has told all that there was.
 pub(crate) const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 
-/// A part of a list.
+/// A page of a list.
 #[derive(Debug)]
 pub struct Page {
     /// The `resourceVersion` of the list.
     pub version: Option<String>,
-    /// What to ask with for the next part; `None`: this is the last one.
+    /// The continue token; `None` on the last page.
     pub more: Option<String>,
-    /// The objects, not decoded yet.
+    /// The objects, still encoded.
     pub items: Vec<Item>,
 }
 
 impl Page {
-    /// A page out of the body of an answer.
+    /// Decodes a page.
     ///
     /// # Errors
-    /// It is no list.
+    /// The body is not a list.
     pub fn decode(encoding: Encoding, body: Bytes) -> Result<Self, DecodeError> {
         match encoding {
             Encoding::Json => json::page(&body),
@@ -55,10 +52,10 @@ impl Item {
         Self { encoding: Encoding::Protobuf, bytes }
     }
 
-    /// Decodes it.
+    /// Decodes the object.
     ///
     /// # Errors
-    /// Not even a name can be read.
+    /// Not even its name can be read.
     pub fn read<T: Object>(&self) -> Result<Read<T>, DecodeError> {
         match self.encoding {
             Encoding::Json => json::read(&self.bytes),
@@ -66,10 +63,10 @@ impl Item {
         }
     }
 
-    /// What names the object, whatever it is.
+    /// Decodes the object's identity, for any kind.
     ///
     /// # Errors
-    /// Not even a name can be read.
+    /// Not even its name can be read.
     pub fn named(&self) -> Result<Metadata, DecodeError> {
         match self.encoding {
             Encoding::Json => json::named(&self.bytes),
@@ -78,17 +75,17 @@ impl Item {
     }
 }
 
-/// An object that is there.
+/// An existing object.
 #[derive(Debug)]
 pub enum Read<T> {
-    /// It has been decoded.
+    /// Decoded.
     Whole(T),
-    /// It has a name and does not decode, for this reason.
+    /// Not decodable except for its identity, with the reason.
     Unreadable(Box<Metadata>, String),
 }
 
 impl<T: Object> Read<T> {
-    /// Its metadata; of one that does not decode only what names it.
+    /// The metadata, or only the identity of an object that does not decode.
     pub fn metadata(&self) -> &Metadata {
         match self {
             Self::Whole(object) => object.metadata(),
@@ -97,28 +94,28 @@ impl<T: Object> Read<T> {
     }
 }
 
-/// What a frame of a watch tells.
+/// One frame of a watch.
 #[derive(Debug)]
 #[expect(
     clippy::large_enum_variant,
     reason = "nearly all are objects, and one is there at a time: a box would be an allocation for each"
 )]
 pub enum Change<T> {
-    /// An object is there, as it is now.
+    /// An object was added or modified.
     Applied(Read<T>),
-    /// An object is gone.
+    /// An object was deleted.
     Deleted(Metadata),
-    /// How far the watch has got.
+    /// A bookmark.
     Bookmark(Bookmark),
-    /// Why the watch ends.
+    /// The watch ends with this status.
     Error(Status),
 }
 
 impl<T: Object> Change<T> {
-    /// A change out of a frame.
+    /// Decodes a frame.
     ///
     /// # Errors
-    /// It is none, or of an object of which not even a name can be read.
+    /// The frame is not a change, or its object has no readable name.
     pub fn decode(encoding: Encoding, frame: Bytes) -> Result<Self, DecodeError> {
         match encoding {
             Encoding::Json => json::change(&frame),
@@ -127,28 +124,28 @@ impl<T: Object> Change<T> {
     }
 }
 
-/// How far a watch has got.
+/// The progress of a watch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bookmark {
-    /// The `resourceVersion` up to which all changes have been told.
+    /// The `resourceVersion` of the last change sent.
     pub version: Option<String>,
-    /// All objects that there were when the watch began have been told.
+    /// Whether all initial objects are sent.
     pub ends_list: bool,
 }
 
-/// Why the API server does not do what it was asked.
+/// An error status of the API server.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Status {
     /// The HTTP code.
     pub code: u16,
-    /// Why, in a word, such as `NotFound`.
+    /// A reason such as `NotFound`.
     pub reason: String,
-    /// Why, for people.
+    /// The message.
     pub message: String,
 }
 
 impl Status {
-    /// The status in the body of an answer with this HTTP code; where there is none, what the body says.
+    /// The status in the body, or else the HTTP code with the body as message.
     #[must_use]
     pub fn decode(encoding: Encoding, code: u16, body: Bytes) -> Self {
         let decoded = match encoding {

@@ -1,17 +1,17 @@
-//! Panics of the code that reads one object.
+//! Catches panics while reading one object.
 //!
-//! A panic would end the watch and with it the process; the next leader would list the same object and end too.
+//! A panic would end the process, and the next leader would list the same object and panic again.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::DecodeError;
 
-/// Runs code that reads one object.
+/// Runs `read`, which reads one object.
 ///
 /// # Errors
-/// [`DecodeError::Panicked`] where it panics.
+/// [`DecodeError::Panicked`] if it panics.
 pub fn caught<T>(read: impl FnOnce() -> T) -> Result<T, DecodeError> {
-    // A reader changes nothing that outlives it: the half-read object is dropped, and its bytes are only borrowed.
+    // Unwind-safe: a reader borrows the bytes, and the half-read object is dropped.
     catch_unwind(AssertUnwindSafe(read)).map_err(|panic| {
         let text = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
         DecodeError::Panicked(text.unwrap_or("no message").to_owned())

@@ -1,9 +1,7 @@
-//! Messages turned into the structs that JSON is decoded into.
+//! Converts protobuf messages to the structs that JSON decodes to.
 //!
-//! A text that is no pointer in Go is written even where it is empty, and left out of JSON; so are lists and maps. Here an empty
-//! one of those is none.
-//!
-//! Knows: which field of a message is which of a struct. Must not know: what any of them means.
+//! Protobuf contains empty values of texts that are no pointers in Go, of lists and of maps; JSON omits them. Here empty values become
+//! `None`.
 
 use std::{collections::BTreeMap, convert::identity};
 
@@ -26,23 +24,20 @@ mod slice;
 mod storage;
 mod volume;
 
-/// A value that is none where it is empty, 0 or false.
 pub(crate) fn some<T: Default + PartialEq>(value: T) -> Option<T> {
     (value != T::default()).then_some(value)
 }
 
-/// A list that is none where it is empty.
 fn list<T, U: From<T>>(list: Vec<T>) -> Option<Vec<U>> {
     (!list.is_empty()).then(|| list.into_iter().map(U::from).collect())
 }
 
-/// A list of what may be JSON that is none; none where it is empty.
+/// Converts a list with items that may contain invalid JSON; `None` if empty.
 fn tried<T, U: TryFrom<T, Error = DecodeError>>(list: Vec<T>) -> Result<Option<Vec<U>>, DecodeError> {
     let converted = list.into_iter().map(U::try_from).collect::<Result<Vec<_>, _>>()?;
     Ok((!converted.is_empty()).then_some(converted))
 }
 
-/// What the field of a message is in the struct that JSON is decoded into.
 pub(crate) trait Field<T> {
     fn field(self) -> T;
 }
@@ -87,7 +82,6 @@ impl Field<Quantity> for Option<pb::Quantity> {
     }
 }
 
-/// Fields by their types: from, to, and how.
 macro_rules! fields {
     ($($from:ty => $to:ty: $how:expr;)*) => {$(
         impl Field<$to> for $from {
@@ -114,13 +108,13 @@ fields! {
     BTreeMap<String, pb::DeviceCapacity> => Option<BTreeMap<String, devices::DeviceCapacity>>: some_named;
 }
 
-/// Values by name; none where there are none.
+/// `None` if empty.
 fn some_named<T, U: From<T>>(map: BTreeMap<String, T>) -> Option<BTreeMap<String, U>> {
     (!map.is_empty()).then(|| map.field())
 }
 
-/// Says which fields of a message are read, and of which struct each is one: by the same name, unless there is an expression. Fields
-/// `from` an optional message within that one come after those of its own.
+/// Lists the converted fields of a message. A field has the same name in the struct unless an expression follows. Fields `from` an optional
+/// nested message follow the message's own.
 macro_rules! read {
     ($($message:ident: $from:ty => $to:ty {
         $($field:ident $(= $value:expr)?),* $(,)?

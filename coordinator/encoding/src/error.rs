@@ -1,29 +1,29 @@
-//! The errors of decoding.
+//! Decoding errors.
 
 use crate::frame::FRAME_BYTES;
 
-/// Why bytes from the API server are no object, page or frame.
+/// Reason that bytes from the API server are not an object, page or frame.
 #[derive(Debug, thiserror::Error)]
 pub enum DecodeError {
-    /// No JSON, or not of the shape that is expected.
+    /// Invalid JSON or an unexpected shape.
     #[error("{0}")]
     Json(#[from] serde_json::Error),
-    /// No protobuf, or not of the shape that is expected.
+    /// Invalid protobuf or an unexpected shape.
     #[error("{0}")]
     Protobuf(#[from] prost::DecodeError),
-    /// An object in protobuf without the envelope.
+    /// A protobuf object without envelope.
     #[error("an object in protobuf begins with \"k8s\" and a zero byte; this one begins with {0:?}")]
     Envelope(Vec<u8>),
-    /// An object in an envelope that says that it is compressed or otherwise encoded.
+    /// An envelope with compressed or otherwise encoded content.
     #[error("an object in protobuf is encoded as {0:?}, which was not asked for")]
     Encoded(String),
-    /// A change of a kind that is not known.
+    /// A change of unknown type.
     #[error("a watch has changes of type ADDED, MODIFIED, DELETED, BOOKMARK and ERROR; this one is of type {0:?}")]
     Change(String),
     /// A frame that is too long.
     #[error("a frame of {0} bytes; an object has at most {FRAME_BYTES}")]
     Oversized(usize),
-    /// What reads an object has panicked, with this message.
+    /// Reading the object panicked with this message.
     #[error("the code that reads it panicked, which is a bug in Flotilla to report: {0}")]
     Panicked(String),
     /// A stream that ended within a frame.

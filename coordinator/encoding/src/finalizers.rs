@@ -1,10 +1,7 @@
-//! An object with other finalizers, and with each other byte as it was.
+//! Replaces the finalizers of an object and keeps all other bytes.
 //!
-//! The API server keeps JSON within an object, such as the parameters for a driver, as it came. A patch makes the whole object
-//! JSON and back, which may write that anew; where it belongs to what cannot change, the patch is refused. So an object can be
-//! changed as it was received, in protobuf, and sent back.
-//!
-//! Knows: where finalizers are in an object, and how fields are written. Must not know: kinds, or what finalizers are for.
+//! The API server keeps JSON within an object, such as driver parameters, unchanged. A patch converts the whole object to JSON and back,
+//! which may rewrite it; the API server rejects the patch if such a field is immutable. An update in protobuf avoids this.
 
 use bytes::Bytes;
 use prost::{
@@ -14,21 +11,20 @@ use prost::{
 
 use crate::{DecodeError, object::Metadata, pb, protobuf::MAGIC};
 
-/// The field `metadata` of every object, and `finalizers` within it.
+/// The field `metadata` of every object and its field `finalizers`.
 const METADATA: u32 = 1;
 const FINALIZERS: u32 = 14;
 
-/// What becomes of a field.
 enum Field {
     Kept,
     Dropped,
     Is(Vec<u8>),
 }
 
-/// What names an object that stands by itself in protobuf, and that object with these finalizers instead of its own.
+/// The identity of an enveloped protobuf object, and the object with these finalizers.
 ///
 /// # Errors
-/// It is no object in protobuf.
+/// The bytes are not a protobuf object.
 pub fn with_finalizers(object: &[u8], finalizers: &[&str]) -> Result<(Metadata, Vec<u8>), DecodeError> {
     let envelope = object.strip_prefix(&MAGIC);
     let envelope = envelope.ok_or_else(|| DecodeError::Envelope(object.iter().take(MAGIC.len()).copied().collect()))?;
@@ -49,7 +45,7 @@ fn metadata(content: &[u8], finalizers: &[&str]) -> Result<Vec<u8>, DecodeError>
     Ok(metadata)
 }
 
-/// A message whose fields `change` decides on by their numbers and contents.
+/// The message with each field replaced as `change` decides by number and content.
 fn rewritten(
     message: &[u8],
     change: impl Fn(u32, &[u8]) -> Result<Field, DecodeError>,
@@ -86,7 +82,7 @@ mod tests {
     #[test]
     fn only_finalizers_change() {
         let claim = include_bytes!("../tests/recorded/ResourceClaim.pb");
-        // Without the envelope, in which the API server writes empty fields too.
+        // Without the envelope, which contains empty fields too.
         let raw = |object: &[u8]| {
             pb::Unknown::decode(object.strip_prefix(&MAGIC).expect("an envelope")).expect("a message").raw
         };

@@ -1,17 +1,14 @@
-//! The frames of a watch: lines in JSON, and in protobuf a length of four bytes before each.
-//!
-//! Knows: where a frame ends, and how long one may be. Must not know: what is in it.
+//! Watch framing: lines in JSON, length-prefixed frames in protobuf.
 
 use bytes::{Buf as _, Bytes, BytesMut};
 
 use crate::DecodeError;
 
-/// A frame of a watch, or one object. etcd takes objects up to 1.5 MiB, which JSON may double; more is no object.
+/// Maximum size of a frame or object. etcd accepts 1.5 MiB, which JSON may double.
 pub const FRAME_BYTES: usize = 8 << 20;
-/// The length before a frame in protobuf, big-endian.
 const LENGTH_BYTES: usize = 4;
 
-/// How an answer is encoded.
+/// Encoding of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Encoding {
     /// `application/json`.
@@ -21,14 +18,14 @@ pub enum Encoding {
 }
 
 impl Encoding {
-    /// What is asked for: protobuf, or JSON of a server that has no protobuf of a kind.
+    /// Accepted types: protobuf, or JSON for kinds that a server cannot encode in protobuf.
     pub const ACCEPT: &'static str = "application/vnd.kubernetes.protobuf, application/json";
-    /// The media type of protobuf.
+    /// Media type of protobuf.
     pub const PROTOBUF: &'static str = "application/vnd.kubernetes.protobuf";
-    /// The media type of JSON.
+    /// Media type of JSON.
     pub const JSON: &'static str = "application/json";
 
-    /// The encoding that the header `Content-Type` of an answer names; JSON for every other one, and for none.
+    /// The encoding of a `Content-Type`; JSON for any other type and for none.
     #[must_use]
     pub fn of(content_type: Option<&str>) -> Self {
         let media_type = content_type.and_then(|text| text.split(';').next()).unwrap_or_default();
@@ -36,17 +33,17 @@ impl Encoding {
     }
 }
 
-/// Cuts what is received into frames. It holds at most one frame and what was received with its end.
+/// Splits received bytes into frames. Buffers at most one frame and the bytes received with its end.
 #[derive(Debug)]
 pub struct Frames {
     encoding: Encoding,
     received: BytesMut,
-    /// How much of `received` has no end of a line.
+    /// Length of the prefix of `received` without a line end.
     searched: usize,
 }
 
 impl Frames {
-    /// Frames of an answer in this encoding.
+    /// An empty splitter.
     #[must_use]
     pub fn new(encoding: Encoding) -> Self {
         Self { encoding, received: BytesMut::new(), searched: 0 }
@@ -58,15 +55,15 @@ impl Frames {
         self.encoding
     }
 
-    /// More of the answer.
+    /// Adds received bytes.
     pub fn receive(&mut self, bytes: &[u8]) {
         self.received.extend_from_slice(bytes);
     }
 
-    /// The next frame; `None`: more has to be received before. Empty lines are no frames.
+    /// The next frame; `None` if more bytes are needed. Skips empty lines.
     ///
     /// # Errors
-    /// A frame of more than [`FRAME_BYTES`], after which there are no others.
+    /// A frame exceeds [`FRAME_BYTES`]; no further frames follow.
     pub fn cut(&mut self) -> Result<Option<Bytes>, DecodeError> {
         match self.encoding {
             Encoding::Json => self.next_line(),
@@ -74,10 +71,10 @@ impl Frames {
         }
     }
 
-    /// The answer has come to its end.
+    /// Ends the response.
     ///
     /// # Errors
-    /// It ended within a frame.
+    /// The response ended within a frame.
     pub fn finish(&self) -> Result<(), DecodeError> {
         match self.received.trim_ascii().len() {
             0 => Ok(()),
@@ -92,7 +89,7 @@ impl Frames {
             return Err(DecodeError::Oversized(length));
         }
         if self.received.len() < LENGTH_BYTES + length {
-            // Nothing is reserved for a frame that a header only promises.
+            // The length in a header is not trusted: nothing is reserved for it.
             return Ok(None);
         }
         self.received.advance(LENGTH_BYTES);
@@ -121,7 +118,7 @@ impl Frames {
 mod tests {
     use super::*;
 
-    /// What comes of bytes that are received in pieces of this length.
+    /// The frames of bytes received in pieces of this length.
     fn cut(encoding: Encoding, bytes: &[u8], piece: usize) -> (Vec<Bytes>, Result<(), String>) {
         let (mut frames, mut found) = (Frames::new(encoding), Vec::new());
         for piece in bytes.chunks(piece) {

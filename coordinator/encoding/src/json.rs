@@ -1,6 +1,4 @@
 //! Pages and changes in JSON.
-//!
-//! Knows: what surrounds an object. Must not know: the fields of any kind.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +13,7 @@ use crate::{
     object::{Metadata, Object},
 };
 
-/// A part of a list. Its objects are decoded one by one, so that one that does not decode spoils no other.
+/// Objects are decoded separately, so that one invalid object does not affect others.
 #[derive(Deserialize)]
 struct Page<'a> {
     #[serde(default)]
@@ -32,7 +30,7 @@ struct PageMetadata {
     more: Option<String>,
 }
 
-/// A line of a watch. The API server writes `type` before `object`, so that nothing is buffered.
+/// A line of a watch. The API server writes `type` before `object`, so serde buffers nothing.
 #[derive(Deserialize)]
 #[serde(tag = "type", content = "object", rename_all = "UPPERCASE")]
 enum Line<T> {
@@ -43,7 +41,7 @@ enum Line<T> {
     Error(Box<Status>),
 }
 
-/// Anything that has metadata: all that is read of an object that is gone or does not decode.
+/// Metadata of any object: all that is read of a deleted or undecodable one.
 #[derive(Deserialize)]
 struct Anything {
     #[serde(default, deserialize_with = "crate::object::named")]
@@ -108,7 +106,6 @@ pub(crate) fn read<T: Object>(object: &[u8]) -> Result<Read<T>, DecodeError> {
     }
 }
 
-/// What names an object, whatever it is.
 pub(crate) fn named(object: &[u8]) -> Result<Metadata, DecodeError> {
     Ok(serde_json::from_slice::<Anything>(object)?.metadata)
 }

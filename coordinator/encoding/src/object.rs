@@ -1,8 +1,6 @@
-//! Objects without what nobody reads.
+//! Watched kinds, reduced to the fields that scheduling reads.
 //!
-//! Knows: the kinds that are watched, and the metadata that scheduling may need. `managedFields` is not among it: a decoder
-//! skips it. Of namespaces, services and controllers there is little more than a selector. Must not know: what becomes of an
-//! object.
+//! Decoders skip `managedFields`. Namespaces, services and controllers keep little more than a selector.
 
 use std::collections::BTreeMap;
 
@@ -26,22 +24,22 @@ use crate::{DecodeError, pb};
 /// The selector of a replica set or a stateful set.
 pub use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
-/// A kind of objects.
+/// A watched kind.
 pub trait Object: DeserializeOwned + Send {
-    /// What protobuf is decoded into.
+    /// The protobuf message.
     type Message: prost::Message + Default;
 
-    /// The object that such a message is.
+    /// Converts the message.
     ///
     /// # Errors
-    /// It has JSON within that is none.
+    /// The message contains invalid JSON.
     fn from_message(message: Self::Message) -> Result<Self, DecodeError>;
 
     /// Its metadata.
     fn metadata(&self) -> &Metadata;
 }
 
-/// The metadata of an object; of services and controllers less is.
+/// Metadata of an object; services and controllers have less.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Metadata {
@@ -59,7 +57,7 @@ pub struct Metadata {
 }
 
 impl Metadata {
-    /// The name; empty: it has none.
+    /// The name, or empty.
     #[must_use]
     pub fn name(&self) -> &str {
         self.name.as_deref().unwrap_or_default()
@@ -71,19 +69,19 @@ impl Metadata {
         self.labels.as_ref()
     }
 
-    /// The namespace; empty: the kind has none.
+    /// The namespace; empty for cluster-scoped kinds.
     #[must_use]
     pub fn namespace(&self) -> &str {
         self.namespace.as_deref().unwrap_or_default()
     }
 
-    /// The UID; the name where there is none, as ingest has it for nodes.
+    /// The UID, or the name without a UID, as ingest uses for nodes.
     #[must_use]
     pub fn uid(&self) -> &str {
         self.uid.as_deref().unwrap_or_else(|| self.name())
     }
 
-    /// `namespace/name`, or `name` where there are no namespaces.
+    /// `namespace/name`, or `name` for cluster-scoped kinds.
     #[must_use]
     pub fn key(&self) -> String {
         match self.namespace() {
@@ -92,7 +90,7 @@ impl Metadata {
         }
     }
 
-    /// The version; it is a number in every API server since 1.35.
+    /// The resource version; a number in every API server since 1.35.
     #[must_use]
     pub fn version(&self) -> Option<&str> {
         self.resource_version.as_deref().filter(|version| !version.is_empty())
@@ -118,7 +116,6 @@ impl From<Metadata> for ObjectMeta {
     }
 }
 
-/// Of the metadata only what names an object.
 pub(crate) fn named<'de, D: Deserializer<'de>>(from: D) -> Result<Metadata, D::Error> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
@@ -138,41 +135,41 @@ pub type Pod = Specified<api::PodSpec, api::PodStatus>;
 /// A node.
 pub type Node = Specified<api::NodeSpec, api::NodeStatus>;
 
-/// An object of which only spec and status are read; a status that nobody reads is skipped.
+/// An object with a spec and a status; an unused status is skipped.
 #[derive(Debug, Deserialize)]
 #[serde(bound = "S: DeserializeOwned, T: DeserializeOwned")]
 pub struct Specified<S, T = IgnoredAny> {
-    /// What names it, and its labels.
+    /// Identity and labels.
     #[serde(default)]
     pub metadata: Metadata,
-    /// What is wanted.
+    /// `spec`.
     pub spec: Option<S>,
-    /// What is.
+    /// `status`.
     pub status: Option<T>,
 }
 
-/// The status of a PodDisruptionBudget. Of the pods that were disrupted only the names are read.
+/// The status of a PodDisruptionBudget. Disrupted pods keep only their names.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BudgetStatus {
-    /// How many more pods may be disrupted.
+    /// Number of further disruptions allowed.
     pub disruptions_allowed: Option<i32>,
     pub(crate) disrupted_pods: Option<BTreeMap<String, IgnoredAny>>,
 }
 
-/// A storage class, without its parameters.
+/// A storage class, without parameters.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StorageClass {
-    /// What names it.
+    /// Identity.
     #[serde(default)]
     pub metadata: Metadata,
     /// The driver.
     #[serde(default)]
     pub provisioner: String,
-    /// Whether volumes wait for pods.
+    /// Whether binding waits for the first consumer.
     pub volume_binding_mode: Option<String>,
-    /// Where volumes may be.
+    /// Topologies of volumes.
     pub allowed_topologies: Option<Vec<api::TopologySelectorTerm>>,
 }
 
@@ -180,29 +177,29 @@ pub struct StorageClass {
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StorageCapacity {
-    /// What names it.
+    /// Identity.
     #[serde(default)]
     pub metadata: Metadata,
-    /// The class of which there is room.
+    /// The storage class.
     #[serde(default)]
     pub storage_class_name: String,
-    /// Where.
+    /// The topology.
     pub node_topology: Option<LabelSelector>,
-    /// How much, bytes.
+    /// Capacity in bytes.
     pub capacity: Option<Quantity>,
-    /// The largest volume, bytes.
+    /// Maximum volume size in bytes.
     pub maximum_volume_size: Option<Quantity>,
 }
 
 /// A namespace.
 #[derive(Debug, Deserialize)]
 pub struct Namespace {
-    /// What names it, and its labels.
+    /// Identity and labels.
     #[serde(default, deserialize_with = "labelled")]
     pub metadata: Metadata,
 }
 
-/// Of the metadata only what names an object without a namespace, and its labels.
+/// Keeps the identity without a namespace, and the labels.
 fn labelled<'de, D: Deserializer<'de>>(from: D) -> Result<Metadata, D::Error> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
@@ -216,11 +213,11 @@ fn labelled<'de, D: Deserializer<'de>>(from: D) -> Result<Metadata, D::Error> {
     Ok(Metadata { name, uid, resource_version, labels, ..Metadata::default() })
 }
 
-/// A service or a controller that selects pods by an `S`.
+/// A service or controller that selects pods with an `S`.
 #[derive(Debug, Deserialize)]
 #[serde(bound = "S: DeserializeOwned")]
 pub struct Selecting<S> {
-    /// What names it.
+    /// Identity.
     #[serde(default, deserialize_with = "named")]
     pub metadata: Metadata,
     pub(crate) spec: Option<SelectingSpec<S>>,
@@ -243,7 +240,7 @@ impl<S> Selecting<S> {
     }
 }
 
-/// A kind with a field `metadata`, whose message says by `From` what it is.
+/// Implements [`Object`] for kinds with a field `metadata` and a `From` of their message.
 macro_rules! objects {
     ($($object:ty: $message:ident,)*) => {$(
         impl Object for $object {

@@ -1,7 +1,5 @@
 //! Envelopes, pages and changes in protobuf.
 //!
-//! Knows: what surrounds an object. Must not know: the fields of any kind.
-//!
 //! Source: k8s.io/apimachinery `pkg/runtime/serializer/protobuf`.
 
 use bytes::{Buf as _, Bytes};
@@ -16,10 +14,9 @@ use crate::{
     pb,
 };
 
-/// What every object begins with that is no part of another.
+/// The prefix of every top-level object.
 pub(crate) const MAGIC: [u8; 4] = *b"k8s\0";
 
-/// What is in an envelope, as a slice of it.
 pub(crate) fn open(mut bytes: Bytes) -> Result<Bytes, DecodeError> {
     if !bytes.starts_with(&MAGIC) {
         return Err(DecodeError::Envelope(bytes.iter().take(MAGIC.len()).copied().collect()));
@@ -56,7 +53,6 @@ pub(crate) fn change<T: Object>(frame: Bytes) -> Result<Change<T>, DecodeError> 
     }
 }
 
-/// An object without its envelope.
 pub(crate) fn read<T: Object>(object: &[u8]) -> Result<Read<T>, DecodeError> {
     let decode = || T::Message::decode(object).map_err(DecodeError::from).and_then(T::from_message);
     match caught(decode).and_then(|decoded| decoded) {
@@ -68,7 +64,6 @@ pub(crate) fn read<T: Object>(object: &[u8]) -> Result<Read<T>, DecodeError> {
     }
 }
 
-/// What names an object, whatever it is.
 pub(crate) fn named(object: &[u8]) -> Result<Metadata, DecodeError> {
     Ok(pb::Named::decode(object)?.metadata.unwrap_or_default().into())
 }

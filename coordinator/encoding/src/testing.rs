@@ -1,6 +1,4 @@
-//! What scheduling reads of an object, for tests that compare encodings.
-//!
-//! Knows: each kind that is watched. Must not know: how any encoding is written.
+//! The fields that scheduling reads, for tests that compare encodings.
 
 pub mod busy;
 
@@ -20,23 +18,18 @@ use crate::{
     StorageCapacity, StorageClass, json, pb, protobuf,
 };
 
-/// Where an object is read from.
 enum Source<'a> {
-    /// By itself: in protobuf in its envelope.
     Alone(Encoding, &'a [u8]),
-    /// Of a page.
     Item(&'a crate::Item),
-    /// Of a watch.
     Frame(Encoding, Bytes),
 }
 
-/// The kinds that are watched: the name, where each is listed, what is decoded of an object, and what scheduling reads of that.
+/// The watched kinds: name, list path, decoded type, and scheduling's view of it.
 macro_rules! kinds {
     ($($kind:literal $path:literal $object:ty, $facts:expr;)*) => {
-        /// The kinds, and where each is listed.
+        /// The kinds and their list paths.
         pub const KINDS: [(&str, &str); [$($kind),*].len()] = [$(($kind, $path)),*];
 
-        /// What scheduling reads of an object of this kind, with its name and version; empty unless it `is_kept`.
         fn facts_of(kind: &str, source: Source<'_>, is_kept: bool) -> Result<String, String> {
             match kind {
                 $($kind => read_as::<$object, _>(source, is_kept, $facts),)*
@@ -87,7 +80,7 @@ kinds! {
         Specified<devices::DeviceTaintRuleSpec>, |rule| device_objects::taint_rule(&rule.into());
 }
 
-/// What scheduling reads of an object of this kind, which stands by itself: in protobuf in its envelope.
+/// Scheduling's view of a top-level object.
 ///
 /// # Errors
 /// It does not decode.
@@ -95,7 +88,7 @@ pub fn facts(kind: &str, encoding: Encoding, object: &[u8]) -> Result<String, St
     facts_of(kind, Source::Alone(encoding, object), true)
 }
 
-/// What scheduling reads of an item of a page of this kind, with its name and version.
+/// Scheduling's view of a page item, with name and version.
 ///
 /// # Errors
 /// It does not decode.
@@ -103,7 +96,7 @@ pub fn facts_of_item(kind: &str, item: &crate::Item) -> Result<String, String> {
     facts_of(kind, Source::Item(item), true)
 }
 
-/// What a frame of a watch of this kind tells.
+/// Scheduling's view of a watch frame.
 ///
 /// # Errors
 /// It does not decode.
@@ -111,7 +104,7 @@ pub fn facts_of_frame(kind: &str, encoding: Encoding, frame: Bytes) -> Result<St
     facts_of(kind, Source::Frame(encoding, frame), true)
 }
 
-/// Reads an object of this kind that stands by itself, and what scheduling reads of it, and keeps nothing.
+/// Reads a top-level object and drops the result.
 ///
 /// # Errors
 /// It does not decode.
@@ -119,7 +112,7 @@ pub fn read(kind: &str, encoding: Encoding, object: &[u8]) -> Result<(), String>
     facts_of(kind, Source::Alone(encoding, object), false).map(drop)
 }
 
-/// As [`read`], an item of a page.
+/// As [`read`], for a page item.
 ///
 /// # Errors
 /// It does not decode.
@@ -127,7 +120,7 @@ pub fn read_item(kind: &str, item: &crate::Item) -> Result<(), String> {
     facts_of(kind, Source::Item(item), false).map(drop)
 }
 
-/// As [`read`], a frame of a watch.
+/// As [`read`], for a watch frame.
 ///
 /// # Errors
 /// It does not decode.
@@ -166,7 +159,7 @@ fn read_as<T: Object, F: Debug>(source: Source<'_>, is_kept: bool, facts: impl F
     }
 }
 
-/// A Binding or an Event that is written in protobuf, as JSON has it without what is empty; `Null` for what is neither.
+/// A protobuf Binding or Event as JSON without empty fields; `Null` for any other body.
 #[must_use]
 pub fn written(body: &[u8]) -> Value {
     let Some(envelope) = body.strip_prefix(&protobuf::MAGIC) else { return Value::Null };
@@ -212,7 +205,6 @@ fn reference(reference: Option<pb::ObjectReference>) -> Value {
     })
 }
 
-/// Takes out what is empty.
 fn prune(value: &mut Value) {
     if let Value::Object(object) = value {
         object.values_mut().for_each(prune);

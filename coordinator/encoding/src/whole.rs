@@ -1,6 +1,4 @@
-//! Objects as `k8s_openapi` has them; what is not read of them is as by default.
-//!
-//! Knows: which parts make an object. Must not know: encodings, or what a field means.
+//! Objects as `k8s_openapi` structs; unread fields have their default.
 
 use jiff::Timestamp;
 use k8s_openapi::{
@@ -66,7 +64,7 @@ impl From<Specified<policy::PodDisruptionBudgetSpec, BudgetStatus>> for policy::
     }
 }
 
-/// A time that nobody reads.
+/// A placeholder for an unread time.
 fn never() -> Time {
     Time(Timestamp::UNIX_EPOCH)
 }

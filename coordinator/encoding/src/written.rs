@@ -1,6 +1,4 @@
-//! What is written, in either encoding.
-//!
-//! Knows: the fields of each kind. Must not know: why it is written, or what the API server makes of it.
+//! Written objects in both encodings.
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
@@ -9,20 +7,20 @@ use serde_json::{Value, json};
 
 use crate::{Encoding, pb, protobuf::MAGIC};
 
-/// A reference to an object, and its kind.
+/// A reference to an object.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Reference<'a> {
-    /// The group and version, such as `v1`; empty: none is told.
+    /// Group and version, such as `v1`; may be empty.
     pub api_version: &'a str,
     /// The kind, such as `Node`.
     pub kind: &'a str,
-    /// The namespace; empty: the kind has none.
+    /// The namespace; empty for cluster-scoped kinds.
     pub namespace: &'a str,
     /// The name.
     pub name: &'a str,
-    /// The UID; empty: none is told.
+    /// The UID; may be empty.
     pub uid: &'a str,
-    /// The `resourceVersion`; empty: none is told.
+    /// The `resourceVersion`; may be empty.
     pub version: &'a str,
 }
 
@@ -38,7 +36,7 @@ impl Reference<'_> {
         }
     }
 
-    /// Empty fields are left out, as the API server leaves them out.
+    /// Omits empty fields, as the API server does.
     fn json(&self) -> Value {
         let fields = [
             ("apiVersion", self.api_version),
@@ -52,7 +50,7 @@ impl Reference<'_> {
     }
 }
 
-/// That a pod is to run on a node.
+/// A Binding of a pod to a node.
 #[derive(Debug, Clone, Copy)]
 pub struct Binding<'a> {
     /// The namespace of the pod.
@@ -104,23 +102,23 @@ pub struct Event<'a> {
     pub namespace: &'a str,
     /// The name of the event.
     pub name: &'a str,
-    /// When it happened first.
+    /// First occurrence.
     pub time: Timestamp,
-    /// How often it happened and when last; `None`: it is no series.
+    /// Count and last occurrence; `None` outside a series.
     pub series: Option<(i32, Timestamp)>,
-    /// Which controller tells of it.
+    /// The reporting controller.
     pub controller: &'a str,
-    /// Which replica of the controller.
+    /// The replica of the controller.
     pub instance: &'a str,
-    /// What was done.
+    /// The action.
     pub action: &'a str,
-    /// Why, in a word.
+    /// The reason, in CamelCase.
     pub reason: &'a str,
-    /// What it is about.
+    /// The main object.
     pub regarding: Reference<'a>,
-    /// What else has a part in it.
+    /// The related object.
     pub related: Option<Reference<'a>>,
-    /// What happened, for people.
+    /// The message.
     pub note: &'a str,
     /// `Normal` or `Warning`.
     pub kind: &'a str,
@@ -187,21 +185,20 @@ impl Event<'_> {
     }
 }
 
-/// Whole microseconds, as the API server keeps them.
+/// Truncated to microseconds, as the API server stores them.
 fn micro_time(time: Timestamp) -> pb::MicroTime {
     let (seconds, microseconds) =
         (time.as_microsecond().div_euclid(1_000_000), time.as_microsecond().rem_euclid(1_000_000));
     pb::MicroTime { seconds, nanos: i32::try_from(microseconds * 1_000).unwrap_or_default() }
 }
 
-/// An object in its envelope.
 fn enveloped(api_version: &str, kind: &str, object: &impl prost::Message) -> Vec<u8> {
     let type_meta = pb::TypeMeta { api_version: api_version.to_owned(), kind: kind.to_owned() };
     let raw = object.encode_to_vec().into();
     let unknown = pb::Unknown { type_meta: Some(type_meta), raw, ..pb::Unknown::default() };
     let mut bytes = Vec::with_capacity(MAGIC.len() + unknown.encoded_len());
     bytes.extend_from_slice(&MAGIC);
-    // A Vec grows, so that nothing is lacking.
+    // Encoding into a growing Vec cannot fail.
     let _ = unknown.encode(&mut bytes);
     bytes
 }

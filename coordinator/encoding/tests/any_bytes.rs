@@ -1,10 +1,7 @@
-//! Any bytes from the API server are an object, a page, a frame, a status, or an error.
+//! Any bytes decode to an object, a page, a frame, a status or an error.
 //!
-//! The decoders of this crate are `Item::read` (an object of each kind, with what `flotilla_framework::ingest` reads of it:
-//! quantities, selectors, terms, volumes), `Page::decode`, `Frames::cut`, `Change::decode` and `Status::decode`, each in JSON and
-//! in protobuf.
-//!
-//! Knows: recorded objects, what surrounds them, and what one may take. Must not know: what a field means.
+//! Covers `Item::read` of each kind with `flotilla_framework::ingest`, `Page::decode`, `Frames::cut`, `Change::decode` and
+//! `Status::decode`, in JSON and protobuf.
 
 #![allow(missing_docs)]
 
@@ -24,7 +21,6 @@ fn recorded(kind: &str, ending: &str) -> Vec<u8> {
     fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// A field of a message that has a length.
 fn field(number: u8, content: &[u8]) -> Vec<u8> {
     let mut written = vec![number << 3 | 2];
     let mut length = content.len();
@@ -36,12 +32,11 @@ fn field(number: u8, content: &[u8]) -> Vec<u8> {
     [&written, content].concat()
 }
 
-/// The message in an envelope.
 fn enveloped(message: &[u8]) -> Vec<u8> {
     [b"k8s\0".to_vec(), field(2, message)].concat()
 }
 
-/// What is in an envelope, which has the object as its second field and its kind, shorter than 128 bytes, as its first.
+/// The object of an envelope with a kind shorter than 128 bytes.
 fn opened(envelope: &[u8]) -> Vec<u8> {
     let after_kind = &envelope[4 + 2 + usize::from(envelope[5])..];
     let start = after_kind.iter().skip(1).position(|byte| byte & 128 == 0).expect("a length") + 2;
@@ -63,7 +58,6 @@ fn page_of(kind: &str, encoding: Encoding) -> Vec<u8> {
     }
 }
 
-/// A change to an object of this kind, as a watch tells it, without what surrounds a frame.
 fn change_of(kind: &str, encoding: Encoding, change: &str) -> Vec<u8> {
     match encoding {
         Encoding::Json => {
@@ -85,8 +79,8 @@ fn form(encoding: Encoding) -> Form {
     if encoding == Encoding::Json { Form::Text } else { PROTOBUF }
 }
 
-/// Of a page, a frame, an object or a status. The most is held of a pod with empty containers, which no API server gives: each has
-/// three bytes in JSON and two in protobuf, and a vector that has just grown by doubling holds three times what is in it.
+/// Memory limit for any decoded input. The maximum is a pod with empty containers, which no API server sends: each takes three bytes in
+/// JSON and two in protobuf, and a vector that has just doubled holds three times its content.
 fn bound(encoding: Encoding) -> Bound {
     Bound { times: if encoding == Encoding::Json { 4096 } else { 2048 }, plus: 4096 }
 }

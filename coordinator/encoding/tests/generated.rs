@@ -1,7 +1,7 @@
-//! `coordinator/encoding/src/generated` is what `kubernetes/objects.proto` comes to.
+//! `coordinator/encoding/src/generated` matches `kubernetes/objects.proto`.
 //!
-//! It is checked in because the compiler of `.proto` files takes longer to build than what it makes. With
-//! `FLOTILLA_RECORD=1` the file is written instead of compared.
+//! It is checked in because building the compiler of `.proto` files takes longer than building the generated code. `FLOTILLA_RECORD=1`
+//! writes the file.
 
 #![allow(missing_docs)]
 
@@ -16,7 +16,7 @@ fn the_generated_code_is_what_the_proto_file_comes_to() {
     let descriptors = protox::compile([FILE], [top]).expect("the .proto file compiles");
     let fresh = tempfile::tempdir().expect("a folder");
     let mut generator = prost_build::Config::new();
-    // Objects within lists and envelopes are slices of what was received, not copies.
+    // Objects in lists and envelopes are slices of the received bytes.
     generator.bytes(["."]).btree_map(["."]).out_dir(fresh.path());
     generator.compile_fds(descriptors).expect("the code is generated");
     let (is, kept) = (fresh.path().join(CODE), top.join("src/generated").join(CODE));

@@ -1,9 +1,7 @@
-//! What the largest objects cost that the API server takes: one list of each that is as long as etcd lets it be.
+//! Cost of the largest objects that the API server accepts: one list each, at etcd's size limit.
 //!
-//! etcd takes 1.5 MiB, by default, of which JSON makes up to twice as much. One watch reads one object after the other, on a thread
-//! that all watches share, so that the time of one object is what every other one waits, once for each time that it changes.
-//!
-//! Knows: which lists an object may have, and what one may cost. Must not know: what a field means.
+//! etcd accepts 1.5 MiB by default, which JSON may double. All watches share one thread, so reading one object delays every other watch, at
+//! each of its changes.
 
 #![allow(missing_docs)]
 
@@ -12,27 +10,27 @@ use std::time::{Duration, Instant};
 use flotilla_encoding::{Encoding, testing::read};
 use serde_json::{Value, json};
 
-/// As long as an object can be in etcd.
+/// etcd's size limit.
 const STORED: usize = 3 << 19;
-/// The same in JSON.
+/// The same limit in JSON.
 const LARGEST: usize = 3 << 20;
 
-/// The most that reading may hold, bytes: of 2 GiB that the manifests give a coordinator. The most was seen in JSON for a pod of
-/// 66,000 volumes, 645 MB, and 459 MB for one of 91,000 containers: the types of a volume and a container have room for all that one
-/// may have. In protobuf these are 364 and 312 MB. It is free again once the pod is converted; what is kept of a pod is bounded by `flotilla_framework::excess`.
+/// Memory limit in bytes, of the 2 GiB that the manifests give a coordinator. Measured maxima in JSON: 645 MB for a pod of 66,000 volumes,
+/// 459 MB for one of 91,000 containers, because the types have room for all fields. In protobuf: 364 and 312 MB. Conversion frees the
+/// memory, and `flotilla_framework::excess` bounds the retained part of a pod.
 const MOST: u64 = 900 << 20;
 
-/// How long it may take, without optimization and beside other work. The longest that was seen is 2.7 s, for a pod with 158,000
-/// names of resources; a loop over a list of these for each of its elements would take longer.
+/// Time limit without optimization and under load. The measured maximum is 2.7 s, for a pod with 158,000 resource names. A quadratic loop
+/// over such a list would exceed the limit.
 const LONGEST: Duration = Duration::from_secs(120);
 
-/// So many elements that the list has the largest length, each made of its number.
+/// A list of maximum size, with elements built from their index.
 fn list(element: impl Fn(usize) -> Value) -> Value {
     let sample = element(100_000).to_string().len() + 1;
     (0..LARGEST / sample).map(element).collect()
 }
 
-/// The same, of a mapping from names to one value.
+/// A map of maximum size from names to one value.
 fn map(value: &str) -> Value {
     let sample = format!("\"k/{}\":\"{value}\",", 100_000).len();
     Value::Object((0..LARGEST / sample).map(|number| (format!("k/{number}"), json!(value))).collect())
@@ -122,7 +120,6 @@ fn others() -> Vec<(&'static str, &'static str, Value)> {
     ]
 }
 
-/// Objects of `resource.k8s.io` have a name, a specification and a status.
 fn of_devices(spec: Value, status: Value) -> Value {
     json!({ "metadata": { "name": "x", "namespace": "default", "uid": "u" }, "spec": spec, "status": status })
 }
@@ -158,14 +155,13 @@ fn devices() -> Vec<(&'static str, &'static str, Value)> {
     ]
 }
 
-/// A mapping from names to objects with this field, of the largest length.
+/// A map of maximum size from names to objects with this field.
 fn values(field: &str) -> Value {
     let value = || if field == "bool" { json!({ field: true }) } else { json!({ field: "1" }) };
     let sample = format!("\"k/100000\":{},", value()).len();
     Value::Object((0..LARGEST / sample).map(|number| (format!("k/{number}"), value())).collect())
 }
 
-/// A field of a message that has a length.
 fn field(number: u8, content: &[u8]) -> Vec<u8> {
     let mut written = vec![number << 3 | 2];
     let mut length = content.len();
@@ -177,7 +173,7 @@ fn field(number: u8, content: &[u8]) -> Vec<u8> {
     [&written, content].concat()
 }
 
-/// Pods in protobuf, as etcd has them, with so many elements of a field of their specification.
+/// Protobuf pods of etcd's size limit with many elements of one spec field.
 fn in_protobuf() -> Vec<(&'static str, Vec<u8>)> {
     let pod = |element: &dyn Fn(&[u8]) -> Vec<u8>| {
         let sample = element(b"100000").len();
@@ -192,7 +188,7 @@ fn in_protobuf() -> Vec<(&'static str, Vec<u8>)> {
     ]
 }
 
-/// A valid object of the largest length is read, or refused by name, within these bounds.
+/// A valid object of maximum size is read or rejected by name within these limits.
 #[test]
 fn the_largest_objects_are_read_within_a_stated_time_and_memory() {
     let pods = pods().into_iter().map(|(field, object)| ("Pod", field, object));

@@ -1,7 +1,7 @@
-//! JSON and protobuf tell scheduling the same of an object.
+//! JSON and protobuf yield the same scheduling view of an object.
 //!
-//! `recorded` has an object of each kind as an API server wrote it in both encodings; `integration-tests/tests/integration/encodings.rs`
-//! writes them anew with `FLOTILLA_RECORD=1`. That test has many more objects, and needs an API server.
+//! `recorded` has an object of each kind in both encodings from an API server. `integration-tests/tests/integration/encodings.rs` records
+//! them with `FLOTILLA_RECORD=1` and tests many more objects.
 
 #![allow(missing_docs)]
 
@@ -28,12 +28,12 @@ fn recorded_objects_are_the_same() {
     }
 }
 
-/// Maps whose keys are names that people give.
+/// Maps with user-defined keys.
 const NAMED: [&str; 3] = ["attributes", "capacity", "counters"];
-/// JSON that is read as a whole.
+/// JSON that is kept whole.
 const OPAQUE: [&str; 2] = ["data", "parameters"];
 
-/// Adds what nobody knows to every object within a value.
+/// Adds unknown fields to every object within a value.
 fn grow(value: &mut Value) {
     match value {
         Value::Object(map) => {
@@ -44,7 +44,7 @@ fn grow(value: &mut Value) {
                     _ => grow(value),
                 }
             }
-            // Of a map of texts or amounts every key is read.
+            // Every key of a map of texts or quantities is read.
             if map.values().any(|value| value.is_object() || value.is_array()) {
                 map.insert("unknown".to_owned(), json!({ "of": ["a", { "later": 1 }] }));
             }
@@ -75,11 +75,11 @@ fn write_varint(mut number: usize, to: &mut Vec<u8>) {
     to.push(u8::try_from(number).expect("less than 128"));
 }
 
-/// Fields 999, 1000, 1001 and 1002 are a number, eight bytes, a message and four bytes.
+/// Fields 999 to 1002: a number, eight bytes, a message and four bytes.
 const UNKNOWN: [u8; 26] =
     [0xb8, 0x3e, 7, 0xc1, 0x3e, 1, 2, 3, 4, 5, 6, 7, 8, 0xca, 0x3e, 4, 0x0a, 2, b'h', b'i', 0xd5, 0x3e, 1, 2, 3, 4];
 
-/// The object with unknown fields before and after its own, and in its metadata, spec and status.
+/// The object with unknown fields around its own, and in its metadata, spec and status.
 fn grown(kind: &str, mut object: &[u8]) -> Vec<u8> {
     let mut grown = UNKNOWN.to_vec();
     while !object.is_empty() {
@@ -98,7 +98,6 @@ fn grown(kind: &str, mut object: &[u8]) -> Vec<u8> {
     grown
 }
 
-/// What is in an envelope, which has the object as its second field.
 fn opened(mut envelope: &[u8]) -> &[u8] {
     envelope = envelope.strip_prefix(b"k8s\0").expect("an envelope");
     loop {
@@ -142,7 +141,7 @@ fn what_is_cut_short_or_damaged_is_an_error_or_another_object_and_never_a_panic(
             damaged[length] ^= 0x55;
             let _ = facts(kind, Encoding::Protobuf, &damaged);
         }
-        // After the object an envelope has only empty fields.
+        // Only empty fields follow the object in an envelope.
         assert!(refused + 2 >= whole.len() / 3, "{kind}: {refused} of {}", whole.len());
     }
 }

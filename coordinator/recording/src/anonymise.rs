@@ -1,9 +1,7 @@
-//! A recording with other names in it, which leads to the same decisions.
+//! Replaces the names in a recording without changing its decisions.
 //!
-//! It is read twice: first all names are collected, then each gets another one, everywhere the same. What a scheduler said in
-//! sentences is replaced by what it says now of the other names.
-//!
-//! Knows: what has to be collected. Must not know: files, or what is decided.
+//! The recording is read twice. The first pass collects all names, the second replaces each consistently. Messages of the scheduler are
+//! replaced by the messages that a replay under the new names yields.
 
 use std::{
     cell::RefCell,
@@ -28,12 +26,11 @@ use crate::{
     read::BadEntry,
 };
 
-/// Collects names, and then replaces them.
+/// Collects names and then replaces them.
 #[derive(Debug, Default)]
 pub struct Anonymiser {
     collected: Collected,
     others: BTreeMap<String, String>,
-    /// Sentences that were recorded, and what is said in their place.
     sentences: RefCell<BTreeMap<String, String>>,
 }
 
@@ -74,7 +71,6 @@ fn bad(error: impl std::fmt::Display) -> BadEntry {
     BadEntry(error.to_string())
 }
 
-/// Serialises an entry and its outcome with other texts.
 fn masked(entry: &Entry<'_>, outcome: Option<&Outcome>, texts: &impl Texts) -> Result<Vec<u8>, BadEntry> {
     let mut bytes = Vec::new();
     let mut write = |value: &dyn Fn(Vec<u8>) -> Result<Vec<u8>, postcard::Error>| {
@@ -95,7 +91,6 @@ fn with(value: &impl serde::Serialize, bytes: Vec<u8>, texts: &impl Texts) -> Re
     postcard::ser_flavors::Flavor::finalize(serializer.output)
 }
 
-/// A configuration with other texts.
 fn configuration(text: &str, texts: &impl Texts) -> Result<String, BadEntry> {
     let configuration: Configuration = serde_json::from_str(text).map_err(bad)?;
     let mut bytes = Vec::new();
@@ -103,8 +98,6 @@ fn configuration(text: &str, texts: &impl Texts) -> Result<String, BadEntry> {
     configuration.serialize(Masked { inner: &mut serializer, texts, place: Place::NONE }).map_err(bad)?;
     String::from_utf8(bytes).map_err(bad)
 }
-
-// === impl Anonymiser ===
 
 impl Anonymiser {
     /// Collects the names of an entry.
@@ -134,17 +127,17 @@ impl Anonymiser {
         Ok(())
     }
 
-    /// All names are collected. Gives how many get another.
+    /// Assigns the new names after all entries are collected. Returns the number of replaced names.
     ///
     /// # Errors
-    /// A name that can have no other.
+    /// No new name keeps the order.
     pub fn settle(&mut self) -> Result<usize, Unkept> {
         let Collected { names, words, nodes, workers } = &self.collected;
         self.others = names::other_names(&names.borrow(), &words.borrow(), nodes, workers)?;
         Ok(self.others.len())
     }
 
-    /// An entry with other names.
+    /// The entry with replaced names.
     ///
     /// # Errors
     /// The entry cannot be read.
@@ -160,7 +153,7 @@ impl Anonymiser {
         }
     }
 
-    /// An outcome with other names.
+    /// The outcome with replaced names.
     ///
     /// # Errors
     /// The outcome cannot be read.
@@ -168,8 +161,7 @@ impl Anonymiser {
         postcard::from_bytes(&with(outcome, Vec::new(), self).map_err(bad)?).map_err(bad)
     }
 
-    /// What is said now in the place of what was recorded, so that it is said wherever the old words come back. Gives whether all
-    /// but the words is the same.
+    /// Learns the replayed messages as replacements of the recorded ones. Returns whether the outcomes are equal except for messages.
     pub fn learn(&self, recorded: &Outcome, renamed: &Outcome, replayed: &Outcome) -> bool {
         let bare = |outcome: &Outcome| Outcome {
             decisions: outcome.decisions.iter().map(without_words).collect(),
@@ -191,7 +183,7 @@ impl Anonymiser {
         self.others.get(text).map_or(text, String::as_str).to_owned()
     }
 
-    /// A sentence with other names: what is known to be said in its place, or else each of its words that is a name is replaced.
+    /// Replaces a message by its learned replacement, or else each name in it.
     fn sentence(&self, text: &str) -> String {
         if let Some(known) = self.sentences.borrow().get(text) {
             return known.clone();
@@ -209,7 +201,7 @@ impl Anonymiser {
         replaced
     }
 
-    /// A word of a sentence: a name, a name with a full stop behind it, or names between slashes.
+    /// Replaces a name, a name followed by a full stop, or names between slashes.
     fn word(&self, word: &str) -> String {
         if let Some(other) = self.others.get(word) {
             return other.clone();
@@ -237,7 +229,6 @@ fn without_words(decision: &Decision) -> Decision {
     decision
 }
 
-/// Replaces the name of a node in what only tests look at.
 #[cfg(test)]
 impl Anonymiser {
     fn others(&self) -> &BTreeMap<String, String> {

@@ -1,9 +1,7 @@
-//! What a machine asked for in answer to an event, as far as it is compared.
+//! The actions of a turn, reduced for comparison.
 //!
-//! Decisions are kept as they are, so that people can read how two differ. Of all else there is a digest of its numbers: which
-//! worker was asked what, for which class, at which revision. It has no names, so that it stays the same where names are replaced.
-//!
-//! Must not know: where either is written.
+//! Decisions are kept whole, so that differences are readable. All other actions form a digest of numbers: worker, request, class and
+//! revision. It contains no names, so that anonymisation does not change it.
 
 use std::{fmt, sync::Arc};
 
@@ -17,7 +15,7 @@ use xxhash_rust::xxh3::Xxh3;
 
 use crate::read::BadEntry;
 
-/// A pod.
+/// Identity of a pod.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct PodId {
     /// `metadata.uid`.
@@ -28,99 +26,97 @@ pub struct PodId {
     pub name: Arc<str>,
 }
 
-/// Something that was decided.
+/// A decision of the coordinator.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Decision {
-    /// A pod is bound.
+    /// Binds a pod.
     Bind {
         /// The pod.
         pod: PodId,
         /// The node.
         node: Arc<str>,
-        /// The weighted score of the node.
+        /// Weighted score of the node.
         total: i64,
-        /// How often the pod was tried.
+        /// Number of the attempt.
         attempt: u32,
-        /// How long it had waited, in milliseconds.
+        /// Time since the pod was first queued, in milliseconds.
         waited_ms: u64,
-        /// The state of the cluster that it was decided on.
+        /// Revision of the cluster state that the decision used.
         revision: u64,
     },
-    /// A pod has its node, and something is to be written before it is bound.
+    /// Assumes a pod and writes objects before binding it.
     Reserve {
         /// The pod.
         pod: PodId,
         /// The node.
         node: Arc<str>,
-        /// How many writes.
+        /// Number of writes.
         writes: usize,
     },
-    /// Pods make room for another.
+    /// Preempts pods for another.
     Preempt {
-        /// The pod, or the pod group.
+        /// The pod or pod group.
         preemptor: PodId,
         /// The node; `cluster` for a pod group.
         node: Arc<str>,
-        /// The pods that are deleted, in order.
+        /// Pods to delete, in order.
         victims: Vec<PodId>,
-        /// Those that were not bound yet.
+        /// Victims that were not bound yet.
         in_memory: Vec<PodId>,
     },
-    /// A pod finds no node, or what it is nominated to changes.
+    /// Rejects a pod, or changes its nomination.
     Refuse {
         /// The pod.
         pod: PodId,
-        /// Every node was judged and none would do; otherwise something went wrong.
+        /// Whether every node was evaluated and infeasible; otherwise an error occurred.
         is_unschedulable: bool,
         /// The message.
         message: String,
-        /// The node that it is nominated to from now on: empty for none, `None` for what it was before.
+        /// The new nominated node: empty for none, `None` for unchanged.
         nomination: Option<Arc<str>>,
-        /// An attempt has ended; otherwise only the nomination changes.
+        /// Whether an attempt ended; otherwise only the nomination changes.
         ends_attempt: bool,
     },
-    /// Extenders are asked about a pod.
+    /// Calls extenders for a pod.
     Extend {
         /// The pod.
         pod: PodId,
-        /// How many nodes they are asked about.
+        /// Number of nodes in the call.
         nodes: usize,
     },
-    /// Extenders are asked about the victims of a preemption.
+    /// Calls extenders for the victims of a preemption.
     ExtendPreemption {
-        /// Who preempts.
+        /// The preemptor.
         preemptor: PodId,
-        /// On how many nodes.
+        /// Number of candidate nodes.
         nodes: usize,
     },
-    /// A pod group is placed, or is not.
+    /// Schedules or rejects a pod group.
     Group {
-        /// Its namespace.
+        /// Namespace.
         namespace: Arc<str>,
-        /// Its name.
+        /// Name.
         name: Arc<str>,
-        /// Whether it is placed.
+        /// Whether the group is scheduled.
         is_placed: bool,
-        /// Why not.
+        /// The reason if it is not.
         message: String,
     },
 }
 
-/// What came of one turn.
+/// The result of one turn.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Outcome {
-    /// Answers that arrived after this time may have waited.
+    /// Answers that arrived after this time may still be queued.
     pub heard_ms: TimeMs,
     /// All decisions, in order.
     pub decisions: Vec<Decision>,
-    /// The digest of all else; 0 where there is nothing.
+    /// Digest of all other actions; 0 for none.
     pub rest: u64,
 }
 
-// === impl Outcome ===
-
 impl Outcome {
-    /// What actions come to.
+    /// Reduces actions to their outcome.
     #[must_use]
     pub fn of(heard_ms: TimeMs, actions: &[Action]) -> Self {
         let mut rest = Rest::default();
@@ -128,16 +124,14 @@ impl Outcome {
         Self { heard_ms, decisions, rest: rest.digest() }
     }
 
-    /// Appends its bytes to those of its turn.
+    /// Appends the encoded outcome to the bytes of its turn.
     ///
     /// # Errors
-    /// It cannot be written.
+    /// Encoding fails.
     pub fn encode(&self, bytes: Vec<u8>) -> Result<Vec<u8>, BadEntry> {
         postcard::to_extend(self, bytes).map_err(|error| BadEntry(error.to_string()))
     }
 }
-
-// === impl PodId ===
 
 impl From<&PodName> for PodId {
     fn from(name: &PodName) -> Self {
@@ -150,8 +144,6 @@ impl fmt::Display for PodId {
         write!(text, "{}/{}", self.namespace, self.name)
     }
 }
-
-// === impl Decision ===
 
 impl fmt::Display for Decision {
     fn fmt(&self, text: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -186,7 +178,7 @@ impl fmt::Display for Decision {
     }
 }
 
-/// The digest of what is no decision.
+/// Digest of actions that are no decisions.
 #[derive(Default)]
 struct Rest {
     hash: Option<Box<Xxh3>>,
@@ -202,7 +194,7 @@ impl Rest {
         self.hash.as_ref().map_or(0, |hash| hash.digest())
     }
 
-    /// The decision that an action is; what is none goes into the digest.
+    /// The decision of an action; other actions are added to the digest.
     fn split(&mut self, action: &Action) -> Option<Decision> {
         match action {
             Action::Bind(_) | Action::PreBind(_) | Action::Preempt(_) | Action::Report(_) | Action::ReportGroup(_) => {}
@@ -216,7 +208,7 @@ impl Rest {
             Action::Acknowledged { generation, workers } => self.add(&[4, *generation, *workers as u64]),
             Action::Alone(alone) => self.add(&[5, u64::from(*alone)]),
             Action::DeviceWait(wait) => self.add(&[6, u64::from(wait.end.is_some())]),
-            // What is traced is for the operator to say, and decides nothing.
+            // Tracing depends on the operator and does not affect decisions.
             Action::Trace(_) => {}
         }
         decision(action)

@@ -1,6 +1,4 @@
-//! What is in a frame.
-//!
-//! Must not know: what a machine makes of it.
+//! Entries of a recording.
 
 use std::{borrow::Cow, sync::Arc};
 
@@ -13,94 +11,92 @@ use serde::{Deserialize, Serialize};
 
 use crate::{decision::Outcome, needs, read::BadEntry};
 
-/// What the first frame of each part says.
+/// The first frame of a part.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Header {
-    /// The same for all parts of one recording: when it began, in nanoseconds since 1970.
+    /// Identity of the recording, equal in all parts: its start in nanoseconds since 1970.
     pub run: u64,
-    /// Counts the parts from 0.
+    /// Number of the part, from 0.
     pub part: u32,
-    /// Nothing is missing between the part before and this one.
+    /// Whether the part continues the previous one without a gap.
     pub follows: bool,
-    /// The version of Flotilla that recorded.
+    /// Version of the recording Flotilla.
     pub version: String,
-    /// The plugins of its registry, in order.
+    /// Plugins of the registry, in order.
     pub plugins: Vec<String>,
-    /// Names are replaced.
+    /// Whether names are replaced.
     pub anonymised: bool,
 }
 
 impl Header {
-    /// The names of all plugins that are compiled in. Modules are in the recording.
+    /// Names of all compiled-in plugins. Modules are part of the recording.
     #[must_use]
     pub fn plugins_of(registry: Registry) -> Vec<String> {
         registry.compiled_in().map(|plugin| plugin.name().to_owned()).collect()
     }
 }
 
-/// What a machine is told.
+/// An input of a machine.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Input<'a> {
-    /// Any event but the next.
+    /// Any event except `Configured`.
     Event(Cow<'a, Event>),
-    /// A configuration, as JSON, without what is secret in it.
+    /// A configuration as JSON, without secrets.
     Configured(Cow<'a, str>),
 }
 
-/// One thing that happened.
+/// One entry.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Entry<'a> {
-    /// The first of a part.
+    /// The first entry of a part.
     Header(Header),
-    /// The machine was told this at that time. Its [`Outcome`] is written behind.
+    /// An input and its time. Its [`Outcome`] follows.
     Turn {
-        /// The time that the machine was told.
+        /// Time of the input.
         now_ms: TimeMs,
-        /// What.
+        /// The input.
         input: Input<'a>,
     },
-    /// What was asked for at one time was asked at another.
+    /// Requests of a slow turn were sent after the turn began.
     AskedAt {
-        /// When it was asked for.
+        /// Start of the turn.
         began_ms: TimeMs,
-        /// When it was asked.
+        /// Time of sending.
         now_ms: TimeMs,
     },
-    /// Something that the cluster is when a later part begins: an event that tells of it.
+    /// Part of the cluster state at the beginning of a later part.
     Known(Input<'a>),
-    /// All of that is told.
+    /// End of that cluster state.
     Resumed {
-        /// How many turns are missing before.
+        /// Number of turns lost before.
         dropped: u64,
     },
-    /// A WebAssembly module that the next configuration names.
+    /// A WebAssembly module of the next configuration.
     Module(Vec<u8>),
-    /// The words that a module had for a verdict in the next answer.
+    /// A module's messages for a status in the next answer.
     Words {
-        /// The number that the answer has for them.
+        /// The number of the messages in the answer.
         number: u64,
-        /// The words.
+        /// The messages.
         text: String,
     },
 }
 
-// === impl Input ===
-
 impl<'a> Input<'a> {
-    /// Of an event. Keys, certificates and user names are left out of a configuration: no machine reads them.
+    /// The input of an event. Keys, certificates and user names are removed from a configuration: no machine reads them.
     #[must_use]
     pub fn of(event: &'a Event) -> Self {
         let Event::Configured(configuration) = event else { return Self::Event(Cow::Borrowed(event)) };
         let extenders = configuration.extenders.iter().map(|extender| Arc::new(without_secrets(extender))).collect();
         let bare = Configuration { extenders, ..Configuration::clone(configuration) };
-        // What cannot be written is empty, and is told as such when it is read.
+        // A configuration that cannot be encoded becomes empty, which reading reports.
         Self::Configured(Cow::Owned(serde_json::to_string(&bare).unwrap_or_default()))
     }
 
-    /// The event. The plugins of a configuration that are modules are found from now on.
+    /// The event. Registers the modules of a configuration.
     ///
     /// # Errors
-    /// The configuration cannot be read, or a module of it cannot be run.
+    /// The configuration cannot be read, or one of its modules cannot run.
     pub fn into_event(self, registry: Registry) -> Result<Event, BadEntry> {
         match self {
             Self::Event(event) => Ok(event.into_owned()),
@@ -113,7 +109,7 @@ impl<'a> Input<'a> {
     }
 }
 
-/// An extender without what lets somebody else speak in its name or ours.
+/// The extender without credentials.
 fn without_secrets(extender: &Extender) -> Extender {
     let bare = |tls: &ExtenderTlsConfig| ExtenderTlsConfig {
         insecure: tls.insecure,
@@ -132,19 +128,16 @@ fn without_secrets(extender: &Extender) -> Extender {
     }
 }
 
-// === impl Entry ===
-
 impl Entry<'_> {
-    /// Appends the bytes of the entry; those of the outcome of a turn follow.
+    /// Appends the encoded entry; the outcome of a turn follows.
     ///
     /// # Errors
-    /// It cannot be written.
+    /// Encoding fails.
     pub fn encode(&self, bytes: Vec<u8>) -> Result<Vec<u8>, BadEntry> {
         postcard::to_extend(self, bytes).map_err(|error| BadEntry(error.to_string()))
     }
 }
 
-/// An entry, and the outcome of a turn.
 pub(crate) fn decode(bytes: &[u8]) -> Result<(Entry<'static>, Option<Outcome>), BadEntry> {
     let bad = |error: postcard::Error| BadEntry(error.to_string());
     let (entry, rest) = postcard::take_from_bytes::<Entry<'static>>(bytes).map_err(bad)?;

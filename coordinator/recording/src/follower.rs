@@ -1,9 +1,7 @@
-//! Each recorded decision judged by itself: a machine that decides nothing knows the cluster as the recorded one did, is asked
-//! what it would decide, and is then told what was decided.
+//! Compares each recorded decision separately. A passive machine follows the recorded cluster, evaluates each recorded decision and then
+//! applies it.
 //!
-//! So it can begin at any part, and with another configuration, and one decision that differs does not change those after it.
-//!
-//! Knows: which entries tell of the cluster, and which of decisions. Must not know: how two decisions are compared.
+//! It can therefore begin at any part and use another configuration, and one difference does not affect later decisions.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -21,45 +19,41 @@ use crate::{
     read::BadEntry,
 };
 
-/// What came of judging the decisions of one entry.
+/// Comparisons of one entry's decisions.
 #[derive(Debug, Default)]
 pub struct Judged {
-    /// Decisions beside what would be decided.
+    /// Recorded decisions with the machine's own.
     pub compared: Vec<Compared>,
-    /// Decisions that cannot be judged: of a pod that no profile is for, or that is too large.
+    /// Decisions that cannot be compared: no profile matches the pod, or the pod is too large.
     pub unjudged: u64,
 }
 
-/// A machine that is told a recording and decides nothing.
+/// A machine that follows a recording without deciding.
 #[derive(Debug)]
 pub struct Follower {
     machine: Machine,
     registry: Registry,
-    /// What is decided by, in the place of what was recorded.
     configuration: Option<Arc<Configuration>>,
     pods: BTreeMap<Arc<str>, Arc<PodInfo>>,
-    /// Where pods were placed, until the watch tells it.
     placed: BTreeMap<Arc<str>, Arc<str>>,
     now_ms: TimeMs,
 }
 
-// === impl Follower ===
-
 impl Follower {
-    /// Nothing is told yet.
+    /// A follower before the first entry.
     #[must_use]
     pub fn new(registry: Registry, configuration: Option<Arc<Configuration>>) -> Self {
         let machine = Machine::new(0, registry).keeping_decisions(0);
         Self { machine, registry, configuration, pods: BTreeMap::new(), placed: BTreeMap::new(), now_ms: 0 }
     }
 
-    /// The time of the last turn.
+    /// Time of the last turn.
     #[must_use]
     pub const fn now_ms(&self) -> TimeMs {
         self.now_ms
     }
 
-    /// Tells one entry.
+    /// Applies one entry.
     ///
     /// # Errors
     /// The entry cannot be read.
@@ -80,11 +74,11 @@ impl Follower {
         Ok(judged)
     }
 
-    /// Takes in what tells of the cluster; all else concerns only a machine that decides.
+    /// Applies changes of the cluster; other events concern only a deciding machine.
     fn take_in(&mut self, event: Event) {
         match event {
             Event::Configured(recorded) => {
-                // It is in force once, however often the recorded one changed.
+                // A replacement configuration is applied once, even if the recorded one changes.
                 let is_first = self.configuration.is_none() || self.machine.status().generation == 0;
                 let configuration = self.configuration.clone().unwrap_or(recorded);
                 if is_first {
@@ -99,7 +93,7 @@ impl Follower {
             }
             Event::BindFailed { uid, failure: BindFailure::Error(_) | BindFailure::Gone }
             | Event::Written { uid, failure: Some(_), .. } => self.take_back(&uid),
-            // Of the recorded machine's own lead, workers and writes.
+            // Concerns the recorded machine's leadership, workers and writes.
             Event::Leading { .. } | Event::Tick => {}
             told if told.is_preferred() => {}
             told => self.apply(told),
@@ -107,11 +101,11 @@ impl Follower {
     }
 
     fn apply(&mut self, event: Event) {
-        // A machine that does not lead asks for nothing that has to be done.
+        // The actions of a machine that does not lead need no execution.
         self.machine.apply(self.now_ms, event);
     }
 
-    /// A pod as the watch tells of it, but on the node that it was given meanwhile.
+    /// Applies a pod from the watch, but on its assumed node.
     fn pod(&mut self, pod: Arc<PodInfo>) {
         if pod.node_name.is_some() {
             self.placed.remove(&pod.uid);
@@ -124,7 +118,7 @@ impl Follower {
         self.apply(Event::PodApplied(pod));
     }
 
-    /// A pod does not get the node that it was given.
+    /// Forgets the assumed node of a pod.
     fn take_back(&mut self, uid: &Arc<str>) {
         if self.placed.remove(uid).is_none() {
             return;
@@ -135,11 +129,11 @@ impl Follower {
         }
     }
 
-    /// Judges a decision, and takes it for made.
+    /// Compares a decision and then applies it.
     fn decided(&mut self, decision: &Decision, judged: &mut Judged) {
         match decision {
             Decision::Reserve { pod, node, .. } | Decision::Bind { pod, node, .. } => {
-                // What was reserved for is bound later.
+                // A reserved pod is bound later.
                 if self.placed.contains_key(&pod.uid) {
                     return;
                 }

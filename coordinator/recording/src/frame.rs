@@ -1,30 +1,28 @@
-//! The beginning of a file, and frames.
+//! File header and frames.
 //!
 //! ```text
 //! "FLOTREC\n"  version: u32
-//! length: u32  CRC-32 of the entry: u32  entry     again and again
+//! length: u32  CRC-32 of the entry: u32  entry     repeated
 //! ```
 //!
-//! Numbers are little-endian. Must not know: what an entry is.
+//! Numbers are little-endian.
 
 use std::io::{self, Read, Write};
 
-/// What every recording begins with.
 pub(crate) const MAGIC: [u8; 8] = *b"FLOTREC\n";
 
-/// The version of the format. It goes up whenever an entry is written otherwise, also where a type in it gets another field.
+/// Version of the format. Every change of the encoding increments it, including a new field of a contained type.
 pub const FORMAT: u32 = 1;
 
-/// The most bytes of an entry. The largest is what a worker says about a class that needs all offers of an answer, 2 MB.
+/// Maximum size of an entry in bytes. The largest is a worker's answer with all offers for a class, 2 MB.
 pub const MAX_FRAME: usize = 64 << 20;
 
-/// What comes before each entry.
 pub(crate) const FRAME_HEAD: usize = 8;
 
-/// Writes what a file begins with.
+/// Writes the file header.
 ///
 /// # Errors
-/// As the writer says.
+/// Writing fails.
 pub fn begin(out: &mut dyn Write) -> io::Result<()> {
     out.write_all(&MAGIC)?;
     out.write_all(&FORMAT.to_le_bytes())
@@ -33,7 +31,7 @@ pub fn begin(out: &mut dyn Write) -> io::Result<()> {
 /// Writes one frame.
 ///
 /// # Errors
-/// As the writer says, and for an entry of more than [`MAX_FRAME`] bytes.
+/// Writing fails, or the entry exceeds [`MAX_FRAME`] bytes.
 pub fn write_frame(entry: &[u8], out: &mut dyn Write) -> io::Result<()> {
     let too_large = || io::Error::new(io::ErrorKind::InvalidInput, format!("an entry of {} bytes", entry.len()));
     let length = u32::try_from(entry.len()).ok().filter(|_| entry.len() <= MAX_FRAME).ok_or_else(too_large)?;
@@ -42,19 +40,15 @@ pub fn write_frame(entry: &[u8], out: &mut dyn Write) -> io::Result<()> {
     out.write_all(entry)
 }
 
-/// What stands where a frame may begin.
 pub(crate) enum Frame {
-    /// A frame with this entry.
     Entry(Vec<u8>),
-    /// Nothing: the file ends here.
     End,
-    /// The file ends before the frame does.
+    /// The file ends within the frame.
     Cut,
-    /// The checksum does not agree, or the length cannot be.
+    /// Wrong checksum or invalid length.
     Wrong,
 }
 
-/// Reads what stands where a frame may begin.
 pub(crate) fn read_frame(from: &mut dyn Read) -> io::Result<Frame> {
     let mut head = [0; FRAME_HEAD];
     match fill(from, &mut head)? {
@@ -68,7 +62,7 @@ pub(crate) fn read_frame(from: &mut dyn Read) -> io::Result<Frame> {
         return Ok(Frame::Wrong);
     }
     let mut entry = Vec::new();
-    // Not filled at once: the length may be wrong.
+    // Read incrementally: the length may be corrupt.
     from.take(length as u64).read_to_end(&mut entry)?;
     if entry.len() < length {
         return Ok(Frame::Cut);
@@ -77,7 +71,7 @@ pub(crate) fn read_frame(from: &mut dyn Read) -> io::Result<Frame> {
     Ok(if agrees { Frame::Entry(entry) } else { Frame::Wrong })
 }
 
-/// Reads as many bytes as there are, and says how many.
+/// Fills as much of the buffer as the reader has, and returns the count.
 pub(crate) fn fill(from: &mut dyn Read, into: &mut [u8]) -> io::Result<usize> {
     let mut filled = 0;
     while filled < into.len() {

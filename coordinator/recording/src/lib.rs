@@ -1,12 +1,10 @@
-//! What happened to a machine, in files, and the same machine run on it again.
+//! Records the inputs of a machine in files and replays them.
 //!
-//! A recording is one or more files, its *parts*. Each begins with a magic number and the version of the format, and goes on with
-//! frames: a length, a checksum, and an entry. Part 0 begins with a machine that knows nothing, so that all that follows is decided
-//! again exactly as it was. A later part begins with what the cluster was at that moment: where the parts before it are there, they
-//! are one recording, and where they are not, each decision is judged by itself.
+//! A recording consists of files, its *parts*. Each begins with a magic number and the version of the format, followed by frames of length,
+//! checksum and entry. Part 0 begins with an empty machine, so a replay repeats all decisions exactly. A later part begins with the state
+//! of the cluster. With all earlier parts it continues one recording; without them each decision is compared separately.
 //!
-//! Knows: what of a machine's inputs has to be kept, how it is written, and how it is told to a machine again. Must not know: where
-//! files are kept, how many there may be, or what is printed.
+//! Contains: the format of recordings, and replay. Does not depend on: paths and limits of files, or printing.
 
 mod anonymise;
 mod decision;

@@ -1,7 +1,4 @@
-//! What has to be there before a machine can be told an event, where a configuration names WebAssembly modules: the modules, and the
-//! words that they had for the verdicts in an answer.
-//!
-//! Knows: when either is written, and how it is there again. Must not know: what a module is.
+//! Modules of a configuration, and their status messages, which have to precede an event in a recording.
 
 use std::collections::BTreeSet;
 
@@ -13,32 +10,29 @@ use flotilla_machine::event::{Configuration, Event};
 
 use crate::{entry::Entry, read::BadEntry};
 
-/// What a part of a recording has told already.
+/// Modules and messages that a part already contains.
 #[derive(Debug)]
 pub struct Needs {
-    /// `None` where the process runs no modules, so that nothing is needed.
+    /// `None` if the process runs no modules.
     modules: Option<&'static dyn Modules>,
     digests: BTreeSet<Digest>,
-    /// A number takes 8 bytes, and 20 or more in the file with its words: fewer than a part may have.
+    /// A number takes 8 bytes here, and at least 20 in the file, so the size of a part bounds it.
     numbers: BTreeSet<u64>,
 }
 
-// === impl Needs ===
-
 impl Needs {
-    /// Of a part that has told nothing yet.
+    /// Needs of an empty part.
     #[must_use]
     pub fn new(registry: Registry) -> Self {
         Self { modules: registry.modules(), digests: BTreeSet::new(), numbers: BTreeSet::new() }
     }
 
-    /// Another part begins.
     pub(crate) fn forget(&mut self) {
         self.digests.clear();
         self.numbers.clear();
     }
 
-    /// What has to be told before an event. A module that is no longer held is left out, and missed when it is replayed.
+    /// The entries that have to precede an event. A module that is no longer held is omitted and missing in a replay.
     pub fn of(&mut self, event: &Event) -> Vec<Entry<'static>> {
         let Some(modules) = self.modules else { return Vec::new() };
         match event {
@@ -58,10 +52,7 @@ impl Needs {
     }
 }
 
-/// Takes in what a machine needs.
-///
-/// # Errors
-/// This process runs no modules, or not this one.
+/// Registers a module or its messages. Fails if this process cannot run modules, or not this one.
 pub(crate) fn learn(entry: &Entry<'_>, registry: Registry) -> Result<(), BadEntry> {
     let modules = || registry.modules().ok_or_else(|| BadEntry(NO_ENGINE.to_owned()));
     match entry {
@@ -74,10 +65,7 @@ pub(crate) fn learn(entry: &Entry<'_>, registry: Registry) -> Result<(), BadEntr
     }
 }
 
-/// Has the plugins found that are modules.
-///
-/// # Errors
-/// A module is missing, or this process runs none.
+/// Registers the plugins that are modules. Fails if a module is missing, or if this process cannot run modules.
 pub(crate) fn adopt(configuration: &Configuration, registry: Registry) -> Result<(), BadEntry> {
     let is_named = configuration.profiles.iter().any(|profile| named(profile).next().is_some());
     match registry.modules() {

@@ -1,11 +1,7 @@
-//! What drivers of devices alone read, left out: the parameters of claims, classes and allocations, and the data that a driver
-//! reports of a device. It is free text and may be a secret.
+//! Masks data for device drivers: parameters of claims, classes and allocations, and device data. It is free text and may be secret.
 //!
-//! The scheduler copies it, and compares it with what it was: two claims that ask for the same with other parameters are not the
-//! same. So a mark stands in its place, equal where what it stands for is equal. A mark is a hash under a key that the process draws
-//! and nobody writes down, so that nobody can try out what it stands for.
-//!
-//! Must not know: what is written of anything else.
+//! The scheduler compares this data only for equality: claims with different parameters differ. A mark therefore replaces it, equal for
+//! equal data. A mark is a hash under a random key that is never written, so that the data cannot be guessed.
 
 use std::{borrow::Cow, collections::hash_map::RandomState, hash::BuildHasher as _, sync::Arc};
 
@@ -23,16 +19,12 @@ use flotilla_framework::{
 };
 use flotilla_machine::event::Event;
 
-/// Gives the marks of one recording.
 #[derive(Debug, Default)]
 pub(crate) struct Marks {
     key: RandomState,
 }
 
-// === impl Marks ===
-
 impl Marks {
-    /// The event without it.
     pub(crate) fn left_out<'a>(&self, event: &'a Event) -> Cow<'a, Event> {
         let Event::ObjectApplied(Object::Device(object)) = event else { return Cow::Borrowed(event) };
         let object: DeviceObject = match object {
@@ -71,7 +63,7 @@ impl Marks {
         configuration.opaque.iter_mut().for_each(|opaque| self.mark(&mut opaque.parameters));
     }
 
-    /// A string of JSON, as the text that it stands for is JSON.
+    /// A JSON string, because the data is JSON.
     fn mark(&self, text: &mut Arc<str>) {
         *text = format!("\"left out {:016x}\"", self.key.hash_one(&**text)).into();
     }

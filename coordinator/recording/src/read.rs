@@ -1,6 +1,4 @@
-//! Reading a part, and what can be wrong with it.
-//!
-//! Must not know: what an entry means.
+//! Reads a part.
 
 use std::{
     fs::File,
@@ -14,32 +12,31 @@ use crate::{
     frame::{FORMAT, FRAME_HEAD, Frame, MAGIC, fill, read_frame},
 };
 
-/// Room for reading: a few hundred frames.
 const READ_BYTES: usize = 256 << 10;
 
-/// What is wrong with an entry whose checksum agrees.
+/// The content of a valid frame cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct BadEntry(pub String);
 
-/// Why a file cannot be read as a recording.
+/// The reason that a file cannot be read as a recording.
 #[derive(Debug, thiserror::Error)]
 pub enum BadRecording {
-    /// It cannot be read at all.
+    /// Reading failed.
     #[error("cannot read {path}: {error}")]
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The error.
         error: io::Error,
     },
-    /// It begins otherwise.
+    /// Wrong magic number.
     #[error(
         "{0} is no recording of a Flotilla coordinator: it does not begin as one; `flotilla-coordinator --record=FOLDER` writes \
          them, with names that end in .flr"
     )]
     NotOne(PathBuf),
-    /// It has another version.
+    /// Unsupported version.
     #[error(
         "{path} has version {found} of the format, and this build of flotilla reads version {FORMAT}; replay it with the release \
          that recorded it"
@@ -50,27 +47,27 @@ pub enum BadRecording {
         /// Its version.
         found: u32,
     },
-    /// It ends within its first frame.
-    #[error("{0} ends before it tells of anything; nothing of it can be replayed")]
+    /// The file ends within its first frame.
+    #[error("{0} ends within its first frame; nothing can be replayed")]
     Empty(PathBuf),
-    /// An entry is not what was written.
+    /// A damaged entry.
     #[error("{path} is damaged at byte {at}: {problem}")]
     Corrupt {
         /// The file.
         path: PathBuf,
-        /// Where the frame begins.
+        /// Offset of the frame.
         at: u64,
-        /// What is wrong.
+        /// The damage.
         problem: String,
     },
 }
 
-/// What is read after the header.
+/// A result of reading.
 #[derive(Debug)]
 pub enum Told {
-    /// An entry, with the outcome where it is a turn.
+    /// An entry, with the outcome of a turn.
     Entry(Entry<'static>, Option<Outcome>),
-    /// There are no more.
+    /// The end of the part.
     End(End),
 }
 
@@ -79,30 +76,28 @@ pub enum Told {
 pub enum End {
     /// After a frame.
     Whole,
-    /// Within a frame, which begins at this byte.
+    /// Within a frame.
     Cut {
-        /// The byte.
+        /// Offset of the frame.
         at: u64,
     },
 }
 
-/// One file, read from its beginning to its end.
+/// One file, read sequentially.
 #[derive(Debug)]
 pub struct Part<R> {
     path: PathBuf,
     from: R,
     at: u64,
-    /// What the first frame says.
+    /// The first frame.
     pub header: Header,
 }
-
-// === impl Part ===
 
 impl Part<BufReader<File>> {
     /// Opens a file.
     ///
     /// # Errors
-    /// It cannot be read, or is none that can be replayed here.
+    /// The file cannot be read or replayed here.
     pub fn open(path: &Path) -> Result<Self, BadRecording> {
         let file = File::open(path).map_err(|error| BadRecording::Unreadable { path: path.to_owned(), error })?;
         Self::read(path, BufReader::with_capacity(READ_BYTES, file))
@@ -110,10 +105,10 @@ impl Part<BufReader<File>> {
 }
 
 impl<R: Read> Part<R> {
-    /// Reads the beginning of a file. The path is for messages.
+    /// Reads the header. `path` is for messages.
     ///
     /// # Errors
-    /// It is none that can be replayed here.
+    /// The file cannot be replayed here.
     pub fn read(path: &Path, mut from: R) -> Result<Self, BadRecording> {
         let path = path.to_owned();
         let unreadable = |error| BadRecording::Unreadable { path: path.clone(), error };
@@ -146,7 +141,7 @@ impl<R: Read> Part<R> {
         &self.path
     }
 
-    /// Where the next frame begins.
+    /// Offset of the next frame.
     #[must_use]
     pub const fn at(&self) -> u64 {
         self.at
@@ -155,7 +150,7 @@ impl<R: Read> Part<R> {
     /// The next entry.
     ///
     /// # Errors
-    /// It cannot be read, or is not what was written.
+    /// The entry cannot be read or is damaged.
     #[expect(clippy::should_implement_trait, reason = "an end is more than no entry")]
     pub fn next(&mut self) -> Result<Told, BadRecording> {
         let at = self.at;

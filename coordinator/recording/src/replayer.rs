@@ -1,6 +1,4 @@
-//! The same machine, told the same again.
-//!
-//! Knows: how a recording is told to a machine, and what has to be the same. Must not know: what is printed of it.
+//! Replays a recording and compares outcomes.
 
 use flotilla_framework::registry::Registry;
 use flotilla_machine::{event::TimeMs, machine::Machine};
@@ -12,44 +10,42 @@ use crate::{
     read::BadEntry,
 };
 
-/// A machine that is told a recording from its beginning.
+/// A machine that replays a recording from its beginning.
 #[derive(Debug)]
 pub struct Replayer {
     machine: Machine,
     registry: Registry,
-    /// How many turns there were.
+    /// Number of turns.
     pub turns: u64,
-    /// How many decisions were the same.
+    /// Number of identical decisions.
     pub decisions: u64,
-    /// The time of the last turn.
+    /// Time of the last turn.
     pub now_ms: TimeMs,
 }
 
-/// A turn that led to something else than was recorded.
+/// A turn with a different outcome.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Difference {
-    /// The turn, counted from 1.
+    /// The turn, from 1.
     pub turn: u64,
     /// Its time.
     pub now_ms: TimeMs,
-    /// What was recorded.
+    /// Recorded decisions.
     pub recorded: Vec<Decision>,
-    /// What is decided now.
+    /// Replayed decisions.
     pub replayed: Vec<Decision>,
-    /// The decisions are the same; what workers were told, or another action, is not.
+    /// Whether only other actions differ, such as messages to workers.
     pub is_beside: bool,
 }
 
-// === impl Replayer ===
-
 impl Replayer {
-    /// Nothing is told yet.
+    /// A replayer before the first entry.
     #[must_use]
     pub fn new(registry: Registry) -> Self {
         Self { machine: Machine::new(0, registry).keeping_decisions(0), registry, turns: 0, decisions: 0, now_ms: 0 }
     }
 
-    /// Tells one entry. What a later part begins with is known already.
+    /// Replays one entry. Skips the cluster state at the beginning of a later part.
     ///
     /// # Errors
     /// The entry cannot be read.
@@ -69,7 +65,7 @@ impl Replayer {
         }
     }
 
-    /// Tells an event, and gives what comes of it.
+    /// Replays an event and returns its outcome.
     ///
     /// # Errors
     /// The event cannot be read.

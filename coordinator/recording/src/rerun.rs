@@ -1,8 +1,6 @@
-//! The same machine with other workers: what recorded workers said is left out, and workers of this process answer at once.
+//! Replays a recording with in-process workers, which answer immediately; recorded answers of workers are dropped.
 //!
-//! Then a decision may fall earlier than it did, between other events. What comes of the pods is compared at the end.
-//!
-//! Knows: which inputs workers are behind, and which name requests of the recorded machine. Must not know: what is printed of it.
+//! A decision may therefore precede events that it followed in the recording. The placements are compared at the end.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -20,42 +18,39 @@ use crate::{
     read::BadEntry,
 };
 
-/// How many pods are told one by one that went elsewhere.
 const MOST_MOVED: usize = 10;
 
-/// A machine with workers of this process.
+/// A machine with in-process workers.
 #[derive(Debug)]
 pub struct Rerun {
     machine: Machine,
     registry: Registry,
     workers: BTreeMap<WorkerId, Replica>,
-    /// Numbers of requests of this machine, by pod.
+    /// Request numbers of this machine by pod.
     preparations: BTreeMap<Arc<str>, PreparationId>,
     preemptions: BTreeMap<Arc<str>, PreemptionId>,
-    /// Where each pod went, as often as it was bound.
+    /// Recorded nodes of each pod, one per bind.
     recorded: BTreeMap<PodId, Vec<Arc<str>>>,
     replayed: BTreeMap<PodId, Vec<Arc<str>>>,
 }
 
-/// Where pods went.
+/// Comparison of placements.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Placed {
-    /// How many pods went to the same node.
+    /// Number of pods on the same node.
     pub same: u64,
-    /// How many went to another.
+    /// Number of pods on another node.
     pub other: u64,
-    /// How many were bound only when it was recorded.
+    /// Number of pods bound only in the recording.
     pub only_recorded: u64,
-    /// How many are bound only now.
+    /// Number of pods bound only in the replay.
     pub only_replayed: u64,
-    /// Some that went to another: the pod, the node that was recorded, and the node of now.
+    /// Some pods on another node: pod, recorded node, replayed node.
     pub moved: Vec<(PodId, Arc<str>, Arc<str>)>,
 }
 
-// === impl Rerun ===
-
 impl Rerun {
-    /// Nothing is told yet.
+    /// A rerun before the first entry.
     #[must_use]
     pub fn new(registry: Registry, workers: u16) -> Self {
         let replica = |number| (WorkerId(u64::from(number) + 1), Replica::new(registry));
@@ -70,7 +65,7 @@ impl Rerun {
         }
     }
 
-    /// Tells one entry.
+    /// Replays one entry.
     ///
     /// # Errors
     /// The entry cannot be read.
@@ -93,7 +88,7 @@ impl Rerun {
         let leads = matches!(event, Event::Leading { .. });
         self.apply(now_ms, event);
         if leads {
-            // A leader takes its workers on anew.
+            // A new leader adds its workers again.
             let workers: Vec<WorkerId> = self.workers.keys().copied().collect();
             for worker in workers {
                 self.apply(now_ms, Event::WorkerJoined { worker, name: format!("worker-{}", worker.0).into() });
@@ -102,14 +97,13 @@ impl Rerun {
         Ok(())
     }
 
-    /// Applies an event, and all answers that come of it.
+    /// Applies an event and all resulting answers.
     fn apply(&mut self, now_ms: TimeMs, event: Event) {
         let mut events = vec![event];
         while let Some(event) = events.pop() {
             let actions = self.machine.apply(now_ms, event);
             add(&mut self.replayed, &Outcome::of(now_ms, &actions).decisions);
             let answers: Vec<Event> = actions.into_iter().filter_map(|action| self.perform(action)).collect();
-            // In the order of the actions.
             events.extend(answers.into_iter().rev());
         }
     }
@@ -135,7 +129,7 @@ impl Rerun {
         Some(Event::FromWorker { worker, word: said })
     }
 
-    /// Where pods went by now.
+    /// The placements so far.
     #[must_use]
     pub fn placed(&self) -> Placed {
         let mut placed = Placed::default();
@@ -158,7 +152,6 @@ impl Rerun {
     }
 }
 
-/// Adds binds to where pods went.
 fn add(placed: &mut BTreeMap<PodId, Vec<Arc<str>>>, decisions: &[Decision]) {
     for decision in decisions {
         if let Decision::Bind { pod, node, .. } = decision {

@@ -1,7 +1,4 @@
-//! What a machine is told, turned into frames for a file, and when another part begins.
-//!
-//! Knows: what is written for each turn, and what a new part needs. Must not know: files, threads or clocks: it is called on the
-//! machine's thread, which waits for nothing.
+//! Encodes a machine's inputs as frames and starts new parts. It runs on the machine's thread and does not block.
 
 use flotilla_framework::registry::Registry;
 use flotilla_machine::{
@@ -18,40 +15,36 @@ use crate::{
     world::World,
 };
 
-/// Where frames go.
+/// Receives frames.
 pub trait Sent {
-    /// Takes a frame's entry. `false`: there is no room for it, and it is lost.
+    /// Accepts an entry. Returns `false` if the entry is lost for lack of room.
     fn entry(&mut self, bytes: Vec<u8>) -> bool;
 
-    /// Whether another part may begin.
+    /// Whether a new part can begin.
     fn has_room(&self) -> bool;
 
-    /// Another part begins, with the cluster as it is. `dropped`: how many turns are missing since the last frame.
+    /// Begins a part with the state of the cluster. `dropped`: number of turns lost since the last frame.
     fn part(&mut self, known: World, dropped: u64);
 }
 
-/// Turns into frames.
+/// Encodes frames.
 #[derive(Debug)]
 pub struct Tape<S> {
     sent: S,
-    /// What stands for what only drivers of devices read.
     marks: Marks,
     world: World,
     needs: Needs,
-    /// The bytes of the turn in hand; `None` where it is lost.
+    /// Bytes of the current turn; `None` if lost.
     turn: Option<Vec<u8>>,
-    /// The bytes of the frames of this part, without what it began with.
+    /// Bytes of this part's frames, without its initial state.
     bytes: u64,
-    /// Another part begins after so many.
+    /// Size at which a new part begins.
     part_bytes: u64,
-    /// How many turns are missing since the last frame.
     dropped: u64,
 }
 
-// === impl Tape ===
-
 impl<S: Sent> Tape<S> {
-    /// Nothing has happened yet.
+    /// A tape before the first event.
     #[must_use]
     pub fn new(sent: S, part_bytes: u64, registry: Registry) -> Self {
         let needs = Needs::new(registry);
@@ -59,14 +52,14 @@ impl<S: Sent> Tape<S> {
         Self { sent, marks, world, needs, turn: None, bytes: 0, part_bytes, dropped: 0 }
     }
 
-    /// Where frames go.
+    /// The receiver of frames.
     pub const fn sent_mut(&mut self) -> &mut S {
         &mut self.sent
     }
 
-    /// An event is about to be taken in.
+    /// Records an event before the machine handles it.
     pub fn event(&mut self, now_ms: TimeMs, event: &Event) {
-        // A part begins between two turns, with what was so before this one.
+        // A part begins between two turns, with the state before this one.
         self.begin_part();
         for needed in self.needs.of(event) {
             let entry = needed.encode(Vec::new());
@@ -82,7 +75,7 @@ impl<S: Sent> Tape<S> {
         self.world.apply(&event);
     }
 
-    /// What came of the event.
+    /// Records the result of the event.
     pub fn actions(&mut self, heard_ms: TimeMs, actions: &[Action]) {
         let outcome = Outcome::of(heard_ms, actions);
         self.world.decided(&outcome.decisions);
@@ -92,7 +85,7 @@ impl<S: Sent> Tape<S> {
         }
     }
 
-    /// What was asked for at one time was asked at another.
+    /// Records the time at which requests of a slow turn were sent.
     pub fn asked_at(&mut self, began_ms: TimeMs, now_ms: TimeMs) {
         let entry = Entry::AskedAt { began_ms, now_ms }.encode(Vec::new());
         if self.dropped > 0 || !entry.is_ok_and(|entry| self.send(entry)) {
@@ -107,7 +100,7 @@ impl<S: Sent> Tape<S> {
         is_sent
     }
 
-    /// Begins another part where this one is full, and as soon as there is room where turns are missing.
+    /// Begins a part if this one is full, or if turns were lost and there is room.
     fn begin_part(&mut self) {
         let is_due = self.dropped > 0 || self.bytes >= self.part_bytes;
         if is_due && self.sent.has_room() {

@@ -1,9 +1,7 @@
-//! What the cluster is, by what a machine was told: what a part that is not the first begins with.
+//! The cluster state derived from a machine's inputs, for the beginning of a later part.
 //!
-//! It holds what the machine holds anyway, so that it takes a pointer for each object and its key. Only of claims and classes of
-//! devices with parameters it holds a copy, without them.
-//!
-//! Must not know: what a machine makes of any of it.
+//! It shares the machine's objects: a pointer and a key each. Only claims and device classes with parameters are copied, without the
+//! parameters.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -22,7 +20,7 @@ use crate::decision::Decision;
 
 type Name = Arc<str>;
 
-/// The cluster. Cheap to clone for what it is: it copies pointers.
+/// The cluster state. A clone copies only pointers.
 #[derive(Debug, Clone, Default)]
 pub struct World {
     configuration: Option<Arc<Configuration>>,
@@ -34,11 +32,10 @@ pub struct World {
     budgets: BTreeMap<(Name, Name), Arc<Budget>>,
     nodes: Map<Name, Arc<NodeInfo>>,
     pods: Map<Name, Arc<PodInfo>>,
-    /// Pods that have been given a node which the watch has not told yet.
     placed: BTreeMap<Name, Name>,
 }
 
-/// The order of kinds that select pods.
+/// Sort order of kinds that select pods.
 const fn number(kind: SelectingKind) -> u8 {
     match kind {
         SelectingKind::Service => 0,
@@ -52,10 +49,8 @@ fn key(object: &Selecting) -> (u8, Name, Name) {
     (number(object.kind), Arc::clone(&object.namespace), Arc::clone(&object.name))
 }
 
-// === impl World ===
-
 impl World {
-    /// Takes in what a machine is told.
+    /// Applies an input.
     pub fn apply(&mut self, event: &Event) {
         let pair = |namespace: &Name, name: &Name| (Arc::clone(namespace), Arc::clone(name));
         match event {
@@ -117,7 +112,7 @@ impl World {
         self.pods.insert(Arc::clone(&pod.uid), Arc::clone(pod));
     }
 
-    /// Takes in what was decided.
+    /// Applies decisions.
     pub fn decided(&mut self, decisions: &[Decision]) {
         for decision in decisions {
             match decision {
@@ -132,20 +127,20 @@ impl World {
         }
     }
 
-    /// How many objects there are.
+    /// Number of objects.
     #[must_use]
     pub fn len(&self) -> usize {
         let few = self.namespaces.len() + self.selectors.len() + self.groups.len() + self.budgets.len();
         few + self.objects.len() + self.nodes.len() + self.pods.len()
     }
 
-    /// Whether there is none.
+    /// Whether there is no object.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Events that tell of it.
+    /// Events that recreate the state.
     pub fn events(&self) -> impl Iterator<Item = Event> {
         let configured = self.configuration.iter().map(|configuration| Event::Configured(Arc::clone(configuration)));
         let namespaces = self.namespaces.iter();
@@ -164,7 +159,6 @@ impl World {
         small.chain(nodes).chain(pods).chain(synced)
     }
 
-    /// A pod on the node that it was given.
     fn as_decided(&self, pod: &Arc<PodInfo>) -> Arc<PodInfo> {
         match self.placed.get(&pod.uid) {
             Some(node) => Arc::new(PodInfo { node_name: Some(Arc::clone(node)), ..PodInfo::clone(pod) }),

@@ -1,4 +1,4 @@
-//! Recordings of real machines with real shards, read back, told again, cut, damaged and renamed.
+//! Recordings of real machines and shards: reading, replay, truncation, damage and anonymisation.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -39,13 +39,10 @@ use flotilla_recording::{
     Replayer, Rerun, Sent, Tape, Told, World, begin, write_frame,
 };
 
-/// A file in memory.
 type Bytes = Vec<u8>;
 
-/// Where a tape goes: into files in memory.
 struct Memory {
     files: Vec<Bytes>,
-    /// Frames are lost.
     is_full: bool,
 }
 
@@ -84,7 +81,7 @@ impl Sent for &mut Memory {
     }
 }
 
-/// A machine that is recorded, its workers, and an API server that does what it is asked for.
+/// A recorded machine with workers and an API server that executes its writes.
 struct Course<'a> {
     machine: Machine,
     tape: Tape<&'a mut Memory>,
@@ -149,7 +146,7 @@ impl<'a> Course<'a> {
         }
     }
 
-    /// Writes to claims; a driver then says something of each device that was allocated.
+    /// Writes claims; a driver then reports the status of each allocated device.
     fn write(&mut self, ahead: &PreBind) {
         let mut versions = Vec::new();
         for write in &ahead.writes {
@@ -191,7 +188,6 @@ impl<'a> Course<'a> {
         self.tell(Event::PodApplied(pod));
     }
 
-    /// Time passes.
     fn advance(&mut self, ms: u64) {
         let until = self.now_ms + ms;
         while self.now_ms < until {
@@ -208,7 +204,6 @@ fn preempting() -> Profile {
     profile
 }
 
-/// What lets somebody else speak in our name.
 const KEY: &str = "-----BEGIN PRIVATE KEY-----";
 
 fn configuration() -> Configuration {
@@ -217,7 +212,7 @@ fn configuration() -> Configuration {
         key_file: "/secret/tls.key".to_owned(),
         ..ExtenderTlsConfig::default()
     });
-    // It is interested in no pod here.
+    // The extender is not interested in any pod.
     let managed = flotilla_framework::extender::ExtenderManagedResource {
         name: "example.com/x".to_owned(),
         ignored_by_scheduler: false,
@@ -236,12 +231,11 @@ fn k8s_openapi_bytes(text: &str) -> k8s_openapi::ByteString {
     k8s_openapi::ByteString(text.as_bytes().to_vec())
 }
 
-/// A pod with a UID as the API server draws them.
+/// A pod with a UID in the API server's format.
 fn numbered(name: &str, number: usize) -> testing::PodBuilder {
     pod(&format!("{name}-{number}")).uid(&format!("1a9c1f0e-6d52-4b0e-9d4c-{number:012}"))
 }
 
-/// Nodes in two zones, pods of several applications, some that fit nowhere, and in the end some that preempt.
 fn fill(course: &mut Course<'_>, full: impl Fn(usize, &mut Course<'_>)) {
     course.tell(Event::Configured(Arc::new(configuration())));
     for index in 0..12_u32 {
@@ -281,7 +275,6 @@ fn recorded(part_bytes: u64) -> Vec<Bytes> {
     memory.files
 }
 
-/// The one file of a short recording.
 fn one() -> Bytes {
     recorded(u64::MAX).remove(0)
 }
@@ -305,7 +298,6 @@ fn entries(bytes: &[u8]) -> Entries {
     entries
 }
 
-/// How many decisions are identical, and the first difference.
 fn replay(entries: Entries) -> (u64, Option<Difference>) {
     let mut replayer = Replayer::new(Registry::built_in());
     let difference = entries
@@ -354,7 +346,6 @@ fn parts_that_follow_each_other_are_one_recording() {
     assert_eq!(replay(all), (expected, None));
 }
 
-/// What is found decision by decision.
 fn judged(entries: Entries, configuration: Option<Configuration>) -> BTreeMap<String, u64> {
     use flotilla_machine::comparison::Verdict;
     let mut follower = Follower::new(Registry::built_in(), configuration.map(Arc::new));
@@ -415,7 +406,7 @@ fn other_workers_place_pods_on_the_same_nodes() {
 fn turns_that_found_no_room_are_counted_and_a_part_begins_with_the_cluster() {
     use std::cell::Cell;
     let mut memory = Memory { files: Vec::new(), is_full: false };
-    // The tape has the memory: its state is changed through a pod's turn.
+    // A cell, because a pod's turn changes the memory that the tape owns.
     let lost = Cell::new(0_u64);
     {
         let mut course = Course::new(&mut memory, u64::MAX);
@@ -447,7 +438,7 @@ fn nothing_secret_is_recorded() {
     assert!(text.contains("extender.shop.example"));
 }
 
-/// What only a driver is to read, plainly and in base64.
+/// Driver parameters, plain and in base64.
 const PARAMETERS: [&str; 2] = ["hunter2-parameters", "aHVudGVyMi1wYXJhbWV0ZXJz"];
 
 fn parameters(of: &str) -> String {
@@ -481,7 +472,6 @@ fn with_devices() -> Profile {
     profile
 }
 
-/// A claim for one GPU that was made for a pod.
 fn claim_of(pod: &PodInfo, number: usize, of: &str) -> DeviceClaim {
     let ask = Ask { class: "gpu".into(), mode: AllocationMode::Count(1), ..Ask::default() };
     let requests = vec![Request { name: "gpus".into(), kind: RequestKind::Exactly(ask) }];
@@ -497,7 +487,7 @@ fn claim_of(pod: &PodInfo, number: usize, of: &str) -> DeviceClaim {
     }
 }
 
-/// Pods that claim devices with parameters, until none is left, and a class whose parameters alone change.
+/// Pods claim devices with parameters until none are left; then only the parameters of a class change.
 fn claim_devices(course: &mut Course<'_>) {
     course.tell(Event::Configured(Arc::new(Configuration::new(1, vec![with_devices()]))));
     let class = |of: &str| DeviceClass { name: "gpu".into(), config: vec![opaque(of)], ..DeviceClass::default() };
@@ -523,7 +513,7 @@ fn claim_devices(course: &mut Course<'_>) {
     course.tell(Event::Synced);
     course.tell(Event::Leading { epoch: 1 });
     for index in 0..14 {
-        // Pods of one kind share a class by what their claims ask for, parameters and all.
+        // Pods with equal claims, including parameters, share a class.
         let built = numbered("secret-pod", index).request("cpu", "1").build();
         let owner = Owner { name: Arc::clone(&built.name), uid: Arc::clone(&built.uid) };
         let claims = vec![PodClaim { entry: "gpus".into(), source: ClaimSource::Generated(Arc::clone(&built.name)) }];
@@ -554,7 +544,7 @@ fn what_only_drivers_read_is_not_recorded_and_the_same_is_decided() {
         for secret in PARAMETERS.into_iter().chain(["token"]) {
             assert!(!text.contains(secret), "{secret}");
         }
-        // The other class, two kinds of claims, their statuses twice: what differed differs still.
+        // The changed class, two kinds of claims, their statuses twice: all marks still differ.
         let marks: std::collections::BTreeSet<&str> =
             text.match_indices("\"left out ").map(|(at, _)| &text[at..at + 27]).collect();
         assert_eq!(marks.len(), 6, "{marks:?}");
@@ -603,7 +593,7 @@ fn a_byte_that_changed_is_told_with_its_place() {
         changed[place] ^= 0x10;
         match read(&changed) {
             Err(BadRecording::Corrupt { at, .. }) => assert!(at <= place as u64, "{at} {place}"),
-            // A length that reaches beyond the end.
+            // A length beyond the end of the file.
             Ok((_, End::Cut { at })) => assert!(at <= place as u64, "{at} {place}"),
             Err(BadRecording::Empty(_)) => assert!(place < 1_000),
             other => panic!("{place}: {:?}", other.map(|(entries, end)| (entries.len(), end))),
@@ -621,7 +611,7 @@ fn what_is_no_recording_or_of_another_version_is_refused() {
     assert!(told(&other).starts_with("run.flr has version 99 of the format"), "{}", told(&other));
 }
 
-/// A recording with other names, and whether all is decided as before.
+/// The anonymised recording, and whether all decisions are equal.
 fn anonymised(all: &Entries) -> (Entries, bool) {
     let mut anonymiser = Anonymiser::default();
     all.iter().for_each(|(entry, outcome)| anonymiser.collect(entry, outcome.as_ref()).expect("it can be read"));
@@ -662,7 +652,6 @@ fn with_other_names_the_same_is_decided() {
     assert_eq!(replay(copy), (expected, None));
 }
 
-/// One of each kind of input, with little in it.
 fn samples() -> Vec<Event> {
     use flotilla_framework::{
         devices::{

@@ -29,16 +29,12 @@ pub(crate) struct Image {
     pub(crate) architecture: Architecture,
     pub(crate) layer: Layer,
     pub(crate) entrypoint: String,
-    /// OCI labels.
     pub(crate) labels: &'static [(&'static str, &'static str)],
 }
 
 struct Layout<W: std::io::Write>(Builder<W>);
 
 /// Writes an archive with one image name for all architectures.
-///
-/// # Errors
-/// The file cannot be written.
 pub(crate) fn write(output: &Path, name: &str, images: &[Image]) -> Result<()> {
     if let Some(folder) = output.parent() {
         fs::create_dir_all(folder)?;
@@ -68,8 +64,6 @@ pub(crate) fn write(output: &Path, name: &str, images: &[Image]) -> Result<()> {
     layout.0.into_inner()?.sync_all()?;
     Ok(())
 }
-
-// === impl Layout ===
 
 impl<W: std::io::Write> Layout<W> {
     fn image(&mut self, image: &Image) -> Result<Descriptor> {

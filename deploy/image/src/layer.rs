@@ -19,16 +19,11 @@ const USERS: &str = "root:x:0:0:root:/:/sbin/nologin\nflotilla:x:65532:65532:flo
 
 #[derive(Debug)]
 pub(crate) struct Layer {
-    /// Uncompressed.
     pub(crate) tar: Vec<u8>,
-    /// Compressed.
     pub(crate) gzip: Vec<u8>,
 }
 
 /// Creates the layer from the programs and an optional bill of materials.
-///
-/// # Errors
-/// None with an in-memory writer.
 pub(crate) fn of(programs: &[Program], materials: Option<&[u8]>) -> Result<Layer> {
     let mut builder = Builder::new(Vec::new());
     folder(&mut builder, "etc/", 0o755)?;

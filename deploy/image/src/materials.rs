@@ -14,7 +14,6 @@ use cyclonedx_bom::{
 
 use crate::program::{Architecture, root};
 
-/// The crates of the programs.
 const ROOTS: [&str; 3] = ["flotilla", "flotilla-coordinator", "flotilla-worker"];
 
 /// All crates of these programs as CycloneDX 1.5 JSON, sorted by name.

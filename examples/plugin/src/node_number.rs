@@ -1,6 +1,6 @@
-//! NodeNumber: a pod prefers the nodes whose names end in the same digit as its own.
+//! NodeNumber: a pod prefers nodes with the same last digit in their name.
 //!
-//! The rule is that of the plugin NodeNumber of kube-scheduler-simulator, normalised to 100 besides.
+//! The rule is that of the plugin NodeNumber of kube-scheduler-simulator, with scores normalized to 100.
 
 use flotilla_framework::{
     extension::{Extremes, NodeScore, Normalize, Plugin, PodField, Point, PreScore, Preparation, Score},
@@ -12,18 +12,17 @@ use serde::Deserialize;
 
 const NAME: &str = "NodeNumber";
 
-/// The score of a node that matches, before it is normalised.
+/// The score of a matching node before normalization.
 const MATCH: i64 = 10;
 
 /// The plugin.
 #[derive(Debug)]
 pub struct NodeNumber;
 
-/// `args` of the plugin in a configuration.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct NodeNumberArgs {
-    /// Prefer the other nodes.
+    /// Prefer other nodes instead.
     #[serde(default)]
     reverse: bool,
 }
@@ -60,7 +59,6 @@ impl Plugin for NodeNumber {
     }
 }
 
-/// What was learned from the pod, asked node by node.
 struct Matching {
     digit: char,
     reverse: bool,

@@ -1,7 +1,6 @@
-//! TeamNodes: nodes that belong to a team take only its pods.
+//! TeamNodes: nodes of a team accept only its pods.
 //!
-//! A node belongs to the team that its label names; a pod to that which its label of the same key names. Nodes without the
-//! label take every pod.
+//! A label names the team of a node, and the label with the same key that of a pod. Nodes without the label accept every pod.
 
 use std::sync::Arc;
 
@@ -22,11 +21,10 @@ const NAME: &str = "TeamNodes";
 #[derive(Debug)]
 pub struct TeamNodes;
 
-/// `args` of the plugin in a configuration.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct TeamNodesArgs {
-    /// The key of the label that names the team.
+    /// The label key of the team.
     #[serde(default = "default_label")]
     label: String,
 }
@@ -96,7 +94,7 @@ fn takes(node: &NodeInfo, class: &Class, key: &str) -> bool {
     node.labels.iter().find(is_key).is_none_or(|(_, owner)| team(class, key) == Some(owner))
 }
 
-/// What was learned from the pod, asked node by node. Texts are numbers, so that a node costs two comparisons.
+/// Texts are interned, so that a node takes two comparisons.
 struct OfTeam {
     key: Symbol,
     team: Option<Symbol>,
@@ -106,7 +104,7 @@ impl NodeFilter for OfTeam {
     fn filter(&self, nodes: &Snapshot, slot: Slot) -> Verdict {
         let owner = nodes.label(self.key, slot);
         let is_free = owner == Symbol::NONE || self.team == Some(owner);
-        // Taking pods away would not help, so that preemption leaves the node alone.
+        // Preemption cannot help, so it skips the node.
         if is_free { Ok(()) } else { Err(Refusal::unresolvable(0)) }
     }
 

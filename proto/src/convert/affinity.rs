@@ -1,6 +1,4 @@
-//! What a pod wishes about other pods, there and back.
-//!
-//! Knows: terms, constraints and selectors. Must not know: what plugins make of them.
+//! Conversions of pod affinity and topology spread.
 
 use flotilla_framework::{
     class::{AffinityTerm, Owner, OwnerKind, PodAffinity, SpreadConstraint},
@@ -96,7 +94,6 @@ impl Wire for AffinityTerm {
     }
 }
 
-/// A preferred term with its weight.
 impl Wire for (i32, AffinityTerm) {
     type Message = pb::PreferredAffinityTerm;
 

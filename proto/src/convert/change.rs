@@ -1,6 +1,4 @@
-//! Changes to the nodes of a shard, there and back.
-//!
-//! Knows: the kinds of change and the bound on pods in one. Must not know: how changes are grouped into messages.
+//! Conversions of changes to a shard's nodes.
 
 use std::sync::Arc;
 

@@ -1,6 +1,4 @@
-//! Classes of pods, there and back.
-//!
-//! Knows: every field that a plugin may read. Must not know: what plugins make of them.
+//! Conversions of pod classes.
 
 use std::sync::Arc;
 
@@ -17,7 +15,7 @@ impl Wire for Class {
     type Message = pb::Class;
 
     fn encode(&self) -> pb::Class {
-        // Destructured, so that a field that is added to a class cannot be forgotten here.
+        // Destructured, so that a new field of a class cannot be forgotten.
         let Self {
             namespace,
             labels,
@@ -38,7 +36,7 @@ impl Wire for Class {
             owner,
             terminating,
             volumes,
-            // What claims come to is judged by the coordinator.
+            // The coordinator evaluates device claims.
             devices: _,
             declared_features,
             fields,
@@ -109,7 +107,6 @@ impl Wire for Class {
     }
 }
 
-/// A field of the metadata with its value.
 impl Wire for (PodField, Arc<str>) {
     type Message = pb::PodField;
 
@@ -125,7 +122,6 @@ impl Wire for (PodField, Arc<str>) {
     }
 }
 
-/// A preferred term with its weight.
 impl Wire for (i32, NodeTerm) {
     type Message = pb::PreferredTerm;
 

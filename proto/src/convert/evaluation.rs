@@ -1,10 +1,6 @@
-//! Answers to evaluations, there and back: the hot part of the wire.
+//! Conversions of evaluation answers, the hot part of the protocol.
 //!
-//! Offers are columns, and each domain's name is written once, so that an answer of the most offers stays well below a
-//! message's bound.
-//!
-//! Knows: the columns, the table of domains, and what counts must hold for an answer to make sense. Must not know:
-//! whether the answer is right.
+//! Offers are columns and each domain is written once, which keeps the largest answer well below the size limit.
 
 use std::sync::Arc;
 
@@ -20,7 +16,6 @@ use indexmap::{IndexMap, IndexSet};
 use super::{DecodeError, Problem, at_most, narrow};
 use crate::pb;
 
-/// Writes an answer down.
 pub(super) fn encode(request: RequestId, evaluation: &Evaluation) -> pb::Evaluated {
     let Evaluation { covered, strata, refused, tallies } = evaluation;
     let mut table = Table::default();
@@ -30,7 +25,6 @@ pub(super) fn encode(request: RequestId, evaluation: &Evaluation) -> pb::Evaluat
     pb::Evaluated { request, covered: *covered, strata, refused, tallies, domains: table.into_names() }
 }
 
-/// Reads an answer.
 pub(super) fn decode(message: pb::Evaluated) -> Result<Evaluation, DecodeError> {
     let pb::Evaluated { request: _, covered, strata, refused, tallies, domains } = message;
     check_counts(covered, &strata, &refused)?;
@@ -43,7 +37,7 @@ pub(super) fn decode(message: pb::Evaluated) -> Result<Evaluation, DecodeError> 
     })
 }
 
-/// A merge of answers adds their counts, and takes offers for a part of their stratum.
+/// Merging answers adds their counts and requires that offers do not exceed their stratum.
 fn check_counts(covered: u32, strata: &[pb::Stratum], refused: &[pb::Refused]) -> Result<(), DecodeError> {
     at_most("strata", strata.len(), MAX_OFFERS)?;
     at_most("strata.nodes", strata.iter().map(|stratum| stratum.nodes.len()).sum(), MAX_OFFERS)?;
@@ -65,17 +59,15 @@ pub(super) fn each<M, T>(
     list.map(|(index, item)| decode(item).map_err(|error| error.within(&format!("{field}[{index}]")))).collect()
 }
 
-/// The names of domains and the numbers that stand for them: 0 for none, n for the n-th name.
+/// Numbers of domains: 0 for none, n for the n-th name.
 #[derive(Debug, Default)]
 pub(super) struct Table<'a> {
     names: IndexSet<&'a str>,
 }
 
-// === impl Table ===
-
 impl<'a> Table<'a> {
     fn number(&mut self, domain: Option<&'a str>) -> u32 {
-        // Numbers cannot run out: a message holds fewer names than a u32 can count.
+        // Cannot overflow: a message holds fewer names than a u32 counts.
         domain.map_or(0, |name| u32::try_from(self.names.insert_full(name).0 + 1).unwrap_or(u32::MAX))
     }
 
@@ -89,7 +81,7 @@ impl<'a> Table<'a> {
 }
 
 pub(super) fn decode_domains(numbers: &[u32], names: &[Arc<str>]) -> Result<Vec<Domain>, DecodeError> {
-    // A number is a byte on the wire and 16 here: a vector that grows by doubling would take three times as much.
+    // A number takes one byte on the wire and 16 in memory. A vector that grows by doubling would take three times as much.
     let mut domains = Vec::with_capacity(numbers.len());
     for &number in numbers {
         domains.push(if number == 0 { None } else { Some(decode_domain(number, names)?) });

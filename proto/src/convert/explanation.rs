@@ -1,6 +1,4 @@
-//! Parts of accounts, there and back.
-//!
-//! Knows: which fields a part has, and that its nodes ascend. Must not know: what they mean to a plugin.
+//! Conversions of explanation pages.
 
 use std::sync::Arc;
 
@@ -18,7 +16,6 @@ use super::{
 };
 use crate::pb;
 
-/// Writes a part down.
 pub(super) fn encode(request: RequestId, page: &Page) -> pb::Explained {
     let Page { nodes, tallies, more } = page;
     let mut table = Table::default();
@@ -27,11 +24,10 @@ pub(super) fn encode(request: RequestId, page: &Page) -> pb::Explained {
     pb::Explained { request, nodes, tallies, more: *more, domains: table.into_names() }
 }
 
-/// Reads a part.
 pub(super) fn decode(message: pb::Explained) -> Result<Page, DecodeError> {
     let pb::Explained { request: _, nodes, tallies, more, domains } = message;
     at_most("nodes", nodes.len(), MAX_PAGE_NODES)?;
-    // The next request goes on after the last number, so the numbers must increase.
+    // The next request continues after the last number, so numbers must increase.
     if !nodes.is_sorted_by(|left, right| left.node < right.node) {
         return Err(DecodeError::new("nodes", Problem::Unsorted));
     }

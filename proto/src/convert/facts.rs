@@ -1,6 +1,4 @@
-//! What the whole cluster says about a class, there and back.
-//!
-//! Knows: every fact that a plugin may read. Must not know: how a fact is found.
+//! Conversions of cluster-wide facts about a class.
 
 use std::sync::Arc;
 
@@ -24,7 +22,7 @@ impl Wire for Facts {
             scoring_keys,
             default_selector: DefaultSelector(selector),
             volumes,
-            // Facts with devices are not told to workers.
+            // Facts about devices are not sent to workers.
             devices: _,
         } = self;
         pb::Facts {

@@ -1,6 +1,4 @@
-//! The volumes of a pod, there and back.
-//!
-//! Knows: every kind of volume that a plugin reads. Must not know: claims.
+//! Conversions of a pod's volumes.
 
 use std::sync::Arc;
 

@@ -1,6 +1,4 @@
-//! Nodes, resources, labels and taints, there and back.
-//!
-//! Knows: that labels and scalars are searched by key, so that they must come sorted. Must not know: changes or pods.
+//! Conversions of nodes, resources, labels and taints. Labels and scalars are searched by key, so they must be sorted.
 
 use std::sync::Arc;
 
@@ -26,7 +24,7 @@ impl Wire for NodeInfo {
             declared_features,
             images,
             csi,
-            // What claims come to is judged by the coordinator.
+            // The coordinator evaluates device claims.
             devices: _,
         } = self;
         pb::Node {
@@ -96,7 +94,6 @@ impl Wire for Resources {
     }
 }
 
-/// An amount of a scalar resource.
 impl Wire for (Arc<str>, i64) {
     type Message = pb::Scalar;
 
@@ -109,7 +106,6 @@ impl Wire for (Arc<str>, i64) {
     }
 }
 
-/// A label.
 impl Wire for (Arc<str>, Arc<str>) {
     type Message = pb::Label;
 
@@ -122,7 +118,6 @@ impl Wire for (Arc<str>, Arc<str>) {
     }
 }
 
-/// An image's names and its size in bytes.
 impl Wire for (Vec<Arc<str>>, i64) {
     type Message = pb::NodeImage;
 

@@ -1,7 +1,4 @@
-//! Profiles, there and back.
-//!
-//! Knows: that plugin names are typed and arguments are the JSON that serde gives for `Args`. Must not know: what any
-//! argument means.
+//! Conversions of profiles. Arguments are the JSON of `Args`.
 
 use flotilla_framework::profile::{Args, Plugins, Profile, WeightedPlugin};
 
@@ -32,8 +29,8 @@ impl Wire for Profile {
     }
 }
 
-/// Arguments are structs, lists, strings and integers, which JSON can always hold. Were that ever to change, the empty
-/// bytes would be refused by the reader, and the field named.
+/// Arguments are structs, lists, strings and integers, which JSON always represents. If that changed, the reader would reject the empty
+/// bytes and report the field.
 fn encode_args(args: &Args) -> Vec<u8> {
     serde_json::to_vec(args).unwrap_or_default()
 }

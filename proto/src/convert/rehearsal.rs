@@ -1,6 +1,4 @@
-//! Trials of preemption and what comes of them, there and back.
-//!
-//! Knows: their bounds, and that each victim has a word about its budget. Must not know: what they mean to a plugin.
+//! Conversions of preemption dry runs.
 
 use flotilla_framework::{
     class::ClassId,
@@ -17,7 +15,6 @@ use super::{
 };
 use crate::pb;
 
-/// Writes trials down.
 pub(super) fn encode_trials(trials: &[Trial]) -> Vec<pb::Trial> {
     let encode = |trial: &Trial| {
         let (victims, violating) = trial.victims.iter().map(|(class, violates)| (class.0, *violates)).unzip();
@@ -27,7 +24,6 @@ pub(super) fn encode_trials(trials: &[Trial]) -> Vec<pb::Trial> {
     trials.iter().map(encode).collect()
 }
 
-/// Reads trials.
 pub(super) fn decode_trials(trials: Vec<pb::Trial>) -> Result<Vec<Trial>, DecodeError> {
     at_most("trials", trials.len(), MAX_TRIALS)?;
     let pods = trials.iter().map(|trial| trial.victims.len().saturating_add(trial.beside.len()));
@@ -45,12 +41,10 @@ pub(super) fn decode_trials(trials: Vec<pb::Trial>) -> Result<Vec<Trial>, Decode
     })
 }
 
-/// Writes outcomes down.
 pub(super) fn encode(request: RequestId, outcomes: &[Outcome]) -> pb::Rehearsed {
     pb::Rehearsed { request, outcomes: outcomes.iter().map(encode_outcome).collect() }
 }
 
-/// Reads outcomes.
 pub(super) fn decode(message: pb::Rehearsed) -> Result<Vec<Outcome>, DecodeError> {
     at_most("outcomes", message.outcomes.len(), MAX_TRIALS)?;
     each("outcomes", message.outcomes, decode_outcome)

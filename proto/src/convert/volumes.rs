@@ -1,6 +1,4 @@
-//! What the objects of storage say about a class and a node, there and back.
-//!
-//! Knows: that numbers for nodes and volumes must have something behind them. Must not know: how a fact is found.
+//! Conversions of storage facts about classes and nodes.
 
 use std::sync::Arc;
 
@@ -170,7 +168,6 @@ impl Wire for Claims {
     }
 }
 
-/// Checks that all numbers have something behind them.
 fn check(claims: &Claims) -> Result<(), DecodeError> {
     let (lists, volumes) = (claims.reaches.len(), claims.volumes.len());
     let known = |field: &str, reach: Reach| match reach {

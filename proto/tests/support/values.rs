@@ -1,6 +1,4 @@
-//! Arbitrary values of every domain type that crosses the wire.
-//!
-//! Knows: which values a domain type can hold. Must not know: how a field is encoded.
+//! Arbitrary values of every domain type in the protocol.
 
 use std::sync::Arc;
 
@@ -101,7 +99,7 @@ fn node_csi() -> impl Strategy<Value = NodeCsi> {
         .prop_map(|(drivers, migrated_plugins, attached)| NodeCsi { drivers, migrated_plugins, attached })
 }
 
-/// Something, or the reason why not.
+/// A value, or an error text.
 fn or_reason<T: std::fmt::Debug>(value: impl Strategy<Value = T>) -> impl Strategy<Value = Result<T, Arc<str>>> {
     prop_oneof![value.prop_map(Ok), text().prop_map(Err)]
 }
@@ -131,7 +129,7 @@ fn pod_volumes() -> impl Strategy<Value = PodVolumes> {
     (vec(mount, 0..3), option::of(owner)).prop_map(|(mounts, owner)| PodVolumes { mounts, owner })
 }
 
-/// Claims that name three lists of nodes and two volumes.
+/// Claims that refer to three lists of nodes and two volumes.
 fn claims() -> impl Strategy<Value = Claims> {
     let reach = || option::of(0..3_u32);
     let migrated = (text(), or_reason(reach())).prop_map(|(plugin, reach)| Migrated { plugin, reach });

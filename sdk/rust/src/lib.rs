@@ -1,11 +1,11 @@
-//! Plugins for Flotilla in WebAssembly, in Rust.
+//! SDK for Flotilla plugins in Rust, compiled to WebAssembly.
 //!
-//! A plugin says once what it reads ([`Description`]), and is then asked about batches of nodes: a filter gives the number of
-//! a reason for each node, 0 for none, a score gives a number. Nodes are columns ([`Nodes`]); a text that many nodes
-//! share is there once, so that a plugin looks at each value once.
+//! A plugin declares the fields that it reads ([`Description`]) and is then called with batches of nodes. A filter returns the number of a
+//! reason per node, 0 for none; a score returns a number. Nodes are columns ([`Nodes`]). Nodes share equal texts, so a plugin evaluates
+//! each value once.
 //!
-//! A plugin is a pure function: it keeps nothing between calls, and what it says of a node depends on the pod, the configuration and that
-//! node alone. Flotilla asks some nodes twice and stops a plugin that answers differently.
+//! A plugin is a pure function: it keeps no state between calls, and its result for a node depends only on the pod, the configuration and
+//! that node. Flotilla evaluates some nodes twice and stops a plugin with different results.
 //!
 //! ```
 //! use flotilla_plugin::{Description, Nodes, Plugin, Pod, Reason};
@@ -13,20 +13,20 @@
 //! struct TeamNodes;
 //!
 //! impl Plugin for TeamNodes {
-//!     fn describe() -> Description {
-//!         Description {
-//!             pod_fields: vec!["metadata.labels['team']".into()],
-//!             node_fields: vec!["metadata.labels['team']".into()],
-//!             reasons: vec![Reason::unresolvable("node(s) belonged to another team")],
-//!             ..Description::default()
-//!         }
-//!     }
+//!      fn describe() -> Description {
+//!          Description {
+//!              pod_fields: vec!["metadata.labels['team']".into()],
+//!              node_fields: vec!["metadata.labels['team']".into()],
+//!              reasons: vec![Reason::unresolvable("node(s) belonged to another team")],
+//!              ..Description::default()
+//!          }
+//!      }
 //!
-//!     fn filter(pod: &Pod, _config: &str, nodes: &Nodes<'_>, out: &mut [u8]) -> Result<(), String> {
-//!         let team = pod.label("team");
-//!         nodes.texts(0).each(|owner| u8::from(owner.is_some() && owner != team), out);
-//!         Ok(())
-//!     }
+//!      fn filter(pod: &Pod, _config: &str, nodes: &Nodes<'_>, out: &mut [u8]) -> Result<(), String> {
+//!          let team = pod.label("team");
+//!          nodes.texts(0).each(|owner| u8::from(owner.is_some() && owner != team), out);
+//!          Ok(())
+//!      }
 //! }
 //!
 //! flotilla_plugin::export!(TeamNodes);
@@ -39,70 +39,70 @@ use std::{collections::BTreeMap, sync::Mutex};
 
 use serde::{Deserialize, Serialize};
 
-/// The version of the ABI for batches.
+/// ABI version for batches.
 pub const ABI: i32 = 1;
 
-/// A plugin. Both methods are exported; one that is not wanted answers with 0.
+/// A plugin. Both methods are exported; an unused one returns 0.
 pub trait Plugin {
-    /// What the plugin reads and answers.
+    /// Fields and results of the plugin.
     fn describe() -> Description;
 
-    /// Judges nodes: `out` has a byte for each, which is 0 for a node that will do and else the number of a reason, from 1.
+    /// Filters nodes: `out` has a byte per node, 0 for a feasible node, otherwise the number of a reason, from 1.
     ///
     /// # Errors
-    /// Why it cannot be told: the attempt fails.
+    /// The attempt fails with this error.
     fn filter(_pod: &Pod, _config: &str, _nodes: &Nodes<'_>, _out: &mut [u8]) -> Result<(), String> {
         Ok(())
     }
 
-    /// Scores nodes: 0 to 100, or any number from 0 where [`Description::normalize`] scales them.
+    /// Scores nodes: 0 to 100, or any number from 0 if [`Description::normalize`] scales scores.
     ///
     /// # Errors
-    /// Why it cannot be told: the attempt fails.
+    /// The attempt fails with this error.
     fn score(_pod: &Pod, _config: &str, _nodes: &Nodes<'_>, _out: &mut [i64]) -> Result<(), String> {
         Ok(())
     }
 }
 
-/// What a plugin reads and answers. docs/plugins.md has the fields that there are.
+/// Fields and results of a plugin. docs/tasks/plugins.md lists the fields.
 #[derive(Debug, Clone, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Description {
-    /// The fields of the pod: pods that agree in them share their verdicts.
+    /// Fields of the pod. Pods with equal fields share results.
     pub pod_fields: Vec<String>,
-    /// The fields of nodes: the columns, in this order.
+    /// Fields of nodes: the columns, in this order.
     pub node_fields: Vec<String>,
-    /// Why the filter refuses nodes, from number 1 on.
+    /// Reasons of the filter, numbered from 1.
     pub reasons: Vec<Reason>,
-    /// kube-scheduler's labels of the events that may help a pod that was refused, such as `NodeAdd`; none for any event.
+    /// kube-scheduler's labels of events that may make a rejected pod schedulable, such as `NodeAdd`; none for any event.
     pub events: Vec<String>,
-    /// How scores become scores of 0 to 100.
+    /// Normalization of scores to 0 to 100.
     pub normalize: Normalize,
 }
 
-/// Why a filter refuses a node.
+/// A reason for rejecting a node.
 #[derive(Debug, Clone, Serialize)]
 pub struct Reason {
-    /// The words, as kube-scheduler has them: `node(s) ...`.
+    /// The message in kube-scheduler's form: `node(s) ...`.
     pub text: String,
-    /// Taking pods away from the node would not help.
+    /// Whether preemption cannot help.
     pub unresolvable: bool,
 }
 
-/// How scores become scores of 0 to 100.
+/// Normalization of scores to 0 to 100.
 #[derive(Debug, Clone, Copy, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Normalize {
-    /// They are.
+    /// None.
     #[default]
     None,
-    /// The largest becomes 100.
+    /// The maximum becomes 100.
     Default,
-    /// The largest becomes 0.
+    /// The maximum becomes 0.
     Reverse,
 }
 
-/// The pod, as far as the description names its fields.
+/// The described fields of the pod.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Pod {
@@ -120,7 +120,7 @@ pub struct Metadata {
     pub name: String,
     /// `metadata.namespace`.
     pub namespace: String,
-    /// `metadata.labels`, or those labels that are named.
+    /// `metadata.labels`, or only the described labels.
     pub labels: BTreeMap<String, String>,
 }
 
@@ -130,11 +130,11 @@ pub struct Metadata {
 pub struct Spec {
     /// `spec.nodeSelector`.
     pub node_selector: BTreeMap<String, String>,
-    /// `spec.affinity`, of which there is nodeAffinity.
+    /// `spec.affinity`, only nodeAffinity.
     pub affinity: serde_json::Value,
     /// `spec.tolerations`.
     pub tolerations: Vec<serde_json::Value>,
-    /// `spec.containers`: one for each image; the first has the requests and host ports of the pod.
+    /// `spec.containers`: one per image; the first has the requests and host ports of the pod.
     pub containers: Vec<serde_json::Value>,
 }
 
@@ -146,7 +146,7 @@ impl Pod {
     }
 }
 
-/// Nodes, as columns.
+/// Nodes as columns.
 #[derive(Debug, Clone, Copy)]
 pub struct Nodes<'a> {
     block: &'a [u8],
@@ -163,32 +163,30 @@ pub struct Texts<'a> {
 #[derive(Debug, Clone, Copy)]
 pub struct Numbers<'a>(&'a [u8]);
 
-// === impl Nodes ===
-
 impl<'a> Nodes<'a> {
-    /// The nodes of a batch as the host writes it.
+    /// Nodes of a batch in the host's encoding.
     #[must_use]
     pub const fn of(block: &'a [u8]) -> Self {
         Self { block }
     }
 
-    /// How many there are.
+    /// The number of nodes.
     #[must_use]
     pub fn len(&self) -> usize {
         self.word(0)
     }
 
-    /// Whether there are none.
+    /// Whether there are no nodes.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The column of the field at this place of the description, which has texts: names and values of labels; whole labels, taints,
-    /// images and allocatable resources as JSON.
+    /// The column with this index in the description: names and values of labels as texts; labels, taints, images and allocatable resources
+    /// as JSON.
     ///
     /// # Panics
-    /// Where there is no such column, or it has numbers.
+    /// If there is no such column, or it has numbers.
     #[must_use]
     pub fn texts(&self, field: usize) -> Texts<'a> {
         let [kind, values, list, count] = self.column(field);
@@ -197,11 +195,10 @@ impl<'a> Nodes<'a> {
         Texts { numbers: &self.block[values..values + 4 * self.len()], texts: (0..count).map(text).collect() }
     }
 
-    /// The column of the field at this place of the description, which has numbers: `spec.unschedulable` as 0 or 1, and resources, CPU in
-    /// thousandths of a core.
+    /// The column with this index in the description: `spec.unschedulable` as 0 or 1, and resources, CPU in millicores.
     ///
     /// # Panics
-    /// Where there is no such column, or it has texts.
+    /// If there is no such column, or it has texts.
     #[must_use]
     pub fn numbers(&self, field: usize) -> Numbers<'a> {
         let [kind, values, ..] = self.column(field);
@@ -241,8 +238,6 @@ impl<'a> Nodes<'a> {
     }
 }
 
-// === impl Texts ===
-
 impl<'a> Texts<'a> {
     /// The text of a node.
     #[must_use]
@@ -251,7 +246,7 @@ impl<'a> Texts<'a> {
         self.texts.get(u32::from_le_bytes(number.try_into().ok()?) as usize).copied()
     }
 
-    /// Writes what `of` says of the text of each node, which is asked once for each text that differs.
+    /// Writes the result of `of` for each node's text. Calls `of` once per distinct text.
     pub fn each<T: Copy>(&self, of: impl Fn(Option<&str>) -> T, out: &mut [T]) {
         let none = of(None);
         let of_texts: Vec<T> = self.texts.iter().map(|text| of(Some(text))).collect();
@@ -261,8 +256,7 @@ impl<'a> Texts<'a> {
         }
     }
 
-    /// As [`Self::each`], for the nodes for which `out` is as it was at the beginning: where several columns refuse, the first that
-    /// does counts.
+    /// As [`Self::each`], but only for nodes with the initial value in `out`: of several rejecting columns the first counts.
     pub fn each_left(&self, of: impl Fn(Option<&str>) -> u8, out: &mut [u8]) {
         let none = of(None);
         let of_texts: Vec<u8> = self.texts.iter().map(|text| of(Some(text))).collect();
@@ -273,10 +267,8 @@ impl<'a> Texts<'a> {
     }
 }
 
-// === impl Numbers ===
-
 impl Numbers<'_> {
-    /// The number of a node; 0 for one that there is not.
+    /// The number of a node; 0 for an invalid index.
     #[must_use]
     pub fn get(&self, node: usize) -> i64 {
         let bytes = self.0.get(8 * node..8 * node + 8).and_then(|bytes| bytes.try_into().ok());
@@ -289,23 +281,21 @@ impl Numbers<'_> {
     }
 }
 
-// === impl Reason ===
-
 impl Reason {
-    /// Taking pods away from the node may help.
+    /// A reason for which preemption may help.
     #[must_use]
     pub fn unschedulable(text: &str) -> Self {
         Self { text: text.to_owned(), unresolvable: false }
     }
 
-    /// Taking pods away from the node would not help.
+    /// A reason for which preemption cannot help.
     #[must_use]
     pub fn unresolvable(text: &str) -> Self {
         Self { text: text.to_owned(), unresolvable: true }
     }
 }
 
-/// What the exported functions share: the block that the host writes batches into, and the description.
+/// State of the exported functions: the block for batches, and the description.
 #[doc(hidden)]
 pub struct Shared {
     block: Mutex<Vec<u8>>,
@@ -320,7 +310,7 @@ impl Shared {
         Self { block: Mutex::new(Vec::new()), described: Mutex::new(Vec::new()) }
     }
 
-    /// A block of at least so many bytes, at a multiple of 8.
+    /// A block of at least this many bytes, aligned to 8.
     #[doc(hidden)]
     pub fn alloc(&self, len: i32) -> i32 {
         let mut block = self.block.lock().expect("one thread");
@@ -329,7 +319,7 @@ impl Shared {
         (address(&block) + 7) & !7
     }
 
-    /// Place and length of the description, packed.
+    /// Address and length of the description, packed.
     #[doc(hidden)]
     pub fn describe<P: Plugin>(&self) -> i64 {
         let mut described = self.described.lock().expect("one thread");
@@ -350,7 +340,7 @@ impl Shared {
     fn answer(&self, batch: i32, answer: fn(&mut [u8]) -> Result<(), String>) -> Result<(), String> {
         let mut block = self.block.lock().expect("one thread");
         let first = usize::try_from(batch - address(&block)).map_err(|_| "a batch outside of its block".to_owned())?;
-        // What the host wrote is not what the compiler has seen being written.
+        // The compiler does not see the host's writes.
         answer(std::hint::black_box(&mut block[first..]))
     }
 }
@@ -359,7 +349,6 @@ fn address(bytes: &[u8]) -> i32 {
     i32::try_from(bytes.as_ptr().addr()).unwrap_or(0)
 }
 
-/// Has a plugin judge the batch in a block.
 fn filter<P: Plugin>(block: &mut [u8]) -> Result<(), String> {
     let at = Nodes::of(block).answers();
     let (input, answers) = block.split_at_mut(at);
@@ -368,7 +357,6 @@ fn filter<P: Plugin>(block: &mut [u8]) -> Result<(), String> {
     P::filter(&pod, nodes.config(), &nodes, &mut answers[..nodes.len()])
 }
 
-/// Has a plugin score the batch in a block.
 fn score<P: Plugin>(block: &mut [u8]) -> Result<(), String> {
     let at = Nodes::of(block).answers();
     let (input, answers) = block.split_at_mut(at);
@@ -382,7 +370,7 @@ fn score<P: Plugin>(block: &mut [u8]) -> Result<(), String> {
     Ok(())
 }
 
-/// Exports a plugin from a module. Once in a crate, whose `crate-type` has `cdylib`.
+/// Exports a plugin from a module. Once per crate, with `cdylib` in `crate-type`.
 #[macro_export]
 macro_rules! export {
     ($plugin:ty) => {

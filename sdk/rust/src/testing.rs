@@ -1,4 +1,4 @@
-//! Batches for the tests of a plugin, without a host.
+//! Batches for testing a plugin without a host.
 //!
 //! ```
 //! # use flotilla_plugin::{Description, Nodes, Plugin, Pod, testing::Batch};
@@ -34,7 +34,7 @@ enum Column {
 }
 
 impl Batch {
-    /// So many nodes; columns are added in the order of the description.
+    /// A batch of `count` nodes; add columns in the order of the description.
     #[must_use]
     pub fn of(count: usize) -> Self {
         Self { count, pod: "{}".to_owned(), config: String::new(), columns: Vec::new() }
@@ -68,20 +68,20 @@ impl Batch {
         self
     }
 
-    /// What a plugin's filter says.
+    /// The result of a plugin's filter.
     ///
     /// # Errors
-    /// Its error.
+    /// The plugin's error.
     pub fn filter<P: Plugin>(&self) -> Result<Vec<u8>, String> {
         let (mut block, at) = self.block(1);
         crate::filter::<P>(&mut block)?;
         Ok(block[at..at + self.count].to_vec())
     }
 
-    /// What a plugin's score says.
+    /// The result of a plugin's score.
     ///
     /// # Errors
-    /// Its error.
+    /// The plugin's error.
     pub fn score<P: Plugin>(&self) -> Result<Vec<i64>, String> {
         let (mut block, at) = self.block(8);
         crate::score::<P>(&mut block)?;
@@ -89,7 +89,6 @@ impl Batch {
         Ok(block[at..at + 8 * self.count].chunks_exact(8).map(score).collect())
     }
 
-    /// As the host writes it, and the place of the answers.
     fn block(&self, width: usize) -> (Vec<u8>, usize) {
         fn put(block: &mut Vec<u8>, bytes: &[u8]) -> usize {
             block.resize(block.len().next_multiple_of(8), 0);

@@ -1,9 +1,8 @@
-//! Finished spans of what a process did, and the sink that they are handed to.
+//! Finished spans and the interface of their sink.
 //!
-//! Spans are not opened and closed: the code that did a piece of work hands over the finished span, with a name that
-//! [`flotilla_framework::trace`] gives it, so that nothing is kept for work that is not recorded.
+//! Code reports a span after its work, with a name from [`flotilla_framework::trace`]. Unrecorded work therefore keeps no state.
 //!
-//! Knows: what is in a span. Must not know: exporters, flags, or what the work is that spans are of.
+//! Contains: the content of a span. Does not depend on: exporters and flags.
 
 use std::{
     borrow::Cow,
@@ -17,105 +16,103 @@ use flotilla_framework::trace::Context;
 /// An attribute's value.
 pub use opentelemetry::Value;
 
-/// Takes finished spans, such as an exporter.
+/// Receives finished spans, such as an exporter.
 pub trait Sink: Send + Sync {
-    /// The time of day at a moment, such that spans of one process fit into each other.
+    /// Converts a moment to the time of day, consistently within a process.
     fn wall(&self, at: Instant) -> SystemTime;
 
-    /// Takes a span. Must never wait.
+    /// Receives a span. Must not block.
     fn take(&self, span: Span);
 
-    /// What became of spans so far.
+    /// Counts so far.
     fn counts(&self) -> Counts;
 
-    /// Sends what waits. May block.
+    /// Sends queued spans. May block.
     fn flush(&self);
 }
 
-/// What became of spans since the start.
+/// Counts of spans since the start.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Spans that a collector took.
+    /// Spans that a collector received.
     pub sent: u64,
-    /// Spans that were lost: too many waited, or no collector took them.
+    /// Spans lost because the queue was full or sending failed.
     pub dropped: u64,
 }
 
-/// Where spans go. Cheap to clone; without a sink they go nowhere.
+/// A cheap handle to a sink. Without a sink, spans are dropped.
 #[derive(Clone, Default)]
 pub struct Spans(Option<Arc<dyn Sink>>);
 
-/// Which side of a call a span is.
+/// Side of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// Within the process.
     Internal,
-    /// It called another process.
+    /// Calls another process.
     Client,
-    /// It was called.
+    /// Handles a call.
     Server,
-    /// It took work out of a queue.
+    /// Takes work from a queue.
     Consumer,
 }
 
-/// A piece of work that is over.
+/// A finished span.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Span {
-    /// Its own place.
+    /// Its identity.
     pub context: Context,
-    /// The span that it is a part of, by its name in the same trace.
+    /// The span ID of its parent in the same trace.
     pub parent: Option<u64>,
-    /// What was done.
+    /// Its name.
     pub name: Cow<'static, str>,
-    /// Which side of a call it is.
+    /// Its side of a call.
     pub kind: Kind,
-    /// When it began.
+    /// Start time.
     pub from: SystemTime,
-    /// When it was over; not before it began.
+    /// End time; not before the start.
     pub until: SystemTime,
-    /// What is worth knowing of it.
+    /// Attributes.
     pub attributes: Vec<(&'static str, Value)>,
-    /// Work that it made use of, in other traces or elsewhere in its own.
+    /// Related spans in any trace.
     pub links: Vec<Context>,
-    /// Why it came to nothing.
+    /// The error of failed work.
     pub error: Option<String>,
 }
 
-// === impl Spans ===
-
 impl Spans {
-    /// Spans go to `sink` from now on.
+    /// A handle to `sink`.
     #[must_use]
     pub fn to(sink: Arc<dyn Sink>) -> Self {
         Self(Some(sink))
     }
 
-    /// Whether spans go anywhere.
+    /// Whether there is a sink.
     #[must_use]
     pub const fn are_wanted(&self) -> bool {
         self.0.is_some()
     }
 
-    /// The time of day at a moment, such that spans of one process fit into each other.
+    /// Converts a moment to the time of day, consistently within a process.
     #[must_use]
     pub fn wall(&self, at: Instant) -> SystemTime {
         self.0.as_ref().map_or_else(SystemTime::now, |sink| sink.wall(at))
     }
 
-    /// Hands over a span. Never waits.
+    /// Passes a span to the sink. Never blocks.
     pub fn hand_over(&self, span: Span) {
         if let Some(sink) = &self.0 {
             sink.take(span);
         }
     }
 
-    /// What became of spans so far; `None` where they go nowhere.
+    /// Counts so far; `None` without a sink.
     #[must_use]
     pub fn counts(&self) -> Option<Counts> {
         self.0.as_ref().map(|sink| sink.counts())
     }
 
-    /// Sends what waits, for as long as the sink has it. Blocks.
+    /// Sends queued spans. Blocks while the sink does.
     pub fn flush(&self) {
         if let Some(sink) = &self.0 {
             sink.flush();

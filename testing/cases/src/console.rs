@@ -1,4 +1,4 @@
-//! Commands of a program among files, and all that they print.
+//! Cases with commands of a program, their input files and their output.
 //!
 //! ```text
 //! === an unknown kind
@@ -9,9 +9,9 @@
 //! [exit code 2]
 //! ```
 //!
-//! `>>> NAME` begins a file, which is written where the commands run. `$ flotilla` begins a command; arguments with blanks are in single
-//! quotes, and `< NAME` gives a file on the standard input. Below it are its standard output, its standard error behind `! `, and its exit
-//! code unless it is 0. `| WORD` behind a command replaces its standard output by what the view of that name makes of it.
+//! `>>> NAME` begins a file in the working directory. `$ flotilla` begins a command; single quotes group arguments with blanks, and
+//! `< NAME` sets the standard input. Its standard output follows, its standard error after `! `, and its exit code unless 0. `| VIEW`
+//! after a command filters the standard output through that view.
 
 use std::{
     fs::{self, File},
@@ -23,10 +23,10 @@ const FILE: &str = ">>> ";
 const COMMAND: &str = "$ flotilla ";
 const ERROR: &str = "! ";
 
-/// Makes of a standard output what matters of it.
+/// Extracts the relevant part of a standard output.
 type View = fn(&str) -> String;
 
-/// How the commands of a file of cases are run.
+/// Runs the commands of a file of cases.
 #[derive(Debug, Clone)]
 pub struct Console {
     program: PathBuf,
@@ -41,25 +41,25 @@ impl Console {
         Self { program: program.into(), links: Vec::new(), views: Vec::new() }
     }
 
-    /// Each case also finds this file or folder, under this name. Cases must not change it.
+    /// Links a file or folder under this name in each case. Cases must not change it.
     #[must_use]
     pub fn with_link(mut self, name: &str, to: impl Into<PathBuf>) -> Self {
         self.links.push((name.to_owned(), to.into()));
         self
     }
 
-    /// Commands may end in `| name`.
+    /// Allows commands to end in `| name`.
     #[must_use]
     pub fn with_view(mut self, name: &str, view: View) -> Self {
         self.views.push((name.to_owned(), view));
         self
     }
 
-    /// Runs every case of a file, each in a folder of its own.
+    /// Runs every case of a file in a separate folder.
     ///
     /// # Panics
     ///
-    /// Panics as [`check`](crate::check) does.
+    /// As [`check`](crate::check).
     pub fn check(&self, path: impl AsRef<Path>) {
         crate::check(path, |body| self.run(body));
     }
@@ -90,7 +90,6 @@ impl Console {
         found
     }
 
-    /// What a command prints, and its exit code.
     fn printed(&self, folder: &Path, command: &str) -> String {
         let (command, view) = match command.split_once(" | ") {
             Some((command, name)) => (command, Some(self.view(name))),
@@ -119,7 +118,6 @@ impl Console {
     }
 }
 
-/// The words of a command; those in single quotes are one.
 fn words(command: &str) -> Vec<String> {
     let mut words = Vec::new();
     for (number, part) in command.split('\'').enumerate() {
@@ -131,7 +129,6 @@ fn words(command: &str) -> Vec<String> {
     words
 }
 
-/// Every line of a text behind a mark.
 fn marked(text: &str, mark: &str) -> String {
     let marked =
         text.lines().map(|line| if line.is_empty() { mark.trim_end().to_owned() } else { format!("{mark}{line}") });

@@ -1,6 +1,6 @@
-//! Characters that cannot be seen, as `\u{7}` in a file of cases.
+//! Escapes invisible characters in files of cases as `\u{7}`.
 
-/// A text as it is meant: characters instead of `\u{…}`, and no line break at the end behind `\`.
+/// Unescapes `\u{…}` and removes a final line break after `\`.
 pub(crate) fn show(written: &str) -> String {
     let written = written.strip_suffix("\\\n").unwrap_or(written);
     let mut parts = written.split("\\u{");
@@ -14,7 +14,7 @@ pub(crate) fn show(written: &str) -> String {
     text
 }
 
-/// A text as it is written down. A `\` that `u{` follows is a number too, so that each text is written in one way.
+/// Escapes a text. A `\` before `u{` is escaped too, so that each text has one form.
 pub(crate) fn hide(text: &str) -> String {
     let mut written = String::new();
     for character in text.replace("\\u{", "\\u{5c}u{").chars() {

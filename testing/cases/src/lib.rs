@@ -1,33 +1,29 @@
-//! Cases of tests that are files: a name, the input, and the whole expected output.
+//! Test cases in files: a name, the input, and the whole expected output.
 //!
-//! A file holds any number of cases. Each begins with a line `=== name`; the name is a sentence. The lines up to the next case are its
-//! body, without the blank lines at its end. A test gives a function that writes the body again with the output that it finds;
-//! [`check`] compares both line by line and names every case that differs. `[..]` in an expected line stands for any text.
+//! Each case begins with a line `=== name`; the name is a sentence. The body follows, without trailing blank lines. A test passes a
+//! function that rewrites the body with the actual output. [`check`] compares both by line and reports every case that differs. `[..]` in
+//! an expected line matches any text. `FLOTILLA_RECORD=1` writes the files and keeps lines with `[..]` that still match.
 //!
-//! With `FLOTILLA_RECORD=1` the files are written instead of compared. Lines with `[..]` stay where they still match.
-//!
-//! Knows: text. Must not know: what is tested.
+//! Contains: text comparison. Does not depend on: the tested code.
 
 pub mod console;
 mod escape;
 
 use std::{collections::BTreeSet, env, fs, path::Path};
 
-/// The beginning of the line that names a case.
+/// Begins the line with the name of a case.
 const NAME: &str = "=== ";
-/// The line between what is given and the answer.
+/// Separates the input from the answer.
 const ANSWER: &str = "===>";
-/// Stands for any text within a line.
+/// Matches any text within a line.
 const ANY: &str = "[..]";
 
-/// One case of a file.
 struct Case<'a> {
     name: &'a str,
     line: usize,
     body: &'a str,
 }
 
-/// The text before the first case, and the cases.
 fn parse<'a>(text: &'a str, file: &str) -> (&'a str, Vec<Case<'a>>) {
     let mut starts = Vec::new();
     let mut offset = 0;
@@ -49,7 +45,7 @@ fn parse<'a>(text: &'a str, file: &str) -> (&'a str, Vec<Case<'a>>) {
     (text[..starts[0].0].trim_end_matches('\n'), cases)
 }
 
-/// Whether a line is the expected one, which may hold `[..]`.
+/// Whether the lines match; the expected one may contain `[..]`.
 fn is_same(expected: &str, found: &str) -> bool {
     let Some((beginning, mut rest)) = expected.split_once(ANY) else { return expected == found };
     let Some(mut found) = found.strip_prefix(beginning) else { return false };
@@ -61,7 +57,7 @@ fn is_same(expected: &str, found: &str) -> bool {
     found.ends_with(rest)
 }
 
-/// The first line that differs: its number in the body, the expected line and the found one.
+/// The first difference: line number in the body, expected and found line.
 fn first_difference<'a>(expected: &'a str, found: &'a str) -> Option<(usize, &'a str, &'a str)> {
     const END: &str = "(the end)";
     let (mut expected, mut found) = (expected.split('\n'), found.split('\n'));
@@ -76,18 +72,18 @@ fn first_difference<'a>(expected: &'a str, found: &'a str) -> Option<(usize, &'a
     }
 }
 
-/// A found body with the expected lines that stand for it.
+/// The found body, with expected lines that still match.
 fn recorded(expected: &str, found: &str) -> String {
     let wild: Vec<&str> = expected.split('\n').filter(|line| line.contains(ANY)).collect();
     let line = |line| *wild.iter().find(|expected| is_same(expected, line)).unwrap_or(&line);
     found.split('\n').map(line).collect::<Vec<_>>().join("\n")
 }
 
-/// Runs every case of a file: `run` writes the body of a case again, with what it finds.
+/// Runs every case of a file: `run` rewrites the body of a case with its output.
 ///
 /// # Panics
 ///
-/// Panics with the names of all cases whose body is another one, unless they are recorded.
+/// Panics with the names of all cases that differ, unless recording.
 pub fn check(path: impl AsRef<Path>, run: impl Fn(&str) -> String) {
     let path = path.as_ref();
     let file = path.display().to_string();
@@ -117,19 +113,17 @@ pub fn check(path: impl AsRef<Path>, run: impl Fn(&str) -> String) {
     );
 }
 
-/// The text of a case, with the line breaks that it is written with.
 fn given(body: &str) -> String {
     body.split_inclusive('\n').take_while(|line| line.trim_end() != ANSWER).collect()
 }
 
-/// Runs every case of a file whose body is a text, a line `===>` and the answer to that text.
+/// Runs every case with a body of input, `===>` and answer.
 ///
-/// In the text and in the answer `\u{7}` stands for a character that cannot be seen, and `\` at the end of the text for no line break
-/// there.
+/// `\u{7}` escapes an invisible character, and `\` at the end of the input removes the line break.
 ///
 /// # Panics
 ///
-/// Panics as [`check`] does.
+/// As [`check`].
 pub fn check_answers(path: impl AsRef<Path>, answer: impl Fn(&str) -> String) {
     check(path, |body| {
         let given = given(body);
@@ -138,11 +132,11 @@ pub fn check_answers(path: impl AsRef<Path>, answer: impl Fn(&str) -> String) {
     });
 }
 
-/// The names and the texts of the cases that [`check_answers`] runs.
+/// Names and inputs of the cases of [`check_answers`].
 ///
 /// # Panics
 ///
-/// Panics if the file is not one of cases.
+/// Panics if the file has no cases.
 pub fn texts(path: impl AsRef<Path>) -> Vec<(String, String)> {
     let file = path.as_ref().display().to_string();
     let text = fs::read_to_string(path).unwrap_or_else(|error| panic!("{file}: {error}"));
@@ -154,7 +148,7 @@ pub fn texts(path: impl AsRef<Path>) -> Vec<(String, String)> {
 ///
 /// # Panics
 ///
-/// Panics as [`check`] does, and if there is no such file.
+/// As [`check`], and if there is no such file.
 pub fn check_answers_in(folder: impl AsRef<Path>, answer: impl Fn(&str) -> String) {
     let folder = folder.as_ref();
     let entries = fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));

@@ -1,16 +1,14 @@
-//! Changes to the values of a JSON text.
-//!
-//! Knows: JSON. Must not know: which fields a value has.
+//! Mutates values of a JSON text.
 
 use rand::{Rng as _, rngs::StdRng, seq::IndexedRandom as _};
 use serde_json::{Value, json};
 
 use crate::{MAX_BYTES, long_count, often};
 
-/// How deep values are nested: beyond 64 and 128, which are the bounds of the readers of YAML and of JSON.
+/// Nesting depths beyond 64 and 128, the limits of the YAML and JSON readers.
 const DEPTHS: [usize; 5] = [1, 60, 70, 126, 130];
 
-/// The text with one of its values, at any depth, changed; `None`: it is no JSON.
+/// The text with one value changed at any depth; `None` if it is not JSON.
 pub(crate) fn changed(text: &[u8], rng: &mut StdRng) -> Option<Vec<u8>> {
     let mut value: Value = serde_json::from_slice(text).ok()?;
     change_within(&mut value, rng);
@@ -19,8 +17,7 @@ pub(crate) fn changed(text: &[u8], rng: &mut StdRng) -> Option<Vec<u8>> {
     Some(text)
 }
 
-/// The text once for each list and each short element, with as many of the element as there is room for; nothing where it is no
-/// JSON.
+/// The text once per list and short element, with the maximum number of elements; empty if it is not JSON.
 pub(crate) fn long(text: &[u8]) -> Vec<Vec<u8>> {
     let Ok(mut value) = serde_json::from_slice::<Value>(text) else { return Vec::new() };
     let mut lists = Vec::new();
@@ -36,7 +33,7 @@ pub(crate) fn long(text: &[u8]) -> Vec<Vec<u8>> {
     texts
 }
 
-/// The paths of the lists in a value, as RFC 6901 has them.
+/// Paths of the lists in a value, as in RFC 6901.
 fn find_lists(value: &Value, at: &str, found: &mut Vec<String>) {
     match value {
         Value::Array(list) => {
@@ -53,7 +50,6 @@ fn find_lists(value: &Value, at: &str, found: &mut Vec<String>) {
     }
 }
 
-/// Elements that are as short as can be.
 fn short() -> [Value; 5] {
     [json!({}), json!([]), json!(null), json!(0), json!("")]
 }
@@ -94,7 +90,7 @@ fn change(value: &mut Value, rng: &mut StdRng) {
     }
 }
 
-/// The most elements that an input can have, or as many of one of those that are there.
+/// Fills the list with the shortest elements, or copies of an existing one, up to the maximum size.
 fn fill(list: &mut Vec<Value>, rng: &mut StdRng) {
     let element = match list.choose(rng) {
         Some(element) if rng.random() => element.clone(),

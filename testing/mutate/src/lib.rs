@@ -1,15 +1,15 @@
-//! Any bytes for a decoder: valid samples that are mutated by a seed, and random ones.
+//! Tests decoders with mutated samples and random bytes.
 //!
-//! A decoder must not panic, and must not hold more memory than a stated multiple of its input. What it holds is counted by an
-//! allocator, for the thread that decodes. A case that fails is made small before it is shown.
+//! A decoder must not panic, and must not hold more memory than a stated multiple of its input. A counting allocator measures the memory of
+//! the decoding thread. A failing input is shrunk.
 //!
-//! Before that, every list in a sample is made as long as an input can be, of elements that are as short as can be: of all inputs
-//! those take the most memory for their length.
+//! First, every list in a sample is extended to the maximum length with the shortest elements: such inputs take the most memory for their
+//! length.
 //!
-//! `FLOTILLA_SEED` is the seed of the first case, 1 without it; `FLOTILLA_CASES` is the number of cases for each decoder,
-//! 100 without it. Case `n` has the seed of the first one plus `n`, so that a case that is shown can be run alone.
+//! `FLOTILLA_SEED` is the seed of the first case, 1 by default. `FLOTILLA_CASES` is the number of cases per decoder, 100 by default. Case
+//! `n` uses that seed plus `n`, so that a failing case can run alone.
 //!
-//! Knows: bytes, the shape of protobuf and of JSON. Must not know: any decoder.
+//! Contains: mutations of bytes, protobuf and JSON. Does not depend on: any decoder.
 
 mod json;
 mod protobuf;
@@ -24,81 +24,73 @@ use std::{
 
 use rand::{Rng as _, SeedableRng as _, rngs::StdRng, seq::IndexedRandom as _};
 
-/// Cases for each decoder where `FLOTILLA_CASES` names no other number: a second for most decoders, without optimization.
+/// Default number of cases per decoder: about a second for most decoders without optimization.
 const CASES: u64 = 100;
-/// The longest input, bytes, but for samples that are longer. What a decoder holds grows with the input, so that longer ones would
-/// show nothing new, and they take longer.
+/// Maximum length of mutated inputs in bytes, except for longer samples. Memory grows with the input, so longer ones find nothing new and
+/// are slower.
 const MAX_BYTES: usize = 8 << 10;
-/// Of how many samples every list is made long.
 const LONG: usize = 64;
-/// One case in so many is random from its first byte.
 const RANDOM: u32 = 16;
-/// The most changes to one sample.
 const CHANGES: u32 = 4;
 
-/// How the samples are written, which says what else than bytes can be changed in them.
+/// Encoding of the samples, for mutations by structure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
-    /// Nothing is known of the bytes.
+    /// Unknown bytes.
     Bytes,
-    /// Text: words of JSON and YAML are put into it, and where it is JSON its values are changed.
+    /// Text: inserts keywords of JSON and YAML, and changes values if it is JSON.
     Text,
-    /// A message in protobuf, after so many other bytes. Fields are changed at every depth and the lengths around them written
-    /// anew.
+    /// A protobuf message after `prefix` bytes. Changes fields at every depth and updates enclosing lengths.
     Protobuf {
-        /// How many bytes precede the message.
+        /// Number of bytes before the message.
         prefix: usize,
     },
 }
 
-/// The most that a decoder may hold at any time: so many times its input, and so many bytes more.
+/// Memory limit of a decoder: a multiple of its input plus a constant.
 #[derive(Debug, Clone, Copy)]
 pub struct Bound {
-    /// How many times the length of the input.
+    /// Multiple of the input length.
     pub times: usize,
-    /// How much more, bytes.
+    /// Constant in bytes.
     pub plus: usize,
 }
 
-/// What is decoded, and within which bound.
+/// A tested decoder and its limit.
 #[derive(Debug)]
 pub struct Decoder<'a> {
-    /// What a failure is shown with.
+    /// Name in failures.
     pub name: &'a str,
     /// Valid inputs; at least one.
     pub samples: &'a [Vec<u8>],
-    /// How they are written.
+    /// Their encoding.
     pub form: Form,
-    /// What it may hold.
+    /// The memory limit.
     pub bound: Bound,
 }
 
-/// What came of the cases.
+/// Summary of the cases.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Outcome {
-    /// How many there were.
+    /// Number of cases.
     pub cases: u64,
-    /// How many of them were decoded.
+    /// Number of decoded cases.
     pub decoded: u64,
-    /// The most that was held beyond [`Bound::plus`], as a multiple of the input.
+    /// Maximum memory beyond [`Bound::plus`], as a multiple of the input.
     pub times: usize,
 }
 
-/// Why an input fails.
 #[derive(Debug, PartialEq, Eq)]
 enum Failure {
     Panicked,
     Held { bytes: u64 },
 }
 
-// === impl Decoder ===
-
 impl Decoder<'_> {
-    /// Decodes the samples and the cases made of them. `decode` says whether the input was decoded; it has dropped the result.
+    /// Decodes samples and mutations. `decode` drops its result and returns whether decoding succeeded.
     ///
     /// # Panics
-    /// At the first input at which `decode` panics or holds more than the bound, with the smallest such input that was found;
-    /// where no sample is decoded; and where every case is.
+    /// At the first input that panics or exceeds the limit, shrunk; if no sample decodes; and if every case decodes.
     pub fn stands(&self, decode: impl Fn(&[u8]) -> bool) -> Outcome {
         let (seed, cases) = (variable("FLOTILLA_SEED", 1), variable("FLOTILLA_CASES", CASES));
         let mut outcome = Outcome { cases, ..Outcome::default() };
@@ -121,10 +113,10 @@ impl Decoder<'_> {
         outcome
     }
 
-    /// Decodes one input, such as one that was found before.
+    /// Decodes one input, such as a previous failure.
     ///
     /// # Panics
-    /// Where `decode` panics or holds more than the bound.
+    /// If `decode` panics or exceeds the limit.
     pub fn stands_one(&self, input: &[u8], decode: impl Fn(&[u8]) -> bool) -> bool {
         self.case("the input", input, &decode, &mut Outcome::default())
     }
@@ -150,10 +142,10 @@ impl Decoder<'_> {
         }
     }
 
-    /// Whether an input was decoded, and the most bytes that were held.
+    /// Whether decoding succeeded, and the maximum memory.
     fn run(&self, input: &[u8], decode: &impl Fn(&[u8]) -> bool) -> Result<(bool, u64), Failure> {
         let is_decoded = Cell::new(None);
-        // The panic is caught within, because the counter has to come to its end.
+        // Caught inside, because the counter has to finish.
         let held = allocation_counter::measure(|| {
             is_decoded.set(catch_unwind(AssertUnwindSafe(|| decode(input))).ok());
         });
@@ -165,7 +157,6 @@ impl Decoder<'_> {
         }
     }
 
-    /// The sample with each of its lists made long.
     fn long(&self, sample: &[u8]) -> Vec<Vec<u8>> {
         match self.form {
             Form::Bytes => Vec::new(),
@@ -177,7 +168,6 @@ impl Decoder<'_> {
         }
     }
 
-    /// The input of a case.
     fn input(&self, case: u64) -> Vec<u8> {
         let mut rng = StdRng::seed_from_u64(case);
         let Some(sample) = self.samples.choose(&mut rng).filter(|_| !rng.random_ratio(1, RANDOM)) else {
@@ -217,14 +207,14 @@ fn variable(name: &str, without: u64) -> u64 {
     }
 }
 
-/// How many elements of so many bytes a list has that is long: as many as there is room for, and one more than a power of two, for
-/// which a vector that doubles holds three times as much.
+/// Number of elements of this size in an extended list: the maximum, and one above a power of two, for which a doubling vector holds three
+/// times as much.
 fn long_count(element_bytes: usize) -> usize {
     let room = MAX_BYTES / element_bytes.max(1);
     room.checked_ilog2().map_or(0, |log| 1 << log) + 1
 }
 
-/// How often something is repeated: mostly few times, sometimes as often as an input is long.
+/// A repetition count: usually small, sometimes the maximum input length.
 fn often(rng: &mut StdRng) -> usize {
     let most = *[2, 16, 256, MAX_BYTES / 2].choose(rng).unwrap_or(&2);
     rng.random_range(1..=most)

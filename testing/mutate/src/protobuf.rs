@@ -1,12 +1,10 @@
-//! Changes to the fields of a message in protobuf, at any depth, with lengths that fit.
-//!
-//! Knows: the wire format. Must not know: which fields a message has.
+//! Mutates fields of protobuf messages at any depth and updates lengths.
 
 use rand::{Rng as _, rngs::StdRng};
 
 use crate::{MAX_BYTES, long_count, often, raw};
 
-/// What a field holds. Groups are not read: nobody writes them.
+/// Groups are not parsed: they are obsolete.
 #[derive(Debug, Clone)]
 enum Value {
     Number(u64),
@@ -21,7 +19,6 @@ struct Field {
     value: Value,
 }
 
-/// The message with one of its fields, or of the fields of these, changed.
 pub(crate) fn changed(message: &[u8], rng: &mut StdRng) -> Vec<u8> {
     let mut fields = parse(message).unwrap_or_default();
     let Some(at) = (!fields.is_empty()).then(|| rng.random_range(0..fields.len())) else {
@@ -38,7 +35,7 @@ pub(crate) fn changed(message: &[u8], rng: &mut StdRng) -> Vec<u8> {
     written(&fields)
 }
 
-/// The message once for each field that has a length, at any depth, with as many empty ones of it as there is room for.
+/// The message once per length-delimited field, at any depth, with the maximum number of empty copies.
 pub(crate) fn long(message: &[u8]) -> Vec<Vec<u8>> {
     let fields = parse(message).unwrap_or_default();
     let mut messages = Vec::new();
@@ -62,7 +59,7 @@ fn change(fields: &mut Vec<Field>, at: usize, rng: &mut StdRng) {
     let field = fields[at].clone();
     let room = |bytes: usize| MAX_BYTES / bytes.max(1);
     match rng.random_range(0..8) {
-        // The most elements that an input can have, since each takes two bytes.
+        // The maximum number of elements, at two bytes each.
         0 => {
             let empty = Field { value: Value::Text(Vec::new()), ..field };
             fields.splice(at..at, vec![empty; often(rng)]);
@@ -88,7 +85,7 @@ fn change(fields: &mut Vec<Field>, at: usize, rng: &mut StdRng) {
     }
 }
 
-/// The message as a field of a field, and so on; or, as deep, groups without an end.
+/// The message nested in itself, or unterminated groups of the same depth.
 fn nested(message: &[u8], rng: &mut StdRng) -> Vec<u8> {
     let depth = often(rng);
     let number = rng.random_range(1..20);
@@ -99,7 +96,7 @@ fn nested(message: &[u8], rng: &mut StdRng) -> Vec<u8> {
         return groups;
     }
     let mut inner = message.to_vec();
-    // Each level writes all below it again, and prost refuses the hundredth.
+    // Each level copies the levels below, and prost rejects the hundredth.
     for _ in 0..depth.min(300) {
         inner = written(&[Field { number, value: Value::Text(inner) }]);
     }
@@ -170,7 +167,6 @@ fn written(fields: &[Field]) -> Vec<u8> {
     bytes
 }
 
-/// Writes a varint.
 pub(crate) fn write_number(mut number: u64, to: &mut Vec<u8>) {
     loop {
         let low = number.to_le_bytes()[0] & 0x7f;

@@ -1,6 +1,4 @@
-//! Changes to bytes of which nothing is known.
-//!
-//! Knows: ranges, numbers that are at an end of their type, words of JSON and YAML. Must not know: what is at which place.
+//! Mutates bytes without structure.
 
 use std::ops::Range;
 
@@ -8,10 +6,9 @@ use rand::{Rng as _, rngs::StdRng, seq::IndexedRandom as _};
 
 use crate::often;
 
-/// The longest input that is random from its first byte, bytes.
 const RANDOM_BYTES: usize = 512;
 
-/// Words that mean something to a reader of JSON or YAML, and numbers that are at or beyond an end of their type.
+/// Keywords of JSON and YAML, and numbers at or beyond the limits of their type.
 const WORDS: [&str; 40] = [
     "{",
     "}",
@@ -55,13 +52,11 @@ const WORDS: [&str; 40] = [
     "\u{feff}",
 ];
 
-/// Bytes that are random.
 pub(crate) fn random(rng: &mut StdRng) -> Vec<u8> {
     let length = rng.random_range(0..=RANDOM_BYTES);
     (0..length).map(|_| rng.random()).collect()
 }
 
-/// A number in protobuf's encoding, mostly one at an end of its type.
 pub(crate) fn number(rng: &mut StdRng) -> u64 {
     let ends = [0, 1, 0x7f, 0x80, 0xffff, 1 << 31, u64::from(u32::MAX), 1 << 32, 1 << 62, 1 << 63, u64::MAX];
     match rng.random_range(0..3) {
@@ -71,7 +66,6 @@ pub(crate) fn number(rng: &mut StdRng) -> u64 {
     }
 }
 
-/// Changes some of the bytes.
 pub(crate) fn change(input: &mut Vec<u8>, samples: &[Vec<u8>], rng: &mut StdRng) {
     match rng.random_range(0..9) {
         0 => flip(input, rng),
@@ -90,12 +84,12 @@ pub(crate) fn change(input: &mut Vec<u8>, samples: &[Vec<u8>], rng: &mut StdRng)
     }
 }
 
-/// Puts a word of JSON or YAML in, or many of it.
+/// Inserts a keyword of JSON or YAML, possibly repeated.
 pub(crate) fn put_word(input: &mut Vec<u8>, rng: &mut StdRng) {
     let at = place(input, rng);
     let word = WORDS.choose(rng).map_or("", |word| word);
     let count = if rng.random_ratio(1, 8) { often(rng) } else { 1 };
-    // A number stands in place of another one, so that what surrounds it still reads.
+    // Replaces a whole number, so that the surroundings still parse.
     let digits = input[at..].iter().take_while(|byte| byte.is_ascii_digit()).count();
     input.splice(at..at + digits, word.repeat(count).into_bytes());
 }
@@ -115,14 +109,13 @@ fn repeat(input: &mut Vec<u8>, rng: &mut StdRng) {
     input.splice(range.end..range.end, piece.repeat(count));
 }
 
-/// Puts a range of a sample in place of another range.
 fn splice(input: &mut Vec<u8>, samples: &[Vec<u8>], rng: &mut StdRng) {
     let Some(other) = samples.choose(rng) else { return };
     let piece = other[range(other, rng)].to_vec();
     input.splice(range(input, rng), piece);
 }
 
-/// A varint in place of some bytes; one in four is longer than any may be.
+/// Replaces bytes by a varint; one in four is longer than allowed.
 fn put_number(input: &mut Vec<u8>, rng: &mut StdRng) {
     let mut written = Vec::new();
     crate::protobuf::write_number(number(rng), &mut written);
@@ -134,7 +127,7 @@ fn put_number(input: &mut Vec<u8>, rng: &mut StdRng) {
     input.splice(at..end, written);
 }
 
-/// A length of four bytes as a frame has it, mostly of more than there is.
+/// Writes a four-byte frame length, usually beyond the end.
 fn put_length(input: &mut [u8], rng: &mut StdRng) {
     let length = *[0, 1, 1 << 16, 8 << 20, (8 << 20) + 1, 1 << 31, u32::MAX].choose(rng).unwrap_or(&0);
     let at = if rng.random() { 0 } else { place(input, rng) };
@@ -147,7 +140,6 @@ fn place(input: &[u8], rng: &mut StdRng) -> usize {
     rng.random_range(0..=input.len())
 }
 
-/// A range, mostly a short one.
 fn range(input: &[u8], rng: &mut StdRng) -> Range<usize> {
     let start = place(input, rng);
     let rest = input.len() - start;

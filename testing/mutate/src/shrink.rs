@@ -1,11 +1,9 @@
-//! Makes an input that fails small.
-//!
-//! Knows: bytes. Must not know: why it fails.
+//! Shrinks a failing input.
 
-/// The most bytes that are decoded to make an input small: seconds of a slow decoder, and enough for some kilobytes.
+/// Maximum total bytes decoded while shrinking: seconds for a slow decoder, enough for inputs of some kilobytes.
 const BYTES: usize = 16 << 20;
 
-/// The input without the ranges that it fails without, too.
+/// Removes ranges that are not needed for the failure.
 pub(crate) fn shrink(input: &[u8], fails: impl Fn(&[u8]) -> bool) -> Vec<u8> {
     let mut small = input.to_vec();
     let mut length = small.len().div_ceil(2);
@@ -23,7 +21,7 @@ pub(crate) fn shrink(input: &[u8], fails: impl Fn(&[u8]) -> bool) -> Vec<u8> {
                 at = end;
             }
         }
-        // What was needed before may not be any more.
+        // Earlier ranges may have become unnecessary.
         if length > 1 || small.len() == before {
             length /= 2;
         }

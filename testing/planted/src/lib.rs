@@ -1,14 +1,14 @@
-//! Defects that can be switched on by name, in order to test what is to find them.
+//! Named defects that tests can switch on, to test the simulation.
 //!
-//! Where a line of code keeps an invariant of docs/reliability.md, `planted("a-name")` beside it says what the code would be without
-//! that line. Only the simulation builds with the feature `planted`; elsewhere the answer is always no, known to the compiler.
+//! Next to code that keeps an invariant of docs/concepts/reliability.md, `planted("a-name")` disables that code. Only the simulation builds
+//! with the feature `planted`; otherwise the result is constant `false`.
 //!
-//! The same feature has a meter of work: code that loops over the contents of objects counts units of some 10 ns, and a simulation
-//! compares the work of one event with a bound. Nothing is timed, so that a run has the same numbers on every machine.
+//! The feature also meters work: code that loops over the contents of objects counts units of about 10 ns, and the simulation limits the
+//! work per event. Nothing is timed, so a run has the same numbers on every machine.
 //!
-//! Knows: the names, and how much work an event has taken. Must not know: what any defect does, or what is counted.
+//! Contains: names of defects, and the work of an event. Does not depend on: the code with defects.
 
-/// All defects, with what a simulation must see of each.
+/// All defects, with the symptom that a simulation must detect.
 pub const DEFECTS: &[(&str, &str)] = &[
     ("assumes-nothing", "S2: the charge of a decided pod is not kept"),
     ("backs-off-for-ever", "L1: a backoff never expires"),
@@ -62,7 +62,7 @@ pub const DEFECTS: &[(&str, &str)] = &[
     ("works-without-end", "W1: an event goes on for as long as pods wait (H6)"),
 ];
 
-/// Whether work is counted and checks are made that cost too much elsewhere.
+/// Whether work is metered and expensive checks run.
 pub const METERED: bool = cfg!(feature = "planted");
 
 #[cfg(feature = "planted")]
@@ -73,10 +73,10 @@ mod on {
         static PLANTED: Cell<Option<&'static str>> = const { Cell::new(None) };
     }
 
-    /// Plants a defect for all that this thread does from now on; `None`: none.
+    /// Plants a defect for this thread; `None` removes it.
     ///
     /// # Panics
-    /// Where there is none of this name.
+    /// If no defect has this name.
     pub fn plant(name: Option<&str>) {
         let known = name.map(|name| {
             let found = super::DEFECTS.iter().find(|(known, _)| *known == name);
@@ -101,11 +101,11 @@ pub const fn planted(_name: &str) -> bool {
     false
 }
 
-/// How many times smaller some bounds are in simulations, so that objects reach them that are cheap to create and to read.
+/// Divisor of some limits in simulations, so that cheap objects reach them.
 #[cfg(feature = "planted")]
 const SCALE: u64 = 512;
 
-/// A bound as it is.
+/// The unchanged limit.
 #[cfg(not(feature = "planted"))]
 #[must_use]
 #[inline(always)]
@@ -113,34 +113,33 @@ pub const fn scaled(bound: u64) -> u64 {
     bound
 }
 
-/// Whether bounds are those of simulations.
 #[cfg(feature = "planted")]
 static SCALED: std::sync::atomic::AtomicBool = std::sync::atomic::AtomicBool::new(false);
 
-/// From now on [`scaled`] bounds are those of simulations, in the whole process.
+/// Makes [`scaled`] limits those of simulations in the whole process.
 #[cfg(feature = "planted")]
 pub fn scale_bounds() {
     SCALED.store(true, std::sync::atomic::Ordering::Relaxed);
 }
 
-/// A bound, which is smaller in simulations.
+/// A limit, which is smaller in simulations.
 #[cfg(feature = "planted")]
 #[must_use]
 pub fn scaled(bound: u64) -> u64 {
     if SCALED.load(std::sync::atomic::Ordering::Relaxed) { bound / SCALE } else { bound }
 }
 
-/// Nothing is counted.
+/// Counts nothing.
 #[cfg(not(feature = "planted"))]
 #[inline(always)]
 pub const fn spend(_units: u64) {}
 
-/// No event is measured.
+/// Measures no event.
 #[cfg(not(feature = "planted"))]
 #[inline(always)]
 pub const fn begin_event() {}
 
-/// No event is measured.
+/// Measures no event.
 #[cfg(not(feature = "planted"))]
 #[inline(always)]
 pub const fn end_event() {}
@@ -150,28 +149,28 @@ mod meter {
     use std::cell::Cell;
 
     thread_local! {
-        /// What the present event has taken; `None` between two events.
+        /// Work of the current event; `None` between events.
         static EVENT: Cell<Option<u64>> = const { Cell::new(None) };
         static MOST: Cell<u64> = const { Cell::new(0) };
     }
 
-    /// An event begins, for all that this thread does until it ends.
+    /// Begins an event on this thread.
     pub fn begin_event() {
         EVENT.set(Some(0));
     }
 
-    /// The event has ended.
+    /// Ends the event.
     pub fn end_event() {
         let taken = EVENT.take().unwrap_or_default();
         MOST.set(MOST.get().max(taken));
     }
 
-    /// Counts units of work. Between two events they are not counted.
+    /// Counts units of work during an event.
     pub fn spend(units: u64) {
         EVENT.set(EVENT.get().map(|taken| taken.saturating_add(units)));
     }
 
-    /// The most that an event has taken since the last look.
+    /// The maximum work of an event since the last call.
     #[must_use]
     pub fn take_most() -> u64 {
         MOST.take()

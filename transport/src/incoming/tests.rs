@@ -1,4 +1,4 @@
-//! Knows: both ends of a connection on loopback. Must not know: what is said on one.
+//! Connections on loopback.
 
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
@@ -9,7 +9,6 @@ use tokio_stream::StreamExt as _;
 use super::*;
 use crate::{Authority, DialError, Dialled, Identity, Role, dial, now_s};
 
-/// An end with a certificate of `authority` that trusts `trusted`.
 fn end(role: Role, authority: &Authority, trusted: &Authority) -> Mutual {
     let mut pem = authority.issue(role, now_s()).expect("issued");
     pem.authorities = trusted.certificate().as_bytes().to_owned();
@@ -28,14 +27,14 @@ async fn listen(mutual: &Mutual) -> (String, Incoming) {
     (address, Incoming::new(listener, mutual.clone()))
 }
 
-/// Says one byte to the worker and waits for the answer.
+/// Sends one byte to the worker and waits for the answer.
 async fn speak(dialled: &mut Dialled) -> io::Result<u8> {
     dialled.write_all(b"?").await?;
     dialled.flush().await?;
     dialled.read_u8().await
 }
 
-/// Answers the first byte on each connection, and holds it open.
+/// Answers the first byte of each connection and keeps it open.
 async fn answer(mut incoming: Incoming) {
     while let Some(Ok(mut accepted)) = incoming.next().await {
         tokio::spawn(async move {
@@ -151,7 +150,7 @@ async fn a_worker_without_tls_is_said_to_be_one() {
     let address = listener.local_addr().expect("bound").to_string();
     tokio::spawn(async move {
         let (mut stream, _) = listener.accept().await?;
-        // The settings that an HTTP/2 server begins with.
+        // The initial SETTINGS frame of an HTTP/2 server.
         stream.write_all(&[0, 0, 0, 4, 0, 0, 0, 0, 0]).await?;
         stream.read_to_end(&mut Vec::new()).await
     });
@@ -228,6 +227,6 @@ async fn a_connection_ends_with_its_certificates_on_both_sides() {
         let mut late = dial(&address, &coordinator).await.map_err(io::Error::other)?;
         speak(&mut late).await
     };
-    // Refused, or ended at once where it is still the certificate's last second.
+    // Rejected, or ended at once within the certificate's last second.
     late.await.expect_err("it has ended");
 }

@@ -1,4 +1,4 @@
-//! A node as a module reads it.
+//! Encodes a node.
 
 use flotilla_framework::{
     snapshot::{ScalarColumn, Slot, Snapshot, Values},
@@ -22,7 +22,6 @@ const TAINTS: u32 = 5;
 const ALLOCATABLE: u32 = 2;
 const IMAGES: u32 = 8;
 
-/// Writes nodes of one snapshot.
 pub(crate) struct Nodes<'a> {
     nodes: &'a Snapshot,
     is_named: bool,
@@ -30,18 +29,16 @@ pub(crate) struct Nodes<'a> {
     is_unschedulable: bool,
     has_images: bool,
     has_capacity: bool,
-    /// The labels that are shown, sorted by key.
+    /// The visible labels, sorted by key.
     labels: Vec<(&'a str, Values<'a, Symbol>)>,
-    /// The extended resources that are shown, sorted by name.
+    /// The visible extended resources, sorted by name.
     scalars: Vec<(&'a str, &'a ScalarColumn)>,
     resources: [bool; 4],
 }
 
-/// The resources that every node has.
 const RESOURCES: [&str; 4] = ["cpu", "ephemeral-storage", "memory", "pods"];
 
 impl<'a> Nodes<'a> {
-    /// Of these fields.
     pub(crate) fn new(nodes: &'a Snapshot, fields: &[NodeField]) -> Self {
         let has = |field: &NodeField| fields.contains(field);
         let all = |field: &NodeField, one: bool| has(field) || one;
@@ -69,12 +66,10 @@ impl<'a> Nodes<'a> {
         }
     }
 
-    /// The name of the node at a position.
     pub(crate) fn name(&self, slot: Slot) -> &'a str {
         self.nodes.symbols.text(self.nodes.name(slot))
     }
 
-    /// Writes the node at a position.
     pub(crate) fn write(&self, slot: Slot, out: &mut Vec<u8>) {
         let nodes = self.nodes;
         wire::message(METADATA, out, |out| {
@@ -125,7 +120,7 @@ impl<'a> Nodes<'a> {
                 wire::quantity(ALLOCATABLE, name, &amount.to_string(), out);
             }
         }
-        // By name, since numbers of names differ from process to process.
+        // Sorted by name, because symbol numbers differ between processes.
         let mut names: Vec<&str> = images.iter().map(|&name| self.nodes.symbols.text(name)).collect();
         names.sort_unstable();
         for name in names {

@@ -1,4 +1,4 @@
-//! A pod as a module reads it.
+//! Encodes a pod.
 
 use std::sync::Arc;
 
@@ -12,12 +12,11 @@ use serde_json::{Map, Value, json};
 use super::wire;
 use crate::args::PodFields;
 
-/// What a module sees of a pod: pods that agree in it get the same verdicts.
+/// The visible fields of a pod: pods with equal ones get the same results.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct ShownPod {
     pub(crate) name: Option<String>,
     pub(crate) namespace: Option<String>,
-    /// Sorted by key.
     pub(crate) labels: Vec<(String, String)>,
     pub(crate) node_selector: Vec<(Arc<str>, Arc<str>)>,
     pub(crate) required_terms: Option<Vec<NodeTerm>>,
@@ -46,7 +45,6 @@ const PORTS: u32 = 6;
 const RESOURCES: u32 = 8;
 
 impl ShownPod {
-    /// What these fields show of a class.
     pub(crate) fn new(class: &Class, fields: &PodFields) -> Self {
         let mut shown = Self::default();
         for field in &fields.metadata {
@@ -88,7 +86,6 @@ impl ShownPod {
     }
 }
 
-/// The pod as `Pod`.
 pub(crate) fn pod(shown: &ShownPod) -> Vec<u8> {
     let mut out = Vec::new();
     wire::message(METADATA, &mut out, |out| {
@@ -117,7 +114,7 @@ pub(crate) fn pod(shown: &ShownPod) -> Vec<u8> {
     out
 }
 
-/// One container for each image; the first asks for what the pod asks for, and has its host ports.
+/// One container per image; the first has the pod's requests and host ports.
 fn write_containers(shown: &ShownPod, out: &mut Vec<u8>) {
     let has_more = shown.requests != Resources::default() || !shown.host_ports.is_empty();
     let count = shown.images.len().max(usize::from(has_more));
@@ -181,7 +178,7 @@ fn write_term(term: &NodeTerm, out: &mut Vec<u8>) {
     }
 }
 
-/// The pod as JSON, of the shape that the API gives it; fields that are not shown are left out.
+/// The pod as JSON in the API's form, without invisible fields.
 pub(crate) fn pod_json(shown: &ShownPod) -> String {
     let object = |pairs: &mut dyn Iterator<Item = (String, Value)>| Value::Object(pairs.collect());
     let mut metadata = Map::new();

@@ -1,32 +1,30 @@
-//! Fields of protobuf messages.
-//!
-//! Knows: keys, lengths and varints. Must not know: any message.
+//! Encodes fields of protobuf messages.
 
 use prost::{
     bytes::BufMut as _,
     encoding::{WireType, encode_key, encode_varint, encoded_len_varint, key_len},
 };
 
-/// A text, also an empty one.
+/// A text, also if empty.
 pub(super) fn text(field: u32, text: &str, out: &mut Vec<u8>) {
     encode_key(field, WireType::LengthDelimited, out);
     encode_varint(text.len() as u64, out);
     out.put_slice(text.as_bytes());
 }
 
-/// A number; none where it is 0.
+/// A number, unless 0.
 pub(super) fn number(field: u32, number: i64, out: &mut Vec<u8>) {
     if number != 0 {
         encode_key(field, WireType::Varint, out);
-        // A negative int32 or int64 is written as ten bytes.
+        // A negative int32 or int64 takes ten bytes.
         encode_varint(number.cast_unsigned(), out);
     }
 }
 
-/// A message, whose bytes `fill` writes; also an empty one.
+/// A message with content from `fill`, also if empty.
 pub(super) fn message(field: u32, out: &mut Vec<u8>, fill: impl FnOnce(&mut Vec<u8>)) {
     encode_key(field, WireType::LengthDelimited, out);
-    // The length is mostly of one byte; where it is not, the rest is moved.
+    // The length usually takes one byte; otherwise the content is moved.
     let at = out.len();
     out.push(0);
     fill(out);
@@ -39,7 +37,6 @@ pub(super) fn message(field: u32, out: &mut Vec<u8>, fill: impl FnOnce(&mut Vec<
     encode_varint(len, &mut place);
 }
 
-/// An entry of a map from text to text.
 pub(super) fn entry(field: u32, key: &str, value: &str, out: &mut Vec<u8>) {
     encode_key(field, WireType::LengthDelimited, out);
     let len = |text: &str| key_len(1) + encoded_len_varint(text.len() as u64) + text.len();
@@ -48,7 +45,6 @@ pub(super) fn entry(field: u32, key: &str, value: &str, out: &mut Vec<u8>) {
     text(2, value, out);
 }
 
-/// An entry of a map from text to `Quantity`.
 pub(super) fn quantity(field: u32, key: &str, quantity: &str, out: &mut Vec<u8>) {
     message(field, out, |out| {
         text(1, key, out);
@@ -56,7 +52,7 @@ pub(super) fn quantity(field: u32, key: &str, quantity: &str, out: &mut Vec<u8>)
     });
 }
 
-/// CPU, in thousandths of a core, as a quantity.
+/// Millicores as a quantity.
 pub(super) fn cpu(milli: i64) -> String {
     if milli % 1000 == 0 { (milli / 1000).to_string() } else { format!("{milli}m") }
 }

@@ -1,4 +1,4 @@
-//! A module as the one plugin of a profile, beside a few nodes.
+//! A module as the only plugin of a profile, on a few nodes.
 
 #![allow(dead_code, missing_docs, reason = "each test file uses a part")]
 
@@ -23,7 +23,7 @@ use flotilla_framework::{
 use flotilla_wasm::Table;
 use serde_json::{Value, json};
 
-/// The functions that guests in WAT import, and a memory whose first bytes are texts for them.
+/// Imports of guests in WAT, and a memory that begins with texts for them.
 pub(crate) const PRELUDE: &str = r#"
   (import "k8s.io/api" "node" (func $node (param i32 i32 i32 i32) (result i32)))
   (import "k8s.io/api" "nodeList" (func $node_list (param i32 i32) (result i32)))
@@ -57,13 +57,11 @@ pub(crate) const PRELUDE: &str = r#"
     (i32.sub (i32.load8_u (i32.add (i32.const 1023) (local.get $len))) (i32.const 48)))
 "#;
 
-/// A guest of these functions.
 pub(crate) fn guest(functions: &str) -> Vec<u8> {
     let text = format!("(module {PRELUDE} {functions})");
     wat::parse_str(text).unwrap_or_else(|error| panic!("{functions}: {error}"))
 }
 
-/// A profile whose one plugin is a module.
 pub(crate) struct Alone {
     pub(crate) table: &'static Table,
     pub(crate) registry: Registry,
@@ -71,14 +69,13 @@ pub(crate) struct Alone {
     pub(crate) digest: Digest,
 }
 
-/// What comes of a pod.
+/// The result for a pod.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Came {
-    /// This node has the highest total, with all totals by node.
+    /// The node with the highest total, and all totals by node.
     Placed(String, Vec<(String, i64)>),
-    /// No node will do.
+    /// No node is feasible.
     Refused(String),
-    /// The attempt fails.
     Failed(String),
 }
 
@@ -86,7 +83,7 @@ pub(crate) const NAME: &str = "Guest";
 
 impl Alone {
     /// # Errors
-    /// Why the module cannot be used.
+    /// The reason that the module cannot be used.
     pub(crate) fn try_new(module: &[u8], further: &Value) -> Result<Self, String> {
         let table = Table::new();
         let digest = table.load(module.into())?;
@@ -108,7 +105,7 @@ impl Alone {
         let profile =
             Profile { scheduler_name: "alone".into(), percentage_of_nodes_to_score: None, plugins, args: own };
         table.adopt(&profile)?;
-        // At its extension points and no others, as a configuration has it.
+        // Only its extension points, as in a configuration.
         let points = registry.find(NAME).expect("adopted").points();
         let mut alone = Self { table, registry, profile, digest };
         use flotilla_framework::extension::Point;
@@ -121,7 +118,7 @@ impl Alone {
         Ok(alone)
     }
 
-    /// The same with a plugin of kube-scheduler in the place of the module.
+    /// The same with a plugin of kube-scheduler instead of the module.
     pub(crate) fn of(&self, plugin: &str) -> Self {
         let mut profile = self.profile.clone();
         let name = || vec![plugin.to_owned()];
@@ -143,12 +140,12 @@ impl Alone {
         Self::try_new(&guest(functions), args).unwrap_or_else(|error| panic!("{functions}: {error}"))
     }
 
-    /// What comes of a pod beside these nodes: as a decision has it, which has to be as the account has it.
+    /// The result for a pod on these nodes, from a decision. The explanation has to match.
     pub(crate) fn place(&self, pod: &PodBuilder, nodes: &[NodeBuilder]) -> Came {
         self.came(pod, nodes, true)
     }
 
-    /// As a decision has it, of a module that answers otherwise where it is asked about one node.
+    /// The decision, for a module with other results for single nodes.
     pub(crate) fn decide(&self, pod: &PodBuilder, nodes: &[NodeBuilder]) -> Came {
         self.came(pod, nodes, false)
     }
@@ -171,7 +168,7 @@ impl Alone {
         }
         let mut view = View::new(&prepared, vec![evaluate(&prepared, &snapshot)]);
         let best = view.best(&prepared, None);
-        // One node alone is not scored.
+        // A single node is not scored.
         let feasible = account.nodes.values().filter(|outcome| matches!(outcome, Outcome::Feasible { .. })).count();
         let of_scores = prepared.score_error().or_else(|| view.fault()).filter(|_| feasible > 1);
         let error = view.error(&prepared).or_else(|| of_scores.map(str::to_owned));
@@ -192,7 +189,7 @@ impl Alone {
         match best {
             Best::Node { offer, total, .. } => {
                 let chosen = name(offer.node);
-                // Upstream gives every node the same total where the profile scores nothing, which the account shows.
+                // Upstream adds the same total to every node if the profile scores nothing, as in the explanation.
                 let total = total + i64::from(self.profile.plugins.score.is_empty());
                 assert!(totals.contains(&(chosen.clone(), total)), "{chosen} with {total} is not in {totals:?}");
                 Came::Placed(chosen, totals)
@@ -201,7 +198,7 @@ impl Alone {
         }
     }
 
-    /// How often the module has failed, by how.
+    /// The module's failures by kind.
     pub(crate) fn failures(&self) -> Vec<(&'static str, u64)> {
         self.table.failures().into_iter().map(|(_, kind, count)| (kind, count)).collect()
     }

@@ -1,7 +1,7 @@
-// What the host of kube-scheduler-wasm-extension answers for guests: for each, what its functions say of one pod and some nodes,
-// in the order in which kube-scheduler calls them.
+// Prints the answers of kube-scheduler-wasm-extension's host for guests: the results of each guest's functions for one pod and some
+// nodes, in kube-scheduler's order of calls.
 //
-// It is built within a checkout of that project at 9b2791f1bbea8ad75871433ca0a201d03edee714, as scheduler/cmd/answers/main.go:
+// Build it within a checkout of that project at 9b2791f1bbea8ad75871433ca0a201d03edee714, as scheduler/cmd/answers/main.go:
 //
 //	go build -o upstream-host ./cmd/answers
 //	upstream-host cluster.json GUEST.wasm... > answers.json
@@ -23,7 +23,7 @@ import (
 	"sigs.k8s.io/kube-scheduler-wasm-extension/scheduler/test"
 )
 
-// Cluster is what guests are asked about.
+// Cluster is the pod and the nodes for guests.
 type Cluster struct {
 	Pod    *v1.Pod    `json:"pod"`
 	Nodes  []*v1.Node `json:"nodes"`
@@ -36,13 +36,13 @@ type Status struct {
 	Reason string `json:"reason,omitempty"`
 }
 
-// Score is a score, or why there is none.
+// Score is a score, or the status without one.
 type Score struct {
 	Score  int64   `json:"score"`
 	Status *Status `json:"status,omitempty"`
 }
 
-// Answers are those of one guest. What is not asked, because what comes before it has failed, is not there.
+// Answers are the answers of one guest. Functions after a failure are absent.
 type Answers struct {
 	Error      string            `json:"error,omitempty"`
 	PreFilter  *Status           `json:"preFilter,omitempty"`
@@ -80,13 +80,13 @@ func run(file string, guests []string) error {
 	return encoder.Encode(all)
 }
 
-// The stack of calls is cut off: it names the functions of the guest.
+// Without the stack trace, which has the guest's function names.
 func status(status *framework.Status) *Status {
 	if status == nil {
 		return &Status{Code: framework.Success.String()}
 	}
 	reason, _, _ := strings.Cut(strings.Join(status.Reasons(), ", "), "\nwasm stack trace:")
-	// Only the names of known codes can be had.
+	// Only known codes have names.
 	if status.Code() > framework.Pending {
 		return &Status{Code: "Unknown", Reason: reason}
 	}
@@ -96,7 +96,7 @@ func status(status *framework.Status) *Status {
 func ask(cluster *Cluster, file string) (answers *Answers) {
 	answers = &Answers{}
 	defer func() {
-		// The host of upstream panics where a guest gives fewer scores than nodes.
+		// Upstream's host panics if a guest returns fewer scores than nodes.
 		if panicked := recover(); panicked != nil {
 			answers.Error = fmt.Sprint("panic: ", panicked)
 		}
@@ -125,7 +125,7 @@ func ask(cluster *Cluster, file string) (answers *Answers) {
 	return answers
 }
 
-// Gives the nodes that will do.
+// Returns the feasible nodes.
 func (answers *Answers) filter(ctx context.Context, plugin framework.Plugin, pod *v1.Pod, nodes []*framework.NodeInfo) []*framework.NodeInfo {
 	skips := false
 	if pre, ok := plugin.(framework.PreFilterPlugin); ok {

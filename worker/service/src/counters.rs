@@ -1,12 +1,10 @@
-//! What happened in a worker, counted.
-//!
-//! Knows: what is counted, and under which names. Must not know: who reads it, or over which transport.
+//! Counters of a worker.
 
 use std::time::Duration;
 
 use prometheus::{Histogram, HistogramOpts, IntCounter, IntGauge, Registry, core::Collector, exponential_buckets};
 
-/// Makes and registers. The names are all constants of this file.
+/// Creates and registers metrics. All names are constants in this file.
 struct Making(Registry);
 
 impl Making {
@@ -25,13 +23,13 @@ impl Making {
     }
 }
 
-/// Declares and registers the counters: field, name of the metric, help text. [`Counts`] has those of `read`.
+/// Declares and registers counters: field, metric name, help text. [`Counts`] has those of `read`.
 macro_rules! counters {
     (
         read { $($read:ident $read_name:literal $read_help:literal;)* }
         others { $($other:ident $name:literal $help:literal;)* }
     ) => {
-        /// Counts since the start of a worker; shared by all its streams.
+        /// Counts since the start of a worker, shared by all its streams.
         #[derive(Debug)]
         pub struct Counters {
             registry: Registry,
@@ -42,7 +40,7 @@ macro_rules! counters {
             evaluations: Histogram,
         }
 
-        /// What [`Counters`] held at one moment.
+        /// A snapshot of [`Counters`].
         #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
         pub struct Counts {
             $(#[doc = $read_help] pub $read: u64,)*
@@ -55,15 +53,15 @@ macro_rules! counters {
                 let buckets = exponential_buckets(0.000_05, 2.0, 16);
                 let evaluation = HistogramOpts::new(
                     "flotilla_worker_evaluation_duration_seconds",
-                    "Evaluations of a class over the nodes held here",
+                    "Evaluations of a class over the nodes of this worker",
                 );
                 let evaluation = buckets.and_then(|buckets| Histogram::with_opts(evaluation.buckets(buckets)));
                 Self {
                     $($read: make.counter($read_name, $read_help),)*
                     $($other: make.counter($name, $help),)*
-                    nodes: make.gauge("flotilla_worker_nodes", "Nodes held for the leader that was heard last"),
+                    nodes: make.gauge("flotilla_worker_nodes", "Nodes in the shard of the last leader"),
                     revision: make
-                        .gauge("flotilla_worker_revision", "The state of the cluster that its last word spoke of"),
+                        .gauge("flotilla_worker_revision", "Revision of the cluster state in the last message of the leader"),
                     evaluations: make.register(evaluation),
                     registry,
                 }
@@ -71,7 +69,7 @@ macro_rules! counters {
         }
 
         impl Counters {
-            /// The counts as of now.
+            /// The current counts.
             #[must_use]
             pub fn read(&self) -> Counts {
                 Counts { $($read: self.$read.get()),* }
@@ -82,44 +80,42 @@ macro_rules! counters {
 
 counters! {
     read {
-        attached "flotilla_worker_streams_attached_total" "Streams whose leader was obeyed";
-        refused "flotilla_worker_streams_refused_total" "Streams too many, or of an older leader, that were refused";
+        attached "flotilla_worker_streams_attached_total" "Streams of attached leaders";
+        refused "flotilla_worker_streams_refused_total" "Streams rejected for their number or an old leader";
         // Each ended its stream.
         unreadable "flotilla_worker_messages_unreadable_total" "Messages that could not be read";
         panicked "flotilla_worker_panics_total" "Evaluations and dry runs that panicked";
-        words "flotilla_worker_messages_received_total" "Messages taken in";
-        words_waited "flotilla_worker_messages_waited_total" "Messages that found their channel full and waited";
-        answers "flotilla_worker_answers_total" "Messages given out";
-        answers_waited "flotilla_worker_answers_waited_total" "Answers that found their channel full and waited";
+        words "flotilla_worker_messages_received_total" "Messages received";
+        words_waited "flotilla_worker_messages_waited_total" "Messages that waited for a full channel";
+        answers "flotilla_worker_answers_total" "Messages sent";
+        answers_waited "flotilla_worker_answers_waited_total" "Answers that waited for a full channel";
         answers_too_large "flotilla_worker_answers_too_large_total"
-            "Answers that would not have fitted into a message";
+            "Answers larger than a message";
     }
     others {
-        word_bytes "flotilla_worker_received_bytes_total" "Bytes of messages taken in, without framing";
-        answer_bytes "flotilla_worker_sent_bytes_total" "Bytes of messages given out, without framing";
+        word_bytes "flotilla_worker_received_bytes_total" "Bytes of messages received, without framing";
+        answer_bytes "flotilla_worker_sent_bytes_total" "Bytes of messages sent, without framing";
     }
 }
 
 impl Counters {
-    /// A word was obeyed: so many nodes are held now, at this revision.
     pub(crate) fn stands(&self, nodes: usize, revision: u64) {
         self.nodes.set(i64::try_from(nodes).unwrap_or(i64::MAX));
         self.revision.set(i64::try_from(revision).unwrap_or(i64::MAX));
     }
 
-    /// A class was evaluated.
     pub(crate) fn evaluated(&self, took: Duration) {
         self.evaluations.observe(took.as_secs_f64());
     }
 
-    /// All that was counted, for `/metrics`.
+    /// The registry for `/metrics`.
     #[must_use]
     pub const fn registry(&self) -> &Registry {
         &self.registry
     }
 }
 
-/// One count. Nothing is decided by it, so no order among counts is promised.
+/// One count. Counts have no ordering guarantee.
 #[derive(Debug)]
 pub(crate) struct Counter(IntCounter);
 

@@ -1,9 +1,7 @@
-//! The thread that computes: one for each stream, with a replica of its own.
+//! The compute thread: one per stream, with a separate replica.
 //!
-//! Evaluations take milliseconds of pure arithmetic, which would keep an async runtime from answering health checks and
-//! keep-alives; so they run here, and wait for their words and for room for their answers by blocking.
-//!
-//! Knows: threads, batches, what to do when an evaluation panics. Must not know: streams, sessions, epochs.
+//! Evaluations take milliseconds of arithmetic, which would delay health checks and keep-alives in an async runtime. The thread therefore
+//! blocks on commands and on room for answers.
 
 use std::{io, sync::Arc, thread, time::Instant};
 
@@ -22,24 +20,23 @@ use tonic::Status;
 
 use crate::{counters::Counters, laps::Stopwatch, loading::Loading, spans::Begun};
 
-/// A word of the leader, or why there will be none after those before it.
+/// A command of the leader, or the error that ends the stream.
 pub(crate) type Word = Result<pb::ToWorker, Status>;
 
-/// What goes out on the stream; an error is the last.
+/// A message on the stream; an error is the last.
 pub(crate) type Answer = Result<pb::FromWorker, Status>;
 
-/// The most words that wait for the thread. The largest are chunks of a snapshot, 1 MiB each, so they take 64 MiB at
-/// worst; evaluations take less than 1 KiB. Beyond that the stream's flow control holds the leader back.
+/// Maximum number of queued commands. The largest are snapshot chunks of 1 MiB, so at most 64 MiB; evaluations take less than 1 KiB. Beyond
+/// that, flow control delays the leader.
 const WORDS: usize = 64;
 
-/// The most answers that wait for the stream: 1.4 MiB each at worst, 22 MiB together.
+/// Maximum number of queued answers: 1.4 MiB each at most, 22 MiB together.
 pub(crate) const ANSWERS: usize = 16;
 
-/// Starts a thread that obeys the words that are sent to it, until the sender is dropped, the answers' receiver is
-/// dropped, or a word is an error or cannot be obeyed.
+/// Starts the thread. It runs until the sender or the answers' receiver is dropped, or until a command is an error or fails.
 ///
 /// # Errors
-/// Where the system has no thread to give.
+/// The system cannot start a thread.
 pub(crate) fn start(
     replica: Replica,
     answers: mpsc::Sender<Answer>,
@@ -49,10 +46,10 @@ pub(crate) fn start(
     let (sender, words) = mpsc::channel(WORDS);
     thread::Builder::new().name("replica".to_owned()).spawn(move || {
         let output = Output { answers, counters, spans };
-        // The replica is dropped by the panic, so nothing half-changed is ever seen.
+        // The panic drops the replica, so no partial change is visible.
         if let Err(panic) = contain(|| work(replica, words, &output)) {
             output.counters.panicked.add();
-            tracing::error!(panic, "the thread of a stream panicked; the stream ends");
+            tracing::error!(panic, "the thread of a stream panicked; closing the stream");
             output.send(Err(Status::internal("the worker panicked")));
         }
     })?;
@@ -64,7 +61,7 @@ fn work(mut replica: Replica, mut words: mpsc::Receiver<Word>, output: &Output) 
     let mut loading = Loading::new(replica.registry());
     while words.blocking_recv_many(&mut batch, WORDS) > 0 {
         for word in batch.drain(..) {
-            // The stream has ended: the next leader should not wait for what is still in the queue.
+            // The stream has ended: the next leader should not wait for the queue.
             if output.answers.is_closed() {
                 return;
             }
@@ -122,7 +119,7 @@ fn obey(
     }))
 }
 
-/// A profile is refused whose plugins this worker lacks: its verdicts would be others than the coordinator's.
+/// Rejects a profile with unknown plugins: results would differ from the coordinator's.
 fn runnable(registry: Registry, profile: &Profile) -> Result<(), Status> {
     if let Some(modules) = registry.modules() {
         modules.adopt(profile).map_err(Status::failed_precondition)?;
@@ -139,12 +136,12 @@ fn runnable(registry: Registry, profile: &Profile) -> Result<(), Status> {
 fn encode(answer: FromWorker, (laps, words): (Vec<pb::Lap>, Vec<pb::Words>), counters: &Counters) -> pb::FromWorker {
     let message = pb::FromWorker { laps, words, ..answer.encode() };
     match answer.reply {
-        // Offers are bounded, but refusals and counts over domains are as many as the cluster has kinds of them.
+        // Offers are bounded, but refusals and domain counts depend on the cluster.
         Reply::Evaluated { request, .. } if !bounds::fits(&message) => {
             counters.answers_too_large.add();
             FromWorker { reply: Reply::Unable { request, why: Unable::TooManyStrata }, ..answer }.encode()
         }
-        // The coordinator asks for fewer nodes then.
+        // The coordinator then requests fewer nodes.
         Reply::Explained { request, .. } if !bounds::fits(&message) => {
             counters.answers_too_large.add();
             FromWorker { reply: Reply::Unable { request, why: Unable::TooLarge }, ..answer }.encode()
@@ -160,7 +157,7 @@ struct Output {
 }
 
 impl Output {
-    /// Waits for room. A receiver that is gone is noticed before the next word.
+    /// Waits for room. The next command detects a dropped receiver.
     fn send(&self, answer: Answer) {
         self.counters.answers.add();
         self.counters.answer_bytes.add_many(answer.as_ref().map_or(0, pb::FromWorker::encoded_len));

@@ -1,13 +1,10 @@
-//! How long single plugins took, for a request that asked for it.
-//!
-//! Knows: the clock. Must not know: what plugins do.
+//! Measures single plugins if the request asks for it.
 
 use std::time::{Duration, Instant};
 
 use flotilla_framework::{laps::Laps, prepared::parts::Point};
 use flotilla_proto::pb;
 
-/// The laps of one word, if they are wanted.
 #[derive(Debug)]
 pub(crate) struct Stopwatch {
     is_wanted: bool,
@@ -16,12 +13,11 @@ pub(crate) struct Stopwatch {
 }
 
 impl Stopwatch {
-    /// Without `is_wanted` it looks at no clock from here on.
+    /// Without `is_wanted` it never reads the clock.
     pub(crate) fn new(is_wanted: bool) -> Self {
         Self { is_wanted, last: Instant::now(), laps: Vec::new() }
     }
 
-    /// What there is to tell.
     pub(crate) fn told(self) -> Vec<pb::Lap> {
         self.laps
     }

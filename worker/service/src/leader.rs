@@ -1,10 +1,8 @@
-//! Who is obeyed: one leader at a time, the one with the highest epoch, on its latest stream.
+//! Leader of a worker: the highest epoch on its latest stream.
 //!
-//! Knows: epochs and the stream that is attached. Must not know: what a leader says, or how a stream ends.
-//!
-//! Epochs come from clocks: of the API server that made the Lease, or, without an election, of the coordinator. A return from one
-//! to the other, or a Lease that an API server with a slow clock made anew, gives a lower one. So an epoch is forgotten once
-//! no leader has been attached for longer than any that lost its Lease can go on.
+//! Epochs come from clocks: the API server's that created the Lease, or the coordinator's without leader election. A switch between both,
+//! or a Lease recreated by an API server with a slow clock, yields a lower epoch. The worker therefore forgets an epoch after no leader was
+//! attached for longer than a leader without a Lease can run.
 
 use std::{
     sync::{Mutex, PoisonError},
@@ -15,11 +13,10 @@ use flotilla_framework::shard::Epoch;
 use tokio::sync::oneshot;
 use tonic::Status;
 
-/// How long an epoch counts after its stream has ended: four times the 15 s of a Lease. A leader that has lost its Lease ends
-/// within 10 s, and what it would learn from a worker it could not use.
+/// Time that an epoch counts after its stream ended: four times the 15 s of a Lease. A leader that lost its Lease exits within 10 s and
+/// cannot use a worker's answers.
 const MEMORY: Duration = Duration::from_secs(60);
 
-/// The leader that a worker obeys.
 #[derive(Debug, Default)]
 pub(crate) struct CurrentLeader {
     state: Mutex<State>,
@@ -29,21 +26,20 @@ pub(crate) struct CurrentLeader {
 struct State {
     obeyed: Epoch,
     attached: Option<oneshot::Sender<Status>>,
-    /// When no leader was found attached first, after the last one.
+    /// Time at which no leader was first found attached.
     detached_since: Option<Instant>,
 }
 
 impl CurrentLeader {
-    /// The highest epoch obeyed so far; 0 for none.
+    /// The highest epoch so far; 0 for none.
     pub(crate) fn obeyed(&self) -> Epoch {
         self.with(|state| state.obeyed)
     }
 
-    /// Attaches a leader, and ends the stream of the leader before. What comes out of the receiver is why the
-    /// new stream in turn has to end.
+    /// Attaches a leader and ends the stream of the previous one. The receiver yields the reason that ends the new stream.
     ///
     /// # Errors
-    /// The status that ends the stream of a leader whose time is over.
+    /// The status for a leader with an old epoch.
     pub(crate) fn attach(&self, epoch: Epoch) -> Result<oneshot::Receiver<Status>, Status> {
         self.attach_at(Instant::now(), epoch)
     }
@@ -59,10 +55,10 @@ impl CurrentLeader {
                     "epoch {epoch} is over: this worker obeys epoch {obeyed}"
                 )));
             }
-            let why = if epoch > state.obeyed { "a newer leader took over" } else { "the leader attached anew" };
+            let why = if epoch > state.obeyed { "a newer leader took over" } else { "the leader attached again" };
             let (leave, left) = oneshot::channel();
             if let Some(earlier) = state.attached.replace(leave) {
-                // It may have ended on its own.
+                // It may have ended already.
                 let _ = earlier.send(Status::aborted(why));
             }
             state.obeyed = epoch;
@@ -72,7 +68,7 @@ impl CurrentLeader {
     }
 
     fn with<T>(&self, act: impl FnOnce(&mut State) -> T) -> T {
-        // Every change above is complete before anything could panic, so a poisoned state is a good one.
+        // Changes are complete before anything can panic, so a poisoned state is valid.
         act(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
@@ -98,7 +94,7 @@ mod tests {
         let current = CurrentLeader::default();
         let mut first = current.attach(1).expect("no leader before");
         let _second = current.attach(1).expect("the same leader");
-        assert_eq!(first.try_recv().expect("it was told").message(), "the leader attached anew");
+        assert_eq!(first.try_recv().expect("it was told").message(), "the leader attached again");
     }
 
     #[test]
@@ -117,7 +113,7 @@ mod tests {
         let attached = current.attach_at(at(0), 5 << 24).expect("no leader before");
         assert!(current.attach_at(at(1_000), 4 << 24).is_err(), "a leader is attached");
         drop(attached);
-        // The first that asks finds none attached; leaders ask every few seconds.
+        // The first attempt finds none attached; leaders retry every few seconds.
         assert!(current.attach_at(at(1_001), 4 << 24).is_err());
         assert!(current.attach_at(at(1_060), 4 << 24).is_err());
         let lower = current.attach_at(at(1_061), 4 << 24).expect("a leader by another clock");

@@ -4,11 +4,10 @@
 //! stream in -> session (async) -> bounded channel -> cpu (a thread with the replica) -> bounded channel -> stream out
 //! ```
 //!
-//! Nothing here outlives its stream: a leader that attaches sends all that a worker needs, so a worker may be killed
-//! and started at any time.
+//! All state belongs to a stream: a leader that attaches sends everything, so a worker can stop and start at any time.
 //!
-//! Knows: streams, threads, which leader is obeyed. Must not know: what makes a node suit a pod (that is the
-//! framework), how a message is written (that is the contract), flags, or anything about other workers.
+//! Contains: streams, threads and the choice of the leader. Does not depend on: filtering and scoring (the framework), encoding of messages
+//! (the protocol), flags, or other workers.
 
 mod counters;
 mod cpu;

@@ -1,9 +1,7 @@
-//! Modules that a leader sends, until they are ready.
+//! Loads modules that a leader sends.
 //!
-//! A module comes in parts and takes up to seconds to be compiled. That is done on a thread of its own, so that evaluations of
-//! the configuration in force go on.
-//!
-//! Knows: how parts are put together. Must not know: what a module is.
+//! A module arrives in parts and takes up to seconds to compile. A separate thread compiles it, so that evaluations of the current
+//! configuration continue.
 
 use std::{
     collections::BTreeMap,
@@ -14,24 +12,21 @@ use std::{
 use flotilla_framework::{modules::Digest, registry::Registry};
 use tonic::Status;
 
-/// The most modules of one configuration that are on their way at once; with 32 MiB each they are 1 GiB.
+/// Maximum number of modules of one configuration in transfer; with 32 MiB each they are 1 GiB.
 const MOST: usize = 32;
 
-/// Modules on their way.
 pub(crate) struct Loading {
     registry: Registry,
     parts: BTreeMap<Digest, Vec<u8>>,
     compiling: Vec<JoinHandle<Result<(), String>>>,
 }
 
-// === impl Loading ===
-
 impl Loading {
     pub(crate) const fn new(registry: Registry) -> Self {
         Self { registry, parts: BTreeMap::new(), compiling: Vec::new() }
     }
 
-    /// Takes a part; with the last one, compiling begins.
+    /// Adds a part; the last one starts compilation.
     pub(crate) fn add(&mut self, digest: Digest, size: usize, part: &[u8]) -> Result<(), Status> {
         let Some(modules) = self.registry.modules() else {
             return Err(Status::failed_precondition("this worker runs no WebAssembly modules; use a build that does"));
@@ -54,7 +49,7 @@ impl Loading {
         Ok(())
     }
 
-    /// Waits for all modules that came.
+    /// Waits for all received modules.
     pub(crate) fn finish(&mut self) -> Result<(), Status> {
         self.parts.clear();
         self.compiling.drain(..).try_for_each(|thread| {

@@ -1,6 +1,4 @@
-//! Health and reflection, beside the worker's own service.
-//!
-//! Knows: the services of gRPC for probes and clients. Must not know: what a worker does.
+//! Health and reflection services.
 
 use flotilla_proto::{FILE_DESCRIPTOR_SET, SERVICE_NAME};
 use tonic::transport::server::Router;
@@ -8,16 +6,16 @@ use tonic_health::{ServingStatus, server::HealthReporter};
 
 use crate::ServeError;
 
-/// The services, as long as they run.
+/// The services while they run.
 pub(crate) struct Probes {
     reporter: HealthReporter,
 }
 
 impl Probes {
-    /// Adds both services. Health is `SERVING` from now on.
+    /// Adds both services with health `SERVING`.
     ///
     /// # Errors
-    /// Where the descriptions of the services cannot be read.
+    /// The descriptions of the services cannot be read.
     pub(crate) async fn add_to(services: Router) -> Result<(Self, Router), ServeError> {
         let reflection = tonic_reflection::server::Builder::configure()
             .register_encoded_file_descriptor_set(FILE_DESCRIPTOR_SET)
@@ -29,7 +27,7 @@ impl Probes {
         Ok((probes, services.add_service(health).add_service(reflection)))
     }
 
-    /// Health is `NOT_SERVING` from now on.
+    /// Sets health to `NOT_SERVING`.
     pub(crate) async fn stop(&self) {
         self.report(ServingStatus::NotServing).await;
     }

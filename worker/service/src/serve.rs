@@ -1,6 +1,4 @@
-//! The server: all services on one listener, its limits, its stop.
-//!
-//! Knows: gRPC transport and its bounds. Must not know: what a stream is for, flags, or signals.
+//! The server: all services on one listener, its limits and its shutdown.
 
 use std::{pin::Pin, sync::Arc, time::Duration};
 
@@ -16,49 +14,49 @@ use tonic::transport::{Server, server::TcpIncoming};
 use crate::probes::Probes;
 use crate::{counters::Counters, leader::CurrentLeader, service::Service, session::Shared};
 
-/// A leader holds one stream on a connection, a prober a few.
+/// A leader uses one stream per connection, a prober a few.
 const STREAMS_PER_CONNECTION: u32 = 16;
 
-/// A whole message may be on its way before the reader has to grant more, so that a chunk never waits for a round trip.
+/// A whole message, so that a chunk never waits for a round trip.
 const STREAM_WINDOW_BYTES: u32 = 4 << 20;
 
-/// Two streams' windows: the leader's and that of one who takes over.
+/// Two streams' windows: the current leader's and its successor's.
 const CONNECTION_WINDOW_BYTES: u32 = 2 * STREAM_WINDOW_BYTES;
 
 /// Real requests have a few hundred bytes of headers.
 const HEADER_BYTES: u32 = 16 << 10;
 
-/// After so many streams reset for its own faults, a peer loses its connection.
+/// A peer loses its connection after this many streams reset by its own faults.
 const RESETS: usize = 64;
 
-/// A peer that is gone without a word is noticed within the sum of both.
+/// A silently vanished peer is detected within the sum of both.
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
 const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What a worker can be started with.
+/// Options of a worker.
 #[derive(Debug, Clone)]
 pub struct ServeOptions {
-    /// The plugins that profiles may name.
+    /// Plugins that profiles may name.
     pub registry: Registry,
-    /// How long connections may linger after a stop; streams to leaders are ended at once.
+    /// Time for connections to close after a stop; leaders' streams end at once.
     pub grace: Duration,
-    /// Counts what happens; keep a clone to read it.
+    /// Counters; keep a clone to read them.
     pub counters: Arc<Counters>,
-    /// How words travel, and who may say them.
+    /// Transport and authentication.
     pub transport: Transport,
-    /// Where the spans of evaluations go that are traced.
+    /// Sink for spans of traced evaluations.
     pub spans: Spans,
 }
 
 impl ServeOptions {
-    /// What the binary uses, over this transport and with these plugins.
+    /// The binary's defaults with this transport and these plugins.
     #[must_use]
     pub fn new(transport: Transport, registry: Registry) -> Self {
         Self { registry, grace: Duration::from_secs(5), counters: Arc::default(), transport, spans: Spans::default() }
     }
 }
 
-/// Why a worker could not go on.
+/// Reason that a worker failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
     /// The description of the services could not be read.
@@ -70,18 +68,17 @@ pub enum ServeError {
     Transport(#[from] tonic::transport::Error),
 }
 
-/// Runs a worker on a listener until `shutdown` is cancelled. Any number of workers may run in one process; dropping
-/// the future ends the streams as a shutdown does.
+/// Runs a worker on a listener until `shutdown` is cancelled. One process can run several workers; dropping the future also ends the
+/// streams.
 ///
-/// Serves `flotilla.v1.Worker`, and with the feature `probes` `grpc.health.v1.Health` (for `""` and `flotilla.v1.Worker`) and
-/// `grpc.reflection.v1.ServerReflection`, all over [`ServeOptions::transport`]: with certificates also health is told to
-/// coordinators only. On shutdown health turns to `NOT_SERVING`, then the streams
-/// end with `UNAVAILABLE`, then connections are closed, those that linger after [`ServeOptions::grace`].
+/// Serves `flotilla.v1.Worker` over [`ServeOptions::transport`]. The feature `probes` adds `grpc.health.v1.Health` (for `""` and
+/// `flotilla.v1.Worker`) and `grpc.reflection.v1.ServerReflection`; with certificates, only coordinators can use them. On shutdown health
+/// turns to `NOT_SERVING`, streams end with `UNAVAILABLE`, and connections close at the latest after [`ServeOptions::grace`].
 ///
 /// # Errors
-/// Where the server cannot be built or its transport fails. Nothing that a client does is an error here.
+/// The server cannot be built or its transport fails. Errors of clients are not returned.
 ///
-/// The future is boxed, so that the server is compiled here and not again where it is awaited.
+/// The future is boxed, so that the server is compiled only in this crate.
 pub fn serve(
     listener: TcpListener,
     options: ServeOptions,
@@ -126,7 +123,7 @@ async fn run(listener: TcpListener, options: ServeOptions, shutdown: Cancellatio
     tokio::select! {
         served = server => Ok(served?),
         () = patience => {
-            tracing::warn!(?grace, "connections are still open after the grace period and are dropped");
+            tracing::warn!(?grace, "closing connections after the grace period");
             Ok(())
         }
     }

@@ -1,6 +1,4 @@
-//! The service `flotilla.v1.Worker`: admits streams and lets each run.
-//!
-//! Knows: how many streams there may be and what is said first on each. Must not know: what is said after that.
+//! The service `flotilla.v1.Worker`: admits streams and runs their sessions.
 
 use std::sync::Arc;
 
@@ -11,11 +9,9 @@ use tonic::{Request, Response, Status, Streaming};
 
 use crate::session::{self, Answers, Shared};
 
-/// The most streams at a time. One is obeyed; the others are on their way in or out. Each may hold a message of 4 MiB
-/// before it is refused, so they take 64 MiB at worst.
+/// Maximum number of streams. One is obeyed; the others begin or end. Each may hold a message of 4 MiB before its rejection: 64 MiB.
 const STREAMS: usize = 16;
 
-/// The service.
 #[derive(Debug)]
 pub(crate) struct Service {
     shared: Arc<Shared>,
@@ -23,10 +19,8 @@ pub(crate) struct Service {
     streams: Arc<Semaphore>,
 }
 
-// === impl Service ===
-
 impl Service {
-    /// A worker that just started: its nonce is drawn here.
+    /// A new worker with a random nonce.
     pub(crate) fn new(shared: Arc<Shared>) -> Self {
         Self { shared, nonce: rand::random(), streams: Arc::new(Semaphore::new(STREAMS)) }
     }
@@ -50,7 +44,7 @@ impl pb::worker_server::Worker for Service {
             self.shared.counters.refused.add();
             return Err(Status::resource_exhausted(format!("{STREAMS} streams are open already")));
         };
-        tracing::debug!(peer = ?request.remote_addr(), "a stream opens");
+        tracing::debug!(peer = ?request.remote_addr(), "stream opened");
         let (session, answers) = session::open(Arc::clone(&self.shared), request.into_inner(), self.hello());
         tokio::spawn(async move {
             session.run().await;

@@ -1,7 +1,4 @@
-//! One stream from its first word to its last.
-//!
-//! Knows: the order of a conversation, everything that can end it and with which status. Must not know: what the words
-//! mean, apart from their epoch.
+//! The session of one stream.
 
 use std::{
     pin::Pin,
@@ -26,18 +23,15 @@ use crate::{
     leader::CurrentLeader,
 };
 
-/// What all streams of a worker share.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) registry: Registry,
     pub(crate) counters: Arc<Counters>,
     pub(crate) leader: CurrentLeader,
     pub(crate) spans: Spans,
-    /// Cancelled when the worker stops.
     pub(crate) stop: CancellationToken,
 }
 
-/// The worker's side of a stream.
 #[derive(Debug)]
 pub(crate) struct Session {
     shared: Arc<Shared>,
@@ -46,7 +40,7 @@ pub(crate) struct Session {
     ending: oneshot::Sender<Status>,
 }
 
-/// What the worker says on a stream: the answers in order, unless the stream has to end before they are out.
+/// Answers of a worker in order, unless the stream has to end earlier.
 #[derive(Debug)]
 pub(crate) struct Answers {
     answers: mpsc::Receiver<Answer>,
@@ -54,7 +48,7 @@ pub(crate) struct Answers {
     over: bool,
 }
 
-/// Opens both sides of a stream, on which `hello` is said first.
+/// Opens both sides of a stream and sends `hello` first.
 pub(crate) fn open(shared: Arc<Shared>, inbound: Streaming<pb::ToWorker>, hello: pb::FromWorker) -> (Session, Answers) {
     let (answers, out) = mpsc::channel(cpu::ANSWERS);
     let (ending, end) = oneshot::channel();
@@ -63,10 +57,8 @@ pub(crate) fn open(shared: Arc<Shared>, inbound: Streaming<pb::ToWorker>, hello:
     (Session { shared, inbound, answers, ending }, Answers { answers: out, ending: Some(end), over: false })
 }
 
-// === impl Session ===
-
 impl Session {
-    /// Listens until either end is done.
+    /// Runs until either end closes.
     pub(crate) async fn run(self) {
         let Self { shared, inbound, answers, ending } = self;
         let status = tokio::select! {
@@ -76,16 +68,16 @@ impl Session {
             status = converse(&shared, inbound, &answers) => status,
         };
         if let Some(status) = status {
-            tracing::info!(code = ?status.code(), reason = status.message(), "a stream ends");
+            tracing::info!(code = ?status.code(), reason = status.message(), "closing a stream");
             // The receiver may have been dropped.
             let _ = ending.send(status);
         } else {
-            tracing::info!("a stream ended");
+            tracing::info!("stream closed");
         }
     }
 }
 
-/// Attaches the leader and obeys it. The status, if any, overtakes the answers that are not out yet.
+/// Attaches and obeys the leader. A returned status overtakes queued answers.
 async fn converse(
     shared: &Shared,
     mut inbound: Streaming<pb::ToWorker>,
@@ -105,7 +97,7 @@ async fn converse(
         }
     };
     shared.counters.attached.add();
-    tracing::info!(epoch, "a leader attached");
+    tracing::info!(epoch, "leader attached");
     let replica = Replica::new(shared.registry);
     let words = match cpu::start(replica, answers.clone(), Arc::clone(&shared.counters), shared.spans.clone()) {
         Ok(words) => words,
@@ -114,14 +106,14 @@ async fn converse(
     tokio::select! {
         biased;
         status = ousted => status.ok(),
-        // The thread has said why, after its last answer.
+        // The thread reported the reason after its last answer.
         () = words.closed() => None,
         () = listen(&words, first, inbound, &shared.counters) => None,
     }
 }
 
-/// Hands on the words of the stream until there are no more. A word that cannot be obeyed is handed on as an error, so
-/// that it takes effect after those before it were answered.
+/// Forwards the commands of the stream. Forwards an invalid command as an error, so that it takes effect after the answers to previous
+/// commands.
 async fn listen(
     words: &mpsc::Sender<Word>,
     first: pb::ToWorker,
@@ -150,7 +142,7 @@ async fn listen(
     }
 }
 
-/// A stream speaks for one leader: what it has built up is worth nothing to another.
+/// A stream belongs to one leader: its state is useless for another.
 fn same_leader(word: pb::ToWorker, epoch: Epoch) -> Word {
     if word.epoch == epoch {
         return Ok(word);
@@ -159,7 +151,7 @@ fn same_leader(word: pb::ToWorker, epoch: Epoch) -> Word {
     Err(Status::failed_precondition(format!("epoch: {other} is not {epoch}, for which this stream speaks")))
 }
 
-/// The transport calls bytes that are not a message an internal error; but the fault is the sender's.
+/// The transport reports invalid bytes as an internal error, but the sender is at fault.
 fn unreadable(status: Status, counters: &Counters) -> Status {
     match status.code() {
         Code::Internal => {
@@ -174,8 +166,6 @@ fn unreadable(status: Status, counters: &Counters) -> Status {
     }
 }
 
-// === impl Answers ===
-
 impl Stream for Answers {
     type Item = Answer;
 
@@ -187,7 +177,7 @@ impl Stream for Answers {
         if let Some(ending) = &mut this.ending
             && let Poll::Ready(end) = Pin::new(ending).poll(context)
         {
-            // Gone without a word: the answers still in the channel are wanted.
+            // Closed without a status: send the remaining answers.
             this.ending = None;
             if let Ok(status) = end {
                 this.over = true;

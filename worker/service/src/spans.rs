@@ -1,6 +1,4 @@
-//! The worker's own span of an evaluation that is traced.
-//!
-//! Knows: what is worth telling of an evaluation. Must not know: how one is made, or where spans go.
+//! Spans of traced evaluations.
 
 use std::time::Instant;
 
@@ -11,7 +9,6 @@ use flotilla_framework::{
 };
 use flotilla_spans::{Kind, Span, Spans, Value};
 
-/// An evaluation that is traced, as it begins.
 #[derive(Debug)]
 pub(crate) struct Begun {
     asker: Context,
@@ -20,7 +17,7 @@ pub(crate) struct Begun {
 }
 
 impl Begun {
-    /// `None`: it is not traced.
+    /// `None` if not traced.
     pub(crate) fn of(word: &ToWorker, spans: &Spans) -> Option<Self> {
         let Command::Evaluate { profile, class, k, trace, .. } = &word.command else { return None };
         if trace.is_empty() || !spans.are_wanted() {
@@ -36,7 +33,6 @@ impl Begun {
         Some(Self { asker, begun: Instant::now(), attributes })
     }
 
-    /// It has ended with this answer.
     pub(crate) fn end(mut self, answer: Option<&FromWorker>, spans: &Spans) {
         let error = match answer.map(|answer| &answer.reply) {
             Some(Reply::Evaluated { evaluation, .. }) => {

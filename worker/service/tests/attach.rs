@@ -1,6 +1,4 @@
-//! A worker on a real port, spoken to by the generated client.
-//!
-//! Knows: the contract and what a leader may expect of a worker. Must not know: how a worker is built.
+//! A worker on a real port with the generated client.
 
 #![allow(missing_docs)]
 
@@ -31,7 +29,7 @@ use tonic_health::{ServingStatus, pb::HealthCheckRequest, pb::health_client::Hea
 #[path = "attach/raw.rs"]
 mod raw;
 
-/// Far more than anything here takes: a test that hangs should say where.
+/// Far above any real duration, so that a hanging test reports its place.
 async fn soon<T>(what: impl Future<Output = T>) -> T {
     tokio::time::timeout(Duration::from_secs(30), what).await.expect("it happens within half a minute")
 }
@@ -62,7 +60,7 @@ impl Worker {
         soon(endpoint.connect()).await.expect("a connection")
     }
 
-    /// Opens a stream on a connection of its own and reads the first word.
+    /// Opens a stream on a new connection and reads `Hello`.
     async fn attach(&self) -> Leader {
         let mut client = WorkerClient::new(self.channel().await);
         let (words, outbound) = mpsc::channel(1024);
@@ -74,7 +72,6 @@ impl Worker {
     }
 }
 
-/// A leader's end of a stream.
 struct Leader {
     words: mpsc::Sender<pb::ToWorker>,
     inbound: Streaming<pb::FromWorker>,
@@ -90,7 +87,7 @@ impl Leader {
         FromWorker::decode(message).expect("a message that makes sense")
     }
 
-    /// How the stream ends, with whatever comes before dropped.
+    /// Drops all messages and returns the status of the stream.
     async fn end(&mut self) -> Status {
         loop {
             match soon(self.inbound.message()).await {
@@ -233,7 +230,7 @@ async fn an_account_comes_page_by_page() {
     assert_eq!(leader.hear().await.reply, Reply::Explained { request: 3, page: Page::default() });
 }
 
-/// Refuses nothing, and wants to know a label that is longer than labels of Kubernetes can be.
+/// Accepts all nodes and requires a label longer than Kubernetes allows.
 struct Wordy;
 
 struct Everywhere([Term; 1]);
@@ -326,7 +323,7 @@ async fn the_same_leader_on_a_new_stream_finds_the_worker_empty() {
     let mut second = worker.attach().await;
     second.say(&configure(3, vec![profile()])).await;
     assert_eq!(second.hear().await.reply, Reply::Applied { generation: 1, nodes: 0 });
-    assert_eq!(aborted(&first.end().await), (Code::Aborted, "the leader attached anew"));
+    assert_eq!(aborted(&first.end().await), (Code::Aborted, "the leader attached again"));
 }
 
 #[tokio::test]
@@ -401,7 +398,6 @@ async fn a_message_beyond_the_bound_is_not_read() {
     assert_eq!(status.code(), Code::OutOfRange);
 }
 
-/// A plugin with a bug.
 struct Broken;
 
 impl Plugin for Broken {

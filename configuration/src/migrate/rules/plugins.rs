@@ -1,7 +1,4 @@
-//! What became of plugins, of their arguments and of their default weights on the way to v1.
-//!
-//! Knows: plugins that older versions of kube-scheduler had, and what took their place. Must not know: positions, or how
-//! a text is edited.
+//! Changes of plugins, their arguments and their default weights up to v1.
 
 use std::collections::BTreeSet;
 
@@ -12,18 +9,17 @@ use super::super::super::report::{either, quoted};
 use super::super::edit::Edit;
 use super::{Note, Plan, Version, api_version, profiles};
 
-/// What became of a plugin that is gone.
 #[derive(Clone, Copy)]
 enum Fate {
-    /// Another one does its work.
+    /// Another plugin replaces it.
     Successor(&'static str),
-    /// Nothing does, and nothing breaks without it.
+    /// No replacement; nothing breaks without it.
     Dropped(&'static str),
-    /// Pods would go elsewhere without it, and only the author knows where they should go.
+    /// Placement changes without it, so the author has to choose.
     ByHand(&'static str),
 }
 
-/// Plugins of 1.18 to 1.25 that are gone.
+/// Removed plugins of 1.18 to 1.25.
 const GONE: [(&str, Fate); 13] = [
     ("AzureDiskLimits", Fate::Successor("NodeVolumeLimits")),
     ("CinderLimits", Fate::Successor("NodeVolumeLimits")),
@@ -48,18 +44,17 @@ const GONE: [(&str, Fate); 13] = [
         ),
     ),
     ("NodeResourceLimits", Fate::ByHand("remove it: kube-scheduler no longer scores nodes by the limits of pods")),
-    ("NodeLabel", Fate::ByHand("say it with the addedAffinity of NodeAffinity, or with node affinity in the pods")),
-    ("ServiceAffinity", Fate::ByHand("say it with pod affinity in the pods")),
+    ("NodeLabel", Fate::ByHand("use the addedAffinity of NodeAffinity, or node affinity in the pods")),
+    ("ServiceAffinity", Fate::ByHand("use pod affinity in the pods")),
 ];
 
-/// Default plugins whose weight in v1beta2 and before was 1, and their weight now.
+/// Default plugins with weight 1 up to v1beta2, and their current weight.
 const WEIGHTS: [(&str, i64); 3] = [("TaintToleration", 3), ("NodeAffinity", 2), ("InterPodAffinity", 2)];
 
 fn fate(name: &str) -> Option<Fate> {
     GONE.iter().find(|(gone, _)| *gone == name).map(|(_, fate)| *fate)
 }
 
-/// Plans what has to be done to a profile.
 pub(super) fn profile(plan: &mut Plan, profile: &Value, version: Version, path: &Path) {
     let configs = profile.get("pluginConfig").and_then(Value::as_array);
     for (number, config) in configs.into_iter().flatten().enumerate() {
@@ -79,7 +74,7 @@ pub(super) fn profile(plan: &mut Plan, profile: &Value, version: Version, path: 
     }
 }
 
-/// The point was merged into reserve, whose plugins have both halves.
+/// Reserve plugins implement unreserve too.
 fn unreserve(plan: &mut Plan, set: &Value, path: Path) {
     if names(set, "enabled").is_empty() && names(set, "disabled").is_empty() {
         plan.remove(path, "removed, v1 has no such extension point");
@@ -94,12 +89,11 @@ fn names<'a>(set: &'a Value, list: &str) -> Vec<&'a str> {
     entries.map(|entry| entry.get("name").unwrap_or(entry).as_str().unwrap_or_default()).collect()
 }
 
-/// Whether the entry with this number is only a name.
 fn is_name(set: &Value, list: &str, number: usize) -> bool {
     set.get(list).and_then(|list| list.get(number)).is_some_and(Value::is_string)
 }
 
-/// Plans what has to be done to a document that is fine but for plugins that are only named.
+/// Plans the edits of a document that is valid except for plugins given by name only.
 pub(super) fn name_all(plan: &mut Plan, document: &Value, root: &Path) {
     for (number, profile) in profiles(document).iter().enumerate() {
         let path = root.key("profiles").index(number).key("plugins");
@@ -113,14 +107,12 @@ pub(super) fn name_all(plan: &mut Plan, document: &Value, root: &Path) {
     }
 }
 
-/// An entry that stays, with its name under `name`.
 fn keep(plan: &mut Plan, set: &Value, list: &str, number: usize, name: &str, path: &Path) {
     if is_name(set, list, number) {
         plan.name(path.key(list).index(number), name, format!("{name} is now name: {name}"));
     }
 }
 
-/// An entry whose plugin has a successor.
 fn succeed(plan: &mut Plan, set: &Value, list: &str, number: usize, (name, successor): (&str, &str), path: &Path) {
     let (entry, text) = (path.key(list).index(number), format!("{name} is now {successor}"));
     match is_name(set, list, number) {
@@ -133,7 +125,7 @@ fn plugin_set(plan: &mut Plan, set: &Value, multi_point: Option<&Value>, path: &
     let (enabled, disabled) = (names(set, "enabled"), names(set, "disabled"));
     let everywhere = multi_point.map(|set| names(set, "disabled")).unwrap_or_default();
     let mut off: BTreeSet<&str> = disabled.iter().chain(&everywhere).copied().collect();
-    // Several plugins may have the same successor, which is listed once.
+    // Several plugins may share a successor, which is listed once.
     let mut listed: BTreeSet<&str> = enabled.iter().copied().collect();
     for (number, name) in enabled.iter().enumerate() {
         let entry = path.key("enabled").index(number);
@@ -165,7 +157,7 @@ fn plugin_set(plan: &mut Plan, set: &Value, multi_point: Option<&Value>, path: &
         let entry = path.key("disabled").index(number);
         match fate(name) {
             None => keep(plan, set, "disabled", number, name, path),
-            // It was the default plugin that scored what NodeResourcesFit scores now.
+            // The removed plugin was the default for the scores that NodeResourcesFit computes now.
             Some(Fate::Successor(successor @ "NodeResourcesFit")) if !off.contains(successor) => {
                 off.insert(successor);
                 succeed(plan, set, "disabled", number, (name, successor), path);
@@ -207,7 +199,7 @@ fn plugin_config(plan: &mut Plan, config: &Value, version: Version, path: &Path)
     }
 }
 
-/// Tells about default weights that the profile relies on and that are others now.
+/// Notices for default weights that changed and that the profile relies on.
 pub(super) fn default_weights(plan: &mut Plan, profile: &Value, path: Path) {
     let none = Value::Null;
     let score = profile.get("plugins").and_then(|plugins| plugins.get("score")).unwrap_or(&none);

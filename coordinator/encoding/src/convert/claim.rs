@@ -1,4 +1,4 @@
-//! Claims of devices, their classes, and what is allocated.
+//! Device claims, device classes and allocations.
 
 use k8s_openapi::{api::resource::v1 as api, apimachinery::pkg::runtime::RawExtension};
 use serde_json::Value;
@@ -9,7 +9,7 @@ use crate::{DecodeError, object::Specified, pb};
 impl TryFrom<pb::ResourceClaim> for Specified<api::ResourceClaimSpec, api::ResourceClaimStatus> {
     type Error = DecodeError;
 
-    /// Whatever is asked for, the devices of an allocation are taken: a claim that has them is never left out.
+    /// A claim with an allocation is never dropped: its devices are in use.
     fn try_from(claim: pb::ResourceClaim) -> Result<Self, DecodeError> {
         let status = claim.status.map(api::ResourceClaimStatus::from);
         let is_allocated = status.as_ref().is_some_and(|status| status.allocation.is_some());
@@ -76,7 +76,6 @@ fn opaque(of: Option<pb::DeviceConfiguration>) -> Result<Option<api::OpaqueDevic
     Ok(Some(api::OpaqueDeviceConfiguration { driver: opaque.driver, parameters }))
 }
 
-/// JSON within an object; none is `null`, as JSON has it.
 fn raw(extension: pb::RawExtension) -> Result<RawExtension, DecodeError> {
     let value = if extension.raw.is_empty() { Value::Null } else { serde_json::from_slice(&extension.raw)? };
     Ok(RawExtension(value))
@@ -92,14 +91,14 @@ read! {
         admin_access, binding_conditions, binding_failure_conditions, consumed_capacity, device, driver, pool, request,
         share_id, tolerations,
     } ..default;
-    // Of what is allocated, the configuration is only for drivers.
+    // An allocation's configuration is only for drivers.
     configuration: pb::DeviceAllocationConfiguration => api::DeviceAllocationConfiguration {
         opaque = opaque(configuration.device_configuration).unwrap_or_default(), requests, source,
     };
     consumer: pb::ResourceClaimConsumerReference => api::ResourceClaimConsumerReference {
         api_group, name, resource, uid,
     };
-    // Of JSON, `null` is none.
+    // `null` in JSON means none.
     status: pb::AllocatedDeviceStatus => api::AllocatedDeviceStatus {
         conditions, data = status.data.and_then(|data| raw(data).ok()).filter(|data| !data.0.is_null()), device, driver,
         network_data, pool, share_id,
@@ -143,7 +142,7 @@ impl TryFrom<pb::DeviceClassConfiguration> for api::DeviceClassConfiguration {
 mod tests {
     use super::*;
 
-    /// A claim with so many arrays within each other as its parameters.
+    /// A claim with parameters of `depth` nested arrays.
     fn claim(depth: usize, allocation: Option<pb::AllocationResult>) -> pb::ResourceClaim {
         let raw = [vec![b'['; depth], vec![b']'; depth]].concat().into();
         let parameters = Some(pb::RawExtension { raw });

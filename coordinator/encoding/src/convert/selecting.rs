@@ -1,4 +1,4 @@
-//! What selects pods, or groups them: namespaces, services, controllers, budgets, pod groups.
+//! Objects that select or group pods: namespaces, services, controllers, budgets, pod groups.
 
 use k8s_openapi::{
     api::{policy::v1 as policy, scheduling::v1beta1 as workloads},
@@ -16,7 +16,7 @@ use crate::{
 impl From<pb::Namespace> for Namespace {
     fn from(namespace: pb::Namespace) -> Self {
         let metadata = namespace.metadata.unwrap_or_default();
-        // A namespace is in none.
+        // A namespace has no namespace.
         Self { metadata: pb::ObjectMeta { namespace: String::new(), ..metadata }.into() }
     }
 }

@@ -1,4 +1,4 @@
-//! Devices that drivers publish, and rules that taint them.
+//! ResourceSlices and DeviceTaintRules.
 
 use k8s_openapi::api::resource::v1 as api;
 

@@ -1,13 +1,13 @@
-//! The volumes of pods.
+//! Volumes of pods.
 
 use k8s_openapi::api::core::v1 as api;
 
 use super::{list, read};
 use crate::pb;
 
-/// The volumes of which something is read, which most are not.
+/// Keeps only volumes with fields that scheduling reads, which are few.
 pub(super) fn read(mut volumes: Vec<pb::Volume>) -> Option<Vec<api::Volume>> {
-    // How many are left is known then. A vector of these that grows holds some kilobytes for each three times over.
+    // Counted before the conversion: a growing vector of these large types holds kilobytes per item three times over.
     volumes.retain(|volume| volume.volume_source.as_ref().is_some_and(is_read));
     list(volumes)
 }

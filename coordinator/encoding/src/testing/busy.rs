@@ -1,10 +1,8 @@
-//! A node and a pod as large as those of real clusters: images, conditions, settings, probes, managed fields.
-//!
-//! Must not know: what is read of them.
+//! A node and a pod of realistic size: images, conditions, settings, probes, managed fields.
 
 use serde_json::{Value, json};
 
-/// Who writes which fields, as the API server keeps it: half of an object's JSON.
+/// Managed fields, which are half of an object's JSON.
 fn managed_fields(names: &[&str]) -> Value {
     let fields: serde_json::Map<_, _> =
         (0..12).map(|index| (format!("f:field-{index}"), json!({ "f:name": {}, "f:value": {}, ".": {} }))).collect();
@@ -19,7 +17,7 @@ fn managed_fields(names: &[&str]) -> Value {
 
 const UID: &str = "0a1b2c3d-0000-4000-8000-@number@";
 
-/// A node: words between two `@` stand for what tells one from another.
+/// A node with placeholders between two `@`.
 #[must_use]
 pub fn node() -> Value {
     let name = "@node@";
@@ -59,7 +57,7 @@ pub fn node() -> Value {
     })
 }
 
-/// A pod of a ReplicaSet on its node, with words as those of [`node`].
+/// A pod of a ReplicaSet on its node, with placeholders as in [`node`].
 #[must_use]
 pub fn pod() -> Value {
     let (app, name) = ("@app@", "@app@-5d4f8c7b9d-@index@");

@@ -1,8 +1,6 @@
-//! A serializer that passes each text on with another in its place, and tells where it stands.
+//! A serializer that replaces each text depending on its field.
 //!
-//! So whatever type an entry gets, its texts are replaced unless somebody says that they may stay.
-//!
-//! Must not know: which texts stay.
+//! Texts of any type are replaced unless `places` excludes them.
 
 use std::fmt::Display;
 
@@ -14,12 +12,11 @@ use serde::{
     },
 };
 
-/// Where a text stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Place {
-    /// The nearest type around it that has fields or variants.
+    /// The innermost type with fields or variants.
     pub(super) holder: &'static str,
-    /// Its field, or the variant.
+    /// Its field or variant.
     pub(super) field: &'static str,
 }
 
@@ -27,19 +24,16 @@ impl Place {
     pub(super) const NONE: Self = Self { holder: "", field: "" };
 }
 
-/// Gives the text for a text.
 pub(super) trait Texts {
     fn text(&self, place: Place, text: &str) -> String;
 }
 
-/// A serializer around another.
 pub(super) struct Masked<'a, S, T> {
     pub(super) inner: S,
     pub(super) texts: &'a T,
     pub(super) place: Place,
 }
 
-/// A value that is serialised through [`Masked`].
 struct Within<'a, V: ?Sized, T> {
     value: &'a V,
     texts: &'a T,
@@ -52,7 +46,6 @@ impl<V: Serialize + ?Sized, T: Texts> Serialize for Within<'_, V, T> {
     }
 }
 
-/// What has parts.
 pub(super) struct Parts<'a, C, T> {
     inner: C,
     texts: &'a T,

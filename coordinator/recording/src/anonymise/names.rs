@@ -1,9 +1,7 @@
-//! Other names in the place of names, in the same order.
+//! Assigns new names in the same order as the old ones.
 //!
-//! Lists are sorted by names, and ties are broken by them. So a name gets one that stands where it stood, among those that stay and
-//! among the others: the word that stays just before it, and a number.
-//!
-//! Must not know: where names come from.
+//! Lists are sorted by name and names break ties. A new name is therefore the preceding fixed text and a number, so that it keeps its
+//! position among all names.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -12,27 +10,26 @@ use std::{
 
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
-/// Domains of labels, taints and resources that mean the same everywhere.
+/// Domains of well-known labels, taints and resources.
 const DOMAINS: [&str; 2] = ["kubernetes.io", "k8s.io"];
 
-/// Words that mean something to plugins.
+/// Texts with a meaning for plugins.
 const WORDS: [&str; 5] = ["", "0.0.0.0", "metadata.name", "true", "false"];
 
-/// The longest number that stays: `Gt` and `Lt` compare labels by numbers.
+/// Maximum length of a number that stays: `Gt` and `Lt` compare labels as numbers.
 const DIGITS: usize = 9;
 
-/// How many names are tried for a node.
 const TRIES: u32 = 16_384;
 
-/// The most workers whose order is kept for each node: 8 of them have 8 * 7 * 6 * 5 = 1,680 orders of the first four.
+/// Number of workers in the order kept for each node: 8 workers have 8 * 7 * 6 * 5 = 1,680 orders of the first four.
 const DEPTH: usize = 4;
 
-/// A name has no other in the same order.
+/// No new name keeps the order of this name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("no other name stands where {0:?} stands between the words that stay")]
+#[error("no new name keeps the order of {0:?} among the fixed texts")]
 pub struct Unkept(pub String);
 
-/// What stays whatever it names.
+/// Whether the text is public.
 pub(super) fn stays(text: &str) -> bool {
     let domain = text.split('/').next().filter(|domain| domain.len() < text.len());
     let is_known =
@@ -44,7 +41,7 @@ fn is_number(text: &str) -> bool {
     text.len() <= DIGITS && !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// Whether the API server may have drawn it. UIDs say nothing, and ties between nodes are broken by them.
+/// Whether the text has a UID's form. UIDs reveal nothing, and they break ties between nodes.
 fn is_uid(text: &str) -> bool {
     let groups = [8, 4, 4, 4, 12];
     let is_hex = |group: &str| group.bytes().all(|byte| byte.is_ascii_hexdigit());
@@ -52,7 +49,6 @@ fn is_uid(text: &str) -> bool {
         && text.split('-').zip(groups).all(|(group, length)| group.len() == length && is_hex(group))
 }
 
-/// Names and what stands for them.
 pub(super) fn other_names(
     names: &BTreeSet<String>,
     words: &BTreeSet<String>,
@@ -66,7 +62,7 @@ pub(super) fn other_names(
     let mut others = BTreeMap::new();
     let (mut before, mut number) = ("", 0);
     for name in names.iter().filter(|name| !kept(name)) {
-        // A letter stands before names that begin with it, and is a name itself at times.
+        // A letter sorts before names that begin with it, and may itself be a name.
         let word = fixed.range::<str, _>((Unbounded, Excluded(name.as_str()))).next_back().map_or("", String::as_str);
         number = if word == before { number + 1 } else { 1 };
         before = word;
@@ -79,8 +75,8 @@ pub(super) fn other_names(
     Ok(others)
 }
 
-/// Lets nodes go to the workers that they went to: a node is dealt to the worker whose hash with its name is highest. What is put
-/// behind a name does not change its place.
+/// Salts the names of nodes so that each node keeps its workers: the worker with the highest hash of worker and node gets the node. A
+/// suffix does not change the order of names.
 fn deal(others: &mut BTreeMap<String, String>, nodes: &BTreeSet<String>, workers: &BTreeSet<String>) {
     if workers.len() < 2 {
         return;
@@ -103,7 +99,6 @@ fn deal(others: &mut BTreeMap<String, String>, nodes: &BTreeSet<String>, workers
     }
 }
 
-/// The workers in the order in which a node goes to them.
 fn order(node: &str, workers: impl Iterator<Item = u64>) -> Vec<usize> {
     let mut order: Vec<(u64, usize)> =
         workers.enumerate().map(|(place, hash)| (xxh3_64_with_seed(node.as_bytes(), hash), place)).collect();

@@ -1,23 +1,17 @@
-//! Which texts of an entry are names, and which say something that everybody knows.
-//!
-//! Whatever is not listed here counts as a name.
+//! Classifies the texts of an entry. Unlisted texts are names.
 
 use super::masked::Place;
 
-/// What a text is by its place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// A name, or anything else that nobody needs to know.
     Name,
-    /// A word of Kubernetes, of a driver or of the configuration: it stays, wherever it stands.
+    /// A keyword of Kubernetes, a driver or the configuration: it stays in every place.
     Word,
-    /// It stays here: a version, an amount, an expression.
+    /// Stays in this place: a version, an amount, an expression.
     Fixed,
-    /// A sentence of a scheduler, in which names stand.
     Sentence,
 }
 
-/// What a text is by its place.
 pub(super) fn kind(place: Place) -> Kind {
     match (place.holder, place.field) {
         ("Requirement" | "Toleration" | "Taint" | "DeviceToleration", "operator" | "effect")
@@ -26,7 +20,7 @@ pub(super) fn kind(place: Place) -> Kind {
         | (_, "scheduler_name")
         // Drivers are products, and device classes name them in expressions.
         | (_, "driver" | "drivers" | "plugin" | "provisioner" | "attacher" | "migrated_plugins")
-        // Resources are what devices are called, and arguments of plugins name them.
+        // Device classes and plugin arguments name resources.
         | ("Resources", "scalars")
         | (_, "extended_resources" | "extended_resource" | "mapped")
         | ("Asking", "requests")
@@ -47,8 +41,7 @@ pub(super) fn kind(place: Place) -> Kind {
     }
 }
 
-/// Whether it is the name of a plugin or an argument that means the same everywhere. What arguments say of labels, and where
-/// extenders are, is not.
+/// Whether the text is a plugin name or a public argument. Labels in arguments and addresses of extenders are not public.
 fn is_configuration(holder: &str, field: &str) -> bool {
     const HOLDERS: [&str; 14] = [
         "Configuration",

@@ -10,9 +10,6 @@ use tar::{Builder, EntryType};
 use crate::contents::{Contents, PLUGIN};
 
 /// All contents in one folder of this name.
-///
-/// # Errors
-/// None with an in-memory writer.
 pub(crate) fn of(folder: &str, contents: &Contents<'_>) -> Result<Vec<u8>> {
     let mut builder = Builder::new(Vec::new());
     for program in contents.programs {

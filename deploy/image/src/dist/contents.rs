@@ -18,7 +18,6 @@ const COMPLETIONS: [(&str, &str); 5] = [
     ("zsh", "_flotilla"),
 ];
 
-/// The name of the kubectl plugin.
 pub(crate) const PLUGIN: &str = "kubectl-flotilla";
 
 #[derive(Debug, Clone, Copy)]
@@ -38,9 +37,6 @@ pub(crate) struct Document {
 }
 
 /// Completions, manual pages and files of the checkout, sorted by path.
-///
-/// # Errors
-/// The program cannot be run, or a file cannot be read.
 pub(crate) fn documents(flotilla: &Path) -> Result<Vec<Document>> {
     let mut documents = Vec::new();
     for name in ["LICENSE", "README.md", "CHANGELOG.md"] {
@@ -72,7 +68,6 @@ fn files(folder: &Path) -> Result<Vec<PathBuf>> {
     entries.map(|entry| Ok(entry?.path())).collect()
 }
 
-/// Standard output of a command.
 fn said(command: &mut Command) -> Result<Vec<u8>> {
     let output = command.output().with_context(|| format!("{command:?} cannot be started"))?;
     if !output.status.success() {

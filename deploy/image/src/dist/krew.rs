@@ -21,9 +21,6 @@ pub(crate) struct Platform {
 }
 
 /// The manifest as YAML.
-///
-/// # Errors
-/// None with an in-memory writer.
 pub(crate) fn manifest(version: &str, platforms: &[Platform]) -> Result<String> {
     let platforms: Vec<_> = platforms
         .iter()

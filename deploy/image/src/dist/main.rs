@@ -100,7 +100,6 @@ fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// Empties the folder.
 fn empty(folder: &Path) -> Result<PathBuf> {
     if folder.exists() {
         fs::remove_dir_all(folder).with_context(|| format!("removing {}", folder.display()))?;
@@ -126,7 +125,6 @@ impl Files {
         Ok(sha256)
     }
 
-    /// The input of `sha256sum -c`.
     fn sums(&self) -> String {
         self.sums.iter().map(|(sha256, name)| format!("{sha256}  {name}\n")).collect()
     }

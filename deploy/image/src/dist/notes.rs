@@ -2,15 +2,12 @@
 
 use anyhow::{Result, bail};
 
-/// The section of a version, or the unreleased changes if it has none.
-///
-/// # Errors
-/// The changelog has neither, or the section is empty.
+/// The section of a version, or the unreleased changes if it has none. Fails if both are missing or empty.
 pub(crate) fn of(changelog: &str, version: &str) -> Result<String> {
     let section = [version, "Unreleased"].into_iter().find_map(|name| section(changelog, name));
     match section {
         Some(text) if !text.is_empty() => Ok(format!("# Flotilla {version}\n\n{text}\n")),
-        Some(_) => bail!("CHANGELOG.md says nothing of version {version}; write what has changed for its users"),
+        Some(_) => bail!("CHANGELOG.md has no entry for version {version}; add the changes for users"),
         None => bail!("CHANGELOG.md has neither a section \"## {version}\" nor one \"## Unreleased\""),
     }
 }

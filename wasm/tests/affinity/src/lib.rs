@@ -1,4 +1,4 @@
-//! What NodeAffinity does, as a module, for comparison.
+//! NodeAffinity as a module, for comparison.
 
 #[cfg(feature = "batch")]
 mod batch;
@@ -9,6 +9,5 @@ mod team;
 #[cfg(not(feature = "team"))]
 mod terms;
 
-/// Why a node is refused.
 #[cfg(not(feature = "team"))]
 const REASON: &str = "node(s) didn't match Pod's node affinity/selector";

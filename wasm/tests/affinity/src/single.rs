@@ -1,4 +1,4 @@
-//! Node by node, by the ABI of kube-scheduler-wasm-extension, without its SDK.
+//! Per node, with the ABI of kube-scheduler-wasm-extension, without its SDK.
 
 use std::{cell::RefCell, collections::BTreeMap};
 
@@ -98,7 +98,7 @@ struct Node {
 struct Metadata {
     #[prost(string, tag = "1")]
     name: String,
-    /// What is written of a map.
+    /// The entries of a map.
     #[prost(message, repeated, tag = "11")]
     labels: Vec<Label>,
 }
@@ -116,7 +116,7 @@ thread_local! {
     static WANTED: RefCell<Wanted> = RefCell::default();
 }
 
-/// Asks with a buffer of 2 KiB, and again with one of the size that the host names.
+/// Reads with a buffer of 2 KiB, and again with the size that the host returns.
 fn read(ask: impl Fn(i32, i32) -> i32) -> Vec<u8> {
     let mut buffer = vec![0_u8; 2048];
     loop {

@@ -1,4 +1,4 @@
-//! The rule of the throughput figures: a node of a team takes only its pods, and nodes with more CPU are better.
+//! The rule of the throughput benchmark: a node with a team accepts only its pods, and nodes with more CPU score higher.
 
 use flotilla_plugin::{Description, Nodes, Normalize, Plugin, Pod, Reason};
 

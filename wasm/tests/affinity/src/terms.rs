@@ -1,10 +1,9 @@
-//! Terms of node affinity, and which nodes they match.
+//! Terms of node affinity and their matching.
 
-/// Labels of a node: some twenty, of which a pod asks for one or two, so that they are not sorted.
+/// About twenty labels of a node. A pod reads one or two, so they are not sorted.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Labels(Vec<(String, String)>);
 
-/// What a pod wants of nodes.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Wanted {
     pub(crate) selector: Vec<(String, String)>,

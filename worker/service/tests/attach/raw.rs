@@ -1,6 +1,4 @@
-//! A client that sends whatever bytes it is given.
-//!
-//! Knows: gRPC's framing. Must not know: the contract.
+//! A client that sends arbitrary bytes.
 
 use bytes::{Buf as _, BufMut as _, Bytes};
 use tonic::{
@@ -47,7 +45,7 @@ impl Decoder for Plain {
     }
 }
 
-/// Sends one message of these bytes and keeps the stream open until the worker ends it; how it ended.
+/// Sends one message and returns the status after the worker ends the stream.
 pub(crate) async fn attach(channel: Channel, message: Vec<u8>) -> Status {
     use tokio_stream::StreamExt as _;
     let mut client = Grpc::new(channel);

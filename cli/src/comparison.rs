@@ -258,7 +258,7 @@ impl Report {
         {
             writeln!(
                 out,
-                "\nFrom {SAMPLED} nodes on kube-scheduler looks at a part of them (percentageOfNodesToScore), and Flotilla at all."
+                "\nFrom {SAMPLED} nodes on kube-scheduler filters a sample of them (percentageOfNodesToScore). Flotilla filters all."
             )?;
         }
         Ok(())

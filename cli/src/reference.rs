@@ -7,12 +7,14 @@ use clap::{Arg, Command, CommandFactory as _};
 const OPENING: &str = "\
 # Flags
 
-Every flag of the three programs, with its default. A test compares this page with the command lines. After a change,
-update it with `FLOTILLA_RECORD=1 cargo test -p flotilla reference`. Examples and exit codes are in `--help`, and in the manual
-pages that `flotilla man` writes.
+This page lists every flag of the three programs with its default. `--help` and the manual pages of `flotilla man` contain examples and
+exit codes. [Configuration](configuration.md) lists the flags that apply together with a configuration file.
+[Endpoints](endpoints.md) describes the endpoints.
 
-[configuration.md](configuration.md) lists the flags that apply together with a configuration file, and
-[endpoints.md](endpoints.md) describes the endpoints.
+A coordinator rejects a flag of kube-scheduler that it does not support. The error describes the alternative.
+
+A test compares this page with the command lines. After a change of a flag, update the page with
+`FLOTILLA_RECORD=1 cargo test -p flotilla reference`.
 ";
 
 /// A help text on one line of a Markdown table.

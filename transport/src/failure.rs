@@ -113,7 +113,7 @@ fn of_certificate(peer: Role, why: &CertificateError) -> (Reason, String) {
     match why {
         CertificateError::UnknownIssuer | CertificateError::BadSignature => (
             Reason::Untrusted,
-            "its certificate is of no authority in our ca.crt; give both sides certificates of one authority"
+            "no authority in our ca.crt signed its certificate; give both sides certificates of one authority"
                 .to_owned(),
         ),
         CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
@@ -127,10 +127,10 @@ fn of_certificate(peer: Role, why: &CertificateError) -> (Reason, String) {
             (Reason::Role, format!("its certificate is not for a {peer}, which needs the usage {usage:?}"))
         }
         CertificateError::Other(other) => match other.source().and_then(|source| source.downcast_ref::<RoleError>()) {
-            Some(role) => (Reason::Role, format!("its certificate is of no use: {role}")),
+            Some(role) => (Reason::Role, format!("its certificate cannot be used: {role}")),
             None => (Reason::Broken, why.to_string()),
         },
-        other => (Reason::Broken, format!("its certificate is of no use: {other}")),
+        other => (Reason::Broken, format!("its certificate cannot be used: {other}")),
     }
 }
 

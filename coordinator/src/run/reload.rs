@@ -186,7 +186,7 @@ impl Reloader {
                     let unlisted = unlisted.join(", ");
                     self.refuse(&format!(
                         "its plugins read {unlisted}, which the API server does not list; grant list and watch on it as \
-                         deploy/base/rbac.yaml does, and write the file anew"
+                         deploy/base/rbac.yaml does, then write the file again"
                     ))
                     .await;
                     Ok(())

@@ -7,6 +7,7 @@ use std::{
 };
 
 mod circles;
+mod words;
 
 const MAX_LINES: usize = 500;
 

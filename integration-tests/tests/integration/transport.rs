@@ -90,7 +90,7 @@ async fn who_is_of_another_authority_or_role_is_refused_and_pods_are_placed_with
     let config = fleet.config(&profile("flotilla"))?;
     fleet.start_coordinator("coordinator", Some(&config))?;
     wait_for_failure(&fleet, "coordinator", "untrusted").await?;
-    wait_for_log(&cluster, "coordinator", &["its certificate is of no authority in our ca.crt"]).await?;
+    wait_for_log(&cluster, "coordinator", &["no authority in our ca.crt signed its certificate"]).await?;
     cluster.create_pods([pod("alone", "flotilla", &[])]).await?;
     wait_until_running(&cluster, "alone", 1).await?;
     assert_eq!(fleet.metric("coordinator", "flotilla_workers").await?, Some(0.0));

@@ -41,7 +41,7 @@ fn typed_in(folder: &Path, commands: &[String]) -> anyhow::Result<String> {
 #[test]
 fn the_tutorial_ends_with_a_pod_that_the_module_has_placed() -> anyhow::Result<()> {
     let page = fs::read_to_string(root().join("docs/tasks/plugins.md"))?;
-    let tutorial = section(&page, "## From nothing to a pod that your module has placed")?;
+    let tutorial = section(&page, "### Tutorial: write a module")?;
     let folder = tempfile::tempdir()?;
     let said = typed_in(folder.path(), &commands(tutorial))?;
     let places = |words: [&str; 2]| said.lines().any(|line| words.iter().all(|word| line.contains(word)));
@@ -64,7 +64,7 @@ fn a_project_in_go_is_tested_built_and_looked_at_as_its_readme_says() -> anyhow:
 
     // The Go code of ported plugins in docs/tasks/plugins.md compiles with the project's SDK.
     let page = fs::read_to_string(root().join("docs/tasks/plugins.md"))?;
-    let section = section(&page, "## Porting a Go plugin to a module")?;
+    let section = section(&page, "### Port to a module")?;
     let blocks = section.split("```go\n").skip(1).filter_map(|rest| rest.split("\n```").next());
     let ported: Vec<&str> = blocks.filter(|block| block.contains("plugin.Description")).collect();
     assert_eq!(ported.len(), 2, "{ported:?}");

@@ -15,7 +15,7 @@ use flotilla_runtime::{
 
 use crate::{
     input::{self, Inputs, Text},
-    output::{Failure, tell},
+    output::{Failure, print_notes},
     progress::progress,
 };
 
@@ -97,7 +97,7 @@ fn configured(
     let configuration = configuration_of(&text, &name, gates, registry)?;
     // The running coordinator printed its own warnings at its start.
     if !matches!(config, Origin::Text(_)) {
-        tell(&configuration.warnings);
+        print_notes(&configuration.warnings);
     }
     Ok((configuration, name, text))
 }
@@ -130,7 +130,7 @@ pub(crate) fn gather(
     filled?;
     let schedulers: Vec<&str> = profiles.iter().map(|profile| &*profile.scheduler_name).collect();
     let cluster = gatherer.finish(&schedulers, &mut problems);
-    tell(&problems.render_errors());
+    print_notes(&problems.render_errors());
     Ok(cluster)
 }
 
@@ -292,7 +292,7 @@ fn gather_from(
     }
     lines.extend(cluster.made.line());
     if how.is_told {
-        tell(&lines);
+        print_notes(&lines);
     }
     Ok(cluster)
 }

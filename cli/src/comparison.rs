@@ -6,7 +6,7 @@ use std::{
 };
 
 use clap::ValueEnum;
-use flotilla_machine::comparison::{Compared, Theirs, Verdict};
+use flotilla_machine::comparison::{Compared, DecisionDifference, Theirs};
 use serde::Serialize;
 
 use crate::output::{json, printable, table, yaml};
@@ -30,7 +30,7 @@ pub(crate) enum Format {
 /// How two decisions compare, the worst first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) enum Outcome {
+pub(crate) enum ComparisonOutcome {
     Refused,
     PlacedHereOnly,
     Failed,
@@ -42,7 +42,7 @@ pub(crate) enum Outcome {
     NeitherPlaced,
 }
 
-impl Outcome {
+impl ComparisonOutcome {
     const ALL: [Self; 9] = [
         Self::SameNode,
         Self::EqualTotal,
@@ -91,14 +91,14 @@ impl Outcome {
 
 /// The source of the decisions that are compared with Flotilla's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Beside {
+pub(crate) enum DecisionSource {
     /// Another scheduler.
     Scheduler,
     /// A recording; Flotilla's decisions are those of its replay.
     Recording,
 }
 
-impl Beside {
+impl DecisionSource {
     const fn here(self) -> &'static str {
         match self {
             Self::Scheduler => "Flotilla",
@@ -132,7 +132,7 @@ pub(crate) struct Found {
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Case {
-    outcome: Outcome,
+    outcome: ComparisonOutcome,
     pod: String,
     scheduler: String,
     /// The other scheduler's decision.
@@ -147,14 +147,14 @@ struct Case {
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Report {
     #[serde(skip)]
-    beside: Beside,
+    beside: DecisionSource,
     schedulers: Vec<String>,
     pub(crate) compared: u64,
     pub(crate) missed: u64,
     /// The percentage of decisions that agree on the node, its total, or the reason that there is none.
     #[serde(serialize_with = "two_digits")]
     agreement_percent: f64,
-    outcomes: BTreeMap<Outcome, u64>,
+    outcomes: BTreeMap<ComparisonOutcome, u64>,
     /// Differing decisions by plugin.
     by_plugin: BTreeMap<String, u64>,
     /// The maximum number of nodes.
@@ -168,7 +168,7 @@ fn two_digits<S: serde::Serializer>(percent: &f64, serializer: S) -> Result<S::O
 }
 
 impl Report {
-    pub(crate) const fn new(beside: Beside, schedulers: Vec<String>) -> Self {
+    pub(crate) const fn new(beside: DecisionSource, schedulers: Vec<String>) -> Self {
         Self {
             beside,
             schedulers,
@@ -185,7 +185,7 @@ impl Report {
     /// The names of all outcomes.
     #[cfg(feature = "cluster")]
     pub(crate) fn outcomes() -> impl Iterator<Item = &'static str> {
-        Outcome::ALL.into_iter().map(Outcome::label)
+        ComparisonOutcome::ALL.into_iter().map(ComparisonOutcome::label)
     }
 
     pub(crate) fn add(&mut self, compared: &Compared) -> Found {
@@ -216,7 +216,9 @@ impl Report {
 
     /// Whether each pair of decisions has the same node, or none.
     pub(crate) fn is_same(&self) -> bool {
-        self.outcomes.keys().all(|outcome| matches!(outcome, Outcome::SameNode | Outcome::NeitherPlaced))
+        self.outcomes
+            .keys()
+            .all(|outcome| matches!(outcome, ComparisonOutcome::SameNode | ComparisonOutcome::NeitherPlaced))
     }
 
     /// A line for the progress bar.
@@ -238,8 +240,10 @@ impl Report {
         }
         let here = self.beside.here();
         writeln!(out, "{}", self.headline())?;
-        let count = |outcome: &Outcome| self.outcomes.get(outcome).copied();
-        let rows = Outcome::ALL.iter().filter_map(|outcome| Some([count(outcome)?.to_string(), outcome.words(here)]));
+        let count = |outcome: &ComparisonOutcome| self.outcomes.get(outcome).copied();
+        let rows = ComparisonOutcome::ALL
+            .iter()
+            .filter_map(|outcome| Some([count(outcome)?.to_string(), outcome.words(here)]));
         writeln!(out, "\n{}", table(["DECISIONS", self.beside.heading()], rows))?;
         if !self.by_plugin.is_empty() {
             let rows = self.by_plugin.iter().map(|(plugin, count)| [plugin.clone(), count.to_string()]);
@@ -247,14 +251,16 @@ impl Report {
         }
         for Case { outcome, pod, scheduler, theirs, ours, plugins } in &self.cases {
             let by = if plugins.is_empty() { String::new() } else { format!(" ({})", plugins.join(", ")) };
-            let theirs_of = if self.beside == Beside::Scheduler { scheduler.as_str() } else { "the recording" };
+            let theirs_of = if self.beside == DecisionSource::Scheduler { scheduler.as_str() } else { "the recording" };
             writeln!(out, "\n{} of {scheduler}: {}{by}", printable(pod), outcome.words(here))?;
             writeln!(out, "  {theirs_of}: {}\n  {here}: {}", printable(theirs), printable(ours))?;
         }
         if self.missed > 0 {
             writeln!(out, "\n{} decisions were not compared, {}", self.missed, self.beside.missed())?;
         }
-        if self.beside == Beside::Scheduler && self.nodes >= SAMPLED && self.outcomes.contains_key(&Outcome::LowerTotal)
+        if self.beside == DecisionSource::Scheduler
+            && self.nodes >= SAMPLED
+            && self.outcomes.contains_key(&ComparisonOutcome::LowerTotal)
         {
             writeln!(
                 out,
@@ -273,30 +279,37 @@ fn case(compared: &Compared) -> Case {
     };
     let named = |plugin: &&str| (*plugin).to_owned();
     let (outcome, theirs, ours, plugins) = match verdict {
-        Verdict::SameNode => (Outcome::SameNode, node.clone(), node, Vec::new()),
-        Verdict::EqualTotal { ours, total } => {
-            (Outcome::EqualTotal, format!("{node}, total {total}"), format!("{ours}, total {total}"), Vec::new())
-        }
-        Verdict::Lower { ours, totals, parts } => {
+        DecisionDifference::SameNode => (ComparisonOutcome::SameNode, node.clone(), node, Vec::new()),
+        DecisionDifference::EqualTotal { ours, total } => (
+            ComparisonOutcome::EqualTotal,
+            format!("{node}, total {total}"),
+            format!("{ours}, total {total}"),
+            Vec::new(),
+        ),
+        DecisionDifference::Lower { ours, totals, parts } => {
             let of = |node: &str, total: i64, pick: fn(&flotilla_machine::comparison::Part) -> i64| {
                 let parts = parts.iter().map(|part| format!("{} {}", part.plugin, pick(part)));
                 format!("{node}, total {total}: {}", parts.collect::<Vec<_>>().join(", "))
             };
             let plugins = parts.iter().map(|part| part.plugin.to_owned()).collect();
             let theirs = of(&node, totals.1, |part| part.theirs);
-            (Outcome::LowerTotal, theirs, of(ours, totals.0, |part| part.ours), plugins)
+            (ComparisonOutcome::LowerTotal, theirs, of(ours, totals.0, |part| part.ours), plugins)
         }
-        Verdict::Refused { plugin, reasons } => {
+        DecisionDifference::Refused { plugin, reasons } => {
             let plugins = plugin.iter().map(named).collect();
-            (Outcome::Refused, node, format!("refuses it: {}", reasons.join(", ")), plugins)
+            (ComparisonOutcome::Refused, node, format!("refuses it: {}", reasons.join(", ")), plugins)
         }
-        Verdict::Feasible { ours } => (Outcome::PlacedHereOnly, node, ours.to_string(), Vec::new()),
-        Verdict::Neither { ours, same_words } => {
-            let outcome = if *same_words { Outcome::NeitherPlaced } else { Outcome::OtherReasons };
+        DecisionDifference::Feasible { ours } => {
+            (ComparisonOutcome::PlacedHereOnly, node, ours.to_string(), Vec::new())
+        }
+        DecisionDifference::Neither { ours, same_words } => {
+            let outcome = if *same_words { ComparisonOutcome::NeitherPlaced } else { ComparisonOutcome::OtherReasons };
             (outcome, node, ours.clone(), Vec::new())
         }
-        Verdict::Failed { error } => (Outcome::Failed, node, error.clone(), Vec::new()),
-        Verdict::NodeUnknown => (Outcome::NodeUnknown, node, "it is not known".to_owned(), Vec::new()),
+        DecisionDifference::Failed { error } => (ComparisonOutcome::Failed, node, error.clone(), Vec::new()),
+        DecisionDifference::NodeUnknown => {
+            (ComparisonOutcome::NodeUnknown, node, "it is not known".to_owned(), Vec::new())
+        }
     };
     let pod = format!("{}/{}", pod.namespace, pod.name);
     Case { outcome, pod, scheduler: profile.to_string(), theirs, ours, plugins }
@@ -310,7 +323,7 @@ mod tests {
 
     use super::*;
 
-    fn compared(name: &str, theirs: Theirs, verdict: Verdict) -> Compared {
+    fn compared(name: &str, theirs: Theirs, verdict: DecisionDifference) -> Compared {
         let pod = PodName { uid: name.into(), namespace: "shop".into(), name: name.into() };
         Compared { pod, profile: "default-scheduler".into(), theirs, nodes: 5, feasible: 2, verdict }
     }
@@ -320,18 +333,23 @@ mod tests {
     }
 
     fn report() -> Report {
-        let mut report = Report::new(Beside::Scheduler, vec!["default-scheduler".to_owned()]);
+        let mut report = Report::new(DecisionSource::Scheduler, vec!["default-scheduler".to_owned()]);
         let part = |plugin, ours, theirs| Part { plugin, ours, theirs };
-        let lower =
-            || Verdict::Lower { ours: "b".into(), totals: (310, 290), parts: vec![part("NodeResourcesFit", 90, 70)] };
+        let lower = || DecisionDifference::Lower {
+            ours: "b".into(),
+            totals: (310, 290),
+            parts: vec![part("NodeResourcesFit", 90, 70)],
+        };
         let reasons: Arc<[String]> = vec!["Insufficient cpu".to_owned()].into();
-        let refused = Verdict::Refused { plugin: Some("NodeResourcesFit"), reasons };
+        let refused = DecisionDifference::Refused { plugin: Some("NodeResourcesFit"), reasons };
         let message = Theirs::Unschedulable("0/5 nodes are available: 5 Insufficient cpu.".into());
-        let neither =
-            Verdict::Neither { ours: "0/5 nodes are available: 5 Insufficient cpu.".into(), same_words: true };
+        let neither = DecisionDifference::Neither {
+            ours: "0/5 nodes are available: 5 Insufficient cpu.".into(),
+            same_words: true,
+        };
         [
-            compared("web-0", on("a"), Verdict::SameNode),
-            compared("web-1", on("a"), Verdict::EqualTotal { ours: "b".into(), total: 310 }),
+            compared("web-0", on("a"), DecisionDifference::SameNode),
+            compared("web-1", on("a"), DecisionDifference::EqualTotal { ours: "b".into(), total: 310 }),
             compared("web-2", on("a"), lower()),
             compared("web-3", on("a"), lower()),
             compared("huge", message, neither),
@@ -391,7 +409,7 @@ mod tests {
     #[test]
     fn without_a_decision_nothing_is_claimed() {
         let mut text = Vec::new();
-        Report::new(Beside::Scheduler, vec!["a".to_owned(), "b".to_owned()])
+        Report::new(DecisionSource::Scheduler, vec!["a".to_owned(), "b".to_owned()])
             .print(Format::Table, &mut text)
             .expect("memory can be written to");
         assert_eq!(String::from_utf8_lossy(&text), "a, b decided on no pod that was seen waiting\n");

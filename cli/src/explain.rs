@@ -29,21 +29,21 @@ use crate::{
 
 mod args;
 mod cases;
+mod explain_all;
 mod extenders;
 #[cfg(feature = "cluster")]
 mod live;
 mod selection;
 mod table;
 mod target;
-mod telling;
 mod workers;
 
 pub(crate) use args::ExplainArgs;
-pub(crate) use telling::tell_all;
+pub(crate) use explain_all::explain_all;
 
 use args::Format;
+use explain_all::Pages;
 use extenders::Asking;
-use telling::Pages;
 use workers::{AttachedWorkers, Workers};
 
 struct Wanted<'a> {

@@ -48,13 +48,13 @@ impl fmt::Display for Failure {
 /// Prints the failure, if any, and returns the exit code.
 pub(crate) fn end(outcome: Result<ExitCode, Failure>) -> ExitCode {
     outcome.unwrap_or_else(|failure| {
-        tell(&failure.lines);
+        print_notes(&failure.lines);
         ExitCode::from(failure.code)
     })
 }
 
 /// Prints lines to standard error. Write errors are ignored, because there is no other output.
-pub(crate) fn tell(lines: &[String]) {
+pub(crate) fn print_notes(lines: &[String]) {
     let mut out = io::stderr().lock();
     lines.iter().for_each(|line| _ = writeln!(out, "{line}"));
 }

@@ -10,7 +10,7 @@ use ring::digest::{SHA256, digest};
 use serde::Serialize;
 
 pub(crate) mod report;
-pub(crate) use flotilla_account::told;
+pub(crate) use flotilla_account::pod_explanation;
 
 pub(crate) use report::Report;
 

@@ -27,7 +27,7 @@ mod workers;
 pub(crate) use args::PreflightArgs;
 
 use args::Format;
-use check::{Check, Verdict};
+use check::{Check, CheckResult};
 
 pub(crate) fn command(args: &PreflightArgs, registry: Registry) -> ExitCode {
     end(run(args, registry))
@@ -40,7 +40,7 @@ fn run(args: &PreflightArgs, registry: Registry) -> Result<ExitCode, Failure> {
     let mut checks = vec![configured];
     checks.extend(runtime.block_on(look(args, &connection, configuration.as_ref())));
     print(|out| write(args.output, &checks, out))?;
-    let failed = checks.iter().any(|check| check.verdict == Verdict::Failed);
+    let failed = checks.iter().any(|check| check.verdict == CheckResult::Failed);
     Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
@@ -98,7 +98,7 @@ fn write(format: Format, checks: &[Check], out: &mut dyn Write) -> io::Result<()
             writeln!(out, "    {}", printable(line))?;
         }
     }
-    let failed = checks.iter().filter(|check| check.verdict == Verdict::Failed).count();
-    let unknown = checks.iter().filter(|check| check.verdict == Verdict::Unknown).count();
+    let failed = checks.iter().filter(|check| check.verdict == CheckResult::Failed).count();
+    let unknown = checks.iter().filter(|check| check.verdict == CheckResult::Unknown).count();
     writeln!(out, "\n{} checks: {failed} failed, {unknown} could not be made", checks.len())
 }

@@ -18,8 +18,8 @@ use output::{Answer, Exact};
 
 use crate::{
     cluster,
-    comparison::{Beside, Report},
-    output::{Failure, end, print, tell},
+    comparison::{DecisionSource, Report},
+    output::{Failure, end, print, print_notes},
     progress::progress,
 };
 
@@ -45,7 +45,7 @@ fn replay(args: &ReplayArgs, registry: Registry) -> Result<ExitCode, Failure> {
         }
         (None, None, None) => again(&recording, args, registry, &mut answer),
     };
-    tell(&answer.notices);
+    print_notes(&answer.notices);
     print(|out| answer.print(args.output, out))?;
     // The report covers the events before the error.
     if let Some(error) = stopped {
@@ -91,7 +91,7 @@ fn exact(chain: &Chain, args: &ReplayArgs, registry: Registry, answer: &mut Answ
     let mut replayer = Replayer::new(registry);
     let mut difference = None;
     let told = chain.tell(args.speed, |entry, outcome| {
-        difference = replayer.tell(entry, outcome)?;
+        difference = replayer.replay(entry, outcome)?;
         if replayer.turns.is_multiple_of(LOOK) {
             bar.set_message(format!("{} events, {} decisions", replayer.turns, replayer.decisions));
         }
@@ -112,13 +112,13 @@ fn judge_all(
     answer: &mut Answer,
 ) -> Option<BadRecording> {
     let bar = progress("{elapsed_precise}  {msg}");
-    let mut report = Report::new(Beside::Recording, vec!["the recorded coordinator".to_owned()]);
+    let mut report = Report::new(DecisionSource::Recording, vec!["the recorded coordinator".to_owned()]);
     let mut stopped = None;
     for chain in chains {
         let mut follower = Follower::new(registry, configuration.clone());
         let told = chain.tell(args.speed, |entry, outcome| {
             let is_turn = matches!(entry, Entry::Turn { .. });
-            let judged = follower.tell(entry, outcome)?;
+            let judged = follower.replay(entry, outcome)?;
             judged.compared.iter().for_each(|compared| _ = report.add(compared));
             report.missed += judged.unjudged;
             if is_turn && !judged.compared.is_empty() {
@@ -152,7 +152,7 @@ fn rerun(
     let bar = progress("{elapsed_precise}  {msg}");
     let mut rerun = Rerun::new(registry, workers);
     let told = chain.tell(args.speed, |entry, outcome| {
-        rerun.tell(entry, outcome)?;
+        rerun.replay(entry, outcome)?;
         Ok(true)
     });
     bar.finish_and_clear();

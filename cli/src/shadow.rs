@@ -17,9 +17,9 @@ use metrics::Metrics;
 
 use crate::{
     cluster,
-    comparison::{Beside, Report},
+    comparison::{DecisionSource, Report},
     live::Connection,
-    output::{Failure, end, print, tell},
+    output::{Failure, end, print, print_notes},
     progress::{log, progress},
 };
 
@@ -76,12 +76,12 @@ async fn follow(args: &ShadowArgs, registry: Registry, configuration: event::Con
         );
     }
     let until = args.period.map_or_else(|| "until Ctrl-C".to_owned(), |period| format!("for {period:?}"));
-    tell(&[format!("Following {} on {} {until}", schedulers.join(", "), connection.place)]);
+    print_notes(&[format!("Following {} on {} {until}", schedulers.join(", "), connection.place)]);
     let metrics = Metrics::new()?;
     if let Some(address) = &args.metrics_listen {
         metrics.clone().serve(address).await?;
     }
-    let mut report = Report::new(Beside::Scheduler, schedulers);
+    let mut report = Report::new(DecisionSource::Scheduler, schedulers);
     let bar = progress("{elapsed_precise}  {msg}");
     let ended = {
         let mut over = std::pin::pin!(over(args.period));
@@ -101,7 +101,7 @@ async fn follow(args: &ShadowArgs, registry: Registry, configuration: event::Con
     report.missed = shadow.missed();
     match ended {
         Some(reason) if report.compared == 0 => anyhow::bail!("{reason}"),
-        reason => tell(&reason.into_iter().collect::<Vec<_>>()),
+        reason => print_notes(&reason.into_iter().collect::<Vec<_>>()),
     }
     Ok(report)
 }

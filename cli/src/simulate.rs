@@ -2,10 +2,10 @@
 
 use std::process::ExitCode;
 
-use flotilla_cluster::{Cluster, Gatherer, Place, Problems};
+use flotilla_cluster::{Cluster, Gatherer, InputPosition, Problems};
 use flotilla_configuration::{Configuration, features::FeatureGates};
 use flotilla_framework::{profile::Profile, registry::Registry};
-use flotilla_simulate::{ledger::Outcome, run::Settings};
+use flotilla_simulate::{ledger::SimulationResult, run::Settings};
 
 use crate::{
     cluster::{self, Manifests, Origin},
@@ -55,7 +55,7 @@ fn outcome(
     args: &SimulateArgs,
     told: Option<&Text>,
     registry: Registry,
-) -> Result<(Cluster, Outcome, Settings), Failure> {
+) -> Result<(Cluster, SimulationResult, Settings), Failure> {
     log(args.verbose);
     let gates = cluster::gates(&args.feature_gates)?;
     let origin = Origin::new(args.config.as_deref(), told);
@@ -79,7 +79,7 @@ fn read(args: &SimulateArgs, profiles: &[Profile], gates: &FeatureGates) -> Resu
     let manifests = Manifests::of(args.output == Format::Html && !args.no_questions);
     let Some(words) = &args.generate else { return cluster::read(inputs, None, profiles, gates, manifests) };
     let make = |gatherer: &mut Gatherer, problems: &mut Problems| {
-        let place = Place::nowhere();
+        let place = InputPosition::nowhere();
         generate::services(words, |service| _ = gatherer.add_selecting(service, &place, problems));
         generate::replica_sets(words, |replica_set| {
             _ = gatherer.add_selecting(replica_set, &place, problems);
@@ -87,8 +87,8 @@ fn read(args: &SimulateArgs, profiles: &[Profile], gates: &FeatureGates) -> Resu
         generate::devices::classes(words, |class| gatherer.add_device(class, &place, problems));
         generate::devices::templates(words, |template| gatherer.add_device(template, &place, problems));
         generate::devices::slices(words, |slice| gatherer.add_device(slice, &place, problems));
-        generate::nodes(words, |node| gatherer.add_node(node, Place::nowhere(), problems));
-        generate::pods(words, |pod| gatherer.add_pod(pod, Place::nowhere(), problems));
+        generate::nodes(words, |node| gatherer.add_node(node, InputPosition::nowhere(), problems));
+        generate::pods(words, |pod| gatherer.add_pod(pod, InputPosition::nowhere(), problems));
     };
     cluster::read(inputs, Some(&make), profiles, gates, manifests)
 }

@@ -6,7 +6,7 @@ use anyhow::{Context as _, anyhow};
 use flotilla_framework::registry::Registry;
 use tokio::net::TcpListener;
 
-use crate::output::{Failure, tell};
+use crate::output::{Failure, print_notes};
 
 mod args;
 mod content;
@@ -44,7 +44,7 @@ fn ui(args: &UiArgs, registry: Registry) -> Result<(), Failure> {
         let router = site::guarded(router, port, token);
         crate::output::print(|out| writeln!(out, "http://127.0.0.1:{port}{path}"))
             .map_err(|failure| anyhow!("{failure}"))?;
-        tell(&["open it in a browser; Ctrl-C ends it".to_owned()]);
+        print_notes(&["open it in a browser; Ctrl-C ends it".to_owned()]);
         axum::serve(listener, router).await.context("cannot serve the page")
     };
     runtime.block_on(serving).map_err(Failure::run)

@@ -24,7 +24,7 @@ mod state;
 mod supervise;
 
 use args::UpArgs;
-use notes::{Note, Screen, Teller, Wire};
+use notes::{Note, Notifier, Screen, Wire};
 use plan::Plan;
 use process_id::ProcessId;
 use running::Running;
@@ -37,7 +37,7 @@ const BAD_INPUT: u8 = 2;
 const INTERRUPTED: u8 = 130;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Outcome {
+enum UpOutcome {
     Ended,
     Detached,
     /// The user stopped it before it was up.
@@ -45,7 +45,7 @@ enum Outcome {
 }
 
 pub(crate) fn up(args: &UpArgs, registry: Registry) -> ExitCode {
-    let teller: Arc<dyn Teller> = if args.supervisor { Arc::new(Wire::new()) } else { Arc::new(Screen::new()) };
+    let teller: Arc<dyn Notifier> = if args.supervisor { Arc::new(Wire::new()) } else { Arc::new(Screen::new()) };
     let plan = match Plan::new(args, registry) {
         Ok((plan, warnings)) => {
             // The foreground process has printed them.
@@ -58,8 +58,8 @@ pub(crate) fn up(args: &UpArgs, registry: Registry) -> ExitCode {
         }
     };
     match run(args, &plan, &teller) {
-        Ok(Outcome::Ended | Outcome::Detached) => ExitCode::SUCCESS,
-        Ok(Outcome::Interrupted) => ExitCode::from(INTERRUPTED),
+        Ok(UpOutcome::Ended | UpOutcome::Detached) => ExitCode::SUCCESS,
+        Ok(UpOutcome::Interrupted) => ExitCode::from(INTERRUPTED),
         Err(error) => {
             teller.tell(Note::Failed { why: format!("{error:#}") });
             ExitCode::FAILURE
@@ -77,7 +77,7 @@ pub(crate) fn down() -> ExitCode {
     }
 }
 
-fn run(args: &UpArgs, plan: &Plan, teller: &Arc<dyn Teller>) -> anyhow::Result<Outcome> {
+fn run(args: &UpArgs, plan: &Plan, teller: &Arc<dyn Notifier>) -> anyhow::Result<UpOutcome> {
     let folder = StateFolder::new(folders::state()?);
     let (lock, left_over) = folder.lock()?.ok_or_else(|| is_up_already(folder.read().as_ref()))?;
     if let Some(left_over) = left_over {

@@ -30,14 +30,14 @@ use args::FailOn;
 use compare::Answer;
 use plan::Plan;
 use side::Side;
-use survey::{Key, Survey, key};
+use survey::{ObjectName, Survey, key};
 
 /// The command's name in messages.
 const NAME: &str = "flotilla whatif";
 
 /// The objects that are applied, with their pod templates.
 #[derive(Default)]
-struct Applied(BTreeMap<Key, Option<Value>>);
+struct Applied(BTreeMap<ObjectName, Option<Value>>);
 
 impl Edit for Applied {
     fn edit(&mut self, kind: &str, object: &mut Map<String, Value>, _: bool) -> bool {

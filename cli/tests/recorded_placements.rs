@@ -3,18 +3,18 @@
 
 use std::{collections::BTreeMap, fs, path::PathBuf, process::Command, thread};
 
-use flotilla_placements::{Case, Outcome, differences, outcomes};
+use flotilla_placements::{Case, CaseOutcome, differences, outcomes};
 
 fn folder() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/placements")
 }
 
-fn recorded() -> BTreeMap<String, Outcome> {
+fn recorded() -> BTreeMap<String, CaseOutcome> {
     let text = fs::read_to_string(folder().join("answers.jsonl")).expect("the record");
     outcomes(&text).unwrap_or_else(|error| panic!("answers.jsonl: {error:#}"))
 }
 
-fn explained(workers: &str) -> BTreeMap<String, Outcome> {
+fn explained(workers: &str) -> BTreeMap<String, CaseOutcome> {
     let mut command = Command::new(env!("CARGO_BIN_EXE_flotilla"));
     let command = command.args(["explain", "--workers", workers, "--cases"]).arg(folder().join("cases"));
     let output = command.env_remove("RUST_LOG").output().expect("flotilla runs");
@@ -50,7 +50,7 @@ fn the_record_is_of_the_cases_that_are_there_and_there_are_many() {
     let names = Case::names(&folder().join("cases")).unwrap_or_else(|error| panic!("{error:#}"));
     let recorded = recorded();
     let refused: Vec<&String> =
-        recorded.iter().filter(|(_, said)| matches!(said, Outcome::Refused(_))).map(|(name, _)| name).collect();
+        recorded.iter().filter(|(_, said)| matches!(said, CaseOutcome::Refused(_))).map(|(name, _)| name).collect();
     assert!(refused.is_empty(), "kube-scheduler's side refuses {refused:?}");
     let recorded: Vec<String> = recorded.into_keys().collect();
     assert_eq!(recorded, names, "record with FLOTILLA_RECORD=1, as in README.md there");

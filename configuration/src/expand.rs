@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 use super::index::{Children, Fault, Index, Mark, Node};
 use super::path::Segment;
 use super::report::quoted;
-use super::tree::{Content, Entry, Key, MAX_DEPTH, MAX_FAULTS, Tree};
+use super::tree::{Content, Entry, MAX_DEPTH, MAX_FAULTS, MappingKey, Tree};
 
 /// Maximum number of nodes from aliases. A profile with every field has about 300 nodes, so this allows 300 whole profiles. At about 200
 /// bytes for a node and its position this is 20 MB. Ten lines of ten aliases each, all of the line before, would be 10^10 nodes.
@@ -128,7 +128,7 @@ impl Expander<'_> {
     /// Adds entries to a mapping at merge depth `merges`.
     fn fill(&mut self, entries: &[Entry], filling: &mut Filling, merges: usize) -> ControlFlow<()> {
         for entry in entries {
-            let Key::Name(name) = &entry.key else {
+            let MappingKey::Name(name) = &entry.key else {
                 self.merge(entry, filling, merges)?;
                 continue;
             };

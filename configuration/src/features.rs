@@ -20,7 +20,7 @@ const ALL_ALPHA: &str = "AllAlpha";
 const ALL_BETA: &str = "AllBeta";
 /// Maturity of a feature.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stage {
+pub enum FeatureStage {
     /// Off by default.
     Alpha,
     /// On or off by default.
@@ -37,7 +37,7 @@ pub struct Gate {
     /// Name in the flag.
     pub name: &'static str,
     /// Maturity of the feature.
-    pub stage: Stage,
+    pub stage: FeatureStage,
     /// Whether it is on by default.
     pub default: bool,
     /// Whether the value is locked to the default.
@@ -154,7 +154,7 @@ impl FeatureGates {
                 None => errors.push(unknown(name)),
             }
         }
-        for (all, stage) in [(ALL_ALPHA, Stage::Alpha), (ALL_BETA, Stage::Beta)] {
+        for (all, stage) in [(ALL_ALPHA, FeatureStage::Alpha), (ALL_BETA, FeatureStage::Beta)] {
             let Some(value) = said.get(all).copied() else { continue };
             for gate in GATES.iter().filter(|gate| gate.stage == stage) {
                 set.entry(gate.name).or_insert(value);
@@ -206,7 +206,7 @@ impl FeatureGates {
                 cause: Cause::NotImplemented,
             })
             .collect();
-        for (all, stage) in [(ALL_ALPHA, Stage::Alpha), (ALL_BETA, Stage::Beta)] {
+        for (all, stage) in [(ALL_ALPHA, FeatureStage::Alpha), (ALL_BETA, FeatureStage::Beta)] {
             let names: Vec<&str> =
                 through_all.iter().filter(|gate| gate.stage == stage).map(|gate| gate.name).collect();
             let Some(value) = said.get(all).filter(|_| !names.is_empty()) else { continue };

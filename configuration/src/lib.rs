@@ -38,7 +38,7 @@ use flotilla_framework::registry::Registry;
 
 use features::FeatureGates;
 use path::Path;
-use plugin_sets::Known;
+use plugin_sets::KnownPlugins;
 use report::{Problem, Report, quoted};
 use wire::Block;
 
@@ -110,7 +110,7 @@ impl Configuration {
     #[must_use]
     pub fn of_gates(gates: &FeatureGates) -> Self {
         // The default set contains only kube-scheduler's plugins.
-        let known = Known { gates, registry: Registry::of(&[]), modules: &NO_MODULES };
+        let known = KnownPlugins { gates, registry: Registry::of(&[]), modules: &NO_MODULES };
         build(&mut Report::new("", ""), wire::Document::default(), known, &ElectionFlags::default())
     }
 
@@ -158,7 +158,7 @@ pub fn load_beside(
     registry: Registry,
     flags: &ElectionFlags,
 ) -> Result<Configuration, ConfigErrors> {
-    let known = Known { gates, registry, modules: &NO_MODULES };
+    let known = KnownPlugins { gates, registry, modules: &NO_MODULES };
     let Examination { configuration, errors, .. } = examine_beside(text, file, known, flags);
     match errors {
         Some(errors) => Err(errors),
@@ -180,10 +180,10 @@ pub struct Examination {
 /// As [`load`], but separates invalid settings from unimplemented ones, and returns the configuration if it is only unimplemented.
 #[must_use]
 pub fn examine(text: &str, file: &str, gates: &FeatureGates, registry: Registry) -> Examination {
-    examine_beside(text, file, Known { gates, registry, modules: &NO_MODULES }, &ElectionFlags::default())
+    examine_beside(text, file, KnownPlugins { gates, registry, modules: &NO_MODULES }, &ElectionFlags::default())
 }
 
-fn examine_beside(text: &str, file: &str, known: Known<'_>, flags: &ElectionFlags) -> Examination {
+fn examine_beside(text: &str, file: &str, known: KnownPlugins<'_>, flags: &ElectionFlags) -> Examination {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut report = Report::new(file, text);
     let document =
@@ -203,7 +203,12 @@ fn examine_beside(text: &str, file: &str, known: Known<'_>, flags: &ElectionFlag
 }
 
 /// Fills in defaults and checks the rest. The result is valid only if the report has no errors.
-fn build(report: &mut Report<'_>, document: wire::Document, known: Known<'_>, flags: &ElectionFlags) -> Configuration {
+fn build(
+    report: &mut Report<'_>,
+    document: wire::Document,
+    known: KnownPlugins<'_>,
+    flags: &ElectionFlags,
+) -> Configuration {
     let root = Path::default();
     let leader_election = settings::leader_election(report, document.leader_election, flags);
     let client_connection = settings::client_connection(report, document.client_connection);
@@ -238,7 +243,7 @@ fn build(report: &mut Report<'_>, document: wire::Document, known: Known<'_>, fl
 fn profiles(
     report: &mut Report<'_>,
     mut written: Vec<Block<wire::Profile>>,
-    known: Known<'_>,
+    known: KnownPlugins<'_>,
     ignored_resources: &[String],
 ) -> (Vec<Profile>, Vec<WrittenProfile>) {
     let root = Path::default().key("profiles");
@@ -264,9 +269,9 @@ fn profiles(
         let plugins = profile.plugins.map(|Block(plugins)| plugins);
         let configs = profile.plugin_config.unwrap_or_default();
         let modules = modules::of(&configs).map(|(name, _)| name.to_owned()).collect();
-        let known = Known { modules: &modules, ..known };
+        let known = KnownPlugins { modules: &modules, ..known };
         let (plugins, sets) = plugin_sets::effective(report, plugins.as_ref(), known, &path.key("plugins"));
-        let Known { gates, registry, .. } = known;
+        let KnownPlugins { gates, registry, .. } = known;
         let context = arguments::Context { sets: &sets, gates, registry, ignored_resources };
         let read = arguments::read(report, configs, &context, &path.key("pluginConfig"));
         profiles.push(Profile {

@@ -21,13 +21,13 @@ const MAX_NODE_SCORE: i64 = 100;
 const MULTI_POINT: &str = "multiPoint";
 
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Known<'a> {
+pub(super) struct KnownPlugins<'a> {
     pub(super) gates: &'a FeatureGates,
     pub(super) registry: Registry,
     pub(super) modules: &'a BTreeSet<String>,
 }
 
-impl Known<'_> {
+impl KnownPlugins<'_> {
     fn own(self) -> impl Iterator<Item = catalogue::Plugin> {
         let own = self.registry.iter().filter(|plugin| catalogue::find(plugin.name()).is_none());
         own.filter_map(move |plugin| catalogue::known(plugin.name(), self.registry))
@@ -106,7 +106,7 @@ impl PluginSets {
 pub(super) fn effective(
     report: &mut Report<'_>,
     plugins: Option<&wire::Plugins>,
-    known: Known<'_>,
+    known: KnownPlugins<'_>,
     path: &Path,
 ) -> (Plugins, PluginSets) {
     let mistakes_before = report.mistake_count();
@@ -198,7 +198,7 @@ fn read_set(
     report: &mut Report<'_>,
     set: Option<&wire::Block<wire::PluginSet>>,
     point: Option<Point>,
-    known: Known<'_>,
+    known: KnownPlugins<'_>,
     plugins: &Path,
 ) -> Set {
     let mut read = Set::default();
@@ -250,7 +250,7 @@ fn usable(
     report: &mut Report<'_>,
     name: &str,
     point: Option<Point>,
-    (known, is_repetition): (Known<'_>, bool),
+    (known, is_repetition): (KnownPlugins<'_>, bool),
     path: &Path,
 ) -> Option<catalogue::Plugin> {
     let fits = |plugin: &catalogue::Plugin| point.is_none_or(|point| plugin.runs_at(point));

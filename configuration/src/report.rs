@@ -91,7 +91,7 @@ impl fmt::Display for Rendered<'_> {
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Place {
+enum ProblemPosition {
     Key,
     Value,
     At(Mark),
@@ -100,7 +100,7 @@ enum Place {
 #[derive(Debug)]
 pub(super) struct Problem {
     path: Path,
-    place: Place,
+    place: ProblemPosition,
     found: String,
     expected: String,
     hint: Option<String>,
@@ -110,7 +110,7 @@ pub(super) struct Problem {
 impl Problem {
     pub(super) fn new(path: Path, found: impl Into<String>, expected: impl Into<String>) -> Self {
         let (found, expected) = (found.into(), expected.into());
-        Self { path, place: Place::Value, found, expected, hint: None, cause: Cause::Invalid }
+        Self { path, place: ProblemPosition::Value, found, expected, hint: None, cause: Cause::Invalid }
     }
 
     pub(super) fn value(path: Path, found: impl fmt::Display, expected: impl Into<String>) -> Self {
@@ -122,12 +122,12 @@ impl Problem {
     }
 
     pub(super) fn on_key(mut self) -> Self {
-        self.place = Place::Key;
+        self.place = ProblemPosition::Key;
         self
     }
 
     pub(super) fn at(mut self, mark: Mark) -> Self {
-        self.place = Place::At(mark);
+        self.place = ProblemPosition::At(mark);
         self
     }
 
@@ -243,9 +243,9 @@ impl<'a> Report<'a> {
             return;
         }
         let mark = match problem.place {
-            Place::Key => self.index.key(&problem.path),
-            Place::Value => self.index.value(&problem.path),
-            Place::At(mark) => mark,
+            ProblemPosition::Key => self.index.key(&problem.path),
+            ProblemPosition::Value => self.index.value(&problem.path),
+            ProblemPosition::At(mark) => mark,
         };
         self.errors.push(ConfigError {
             file: Arc::clone(&self.file),

@@ -30,12 +30,12 @@ const MAX_WARNINGS: usize = 100;
 pub(super) const MAX_FAULTS: usize = 100;
 
 #[derive(Debug, Clone)]
-pub(super) enum Key {
+pub(super) enum MappingKey {
     Name(String),
     Merge,
 }
 
-impl Key {
+impl MappingKey {
     pub(super) fn text(&self) -> &str {
         match self {
             Self::Name(name) => name,
@@ -46,7 +46,7 @@ impl Key {
 
 #[derive(Debug)]
 pub(super) struct Entry {
-    pub(super) key: Key,
+    pub(super) key: MappingKey,
     pub(super) mark: Mark,
     pub(super) value: usize,
 }
@@ -114,7 +114,7 @@ fn advice(problem: &str) -> &'static str {
 struct Frame {
     node: usize,
     segment: Option<Segment>,
-    key: Option<(Key, Mark)>,
+    key: Option<(MappingKey, Mark)>,
 }
 
 #[derive(Default)]
@@ -198,7 +198,7 @@ impl Builder {
         let mark = if is_block { Mark { width: None, ..mark } } else { mark };
         let is_plain = style == ScalarStyle::Plain;
         if is_plain && tag.is_none() && text == "<<" && self.expects_key() {
-            self.wait(Key::Merge, mark);
+            self.wait(MappingKey::Merge, mark);
             return Continue(());
         }
         let path = |this: &Self| if this.expects_key() { this.path() } else { this.child_path() };
@@ -246,11 +246,11 @@ impl Builder {
             Value::Null => return self.stop(mark, "found nothing as a key", "the name of a field", ""),
             other => other.to_string(),
         };
-        self.wait(Key::Name(name), mark);
+        self.wait(MappingKey::Name(name), mark);
         Continue(())
     }
 
-    fn wait(&mut self, key: Key, mark: Mark) {
+    fn wait(&mut self, key: MappingKey, mark: Mark) {
         if let Some(frame) = self.frames.last_mut() {
             frame.key = Some((key, mark));
         }

@@ -15,7 +15,7 @@ use std::collections::BTreeSet;
 use corpus::{Answer, RecordedGate};
 use flotilla_configuration::{
     Cause, Configuration,
-    features::{self, FeatureGates, GateErrors, Stage},
+    features::{self, FeatureGates, FeatureStage, GateErrors},
 };
 
 /// Intended differences, with reasons. Each file still has to differ.
@@ -113,10 +113,10 @@ const OF_NO_FEATURE: [&str; 5] =
 #[test]
 fn every_feature_gate_is_as_kube_scheduler_has_it() {
     let stage = |stage| match stage {
-        Stage::Alpha => "ALPHA",
-        Stage::Beta => "BETA",
-        Stage::Ga => "GA",
-        Stage::Deprecated => "DEPRECATED",
+        FeatureStage::Alpha => "ALPHA",
+        FeatureStage::Beta => "BETA",
+        FeatureStage::Ga => "GA",
+        FeatureStage::Deprecated => "DEPRECATED",
     };
     let ours = features::gates().iter().map(|gate| RecordedGate {
         name: gate.name.to_owned(),
@@ -148,7 +148,11 @@ fn the_folder_of_a_file_tells_what_kube_scheduler_makes_of_it() {
     for (name, answer) in corpus::answers() {
         let accepted = answer.configuration.is_some();
         assert_eq!(accepted, answer.accepted, "{name} is accepted without a configuration, or the reverse");
-        assert_eq!(accepted, answer.stage == corpus::Stage::None, "{name} is accepted and given up on, or neither");
+        assert_eq!(
+            accepted,
+            answer.stage == corpus::FailureStage::None,
+            "{name} is accepted and given up on, or neither"
+        );
         if let Some((group @ ("good" | "bad"), _)) = name.split_once('/') {
             assert_eq!(
                 accepted,

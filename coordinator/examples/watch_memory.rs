@@ -53,7 +53,7 @@ async fn measure(cluster: Cluster) -> Result<()> {
     let (handle, _thread) = driver::spawn(Machine::new(0, registry), drop);
     let profiles = Configuration::default().profiles;
     let configuration = flotilla_machine::event::Configuration::new(1, profiles.clone());
-    handle.tell(Event::Configured(Arc::new(configuration))).await?;
+    handle.send_event(Event::Configured(Arc::new(configuration))).await?;
     let begin = CancellationToken::new();
     let needs = Needs { registry, profiles: &profiles, with_groups: false };
     let (before, begun) = (memory("VmRSS")?, std::time::Instant::now());

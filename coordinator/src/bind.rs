@@ -183,7 +183,7 @@ impl Inner {
         };
         counter.add(1);
         // An error means that the machine has stopped and the process is ending.
-        let _ = self.handle.tell(event).await;
+        let _ = self.handle.send_event(event).await;
     }
 
     async fn send(&self, binding: &Binding, under_way: &BindUnderWay) -> Answer {

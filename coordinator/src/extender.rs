@@ -59,7 +59,7 @@ impl Extenders {
                 Err(Failure::Gone) => ExtensionOutcome::Gone,
             };
             // An error means that the machine has stopped and the process is ending.
-            let _ = inner.handle.tell(Event::Extended { request: extension.request, outcome }).await;
+            let _ = inner.handle.send_event(Event::Extended { request: extension.request, outcome }).await;
         });
     }
 
@@ -71,7 +71,7 @@ impl Extenders {
             let asked = AssertUnwindSafe(preemption::ask(&inner.callers, &inner.client, proposal)).catch_unwind().await;
             let asked = asked.unwrap_or_else(|_| Err("the task that called extenders panicked".to_owned()));
             // An error means that the machine has stopped and the process is ending.
-            let _ = inner.handle.tell(Event::Proposed { request, outcome: asked.map(Box::new) }).await;
+            let _ = inner.handle.send_event(Event::Proposed { request, outcome: asked.map(Box::new) }).await;
         });
     }
 }

@@ -31,7 +31,7 @@ mod spans;
 mod tests;
 mod transport;
 
-pub use observed::{Buckets, Known, Latency, Scheduled};
+pub use observed::{Buckets, EventHistograms, Latency, Scheduled};
 
 /// The sources of metrics.
 #[derive(Clone)]

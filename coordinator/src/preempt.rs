@@ -133,7 +133,7 @@ impl Inner {
             Err(reason) => warn!(pod, %node, reason, "cannot delete every victim; the pod is tried again"),
         }
         // An error means that the machine has stopped and the process is ending.
-        let _ = self.handle.tell(Event::Preempted { uid: preemptor.uid, id, failure: outcome.err() }).await;
+        let _ = self.handle.send_event(Event::Preempted { uid: preemptor.uid, id, failure: outcome.err() }).await;
     }
 
     /// Evicts all but the last victim in parallel, then the last one, which is of use only without the others.

@@ -175,7 +175,7 @@ async fn run(
         shown: configuration::shown(&configuration, FIRST_GENERATION),
     };
     let Beginning { coordinator, first, lead } = Beginning::of(outside, own);
-    coordinator.parts.handle.tell(Event::Configured(Arc::new(machine))).await?;
+    coordinator.parts.handle.send_event(Event::Configured(Arc::new(machine))).await?;
     let lease = election.as_ref().map(|election| election.name.as_str().into());
     let shown = Shown { identity: identity.into(), lease, gates: args.gates.clone() };
     let review = Review { flags: &args.access, connection: &connection };

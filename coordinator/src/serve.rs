@@ -30,7 +30,7 @@ use connection::{FIRST_REQUEST_TIMEOUT, GRACE};
 use guard::Peer;
 pub use guard::{Guard, TOKEN_AUDIENCE, TOKEN_HEADER};
 pub use pages::{Check, Endpoints, Page, Probe};
-use places::{Place, Places};
+use places::{ConnectionSlot, Places};
 
 /// Maximum number of connections. Three probes of the kubelet, two Prometheus replicas and a few users need ten. The limit bounds unknown
 /// clients: an answer is held until the client has read it, and the longest, the metrics, is a few thousand lines of about 100 bytes. 32
@@ -226,7 +226,7 @@ impl Server {
 
 async fn serve(
     stream: TcpStream,
-    place: Place,
+    place: ConnectionSlot,
     acceptor: tokio_rustls::TlsAcceptor,
     pages: axum::Router,
     stop: CancellationToken,

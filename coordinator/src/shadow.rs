@@ -64,7 +64,7 @@ impl Shadow {
         // A machine that does not lead returns no actions to perform.
         let (handle, _thread) = driver::spawn_comparing(machine, |_: Action| {}, compared);
         let configuration = Arc::new(configuration);
-        handle.tell(Event::Configured(Arc::clone(&configuration))).await?;
+        handle.send_event(Event::Configured(Arc::clone(&configuration))).await?;
         let (begin, stop) = (CancellationToken::new(), CancellationToken::new());
         begin.cancel();
         let needs = Needs { registry, profiles: &configuration.profiles, with_groups: configuration.generic_workload };

@@ -23,7 +23,7 @@ mod shown;
 mod tally;
 
 pub use conditions::Conditions;
-pub use events::{Events, Outcome, Regarding};
+pub use events::{Events, Regarding, ReloadOutcome};
 pub use groups::GroupConditions;
 pub use tally::Tally;
 
@@ -106,7 +106,7 @@ impl Reporter {
     }
 
     /// Records that an object became invalid, which the machine does not receive.
-    pub fn witness_nonsense(&self, uid: &str, version: Option<&str>) {
+    pub fn record_invalid(&self, uid: &str, version: Option<&str>) {
         self.shown.changed(uid, number(version));
     }
 

@@ -111,7 +111,7 @@ impl Watches {
         tasks.spawn(async move {
             told.begin.cancelled().await;
             told.listed().await;
-            handle.tell(Event::Synced).await?;
+            handle.send_event(Event::Synced).await?;
             publish.send_replace(true);
             info!("initial lists complete");
             std::future::pending().await

@@ -118,7 +118,7 @@ impl Inner {
         let written = AssertUnwindSafe(self.write_all(&pre_bind, &mut versions)).catch_unwind().await;
         let outcome = written.unwrap_or_else(|_| Err("the task that wrote it panicked".to_owned()));
         // An error means that the machine has stopped and the process is ending.
-        let _ = self.handle.tell(self.conclude(pre_bind, versions, outcome)).await;
+        let _ = self.handle.send_event(self.conclude(pre_bind, versions, outcome)).await;
     }
 
     fn conclude(&self, pre_bind: PreBind, versions: Vec<Arc<str>>, outcome: Result<(), String>) -> Event {

@@ -137,10 +137,10 @@ impl Columns {
     /// Clears the columns for another class; keeps the memory.
     pub fn forget(&mut self) {
         self.matches.forget();
-        self.begin_anew();
+        self.restart();
     }
 
-    fn begin_anew(&mut self) {
+    fn restart(&mut self) {
         self.as_of = 0;
         self.verdicts.clear();
         self.stratum_keys.clear();
@@ -173,7 +173,7 @@ impl Columns {
         let capacity = nodes.capacity();
         // Keys are only added. Once most of them have no node, a new start is cheaper than keeping them.
         if self.stratum_keys.len().max(self.refusal_keys.len()) > 2 * capacity + 64 {
-            self.begin_anew();
+            self.restart();
         }
         self.verdicts.resize(capacity);
         self.bases.resize(capacity, 0);

@@ -32,7 +32,7 @@ use shard::{Local, NodeAccount, Page};
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Explanation {
     /// All nodes, by number.
-    pub nodes: BTreeMap<NodeId, Outcome>,
+    pub nodes: BTreeMap<NodeId, NodeExplanation>,
     /// Why feasible nodes have no scores: kube-scheduler would fail the attempt.
     pub error: Option<String>,
     /// The message of an unschedulable pod; empty if a node is feasible.
@@ -43,7 +43,7 @@ pub struct Explanation {
 
 /// The result of one node. A node that cannot be evaluated is refused with [`Code::Error`].
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Outcome {
+pub enum NodeExplanation {
     /// Infeasible.
     Refused {
         /// Whether preemption could help.
@@ -119,7 +119,7 @@ impl Explanation {
         }
         let message = if nodes.is_empty() {
             NO_NODES.to_owned()
-        } else if nodes.values().any(|outcome| matches!(outcome, Outcome::Feasible { .. })) {
+        } else if nodes.values().any(|outcome| matches!(outcome, NodeExplanation::Feasible { .. })) {
             String::new()
         } else {
             diagnosis::of_nodes(prepared, &merge.view.refused_now(), nodes.len()).message
@@ -141,7 +141,7 @@ impl Explanation {
         let plugin = prepared.refused_by();
         let outcome = |node| {
             let reasons = Arc::clone(&reasons);
-            (node, Outcome::Refused { code: Code::UnschedulableAndUnresolvable, plugin, reasons, domain: None })
+            (node, NodeExplanation::Refused { code: Code::UnschedulableAndUnresolvable, plugin, reasons, domain: None })
         };
         Some(Self { nodes: nodes.into_iter().map(outcome).collect(), message, ..Self::default() })
     }
@@ -152,7 +152,7 @@ impl Explanation {
         let plugin = prepared.failed_by();
         let outcome = |account: &NodeAccount| {
             let reasons = Arc::clone(&reasons);
-            (account.node, Outcome::Refused { code: Code::Error, plugin, reasons, domain: None })
+            (account.node, NodeExplanation::Refused { code: Code::Error, plugin, reasons, domain: None })
         };
         let nodes: BTreeMap<_, _> = accounts(pages).map(outcome).collect();
         if nodes.is_empty() {
@@ -164,7 +164,7 @@ impl Explanation {
     /// The number of feasible nodes.
     #[must_use]
     pub fn feasible(&self) -> usize {
-        self.nodes.values().filter(|outcome| matches!(outcome, Outcome::Feasible { .. })).count()
+        self.nodes.values().filter(|outcome| matches!(outcome, NodeExplanation::Feasible { .. })).count()
     }
 
     /// All feasible nodes with the highest total, by number; empty if several are feasible and cannot be scored.
@@ -172,8 +172,8 @@ impl Explanation {
     pub fn best(&self) -> Vec<NodeId> {
         let feasible = || {
             self.nodes.iter().filter_map(|(&node, outcome)| match outcome {
-                Outcome::Refused { .. } => None,
-                Outcome::Feasible { total, .. } => Some((node, *total)),
+                NodeExplanation::Refused { .. } => None,
+                NodeExplanation::Feasible { total, .. } => Some((node, *total)),
             })
         };
         let highest = feasible().map(|(_, total)| total).max();
@@ -184,7 +184,7 @@ impl Explanation {
     }
 }
 
-impl Outcome {
+impl NodeExplanation {
     /// Whether the node is feasible.
     #[must_use]
     pub const fn is_feasible(&self) -> bool {
@@ -201,17 +201,17 @@ impl Outcome {
     }
 }
 
-fn failure(nodes: &BTreeMap<NodeId, Outcome>) -> Option<String> {
+fn failure(nodes: &BTreeMap<NodeId, NodeExplanation>) -> Option<String> {
     nodes.values().find_map(|outcome| match outcome {
-        Outcome::Refused { code: Code::Error, reasons, .. } => Some(reasons.join(", ")),
-        Outcome::Refused { .. } | Outcome::Feasible { .. } => None,
+        NodeExplanation::Refused { code: Code::Error, reasons, .. } => Some(reasons.join(", ")),
+        NodeExplanation::Refused { .. } | NodeExplanation::Feasible { .. } => None,
     })
 }
 
-fn unscored(nodes: BTreeMap<NodeId, Outcome>) -> BTreeMap<NodeId, Outcome> {
+fn unscored(nodes: BTreeMap<NodeId, NodeExplanation>) -> BTreeMap<NodeId, NodeExplanation> {
     let without = |outcome| match outcome {
-        Outcome::Feasible { .. } => Outcome::Feasible { scores: Vec::new(), total: None },
-        refused @ Outcome::Refused { .. } => refused,
+        NodeExplanation::Feasible { .. } => NodeExplanation::Feasible { scores: Vec::new(), total: None },
+        refused @ NodeExplanation::Refused { .. } => refused,
     };
     nodes.into_iter().map(|(node, outcome)| (node, without(outcome))).collect()
 }
@@ -263,7 +263,7 @@ struct Merge<'a> {
 }
 
 impl Merge<'_> {
-    fn outcome(&mut self, account: &NodeAccount) -> Outcome {
+    fn outcome(&mut self, account: &NodeAccount) -> NodeExplanation {
         let NodeAccount { domains, local, .. } = account;
         if let Some(changed) = self.view.changed(account.node) {
             return self.refused(changed, domains);
@@ -281,11 +281,11 @@ impl Merge<'_> {
         }
     }
 
-    fn refused(&mut self, first: (Order, Refusal), domains: &[Domain]) -> Outcome {
+    fn refused(&mut self, first: (Order, Refusal), domains: &[Domain]) -> NodeExplanation {
         let (order, refusal) = self.view.told(first);
         let words = || self.prepared.reasons(order, refusal.detail).into();
         let reasons = self.words.entry((order, refusal.detail)).or_insert_with(words);
-        Outcome::Refused {
+        NodeExplanation::Refused {
             code: refusal.code,
             plugin: self.prepared.plugin(order),
             reasons: Arc::clone(reasons),
@@ -293,9 +293,9 @@ impl Merge<'_> {
         }
     }
 
-    fn feasible(&self, node: NodeId, raws: &[i64]) -> Outcome {
+    fn feasible(&self, node: NodeId, raws: &[i64]) -> NodeExplanation {
         if self.prepared.score_error().is_some() {
-            return Outcome::Feasible { scores: Vec::new(), total: None };
+            return NodeExplanation::Feasible { scores: Vec::new(), total: None };
         }
         // kube-scheduler gives every node a total of 1 if the profile has no Score plugin.
         let mut total = i64::from(self.profile.plugins.score.is_empty());
@@ -317,6 +317,6 @@ impl Merge<'_> {
             total = total.saturating_add(weighted);
             scores.push(PluginScore { plugin: scorer.plugin, raw, weighted });
         }
-        Outcome::Feasible { scores, total: Some(total) }
+        NodeExplanation::Feasible { scores, total: Some(total) }
     }
 }

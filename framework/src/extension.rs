@@ -23,7 +23,7 @@ use crate::{
     interest::Interest,
     profile::{Args, ArgsError, NoArgs, read_args},
     snapshot::{Slot, Snapshot},
-    status::{Refusal, Verdict},
+    status::{FilterResult, Refusal},
     symbols::{Lookup, Symbol},
 };
 
@@ -33,7 +33,7 @@ pub use event::ClusterEvent;
 pub use facts::{DefaultSelector, Facts};
 pub use fallible::{FallibleScore, Normalizer};
 pub use kind::Kind;
-pub use lack::{Lack, Place};
+pub use lack::{Lack, NodeContext};
 use objects::ObjectCache;
 pub use pod_field::{PodField, UnknownPodField};
 pub use point::Point;
@@ -108,7 +108,7 @@ pub trait NodeFilter: Send + Sync {
     ///
     /// # Errors
     /// The refusal.
-    fn filter(&self, nodes: &Snapshot, slot: Slot) -> Verdict;
+    fn filter(&self, nodes: &Snapshot, slot: Slot) -> FilterResult;
 
     /// The messages of a refusal, in kube-scheduler's order.
     fn reasons(&self, detail: u64) -> Vec<String>;
@@ -145,7 +145,7 @@ pub trait NodeFilter: Send + Sync {
     ///
     /// # Errors
     /// The refusal.
-    fn filter_shifted(&self, nodes: &Snapshot, slot: Slot, _shift: i64) -> Verdict {
+    fn filter_shifted(&self, nodes: &Snapshot, slot: Slot, _shift: i64) -> FilterResult {
         self.filter(nodes, slot)
     }
 
@@ -224,7 +224,7 @@ pub trait DomainFilter: Domains {
     ///
     /// # Errors
     /// The refusal.
-    fn judge(&self, sums: Sums<'_>) -> Verdict;
+    fn judge(&self, sums: Sums<'_>) -> FilterResult;
 
     /// Whether PreFilter skips the plugin because no existing pod concerns the class; every node passes, and nominated pods do not count.
     fn is_idle(&self, _sums: Sums<'_>) -> bool {
@@ -333,7 +333,7 @@ pub trait Plugin: Sync {
     }
 
     /// The unmet requirements on a node that the filter refuses, for display; empty if the plugin cannot quantify them.
-    fn lacks(&self, _class: &Class, _args: &Args, _place: Place<'_>) -> Vec<Lack> {
+    fn lacks(&self, _class: &Class, _args: &Args, _place: NodeContext<'_>) -> Vec<Lack> {
         Vec::new()
     }
 

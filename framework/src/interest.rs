@@ -50,7 +50,7 @@ impl Interest {
     }
 
     /// Adds the classes with an affinity term about pods of a class.
-    pub fn select_those_who_mean(&mut self, class: &Class) {
+    pub fn select_interested(&mut self, class: &Class) {
         self.meaning.push(class.labels.as_slice().into());
     }
 

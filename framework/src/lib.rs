@@ -4,7 +4,6 @@
 //! bytes, in the coordinator and on every worker.
 
 pub mod admission;
-mod beside;
 pub mod class;
 pub mod contain;
 pub mod declared;
@@ -46,5 +45,6 @@ pub mod symbols;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 pub mod trace;
+mod trial_counts;
 pub mod volumes;
 pub mod weight;

@@ -13,18 +13,18 @@ mod dry_run;
 mod eligibility;
 mod evaluate;
 pub mod group;
+mod placed_pod;
 mod shortlist;
-mod standing;
 mod trial;
 pub mod words;
 
 pub use budget::Budget;
 pub use candidate::{Candidate, pick_one, tied};
-pub use dry_run::{DryRun, Outcome, dry_run, is_local};
+pub use dry_run::{DryRun, DryRunResult, dry_run, is_local};
 pub use eligibility::{NominatedNode, why_ineligible};
 pub use evaluate::{Evaluated, evaluate};
+pub use placed_pod::PlacedPod;
 pub use shortlist::Shortlist;
-pub use standing::Standing;
 pub use trial::{Layout, Trial, Unit, Whole, lay_out, lay_out_units};
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use crate::{
     laps::Laps,
     matches::Matches,
     node::NodeId,
-    preemption::{DryRun, Outcome, Trial},
+    preemption::{DryRun, DryRunResult, Trial},
     prepared::Prepared,
     profile::Profile,
     registry::Registry,
@@ -148,7 +148,7 @@ impl Replica {
             }
             Command::DryRun { request, generation, profile, class, facts, trials } => {
                 Some(match self.dry_run((generation, &profile, class), facts, &trials) {
-                    Ok(outcomes) => Reply::Rehearsed { request, outcomes },
+                    Ok(outcomes) => Reply::DryRunResults { request, outcomes },
                     Err(why) => Reply::Unable { request, why },
                 })
             }
@@ -277,7 +277,7 @@ impl Replica {
         subject: (Generation, &Arc<str>, ClassId),
         facts: Arc<Facts>,
         trials: &[Trial],
-    ) -> Result<Vec<Outcome>, Unable> {
+    ) -> Result<Vec<DryRunResult>, Unable> {
         let key = self.warmed(subject, facts)?;
         let Some(warm) = self.warm.get(&key) else { return Err(Unable::Class) };
         let mut matches = Matches::default();

@@ -10,7 +10,7 @@ use crate::{
     extension::Facts,
     modules::Digest,
     node::{NodeId, NodeInfo},
-    preemption::{Outcome, Trial},
+    preemption::{DryRunResult, Trial},
     profile::Profile,
     volumes::node::Attachment,
 };
@@ -224,11 +224,11 @@ pub enum Reply {
         evaluation: Evaluation,
     },
     /// The answer to a dry run.
-    Rehearsed {
+    DryRunResults {
         /// The request.
         request: RequestId,
         /// The outcome of each trial, in order.
-        outcomes: Vec<Outcome>,
+        outcomes: Vec<DryRunResult>,
     },
     /// A part of an explanation.
     Explained {
@@ -274,9 +274,9 @@ pub enum Unable {
 pub fn numbers(answer: &FromWorker) -> BTreeSet<u64> {
     match &answer.reply {
         Reply::Evaluated { evaluation, .. } => evaluation.refused.iter().map(|group| group.refusal.detail).collect(),
-        Reply::Rehearsed { outcomes, .. } => {
-            let refused = |outcome: &Outcome| match outcome {
-                Outcome::Refused(_, refusal) => Some(refusal.detail),
+        Reply::DryRunResults { outcomes, .. } => {
+            let refused = |outcome: &DryRunResult| match outcome {
+                DryRunResult::Refused(_, refusal) => Some(refusal.detail),
                 _ => None,
             };
             outcomes.iter().filter_map(refused).collect()

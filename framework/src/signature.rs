@@ -78,12 +78,12 @@ pub struct Distinction {
     /// `None`: any namespace.
     pub namespace: Option<Arc<str>>,
     /// The distinction.
-    pub told: Told,
+    pub told: LabelProperty,
 }
 
 /// A property that distinguishes pods.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Told {
+pub enum LabelProperty {
     /// Whether a label has this value; for pods of classes without a namespace also the namespace.
     Value(LabelPair),
     /// Whether a label with this key exists.
@@ -120,7 +120,10 @@ impl SelectorsInPlay {
         let count = owners.entry(owner.clone()).or_insert(0);
         *count += 1;
         if *count == 1 {
-            distinctions.push(Distinction { namespace: Some(Arc::clone(namespace)), told: Told::Owner(owner.clone()) });
+            distinctions.push(Distinction {
+                namespace: Some(Arc::clone(namespace)),
+                told: LabelProperty::Owner(owner.clone()),
+            });
         }
     }
 
@@ -151,7 +154,7 @@ impl SelectorsInPlay {
     pub fn sign(&self, class: &Arc<Class>) -> Arc<Class> {
         let local = self.namespaces.get(&class.namespace);
         let has_owner = class.owner.as_ref().is_none_or(|owner| is_known(local, owner));
-        let has_namespace = class.namespace.is_empty() || self.tells_namespace(class);
+        let has_namespace = class.namespace.is_empty() || self.distinguishes_namespace(class);
         let local = local.filter(|_| has_namespace);
         let is_whole = |(key, value): &LabelPair| {
             self.anywhere.names(key, value) || local.is_some_and(|local| local.reading.names(key, value))
@@ -171,10 +174,10 @@ impl SelectorsInPlay {
 
     /// Whether a reduced class keeps all distinguishable parts of `whole`. It may keep more, from removed selectors.
     #[must_use]
-    pub fn is_told_by(&self, class: &Class, whole: &Class) -> bool {
+    pub fn is_distinguished_by(&self, class: &Class, whole: &Class) -> bool {
         let local = self.namespaces.get(&whole.namespace);
         let tells_owner = class.owner.is_some() || whole.owner.as_ref().is_none_or(|owner| !is_known(local, owner));
-        let tells_namespace = class.namespace == whole.namespace || !self.tells_namespace(whole);
+        let tells_namespace = class.namespace == whole.namespace || !self.distinguishes_namespace(whole);
         let has_namespace = class.namespace == whole.namespace;
         let least = self.signed(&whole.labels, local.filter(|_| has_namespace), has_namespace);
         let has = |(key, value): &LabelPair| {
@@ -199,13 +202,13 @@ impl SelectorsInPlay {
     }
 
     /// Whether the namespace of a class's pods can matter.
-    fn tells_namespace(&self, class: &Class) -> bool {
+    fn distinguishes_namespace(&self, class: &Class) -> bool {
         let local = self.namespaces.get(&class.namespace);
         !class.spread.is_empty()
             || class.uses_objects()
             || class.owner.as_ref().is_some_and(|owner| is_known(local, owner))
-            || self.anywhere.may_tell(&class.labels)
-            || local.is_some_and(|local| local.reading.may_tell(&class.labels))
+            || self.anywhere.may_distinguish(&class.labels)
+            || local.is_some_and(|local| local.reading.may_distinguish(&class.labels))
     }
 
     fn signed(&self, labels: &Labels, local: Option<&InNamespace>, has_namespace: bool) -> Vec<LabelPair> {
@@ -243,13 +246,13 @@ fn is_known(local: Option<&InNamespace>, owner: &Owner) -> bool {
 }
 
 impl Reading {
-    fn enter(&mut self, selector: &LabelSelector, tells_namespace: bool, mut news: impl FnMut(Told)) {
+    fn enter(&mut self, selector: &LabelSelector, tells_namespace: bool, mut news: impl FnMut(LabelProperty)) {
         let LabelSelector::Matching(requirements) = selector else { return };
         let pivot = if tells_namespace { pivot(selector) } else { Pivot::Nothing };
         if let Pivot::Anything = pivot {
             self.unlabelled += 1;
             if self.unlabelled == 1 {
-                news(Told::Namespace);
+                news(LabelProperty::Namespace);
             }
         }
         for requirement in requirements {
@@ -260,14 +263,14 @@ impl Reading {
                         let count = key.values.entry(Arc::clone(value)).or_default();
                         count.named += 1;
                         if count.named == 1 {
-                            news(Told::Value((Arc::clone(&requirement.key), Arc::clone(value))));
+                            news(LabelProperty::Value((Arc::clone(&requirement.key), Arc::clone(value))));
                         }
                     }
                 }
                 LabelOperator::Exists | LabelOperator::DoesNotExist => {
                     key.presence += 1;
                     if key.presence == 1 {
-                        news(Told::Presence(Arc::clone(&requirement.key)));
+                        news(LabelProperty::Presence(Arc::clone(&requirement.key)));
                     }
                 }
             }
@@ -279,7 +282,7 @@ impl Reading {
             count.pivots += 1;
             // A value that is named for the first time is already reported.
             if count.pivots == 1 && count.named > 1 {
-                news(Told::Value((Arc::clone(key), Arc::clone(value))));
+                news(LabelProperty::Value((Arc::clone(key), Arc::clone(value))));
             }
         }
     }
@@ -323,7 +326,7 @@ impl Reading {
     }
 
     /// Whether some selector that distinguishes namespaces may match these labels.
-    fn may_tell(&self, labels: &Labels) -> bool {
+    fn may_distinguish(&self, labels: &Labels) -> bool {
         let is_pivot = |(key, value): &LabelPair| {
             self.keys.get(key).and_then(|known| known.values.get(value)).is_some_and(|count| count.pivots > 0)
         };

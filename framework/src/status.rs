@@ -43,4 +43,4 @@ impl Refusal {
 }
 
 /// A filter's result for one node.
-pub type Verdict = Result<(), Refusal>;
+pub type FilterResult = Result<(), Refusal>;

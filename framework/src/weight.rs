@@ -57,7 +57,7 @@ impl Class {
 
     /// Whether the class can be sent to a worker.
     #[must_use]
-    pub fn can_be_told(&self) -> bool {
+    pub fn is_sendable(&self) -> bool {
         self.weight() <= MAX_CLASS
     }
 }
@@ -71,7 +71,7 @@ impl NodeInfo {
 
     /// Whether the node can be sent to a worker.
     #[must_use]
-    pub fn can_be_told(&self) -> bool {
+    pub fn is_sendable(&self) -> bool {
         self.weight() <= MAX_NODE
     }
 }

@@ -8,7 +8,7 @@ use std::{
 use flotilla_framework::{
     class::{Class, ClassId},
     domains::Sums,
-    explain::{Explanation, Outcome},
+    explain::{Explanation, NodeExplanation},
     extension::{
         Amounts, ClusterEvent, DefaultSelector, DomainFilter, DomainScore, Domains, Extremes, Filter, Normalize,
         Plugin, Preparation, Score, Term,
@@ -24,7 +24,7 @@ use flotilla_framework::{
     registry::Registry,
     select::{View, select},
     snapshot::{Slot, Snapshot},
-    status::{Refusal, Verdict},
+    status::{FilterResult, Refusal},
     symbols::Symbol,
     testing::{node, pod, profile},
     volumes::storage::Storage,
@@ -70,7 +70,7 @@ struct Limit {
 const FULL: u64 = 0;
 const NOWHERE: u64 = 1;
 
-fn limit(most: i64, count: Option<i64>) -> Verdict {
+fn limit(most: i64, count: Option<i64>) -> FilterResult {
     match count {
         None => Err(Refusal::unresolvable(NOWHERE)),
         Some(count) if count >= most => Err(Refusal::unschedulable(FULL)),
@@ -91,7 +91,7 @@ impl Domains for Limited {
 }
 
 impl DomainFilter for Limited {
-    fn judge(&self, sums: Sums<'_>) -> Verdict {
+    fn judge(&self, sums: Sums<'_>) -> FilterResult {
         limit(self.1, sums.count(0))
     }
 
@@ -209,8 +209,8 @@ fn by_hand(world: &World, nodes: &mut Snapshot, prepared: &Prepared) -> ByHand {
     let mut feasible = Vec::new();
     for slot in nodes.live() {
         let local = match prepared.judge(nodes, slot) {
-            NodeResult::Refused(order, refusal) => Err((order, refusal)),
-            NodeResult::Feasible(feasible) => Ok(feasible),
+            NodeExplanation::Refused(order, refusal) => Err((order, refusal)),
+            NodeExplanation::Feasible(feasible) => Ok(feasible),
         };
         let wide = toys.iter().filter_map(|(toy, _, counts)| {
             limit(toy.most, counts[slot as usize]).err().map(|refusal| (order(toy.name), refusal))
@@ -306,7 +306,7 @@ proptest! {
             *refused.entry((plugin, prepared.reasons(*order, refusal.detail))).or_default() += count;
         }
         for outcome in whole.nodes.values() {
-            if let Outcome::Refused { plugin, reasons, .. } = outcome {
+            if let NodeExplanation::Refused { plugin, reasons, .. } = outcome {
                 *refused.entry((plugin.unwrap_or_default(), reasons.to_vec())).or_default() -= 1;
             }
         }

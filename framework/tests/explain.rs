@@ -7,8 +7,8 @@ use flotilla_framework::{
     declared::DeclaredFeatures,
     diagnosis::{self, NO_NODES},
     explain::{
-        Explanation, Outcome, PluginScore,
-        lack::{Lack, Place, Shortfall, shortfalls},
+        Explanation, NodeExplanation, PluginScore,
+        lack::{Lack, NodeContext, Shortfall, shortfalls},
     },
     extension::Facts,
     node::{NodeId, NodeInfo},
@@ -80,11 +80,11 @@ proptest! {
         for (id, outcome) in &explanation.nodes {
             let slot = nodes.slot(*id).expect("a known node");
             match (prepared.judge(&nodes, slot), outcome) {
-                (NodeResult::Refused(order, refusal), Outcome::Refused { code, plugin, reasons, domain: None }) => {
+                (NodeResult::Refused(order, refusal), NodeExplanation::Refused { code, plugin, reasons, domain: None }) => {
                     prop_assert_eq!((*code, *plugin), (refusal.code, prepared.plugin(order)));
                     prop_assert_eq!(reasons.to_vec(), prepared.reasons(order, refusal.detail));
                 }
-                (NodeResult::Feasible(feasible), Outcome::Feasible { scores, total }) => {
+                (NodeResult::Feasible(feasible), NodeExplanation::Feasible { scores, total }) => {
                     prop_assert_eq!(Some(scores.iter().map(|score| score.weighted).sum::<i64>()), *total);
                     let normalized: BTreeSet<&str> = ["TaintToleration", "NodeAffinity"].into();
                     let (normalized, plain): (Vec<PluginScore>, Vec<PluginScore>) =
@@ -106,7 +106,7 @@ proptest! {
         for (place, info) in world.nodes.iter().enumerate() {
             let id = NodeId(u32::try_from(place).expect("a small cluster"));
             let slot = nodes.slot(id).expect("a known node");
-            let place = Place { node: info, nodes: &nodes, slot, facts: &world.facts() };
+            let place = NodeContext { node: info, nodes: &nodes, slot, facts: &world.facts() };
             let found = shortfalls(Registry::built_in(), &prepared, &world.profile, &world.class, place);
             let feasible = matches!(prepared.judge(&nodes, slot), NodeResult::Feasible(_));
             prop_assert_eq!(found.is_empty(), feasible);
@@ -176,7 +176,7 @@ fn a_feasible_node_is_told_with_every_plugin_that_did_not_skip() {
     let pod = pod("p").request("cpu", "1").prefer(3, "disk", "In", &["ssd"]);
     let fast = node("fast").capacity("cpu", "4").capacity("memory", "8Gi").label("disk", "ssd");
     let explanation = explain(&[fast, node("slow").capacity("cpu", "4").capacity("memory", "8Gi")], &pod);
-    let Outcome::Feasible { scores, total } = &explanation.nodes[&NodeId(0)] else { panic!("{explanation:?}") };
+    let NodeResult::Feasible { scores, total } = &explanation.nodes[&NodeId(0)] else { panic!("{explanation:?}") };
     let score = |plugin, raw, weighted| PluginScore { plugin, raw, weighted };
     let expected = [
         score("TaintToleration", 0, 300),
@@ -201,7 +201,7 @@ fn a_class_that_a_pre_filter_refuses_is_refused_by_every_node() {
     let explanation = explain(&two, &named);
     let refused = |code, plugin, reason: &str| {
         let reasons = [reason.to_owned()].into();
-        Outcome::Refused { code, plugin, reasons, domain: None }
+        NodeResult::Refused { code, plugin, reasons, domain: None }
     };
     let outcome = refused(Code::UnschedulableAndUnresolvable, None, "node(s) didn't satisfy plugin(s) [NodeAffinity]");
     assert_eq!(explanation.nodes.values().collect::<Vec<_>>(), [&outcome; 3]);
@@ -217,7 +217,7 @@ fn a_single_node_is_taken_even_where_scores_cannot_be_made() {
     let error = two.error.clone().expect("an error");
     assert!(error.starts_with("running PreScore plugin \"NodeAffinity\": "), "{error}");
     assert_eq!((two.best(), two.feasible(), two.message.as_str()), (vec![], 2, ""));
-    assert_eq!(two.nodes[&NodeId(1)], Outcome::Feasible { scores: Vec::new(), total: None });
+    assert_eq!(two.nodes[&NodeId(1)], NodeResult::Feasible { scores: Vec::new(), total: None });
 }
 
 #[test]
@@ -235,7 +235,7 @@ fn a_profile_that_scores_nothing_gives_every_node_the_same() {
     let class: Class = Class::default();
     let prepared = Prepared::new(Registry::built_in(), &profile, &class, &Facts::default(), &nodes);
     let explanation = Explanation::new(&prepared, &profile, &pages(&prepared, &nodes, 1));
-    assert_eq!(explanation.nodes[&NodeId(0)], Outcome::Feasible { scores: Vec::new(), total: Some(1) });
+    assert_eq!(explanation.nodes[&NodeId(0)], NodeResult::Feasible { scores: Vec::new(), total: Some(1) });
 }
 
 #[test]
@@ -253,7 +253,7 @@ fn lacks_are_told_in_amounts_labels_taints_and_ports() {
     let mut nodes = Snapshot::new(0);
     let slot = nodes.upsert_node(NodeId(0), &info);
     let prepared = Prepared::new(Registry::built_in(), &profile(), &class, &Facts::default(), &nodes);
-    let place = Place { node: &info, nodes: &nodes, slot, facts: &Facts::default() };
+    let place = NodeContext { node: &info, nodes: &nodes, slot, facts: &Facts::default() };
     let found = shortfalls(Registry::built_in(), &prepared, &profile(), &class, place);
     let plugins: Vec<&str> = found.iter().map(|shortfall| shortfall.plugin).collect();
     assert_eq!(plugins, ["NodeUnschedulable", "TaintToleration", "NodeAffinity", "NodeResourcesFit"]);

@@ -7,7 +7,7 @@ use flotilla_framework::{
     explain::{self, Explanation},
     matches::Matches,
     node::NodeId,
-    preemption::{Outcome, Trial, dry_run, is_local},
+    preemption::{DryRunResult, Trial, dry_run, is_local},
     prepared::Prepared,
     registry::Registry,
     snapshot::Snapshot,
@@ -54,8 +54,8 @@ fn any_wide_world(most: usize) -> impl Strategy<Value = World> {
 fn refusal(world: &World, prepared: &Prepared, nodes: &Snapshot, node: NodeId) -> Option<(Code, Vec<String>)> {
     let explanation = Explanation::new(prepared, &world.profile, &pages(prepared, nodes, 100));
     match explanation.nodes.get(&node) {
-        Some(explain::Outcome::Refused { code, reasons, .. }) => Some((*code, reasons.to_vec())),
-        Some(explain::Outcome::Feasible { .. }) | None => None,
+        Some(explain::NodeExplanation::Refused { code, reasons, .. }) => Some((*code, reasons.to_vec())),
+        Some(explain::NodeExplanation::Feasible { .. }) | None => None,
     }
 }
 
@@ -159,14 +159,14 @@ fn check(world: &World, trial: &Trial) -> Result<(), TestCaseError> {
         );
     }
     let found = match found {
-        Outcome::NoVictims => {
+        DryRunResult::NoVictims => {
             prop_assert!(trial.victims.is_empty());
             return Ok(());
         }
-        Outcome::Victims { indexes, violations } => Ok((indexes, violations)),
-        Outcome::Needless => Ok((Vec::new(), 0)),
-        Outcome::Refused(order, refusal) => Err((refusal.code, prepared.reasons(order, refusal.detail))),
-        Outcome::Stale => return Err(TestCaseError::fail("everything is where the trial has it")),
+        DryRunResult::Victims { indexes, violations } => Ok((indexes, violations)),
+        DryRunResult::Needless => Ok((Vec::new(), 0)),
+        DryRunResult::Refused(order, refusal) => Err((refusal.code, prepared.reasons(order, refusal.detail))),
+        DryRunResult::Stale => return Err(TestCaseError::fail("everything is where the trial has it")),
     };
     prop_assert_eq!(found, by_hand(world, &prepared, &nodes, trial));
     Ok(())

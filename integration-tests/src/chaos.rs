@@ -35,7 +35,7 @@ use tokio::{
 
 use self::{
     audit::Audit,
-    faults::{Faults, Outcome},
+    faults::{FaultOutcome, Faults},
     load::Load,
     plan::{COORDINATORS, Plan},
     quiet::fitting,
@@ -143,8 +143,8 @@ impl Run {
     }
 }
 
-fn count(outcome: anyhow::Result<Outcome>) -> anyhow::Result<usize> {
-    outcome.map(|outcome| usize::from(outcome == Outcome::Over))
+fn count(outcome: anyhow::Result<FaultOutcome>) -> anyhow::Result<usize> {
+    outcome.map(|outcome| usize::from(outcome == FaultOutcome::Over))
 }
 
 /// Copies logs. A failure is only printed, so that it does not hide the cause of a failed run.

@@ -16,7 +16,7 @@ use anyhow::{Context as _, bail};
 use flotilla_control_plane::{ControlPlane, wait_until};
 
 pub use record::{Entry, Record};
-pub use report::{Outcome, Verdict};
+pub use report::{SpecResult, SpecVerdict};
 pub use table::table;
 
 /// Focus of the specs of scheduling, including those of devices that need no kubelet.
@@ -67,7 +67,7 @@ pub struct Request {
 ///
 /// # Errors
 /// The cluster or the scheduler does not start, or the program ends without a report. A failed spec is no error.
-pub async fn run(program: &Path, scheduler: Scheduler, request: &Request) -> anyhow::Result<Vec<Outcome>> {
+pub async fn run(program: &Path, scheduler: Scheduler, request: &Request) -> anyhow::Result<Vec<SpecResult>> {
     let cluster = setting::start(scheduler, request.gates.as_deref()).await?;
     let report = cluster.folder().join(REPORT);
     let ended = async {

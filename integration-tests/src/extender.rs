@@ -25,7 +25,7 @@ use tokio::{net::TcpListener, task::JoinHandle};
 use crate::certificates::acceptor;
 
 /// Response of an extender to a verb and a request body.
-pub type Say = Arc<dyn Fn(String, Value) -> BoxFuture<'static, Value> + Send + Sync>;
+pub type Respond = Arc<dyn Fn(String, Value) -> BoxFuture<'static, Value> + Send + Sync>;
 
 /// A call.
 #[derive(Clone, Debug)]
@@ -46,7 +46,7 @@ pub struct Extender {
 
 #[derive(Clone)]
 struct Played {
-    say: Say,
+    say: Respond,
     calls: Arc<Mutex<Vec<Call>>>,
 }
 
@@ -64,7 +64,7 @@ impl Extender {
     ///
     /// # Errors
     /// No port is free.
-    pub async fn start(say: Say) -> anyhow::Result<Self> {
+    pub async fn start(say: Respond) -> anyhow::Result<Self> {
         let (listener, address) = listen().await?;
         let (router, calls) = router(say);
         let serving = tokio::spawn(async move { drop(axum::serve(listener, router).await) });
@@ -75,7 +75,7 @@ impl Extender {
     ///
     /// # Errors
     /// No port is free, or the files are invalid.
-    pub async fn start_secured(say: Say, certificate: &Path, key: &Path) -> anyhow::Result<Self> {
+    pub async fn start_secured(say: Respond, certificate: &Path, key: &Path) -> anyhow::Result<Self> {
         let acceptor = acceptor(certificate, key)?;
         let (listener, address) = listen().await?;
         let (router, calls) = router(say);
@@ -127,7 +127,7 @@ async fn listen() -> anyhow::Result<(TcpListener, SocketAddr)> {
     Ok((listener, address))
 }
 
-fn router(say: Say) -> (Router, Arc<Mutex<Vec<Call>>>) {
+fn router(say: Respond) -> (Router, Arc<Mutex<Vec<Call>>>) {
     let calls = Arc::<Mutex<Vec<Call>>>::default();
     (Router::new().fallback(respond).with_state(Played { say, calls: Arc::clone(&calls) }), calls)
 }

@@ -10,7 +10,7 @@ use std::{
 };
 
 use anyhow::{Context as _, ensure};
-use flotilla_placements::{Case, Difference, Outcome, differences, outcomes, shrunk};
+use flotilla_placements::{Case, CaseOutcome, Difference, differences, outcomes, shrunk};
 
 use crate::{fleet, oracle};
 
@@ -45,7 +45,7 @@ pub struct Mismatch {
 ///
 /// # Errors
 /// The oracle fails.
-pub fn asked_of_kube_scheduler(folder: &Path) -> anyhow::Result<BTreeMap<String, Outcome>> {
+pub fn asked_of_kube_scheduler(folder: &Path) -> anyhow::Result<BTreeMap<String, CaseOutcome>> {
     outcomes(&oracle::ask("decide", &[Path::new("--cases"), folder])?)
 }
 
@@ -53,7 +53,7 @@ pub fn asked_of_kube_scheduler(folder: &Path) -> anyhow::Result<BTreeMap<String,
 ///
 /// # Errors
 /// Flotilla does not run.
-pub fn asked_of_flotilla(folder: &Path, workers: u16) -> anyhow::Result<BTreeMap<String, Outcome>> {
+pub fn asked_of_flotilla(folder: &Path, workers: u16) -> anyhow::Result<BTreeMap<String, CaseOutcome>> {
     let program = fleet::optimized()?;
     let output = Command::new(&program)
         .args(["explain", "--workers", &workers.to_string(), "--cases"])
@@ -68,7 +68,7 @@ pub fn asked_of_flotilla(folder: &Path, workers: u16) -> anyhow::Result<BTreeMap
         let why = format!("flotilla ended ({}): {}", output.status, last.join(" / "));
         ensure!(!told.is_empty() || Case::names(folder)?.len() == 1, "{why}");
         let culprit = Case::names(folder)?.into_iter().find(|name| !told.contains_key(name));
-        told.extend(culprit.map(|name| (name, Outcome::Refused(why))));
+        told.extend(culprit.map(|name| (name, CaseOutcome::Refused(why))));
     }
     Ok(told)
 }
@@ -109,7 +109,7 @@ pub fn mismatches(folder: &Path) -> anyhow::Result<Vec<Mismatch>> {
     Ok(names.filter_map(mismatch).collect())
 }
 
-type Outcomes = BTreeMap<String, Outcome>;
+type Outcomes = BTreeMap<String, CaseOutcome>;
 
 /// Runs both in parallel, because one mostly waits.
 fn both(folder: &Path) -> anyhow::Result<(Outcomes, Vec<(u16, Outcomes)>)> {
@@ -125,7 +125,7 @@ fn both(folder: &Path) -> anyhow::Result<(Outcomes, Vec<(u16, Outcomes)>)> {
 }
 
 fn told(expected: &Outcomes, found: &Outcomes, name: &str) -> Vec<Difference> {
-    let silent = Outcome::Refused("no answer for this case".to_owned());
+    let silent = CaseOutcome::Refused("no answer for this case".to_owned());
     differences(expected.get(name).unwrap_or(&silent), found.get(name).unwrap_or(&silent))
 }
 
@@ -153,8 +153,8 @@ pub fn report(mismatch: &Mismatch, folder: &Path) -> anyhow::Result<String> {
     let answers = [asked_of_kube_scheduler(&target)?, asked_of_flotilla(&target, *workers)?];
     for (side, answers) in ["kube-scheduler", "flotilla"].iter().zip(&answers) {
         let text = match answers.get(name) {
-            Some(Outcome::Answers(answers)) => serde_json::to_string_pretty(answers)?,
-            Some(Outcome::Refused(why)) => why.clone(),
+            Some(CaseOutcome::Answers(answers)) => serde_json::to_string_pretty(answers)?,
+            Some(CaseOutcome::Refused(why)) => why.clone(),
             None => String::new(),
         };
         fs::write(target.join(format!("{side}.txt")), text)?;

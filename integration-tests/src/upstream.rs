@@ -18,7 +18,7 @@ use flotilla_go_programs::{Program, Programs, Reaper, control_plane};
 
 use crate::fleet::binary;
 
-pub use results::{Test, Verdict};
+pub use results::{Test, TestResult};
 pub use skips::Skips;
 pub use table::table;
 
@@ -58,7 +58,7 @@ impl Package {
     /// Whether all executed tests passed.
     #[must_use]
     pub fn has_passed(&self) -> bool {
-        self.failure.is_none() && self.tests.iter().all(|test| test.verdict != Verdict::Failed)
+        self.failure.is_none() && self.tests.iter().all(|test| test.verdict != TestResult::Failed)
     }
 }
 
@@ -172,7 +172,7 @@ impl Setting {
 
 /// Unexpected exit status; failed tests explain a non-zero one.
 fn failure(status: ExitStatus, tests: &[Test]) -> Option<String> {
-    let explained = tests.iter().any(|test| test.verdict == Verdict::Failed);
+    let explained = tests.iter().any(|test| test.verdict == TestResult::Failed);
     match status.code() {
         Some(0) => None,
         Some(1) if explained => None,

@@ -31,7 +31,7 @@ use crate::{Wire as _, pb};
 /// - `Evaluate` and `Explain` carry cluster-wide facts of a class, at most 3 MiB as `framework::extension::Facts::can_be_told` counts them,
 ///   which is never less than their encoded size. Classes with larger facts are not sent.
 /// - `DryRun`: at most 131,072 pods of 11 bytes on at most 512 nodes of 14 bytes, 1.4 MiB. Classes with volumes or with more than 2 MiB of
-///   facts are not sent. `Rehearsed` has at most 5 bytes for each of those pods: 0.7 MiB.
+///   facts are not sent. `DryRunResults` has at most 5 bytes for each of those pods: 0.7 MiB.
 /// - `Configure` holds the profiles of a configuration file: kilobytes.
 pub const MAX_MESSAGE_BYTES: usize = 4 << 20;
 

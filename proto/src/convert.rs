@@ -14,13 +14,13 @@ use crate::{PROTOCOL_VERSION, pb};
 mod affinity;
 mod change;
 mod class;
+mod dry_run;
 mod evaluation;
 mod explanation;
 mod facts;
 mod mounts;
 mod node;
 mod profile;
-mod rehearsal;
 mod volumes;
 
 /// A domain type with a wire form. `decode(encode(x))` equals `x` for every valid value.
@@ -213,7 +213,7 @@ impl Wire for Command {
                 profile: profile.as_ref().to_owned(),
                 class: class.0,
                 facts: Some(facts.encode()),
-                trials: rehearsal::encode_trials(trials),
+                trials: dry_run::encode_trials(trials),
             }),
             Self::Explain { request, generation, profile, class, facts, after, limit, trace } => {
                 Message::Explain(pb::Explain {
@@ -277,7 +277,7 @@ impl Wire for Command {
                 profile: profile.into(),
                 class: ClassId(class),
                 facts: required("dry_run.facts", facts).map(Arc::new)?,
-                trials: rehearsal::decode_trials(trials).map_err(|error| error.within("dry_run"))?.into(),
+                trials: dry_run::decode_trials(trials).map_err(|error| error.within("dry_run"))?.into(),
             }),
             Message::Explain(pb::Explain { request, generation, profile, class, facts, after, limit, trace }) => {
                 Ok(Self::Explain {
@@ -311,7 +311,7 @@ impl Wire for Reply {
                 Message::Applied(pb::Applied { generation: *generation, nodes: *nodes })
             }
             Self::Evaluated { request, evaluation } => Message::Evaluated(evaluation::encode(*request, evaluation)),
-            Self::Rehearsed { request, outcomes } => Message::Rehearsed(rehearsal::encode(*request, outcomes)),
+            Self::DryRunResults { request, outcomes } => Message::DryRunResults(dry_run::encode(*request, outcomes)),
             Self::Explained { request, page } => Message::Explained(explanation::encode(*request, page)),
             Self::Unable { request, why } => {
                 Message::Unable(pb::Unable { request: *request, reason: reason(*why).into() })
@@ -334,10 +334,10 @@ impl Wire for Reply {
                 let evaluation = evaluation::decode(evaluated).map_err(|error| error.within("evaluated"))?;
                 Ok(Self::Evaluated { request, evaluation })
             }
-            Message::Rehearsed(rehearsed) => {
-                let request = rehearsed.request;
-                let outcomes = rehearsal::decode(rehearsed).map_err(|error| error.within("rehearsed"))?;
-                Ok(Self::Rehearsed { request, outcomes })
+            Message::DryRunResults(dry_run_results) => {
+                let request = dry_run_results.request;
+                let outcomes = dry_run::decode(dry_run_results).map_err(|error| error.within("dry_run_results"))?;
+                Ok(Self::DryRunResults { request, outcomes })
             }
             Message::Explained(explained) => {
                 let request = explained.request;

@@ -39,7 +39,7 @@ impl Lists for pb::FromWorker {
     }
 }
 
-/// The fields of `FromWorker` with lists: evaluated, explained and rehearsed.
+/// The fields of `FromWorker` with lists: evaluated, explained and dry_run_results.
 const REPLIES: [u32; 3] = [5, 7, 8];
 
 /// Maximum number of tallies in an answer, one per plugin that counts over domains. There are two such plugins; a registry may have more.
@@ -73,7 +73,7 @@ const FROM_WORKER: [Bound; 9] = [
     list("explained.nodes", [7, 2], MAX_PAGE_NODES, 0),
     list("explained.tallies", [7, 3], MAX_TALLIES, 0),
     list("explained.domains", [7, 5], usize::MAX, 1),
-    list("rehearsed.outcomes", [8, 2], MAX_TRIALS, 0),
+    list("dry_run_results.outcomes", [8, 2], MAX_TRIALS, 0),
 ];
 
 #[derive(Debug, Clone, Copy, Default)]

@@ -124,18 +124,19 @@ fn explained(change: impl FnOnce(&mut pb::Explained)) -> String {
 
 #[test]
 fn an_outcome_of_a_trial_that_means_nothing_is_refused() {
-    let rehearsed = |outcome| {
+    let dry_run_results = |outcome| {
         let outcomes = vec![pb::TrialOutcome { outcome }];
-        from_worker(pb::from_worker::Reply::Rehearsed(pb::Rehearsed { request: 1, outcomes }))
+        from_worker(pb::from_worker::Reply::DryRunResults(pb::DryRunResults { request: 1, outcomes }))
     };
-    let victims =
-        |indexes| rehearsed(Some(pb::trial_outcome::Outcome::Victims(pb::TrialVictims { indexes, violations: 0 })));
-    assert_eq!(victims(vec![]), "rehearsed.outcomes[0].victims.indexes: is missing");
-    assert_eq!(victims(vec![1, 1]), "rehearsed.outcomes[0].victims.indexes: is not sorted, each key once");
-    assert_eq!(rehearsed(None), "rehearsed.outcomes[0].outcome: is missing");
-    let miss = |miss| rehearsed(Some(pb::trial_outcome::Outcome::Miss(miss)));
-    assert_eq!(miss(0), "rehearsed.outcomes[0].miss: is missing");
-    assert_eq!(miss(4), "rehearsed.outcomes[0].miss: 4 is not within 0..=3");
+    let victims = |indexes| {
+        dry_run_results(Some(pb::trial_outcome::Outcome::Victims(pb::TrialVictims { indexes, violations: 0 })))
+    };
+    assert_eq!(victims(vec![]), "dry_run_results.outcomes[0].victims.indexes: is missing");
+    assert_eq!(victims(vec![1, 1]), "dry_run_results.outcomes[0].victims.indexes: is not sorted, each key once");
+    assert_eq!(dry_run_results(None), "dry_run_results.outcomes[0].outcome: is missing");
+    let miss = |miss| dry_run_results(Some(pb::trial_outcome::Outcome::Miss(miss)));
+    assert_eq!(miss(0), "dry_run_results.outcomes[0].miss: is missing");
+    assert_eq!(miss(4), "dry_run_results.outcomes[0].miss: 4 is not within 0..=3");
 }
 
 #[test]

@@ -94,7 +94,7 @@ const TRIED: Duration = Duration::from_secs(5);
 
 /// Outcome of a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Outcome {
+pub struct RunOutcome {
     /// Violations.
     pub violations: Vec<Violation>,
     /// Hash of the history.
@@ -118,7 +118,7 @@ pub struct Outcome {
 /// # Panics
 /// The operating system cannot create a runtime.
 #[must_use]
-pub fn run(plan: &Plan) -> Outcome {
+pub fn run(plan: &Plan) -> RunOutcome {
     flotilla_planted::scale_bounds();
     let runtime =
         Builder::new_current_thread().enable_time().start_paused(true).build().expect("a runtime without I/O");
@@ -447,10 +447,10 @@ impl<'a> Course<'a> {
         self.most_work = self.most_work.max(work);
     }
 
-    fn verdict(mut self) -> Outcome {
+    fn verdict(mut self) -> RunOutcome {
         self.check();
         let (binds, evictions) = self.checker.counts();
-        Outcome {
+        RunOutcome {
             violations: self.checker.violations().to_vec(),
             hash: self.checker.hash(),
             commits: self.setup.api.look(|store| store.history().len()) as u64,

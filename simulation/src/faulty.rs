@@ -11,7 +11,7 @@ use flotilla_framework::{
     profile::{Args, Plugins, WeightedPlugin},
     registry::Registry,
     snapshot::{Slot, Snapshot},
-    status::{Refusal, Verdict},
+    status::{FilterResult, Refusal},
 };
 
 /// Label with the extension point of the panic.
@@ -92,7 +92,7 @@ impl NodeScore for Panics {
 }
 
 impl NodeFilter for Prepared {
-    fn filter(&self, _: &Snapshot, _: Slot) -> Verdict {
+    fn filter(&self, _: &Snapshot, _: Slot) -> FilterResult {
         assert!(!self.panics, "{MESSAGE}");
         if self.refuses { Err(Refusal::unschedulable(0)) } else { Ok(()) }
     }

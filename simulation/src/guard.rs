@@ -8,7 +8,7 @@ use std::{
 
 use crate::{
     check::Violation,
-    course::{self, Outcome},
+    course::{self, RunOutcome},
     plan::Plan,
 };
 
@@ -18,7 +18,7 @@ const LOOKS: u32 = 600;
 
 /// Runs plans one after the other.
 pub struct Guard {
-    run: fn(&Plan) -> Outcome,
+    run: fn(&Plan) -> RunOutcome,
     looks: u32,
     runner: Option<Runner>,
 }
@@ -31,7 +31,7 @@ impl Default for Guard {
 
 struct Runner {
     plans: Sender<Plan>,
-    outcomes: Receiver<Outcome>,
+    outcomes: Receiver<RunOutcome>,
 }
 
 impl Runner {
@@ -39,7 +39,7 @@ impl Runner {
         clippy::disallowed_methods,
         reason = "only from outside can be seen that a run does not end; it has no part in the run"
     )]
-    fn start(run: fn(&Plan) -> Outcome) -> Self {
+    fn start(run: fn(&Plan) -> RunOutcome) -> Self {
         let (plans, sent) = channel::<Plan>();
         let (tell, outcomes) = channel();
         // A hung thread ends with the process.
@@ -54,7 +54,7 @@ impl Runner {
     }
 
     /// Outcome of a run; `None` if it hangs.
-    fn run(&self, plan: &Plan, looks: u32) -> Option<Outcome> {
+    fn run(&self, plan: &Plan, looks: u32) -> Option<RunOutcome> {
         self.plans.send(plan.clone()).ok()?;
         for _ in 0..looks {
             match self.outcomes.recv_timeout(LOOK) {
@@ -70,12 +70,12 @@ impl Runner {
 impl Guard {
     /// Runs a plan. A hang or a panic violates the invariant `E1`.
     #[must_use]
-    pub fn run(&mut self, plan: &Plan) -> Outcome {
+    pub fn run(&mut self, plan: &Plan) -> RunOutcome {
         let runner = self.runner.get_or_insert_with(|| Runner::start(self.run));
         runner.run(plan, self.looks).unwrap_or_else(|| {
             self.runner = None;
             let what = "the run hung or panicked".to_owned();
-            Outcome { violations: vec![Violation { invariant: "E1", what, at_ms: 0 }], ..Outcome::default() }
+            RunOutcome { violations: vec![Violation { invariant: "E1", what, at_ms: 0 }], ..RunOutcome::default() }
         })
     }
 }
@@ -84,13 +84,13 @@ impl Guard {
 mod tests {
     use super::*;
 
-    fn run(plan: &Plan) -> Outcome {
+    fn run(plan: &Plan) -> RunOutcome {
         match plan.seed {
-            0 => Outcome { hash: 7, ..Outcome::default() },
+            0 => RunOutcome { hash: 7, ..RunOutcome::default() },
             1 => panic!("a run that panics"),
             _ => {
                 thread::park();
-                Outcome::default()
+                RunOutcome::default()
             }
         }
     }

@@ -1,13 +1,13 @@
 //! Minimises a failed run while it violates the same invariant.
 
-use crate::{course::Outcome, guard::Guard, plan::Plan};
+use crate::{course::RunOutcome, guard::Guard, plan::Plan};
 
 /// Maximum number of tried runs, of some ten milliseconds each.
 const TRIES: usize = 200;
 
 /// The smallest run that violates the same invariant, and its outcome.
 #[must_use]
-pub fn minimise(plan: &Plan, outcome: &Outcome) -> (Plan, Outcome) {
+pub fn minimise(plan: &Plan, outcome: &RunOutcome) -> (Plan, RunOutcome) {
     // A hung run takes a minute each time.
     let Some(invariant) = outcome.violations.first().map(|violation| violation.invariant).filter(|name| *name != "E1")
     else {

@@ -13,7 +13,7 @@ use anyhow::Context as _;
 use clap::ValueEnum as _;
 use flotilla_planted::DEFECTS;
 use flotilla_simulation::{
-    course::Outcome,
+    course::RunOutcome,
     guard::Guard,
     minimise::minimise,
     plan::{Hostile, Plan},
@@ -94,8 +94,8 @@ fn one(plan: &Plan) -> bool {
     outcome.violations.is_empty() && again.hash == outcome.hash
 }
 
-fn describe(outcome: &Outcome) {
-    let Outcome { commits, binds, evictions, lasted, hash, violations, most_work, .. } = outcome;
+fn describe(outcome: &RunOutcome) {
+    let RunOutcome { commits, binds, evictions, lasted, hash, violations, most_work, .. } = outcome;
     println!(
         "{commits} commits, {binds} bindings and {evictions} evictions in {lasted:?} of virtual time; at most {most_work} units of \
          work in an event; history {hash:x}"
@@ -114,7 +114,7 @@ struct Counters {
     evictions: AtomicU64,
     own_ms: AtomicU64,
     most_work: AtomicU64,
-    failed: Mutex<Vec<(Plan, Outcome)>>,
+    failed: Mutex<Vec<(Plan, RunOutcome)>>,
 }
 
 struct Sum {
@@ -122,7 +122,7 @@ struct Sum {
     threads: usize,
     took: Duration,
     counters: Counters,
-    failed: Vec<(Plan, Outcome)>,
+    failed: Vec<(Plan, RunOutcome)>,
 }
 
 /// Runs until `enough` runs have failed.

@@ -19,7 +19,7 @@ use flotilla_framework::{
     profile::{Args, Plugins, Profile, WeightedPlugin},
     registry::Registry,
     snapshot::{Slot, Snapshot},
-    status::{Refusal, Verdict},
+    status::{FilterResult, Refusal},
     symbols::Symbol,
     testing::{NodeBuilder, node, pod},
 };
@@ -68,7 +68,7 @@ impl Plugin for Team {
 }
 
 impl NodeFilter for OfTeam {
-    fn filter(&self, nodes: &Snapshot, slot: Slot) -> Verdict {
+    fn filter(&self, nodes: &Snapshot, slot: Slot) -> FilterResult {
         let owner = nodes.label(self.key, slot);
         if owner == Symbol::NONE || self.team == Some(owner) { Ok(()) } else { Err(Refusal::unresolvable(0)) }
     }

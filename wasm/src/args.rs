@@ -162,7 +162,7 @@ impl PodFields {
 
     /// Whether every pod has different values in these fields.
     #[must_use]
-    pub fn tell_pods_apart(&self) -> bool {
+    pub fn distinguishes_pods(&self) -> bool {
         self.metadata.contains(&PodField::Name)
     }
 }

@@ -13,7 +13,7 @@ use std::{
 use flotilla_framework::{
     extension::{FallibleScore, MAX_NODE_SCORE, NodeFilter, NodeScore, Normalizer},
     snapshot::{Slot, Snapshot},
-    status::{Refusal, Verdict},
+    status::{FilterResult, Refusal},
 };
 
 use crate::{
@@ -191,7 +191,7 @@ impl BatchFilter {
     }
 
     /// Verdicts by code; the last one is for invalid codes.
-    fn verdicts(&self) -> Vec<Verdict> {
+    fn verdicts(&self) -> Vec<FilterResult> {
         let Self(batches, (_, tally)) = self;
         let refusal = |reason: &crate::describe::Reason| {
             let number = tally.texts().number(&reason.text);
@@ -209,7 +209,7 @@ impl BatchFilter {
 }
 
 impl NodeFilter for BatchFilter {
-    fn filter(&self, nodes: &Snapshot, slot: Slot) -> Verdict {
+    fn filter(&self, nodes: &Snapshot, slot: Slot) -> FilterResult {
         let code = self.codes(nodes, &[slot])?.first().copied().unwrap_or(u8::MAX);
         let verdicts = self.verdicts();
         verdicts[usize::from(code).min(verdicts.len() - 1)]

@@ -8,7 +8,7 @@ use std::{
 use flotilla_framework::{
     extension::NodeFilter,
     snapshot::{Slot, Snapshot},
-    status::{Refusal, Verdict},
+    status::{FilterResult, Refusal},
 };
 use foldhash::fast::FixedState;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
@@ -33,7 +33,7 @@ const LOOKED_AT: usize = 16;
 pub(crate) struct ModuleFilter {
     plugin: &'static str,
     tally: &'static Tally,
-    asking: Result<Asking<Verdict>, String>,
+    asking: Result<Asking<FilterResult>, String>,
 }
 
 /// Evaluates nodes with a module and remembers answers by visible fields. Pods on a node are not visible to a module.
@@ -154,7 +154,7 @@ impl ModuleFilter {
         Self { plugin, tally, asking: subject.map(Asking::new) }
     }
 
-    fn verdicts(&self, nodes: &Snapshot, slots: &[Slot]) -> Vec<Verdict> {
+    fn verdicts(&self, nodes: &Snapshot, slots: &[Slot]) -> Vec<FilterResult> {
         match &self.asking {
             Err(error) => vec![Err(self.error(error)); slots.len()],
             Ok(asking) => asking.ask(
@@ -167,7 +167,7 @@ impl ModuleFilter {
         }
     }
 
-    fn verdict(&self, subject: &Subject, Answer { status, reason }: Answer) -> Verdict {
+    fn verdict(&self, subject: &Subject, Answer { status, reason }: Answer) -> FilterResult {
         let number = || self.tally.texts().number(&reason);
         match status {
             Status::Success => Ok(()),
@@ -186,7 +186,7 @@ impl ModuleFilter {
 }
 
 impl NodeFilter for ModuleFilter {
-    fn filter(&self, nodes: &Snapshot, slot: Slot) -> Verdict {
+    fn filter(&self, nodes: &Snapshot, slot: Slot) -> FilterResult {
         self.verdicts(nodes, &[slot]).pop().unwrap_or(Ok(()))
     }
 

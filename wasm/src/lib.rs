@@ -19,12 +19,12 @@ mod host;
 mod instance;
 mod module;
 mod plugin;
+mod reasons;
 mod score;
 mod state;
 mod subject;
 mod table;
 mod tally;
-mod words;
 
 pub use args::{Limits, Memory, ModuleArgs, NodeField, PodFields};
 pub use engine::NAME as ENGINE;

@@ -144,7 +144,7 @@ impl Plugin for ModulePlugin {
         let digest = self.table.resolved(&source).and_then(Result::ok).or_else(|| args.digest());
         let module = digest.and_then(|digest| self.table.module(digest));
         let description = module.as_ref().and_then(|module| module.description());
-        if shown_fields(&args, description).tell_pods_apart() {
+        if shown_fields(&args, description).distinguishes_pods() {
             let is_said = args.pod_fields.is_some() || description.is_some();
             let how = if is_said { "podFields shows it" } else { "without podFields the module sees" };
             advice.push(format!(

@@ -5,13 +5,13 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-use crate::{error::FaultKind, words::Words};
+use crate::{error::FaultKind, reasons::Reasons};
 
 /// Failures of plugins by kind, and messages by number.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     failures: Mutex<BTreeMap<(&'static str, FaultKind), u64>>,
-    words: Words,
+    words: Reasons,
 }
 
 impl Tally {
@@ -25,7 +25,7 @@ impl Tally {
         failures.iter().map(|(&(plugin, kind), &count)| (plugin, kind.name(), count)).collect()
     }
 
-    pub(crate) const fn texts(&self) -> &Words {
+    pub(crate) const fn texts(&self) -> &Reasons {
         &self.words
     }
 }

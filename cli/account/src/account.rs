@@ -6,8 +6,8 @@ use flotilla_framework::{
     admission,
     class::PodInfo,
     explain::{
-        Explanation, Outcome,
-        lack::{self, Place, Shortfall, shortfalls},
+        Explanation, NodeExplanation,
+        lack::{self, NodeContext, Shortfall, shortfalls},
         shard::Page,
     },
     extender::Extended,
@@ -88,15 +88,15 @@ pub fn make(
     let own = if pages.is_empty() { world.pages(&prepared) } else { Vec::new() };
     let pages = if own.is_empty() { pages } else { &own };
     let explanation = Explanation::beside(&prepared, profile, pages, world.snapshot_mut(), &nominations);
-    let mut missing = |(&node, outcome): (&NodeId, &Outcome)| {
-        let Outcome::Refused { .. } = outcome else { return None };
+    let mut missing = |(&node, outcome): (&NodeId, &NodeExplanation)| {
+        let NodeExplanation::Refused { .. } = outcome else { return None };
         // Filters run with the nominated pods added, so the shortfalls are computed with them too.
         let beside = nominations.beside.iter().find(|(known, _)| *known == node).map_or(&[][..], |(_, pods)| pods);
         for &class in beside {
             world.snapshot_mut().add_pod(node, class);
         }
         let found = world.place(node).map(|(info, nodes, slot)| {
-            let place = Place { node: info, nodes, slot, facts: &subject.facts };
+            let place = NodeContext { node: info, nodes, slot, facts: &subject.facts };
             shortfalls(world.registry(), &prepared, profile, &subject.class, place)
         });
         for &class in beside {

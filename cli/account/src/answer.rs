@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use flotilla_framework::{explain::Outcome, node::NodeId, preemption, status::Code};
+use flotilla_framework::{explain::NodeExplanation, node::NodeId, preemption, status::Code};
 use serde::Serialize;
 
 use super::{
@@ -137,9 +137,9 @@ impl<'a> Answer<'a> {
 }
 
 impl<'a> Node<'a> {
-    fn new(node: &'a str, outcome: &'a Outcome) -> Self {
+    fn new(node: &'a str, outcome: &'a NodeExplanation) -> Self {
         match outcome {
-            Outcome::Refused { code, plugin, reasons, domain: _ } => {
+            NodeExplanation::Refused { code, plugin, reasons, domain: _ } => {
                 let code = match code {
                     Code::Unschedulable => "Unschedulable",
                     Code::UnschedulableAndUnresolvable => "UnschedulableAndUnresolvable",
@@ -149,7 +149,7 @@ impl<'a> Node<'a> {
                 let plugin = plugin.unwrap_or_default();
                 Self { node, code, plugin, reasons, raw, scores, total: None, devices: Vec::new() }
             }
-            Outcome::Feasible { scores, total } => Self {
+            NodeExplanation::Feasible { scores, total } => Self {
                 node,
                 code: "Success",
                 plugin: "",

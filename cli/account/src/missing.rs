@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use flotilla_framework::{
     devices::allocate::lacking::DeviceLack,
     explain::{
-        Outcome,
+        NodeExplanation,
         lack::{Lack, Shortfall},
     },
     extender::Extended,
@@ -81,7 +81,7 @@ pub fn groups<'a>(account: &'a Account, world: &'a World) -> Vec<Group<'a>> {
     let missing: BTreeMap<NodeId, &Vec<Shortfall>> = account.missing.iter().map(|(id, found)| (*id, found)).collect();
     let mut groups: BTreeMap<Refused<'_>, Misses<'_>> = BTreeMap::new();
     for (id, outcome) in &account.explanation.nodes {
-        let Outcome::Refused { plugin, reasons, domain, .. } = outcome else { continue };
+        let NodeExplanation::Refused { plugin, reasons, domain, .. } = outcome else { continue };
         let mut found = missing.get(id).into_iter().flat_map(|found| found.iter()).chain(domain);
         // PreFilter results record no plugin. The first plugin that rejects the node supplies its shortfall.
         let own = found.find(|shortfall| plugin.is_none_or(|plugin| shortfall.plugin == plugin));
@@ -137,7 +137,7 @@ struct Way<'a> {
 
 /// `None` if no known change makes the node feasible.
 fn way<'a>(account: &Account, world: &'a World, id: NodeId, found: &[Shortfall]) -> Option<Way<'a>> {
-    let Some(Outcome::Refused { domain: None, .. }) = account.explanation.nodes.get(&id) else { return None };
+    let Some(NodeExplanation::Refused { domain: None, .. }) = account.explanation.nodes.get(&id) else { return None };
     if found.is_empty() || found.iter().any(|shortfall| shortfall.lacks.is_empty()) {
         return None;
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use flotilla_framework::{
     class::PodInfo,
-    explain::{Explanation, Outcome},
+    explain::{Explanation, NodeExplanation},
     matches::Matches,
     node::NodeId,
     plugins::default_preemption,
@@ -56,9 +56,9 @@ pub fn make(
         return None;
     }
     let nominations = world.nominations(pod);
-    let code = |outcome: &Outcome| match outcome {
-        Outcome::Refused { code, .. } => Some(*code),
-        Outcome::Feasible { .. } => None,
+    let code = |outcome: &NodeExplanation| match outcome {
+        NodeExplanation::Refused { code, .. } => Some(*code),
+        NodeExplanation::Feasible { .. } => None,
     };
     let pods = nominations.own.map(|node| world.ranked(node)).unwrap_or_default();
     let own = nominations.own.and_then(|node| explanation.nodes.get(&node)).and_then(code);

@@ -13,9 +13,9 @@ use flotilla_framework::{
 use serde::{Deserialize, Serialize};
 
 use super::{
+    explainer::Explainer,
     kept::{Kept, Unkept},
-    telling::Teller,
-    told::Told,
+    pod_explanation::PodExplanation,
 };
 
 /// The name of the question's text in messages, before line and column.
@@ -53,7 +53,7 @@ pub struct Answer {
     /// The evaluated pods.
     pub pods: Vec<Asked>,
     /// The distinct accounts.
-    pub accounts: Vec<Told>,
+    pub accounts: Vec<PodExplanation>,
     /// The number of pods that were not evaluated because of the limit.
     pub more: usize,
     /// Warnings about the text.
@@ -153,7 +153,7 @@ impl Desk {
 
     /// Evaluates each pod as if all others stayed pending.
     fn judge(&self, mut answer: Answer, cluster: &Cluster, pods: &[&Arc<PodInfo>]) -> Result<Answer, Vec<String>> {
-        let mut teller = Teller::new(self.registry, cluster, &self.kept.profiles);
+        let mut teller = Explainer::new(self.registry, cluster, &self.kept.profiles);
         let mut known: HashMap<Kind<'_>, usize> = HashMap::new();
         for pod in pods {
             let key = (&pod.class, &pod.scheduler_name, pod.priority, pod.never_preempts);
@@ -164,7 +164,7 @@ impl Desk {
                     continue;
                 }
                 None => {
-                    answer.accounts.push(teller.tell(pod).map_err(|error| vec![error.to_string()])?);
+                    answer.accounts.push(teller.explain(pod).map_err(|error| vec![error.to_string()])?);
                     known.insert(key, answer.accounts.len() - 1);
                     answer.accounts.len() - 1
                 }

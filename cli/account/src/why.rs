@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use flotilla_framework::{
     class::PodInfo,
-    explain::{Outcome, lack::Lack},
+    explain::{NodeExplanation, lack::Lack},
     prepared::Prepared,
     profile::Profile,
     registry::Registry,
@@ -65,7 +65,9 @@ pub fn why(cluster: &Cluster, pod: &Arc<PodInfo>, profiles: &[Profile], registry
         }
     };
     let lacks = account.missing.iter().filter_map(|(id, found)| {
-        let Some(Outcome::Refused { domain: None, .. }) = account.explanation.nodes.get(id) else { return None };
+        let Some(NodeExplanation::Refused { domain: None, .. }) = account.explanation.nodes.get(id) else {
+            return None;
+        };
         let is_whole = !found.is_empty() && found.iter().all(|shortfall| !shortfall.lacks.is_empty());
         let lacks = found.iter().flat_map(|shortfall| shortfall.lacks.iter().cloned()).collect();
         is_whole.then(|| (Arc::from(name(&world, *id)), lacks))

@@ -19,7 +19,7 @@ use flotilla_framework::{
     select::Nominations,
     shard::Change,
     snapshot::{Slot, Snapshot},
-    volumes::{standing::Standing, storage::Storage},
+    volumes::{in_use::StorageInUse, storage::Storage},
 };
 use flotilla_machine::{directory::Directory, images::Images};
 
@@ -34,7 +34,7 @@ pub struct World {
     /// For each node the number of pods of each class.
     standing: Vec<Vec<(ClassId, u32)>>,
     /// For each node its pods, as input of preemption.
-    pods: Vec<Vec<preemption::Standing>>,
+    pods: Vec<Vec<preemption::PlacedPod>>,
     budgets: Vec<Budget>,
     groups: Groups,
     /// Bound pods by UID; empty without pod groups.
@@ -47,7 +47,7 @@ pub struct World {
     images: Images,
     storage: Storage,
     devices: DeviceCache,
-    volumes: Standing,
+    volumes: StorageInUse,
     snapshot: Snapshot,
     /// All nominated pods, with node and class.
     nominated: Vec<(Arc<PodInfo>, NodeId, ClassId)>,
@@ -69,7 +69,7 @@ pub struct Subject {
 pub struct Lifted {
     place: usize,
     at: usize,
-    standing: preemption::Standing,
+    standing: preemption::PlacedPod,
 }
 
 impl World {
@@ -92,7 +92,7 @@ impl World {
             images: Images::default(),
             storage,
             devices,
-            volumes: Standing::default(),
+            volumes: StorageInUse::default(),
             snapshot: Snapshot::new(0),
             nominated: Vec::new(),
         };
@@ -108,7 +108,7 @@ impl World {
             let Some(&place) = pod.node_name.as_deref().and_then(|name| places.get(name)) else { continue };
             world.snapshot.add_pod(id(place), class);
             world.volumes.add(&pod.class);
-            world.pods[place].push(preemption::Standing::of(pod, class));
+            world.pods[place].push(preemption::PlacedPod::of(pod, class));
             if world.groups.count() {
                 world.grouped.insert(Arc::clone(&pod.uid), (id(place), Arc::clone(pod)));
             }
@@ -225,7 +225,7 @@ impl World {
     }
 
     /// The pods on a node, as input of preemption.
-    pub fn pods(&self, id: NodeId) -> &[preemption::Standing] {
+    pub fn pods(&self, id: NodeId) -> &[preemption::PlacedPod] {
         self.pods.get(id.0 as usize).map_or(&[], Vec::as_slice)
     }
 
@@ -240,8 +240,8 @@ impl World {
     }
 
     /// The pods on a node, with the priorities that preemption uses.
-    pub fn ranked(&self, id: NodeId) -> Vec<preemption::Standing> {
-        let ranked = |pod: &preemption::Standing| preemption::Standing { priority: self.rank(pod), ..pod.clone() };
+    pub fn ranked(&self, id: NodeId) -> Vec<preemption::PlacedPod> {
+        let ranked = |pod: &preemption::PlacedPod| preemption::PlacedPod { priority: self.rank(pod), ..pod.clone() };
         self.pods(id).iter().map(ranked).collect()
     }
 
@@ -285,12 +285,12 @@ impl World {
         }
     }
 
-    fn standing(&self, uid: &str) -> Option<(NodeId, preemption::Standing)> {
+    fn standing(&self, uid: &str) -> Option<(NodeId, preemption::PlacedPod)> {
         let (node, _) = self.grouped.get(uid)?;
         Some((*node, self.pods(*node).iter().find(|pod| *pod.uid == *uid)?.clone()))
     }
 
-    fn rank(&self, pod: &preemption::Standing) -> i32 {
+    fn rank(&self, pod: &preemption::PlacedPod) -> i32 {
         let object = self.grouped.get(&pod.uid).and_then(|(_, info)| self.groups.object_of(info));
         object.map_or(pod.priority, |object| object.priority)
     }
@@ -306,7 +306,7 @@ impl World {
     }
 
     /// The namespace and name of a bound pod.
-    pub fn key(&self, pod: &preemption::Standing) -> String {
+    pub fn key(&self, pod: &preemption::PlacedPod) -> String {
         let class = self.snapshot.class(pod.class);
         format!("{}/{}", class.map_or("", |class| &*class.namespace), pod.name)
     }

@@ -3,9 +3,9 @@
 use std::{fs, path::Path, sync::Arc};
 
 use flotilla_account::{
+    explainer::Explainer,
     kept::Kept,
     question::{Answer, Desk, Question},
-    telling::Teller,
 };
 use flotilla_cluster::{Cluster, Gatherer, Loader, Problems, Sources, Texts, manifest};
 use flotilla_framework::{class::PodInfo, profile::Profile, registry::Registry};
@@ -101,7 +101,7 @@ fn account(answer: &Answer, pod: &str) -> Value {
 fn told(cluster: &Cluster, pod: &str) -> Value {
     let is_it = |known: &&Arc<PodInfo>| known.key() == pod;
     let pod = cluster.pending.iter().find(is_it).expect("the pod");
-    json!(Teller::new(Registry::built_in(), cluster, &profiles()).tell(pod).expect("an account"))
+    json!(Explainer::new(Registry::built_in(), cluster, &profiles()).explain(pod).expect("an account"))
 }
 
 #[test]

@@ -4,12 +4,12 @@ use flotilla_objects::Object;
 use serde_json::Value;
 
 use super::{
-    place::{Path, Place},
+    place::{InputPosition, Path},
     problem::Problems,
 };
 
 /// Decodes an object of the input; `None` after an error, which `problems` gets.
-pub(super) fn decode<T: Object>(mut value: Value, place: &Place, problems: &mut Problems) -> Option<T> {
+pub(super) fn decode<T: Object>(mut value: Value, place: &InputPosition, problems: &mut Problems) -> Option<T> {
     // Managed fields are the largest part of a dump, and no scheduler reads them.
     if let Some(Value::Object(metadata)) = value.get_mut("metadata") {
         metadata.remove("managedFields");

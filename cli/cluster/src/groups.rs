@@ -12,7 +12,7 @@ use flotilla_framework::{
 };
 use k8s_openapi::api::scheduling::v1beta1 as api;
 
-use super::{Cluster, defaults, objects::Gatherer, place::Place, problem::Problems};
+use super::{Cluster, defaults, objects::Gatherer, place::InputPosition, problem::Problems};
 
 /// The feature gate of pod groups.
 pub const GATE: &str = "GenericWorkload";
@@ -21,7 +21,7 @@ pub(super) const KIND: &str = "PodGroup";
 pub(super) const API_GROUP: &str = "scheduling.k8s.io/";
 
 /// Namespace and name.
-type Key = (Arc<str>, Arc<str>);
+type GroupKey = (Arc<str>, Arc<str>);
 
 /// A group before its priority class is resolved.
 pub(super) struct Draft {
@@ -29,21 +29,21 @@ pub(super) struct Draft {
     /// The priority is in the spec.
     is_given: bool,
     class: Option<String>,
-    place: Place,
+    place: InputPosition,
 }
 
 /// All groups of a cluster; empty if the feature gate is off.
 #[derive(Debug, Default)]
 pub struct Groups {
     counts: bool,
-    objects: BTreeMap<Key, Arc<PodGroup>>,
-    members: BTreeMap<Key, Vec<Arc<PodInfo>>>,
+    objects: BTreeMap<GroupKey, Arc<PodGroup>>,
+    members: BTreeMap<GroupKey, Vec<Arc<PodInfo>>>,
     /// The gate of the group: that of its first gated member by UID.
-    gated: BTreeMap<Key, (Arc<str>, &'static str, String)>,
+    gated: BTreeMap<GroupKey, (Arc<str>, &'static str, String)>,
 }
 
 impl Gatherer {
-    pub(super) fn add_group(&mut self, mut group: api::PodGroup, place: Place, problems: &mut Problems) {
+    pub(super) fn add_group(&mut self, mut group: api::PodGroup, place: InputPosition, problems: &mut Problems) {
         let Some(name) = self.claim(KIND, &group.metadata, true, &place, problems) else { return };
         defaults::identity(&mut group.metadata, true);
         let is_given = group.spec.priority.is_some();
@@ -152,7 +152,7 @@ impl Groups {
         object.validate(waiting.into_iter().chain(standing)).err()
     }
 
-    fn key(&self, pod: &PodInfo) -> Option<Key> {
+    fn key(&self, pod: &PodInfo) -> Option<GroupKey> {
         let name = pod.scheduling_group.as_ref().filter(|_| self.counts)?;
         Some((Arc::clone(&pod.class.namespace), Arc::clone(name)))
     }

@@ -34,11 +34,11 @@ pub use groups::{GATE, Groups};
 pub use load::Loader;
 pub use locate::{Mark, locate};
 pub use objects::{Cluster, Gatherer, Labels};
-pub use place::Place;
+pub use place::InputPosition;
 pub use problem::Problems;
 pub use selecting::Selecting;
 pub use source::Sources;
-pub use texts::{Tell, Texts};
+pub use texts::{Serializer, Texts};
 pub use workloads::Summary;
 
 impl Cluster {

@@ -14,7 +14,7 @@ use super::{
     groups,
     kinds::{self, Kind},
     objects::Gatherer,
-    place::{Path, Place},
+    place::{InputPosition, Path},
     problem::Problems,
     selecting::Selecting,
     source::Sources,
@@ -37,7 +37,7 @@ pub struct Loader<'a> {
 
 struct Object {
     value: Value,
-    place: Place,
+    place: InputPosition,
     /// The element kind of its list.
     kind: Option<&'static str>,
 }
@@ -67,7 +67,7 @@ impl<'a> Loader<'a> {
         self.is_applied = false;
         let added = self.edit.as_mut().map(|edit| edit.added()).unwrap_or_default();
         for value in added {
-            self.object(Object { value, place: Place::nowhere(), kind: None });
+            self.object(Object { value, place: InputPosition::nowhere(), kind: None });
         }
     }
 
@@ -79,7 +79,7 @@ impl<'a> Loader<'a> {
     /// Adds one object of a list that is in no file.
     pub fn element(&mut self, value: Value, kind: &'static str) {
         (self.seen)();
-        self.object(Object { value, place: Place::nowhere(), kind: Some(kind) });
+        self.object(Object { value, place: InputPosition::nowhere(), kind: Some(kind) });
     }
 
     /// One line with the ignored objects; `None` if there are none.
@@ -107,7 +107,7 @@ impl<'a> Loader<'a> {
     fn read_document(&mut self, document: usize) -> bool {
         match self.sources.decode(document) {
             Ok(Value::Null) => return false,
-            Ok(value) => self.document(value, Place::document(document)),
+            Ok(value) => self.document(value, InputPosition::document(document)),
             Err(fault) => {
                 self.problems.error_at(document, fault.mark, fault.text);
                 return false;
@@ -116,7 +116,7 @@ impl<'a> Loader<'a> {
         true
     }
 
-    fn document(&mut self, value: Value, place: Place) {
+    fn document(&mut self, value: Value, place: InputPosition) {
         let mut rest = vec![Object { value, place, kind: None }];
         while let Some(object) = rest.pop() {
             (self.seen)();
@@ -195,7 +195,12 @@ impl<'a> Loader<'a> {
     }
 
     /// The kind of an object, or that of its list.
-    fn kind(&mut self, fields: &Map<String, Value>, place: &Place, of_list: Option<&'static str>) -> Option<Kind> {
+    fn kind(
+        &mut self,
+        fields: &Map<String, Value>,
+        place: &InputPosition,
+        of_list: Option<&'static str>,
+    ) -> Option<Kind> {
         let name = match fields.get("kind") {
             Some(Value::String(kind)) => kind.as_str(),
             None | Some(Value::Null) if of_list.is_some() => of_list.unwrap_or_default(),
@@ -209,7 +214,7 @@ impl<'a> Loader<'a> {
         kind.map_err(|error| self.problems.error(place.keys(&["kind"]), error)).ok()
     }
 
-    fn group(&mut self, value: Value, place: Place) {
+    fn group(&mut self, value: Value, place: InputPosition) {
         if let Some(group) = decode(value, &place, self.problems) {
             self.gatherer.add_group(group, place, self.problems);
         }
@@ -221,20 +226,20 @@ impl<'a> Loader<'a> {
         self.gatherer.groups.is_some() && version.is_none_or(|version| version.starts_with(groups::API_GROUP))
     }
 
-    fn selecting<T: Selecting>(&mut self, value: Value, place: &Place) {
+    fn selecting<T: Selecting>(&mut self, value: Value, place: &InputPosition) {
         if let Some(object) = decode::<T>(value, place, self.problems) {
             self.gatherer.add_selecting(object, place, self.problems);
         }
     }
 
-    fn controller<T: Selecting + Clone>(&mut self, value: Value, place: Place, of: fn(T) -> Workload) {
+    fn controller<T: Selecting + Clone>(&mut self, value: Value, place: InputPosition, of: fn(T) -> Workload) {
         let Some(object) = decode::<T>(value, &place, self.problems) else { return };
         if self.gatherer.add_selecting(object.clone(), &place, self.problems) {
             self.gatherer.add_workload(of(object), place);
         }
     }
 
-    fn workload<T: flotilla_objects::Object>(&mut self, value: Value, place: Place, of: fn(T) -> Workload) {
+    fn workload<T: flotilla_objects::Object>(&mut self, value: Value, place: InputPosition, of: fn(T) -> Workload) {
         let Some(object) = decode::<T>(value, &place, self.problems) else { return };
         let workload = of(object);
         if self.gatherer.claim(workload.kind(), workload.metadata(), true, &place, self.problems).is_some() {
@@ -242,7 +247,7 @@ impl<'a> Loader<'a> {
         }
     }
 
-    fn storage(&mut self, kind: StorageKind, value: Value, place: &Place) {
+    fn storage(&mut self, kind: StorageKind, value: Value, place: &InputPosition) {
         match kind {
             StorageKind::Claim => self.stored::<api::PersistentVolumeClaim>(value, place),
             StorageKind::Volume => self.stored::<api::PersistentVolume>(value, place),
@@ -254,13 +259,13 @@ impl<'a> Loader<'a> {
         }
     }
 
-    fn stored<T: Stored>(&mut self, value: Value, place: &Place) {
+    fn stored<T: Stored>(&mut self, value: Value, place: &InputPosition) {
         if let Some(object) = decode::<T>(value, place, self.problems) {
             self.gatherer.add_storage(object, place, self.problems);
         }
     }
 
-    fn device(&mut self, kind: Option<DeviceKind>, value: Value, place: &Place) {
+    fn device(&mut self, kind: Option<DeviceKind>, value: Value, place: &InputPosition) {
         let Some(kind) = kind else { return self.device_of::<resource::ResourceClaimTemplate>(value, place) };
         match kind {
             DeviceKind::Claim => self.device_of::<resource::ResourceClaim>(value, place),
@@ -270,13 +275,18 @@ impl<'a> Loader<'a> {
         }
     }
 
-    fn device_of<T: Device>(&mut self, value: Value, place: &Place) {
+    fn device_of<T: Device>(&mut self, value: Value, place: &InputPosition) {
         if let Some(object) = decode::<T>(value, place, self.problems) {
             self.gatherer.add_device(object, place, self.problems);
         }
     }
 
-    fn list(&mut self, fields: &mut Map<String, Value>, place: &Place, of: Option<&'static str>) -> Vec<Object> {
+    fn list(
+        &mut self,
+        fields: &mut Map<String, Value>,
+        place: &InputPosition,
+        of: Option<&'static str>,
+    ) -> Vec<Object> {
         match fields.remove("items") {
             Some(Value::Array(items)) => {
                 let place_of = |index| place.at(&Path::default().key("items").index(index));

@@ -27,7 +27,7 @@ use super::{
     defaults,
     devices::{self, Device},
     groups,
-    place::Place,
+    place::InputPosition,
     problem::Problems,
     selecting::Selecting,
     storage::{self, Stored},
@@ -100,7 +100,7 @@ struct Draft {
     has_policy: bool,
     /// The templates of claims that do not exist yet, by claim name.
     made: BTreeMap<Arc<str>, String>,
-    place: Place,
+    place: InputPosition,
 }
 
 enum Priority {
@@ -114,12 +114,12 @@ enum Priority {
 pub struct Gatherer {
     nodes: Vec<Arc<NodeInfo>>,
     pods: Vec<Draft>,
-    names: HashMap<(&'static str, String), Place>,
-    uids: HashMap<String, Place>,
+    names: HashMap<(&'static str, String), InputPosition>,
+    uids: HashMap<String, InputPosition>,
     controlled: BTreeSet<Arc<str>>,
     classes: HashSet<Arc<Class>>,
     priorities: BTreeMap<String, (i32, bool)>,
-    default_priority: Option<((i32, bool), Place)>,
+    default_priority: Option<((i32, bool), InputPosition)>,
     namespaces: BTreeMap<Arc<str>, Labels>,
     selectors: Vec<(event::Selecting, LabelSelector)>,
     storage: Vec<StorageObject>,
@@ -155,7 +155,7 @@ impl Gatherer {
     }
 
     /// Takes a node in, with its defaults.
-    pub fn add_node(&mut self, mut node: api::Node, place: Place, problems: &mut Problems) {
+    pub fn add_node(&mut self, mut node: api::Node, place: InputPosition, problems: &mut Problems) {
         let Some(name) = self.claim("Node", &node.metadata, false, &place, problems) else { return };
         let title = format!("node {name:?}");
         let status = node.status.as_ref();
@@ -188,7 +188,7 @@ impl Gatherer {
     }
 
     /// Takes a pod in, with its defaults.
-    pub fn add_pod(&mut self, mut pod: api::Pod, place: Place, problems: &mut Problems) {
+    pub fn add_pod(&mut self, mut pod: api::Pod, place: InputPosition, problems: &mut Problems) {
         let Some(name) = self.claim("Pod", &pod.metadata, true, &place, problems) else { return };
         let title = format!("pod {name:?}");
         let Some(spec) = pod.spec.as_ref().filter(|spec| !spec.containers.is_empty()) else {
@@ -228,7 +228,7 @@ impl Gatherer {
         }
     }
 
-    pub(super) fn add_priority_class(&mut self, class: &PriorityClass, place: Place, problems: &mut Problems) {
+    pub(super) fn add_priority_class(&mut self, class: &PriorityClass, place: InputPosition, problems: &mut Problems) {
         let Some(name) = self.claim("PriorityClass", &class.metadata, false, &place, problems) else { return };
         let value = (class.value.unwrap_or(0), class.preemption_policy.as_deref() == Some("Never"));
         if class.global_default.unwrap_or(false) {
@@ -243,14 +243,24 @@ impl Gatherer {
         self.priorities.insert(name, value);
     }
 
-    pub(super) fn add_namespace(&mut self, mut namespace: api::Namespace, place: &Place, problems: &mut Problems) {
+    pub(super) fn add_namespace(
+        &mut self,
+        mut namespace: api::Namespace,
+        place: &InputPosition,
+        problems: &mut Problems,
+    ) {
         let Some(name) = self.claim("Namespace", &namespace.metadata, false, place, problems) else { return };
         defaults::namespace(&mut namespace);
         let labels = ingest::selectors::namespace_labels(namespace.metadata.labels.as_ref());
         self.namespaces.insert(name.into(), labels);
     }
 
-    pub(super) fn add_budget(&mut self, mut budget: PodDisruptionBudget, place: &Place, problems: &mut Problems) {
+    pub(super) fn add_budget(
+        &mut self,
+        mut budget: PodDisruptionBudget,
+        place: &InputPosition,
+        problems: &mut Problems,
+    ) {
         let Some(name) = self.claim("PodDisruptionBudget", &budget.metadata, true, place, problems) else { return };
         defaults::identity(&mut budget.metadata, true);
         let selector = budget.spec.as_ref().and_then(|spec| spec.selector.as_ref());
@@ -268,7 +278,12 @@ impl Gatherer {
     }
 
     /// Adds a service or a controller; returns whether its name is new.
-    pub fn add_selecting<T: Selecting>(&mut self, mut object: T, place: &Place, problems: &mut Problems) -> bool {
+    pub fn add_selecting<T: Selecting>(
+        &mut self,
+        mut object: T,
+        place: &InputPosition,
+        problems: &mut Problems,
+    ) -> bool {
         let Some(name) = self.claim(T::NAME, object.metadata(), true, place, problems) else { return false };
         object.fill_in();
         // The claimed key is namespace and name, neither of them empty.
@@ -285,7 +300,7 @@ impl Gatherer {
         true
     }
 
-    pub(super) fn add_storage<T: Stored>(&mut self, mut object: T, place: &Place, problems: &mut Problems) {
+    pub(super) fn add_storage<T: Stored>(&mut self, mut object: T, place: &InputPosition, problems: &mut Problems) {
         let metadata = object.metadata_mut();
         let Some(name) = self.claim(T::NAME, metadata, T::IS_NAMESPACED, place, problems) else { return };
         defaults::identity(metadata, T::IS_NAMESPACED);
@@ -303,7 +318,7 @@ impl Gatherer {
     }
 
     /// Takes an object of Dynamic Resource Allocation in, with its defaults.
-    pub fn add_device<T: Device>(&mut self, mut object: T, place: &Place, problems: &mut Problems) {
+    pub fn add_device<T: Device>(&mut self, mut object: T, place: &InputPosition, problems: &mut Problems) {
         let metadata = object.metadata_mut();
         let Some(name) = self.claim(T::NAME, metadata, T::IS_NAMESPACED, place, problems) else { return };
         defaults::identity(metadata, T::IS_NAMESPACED);
@@ -397,7 +412,7 @@ impl Gatherer {
     }
 
     /// The object that already has the UID.
-    fn claim_uid(&mut self, metadata: &ObjectMeta, place: &Place) -> Option<Place> {
+    fn claim_uid(&mut self, metadata: &ObjectMeta, place: &InputPosition) -> Option<InputPosition> {
         match self.uids.entry(metadata.uid.clone().unwrap_or_default()) {
             Entry::Occupied(entry) => Some(entry.get().clone()),
             Entry::Vacant(entry) => {

@@ -4,14 +4,14 @@ pub(crate) use flotilla_objects::path::{Path, Step};
 
 /// A node of the input, for messages.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
+pub struct InputPosition {
     /// The index of the document over all files; `None` for generated objects.
     pub(super) document: Option<usize>,
     pub(super) path: Path,
     pub(super) is_key: bool,
 }
 
-impl Place {
+impl InputPosition {
     pub(super) fn document(number: usize) -> Self {
         Self { document: Some(number), path: Path::default(), is_key: false }
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{
     locate::Mark,
-    place::{Path, Place},
+    place::{InputPosition, Path},
     source::{Position, Sources},
 };
 
@@ -32,12 +32,12 @@ struct Problem {
     at: At,
     text: String,
     /// A second place, printed at the end of the sentence.
-    other: Option<Place>,
+    other: Option<InputPosition>,
 }
 
 #[derive(Debug)]
 enum At {
-    Node(Place),
+    Node(InputPosition),
     Mark {
         document: usize,
         mark: Mark,
@@ -47,7 +47,7 @@ enum At {
 }
 
 impl Pile {
-    fn add(&mut self, at: At, text: String, other: Option<Place>) {
+    fn add(&mut self, at: At, text: String, other: Option<InputPosition>) {
         self.count += 1;
         if self.kept.len() < MOST_KEPT {
             self.kept.push(Problem { at, text, other });
@@ -56,11 +56,11 @@ impl Pile {
 }
 
 impl Problems {
-    pub(super) fn error(&mut self, place: Place, text: impl Into<String>) {
+    pub(super) fn error(&mut self, place: InputPosition, text: impl Into<String>) {
         self.errors.add(At::Node(place), text.into(), None);
     }
 
-    pub(super) fn error_with(&mut self, place: Place, text: impl Into<String>, other: Place) {
+    pub(super) fn error_with(&mut self, place: InputPosition, text: impl Into<String>, other: InputPosition) {
         self.errors.add(At::Node(place), text.into(), Some(other));
     }
 
@@ -73,7 +73,7 @@ impl Problems {
         self.errors.add(At::Said, text.into(), None);
     }
 
-    pub(super) fn warning(&mut self, place: Place, text: impl Into<String>) {
+    pub(super) fn warning(&mut self, place: InputPosition, text: impl Into<String>) {
         self.warnings.add(At::Node(place), text.into(), None);
     }
 
@@ -133,7 +133,7 @@ fn render_pile(pile: &Pile, sources: &Sources, prefix: &str, most: usize) -> Vec
 type Positions<'a> = BTreeMap<usize, Vec<((&'a Path, bool), Position)>>;
 
 /// Resolves all places with one pass over each document.
-fn positions<'a>(sources: &Sources, places: impl Iterator<Item = &'a Place>) -> Positions<'a> {
+fn positions<'a>(sources: &Sources, places: impl Iterator<Item = &'a InputPosition>) -> Positions<'a> {
     let mut wanted: BTreeMap<usize, Vec<(&Path, bool)>> = BTreeMap::new();
     for place in places {
         if let Some(document) = place.document {
@@ -147,7 +147,7 @@ fn positions<'a>(sources: &Sources, places: impl Iterator<Item = &'a Place>) -> 
     wanted.into_iter().map(locate).collect()
 }
 
-fn find<'a>(positions: &'a Positions<'_>, place: &Place) -> Option<&'a Position> {
+fn find<'a>(positions: &'a Positions<'_>, place: &InputPosition) -> Option<&'a Position> {
     let known = positions.get(&place.document?)?;
     known.iter().find(|((path, is_key), _)| *path == &place.path && *is_key == place.is_key).map(|(_, at)| at)
 }

@@ -6,13 +6,13 @@ use k8s_openapi::api::core::v1::{Node, Pod};
 use serde_json::value::RawValue;
 
 /// Serializes an object. A function pointer, so that builds without extenders do not link the serializers.
-pub type Tell<T> = fn(&T) -> Result<Arc<RawValue>, String>;
+pub type Serializer<T> = fn(&T) -> Result<Arc<RawValue>, String>;
 
 /// The JSON of nodes and pods.
 #[derive(Debug, Clone, Default)]
 pub struct Texts {
     /// The serializers of nodes and pods.
-    tell: Option<(Tell<Node>, Tell<Pod>)>,
+    tell: Option<(Serializer<Node>, Serializer<Pod>)>,
     nodes: HashMap<String, Arc<RawValue>>,
     /// By UID.
     pods: HashMap<String, Arc<RawValue>>,
@@ -31,7 +31,7 @@ impl PartialEq for Texts {
 impl Texts {
     /// Keeps nodes and pods with these serializers.
     #[must_use]
-    pub fn new(node: Tell<Node>, pod: Tell<Pod>) -> Self {
+    pub fn new(node: Serializer<Node>, pod: Serializer<Pod>) -> Self {
         Self { tell: Some((node, pod)), ..Self::default() }
     }
 

@@ -8,7 +8,7 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
 
-use super::{objects::Gatherer, place::Place};
+use super::{objects::Gatherer, place::InputPosition};
 
 /// The annotation of the default StorageClass.
 const DEFAULT_CLASS: &str = "storageclass.kubernetes.io/is-default-class";
@@ -17,7 +17,7 @@ const MOST_NAMED: usize = 4;
 /// The input of the controllers.
 #[derive(Default)]
 pub(super) struct Workloads {
-    pub(super) workloads: Vec<(Workload, Place)>,
+    pub(super) workloads: Vec<(Workload, InputPosition)>,
     pub(super) pods: Vec<OwnedPod>,
     /// Creation time and name of the default StorageClass.
     pub(super) class: Option<(i64, String)>,
@@ -64,7 +64,7 @@ impl Gatherer {
     }
 
     /// Adds a workload; the caller has claimed its name.
-    pub(super) fn add_workload(&mut self, mut workload: Workload, place: Place) {
+    pub(super) fn add_workload(&mut self, mut workload: Workload, place: InputPosition) {
         if !self.workloads.are_left {
             workload.identify();
             self.workloads.workloads.push((workload, place));

@@ -37,7 +37,7 @@ pub struct Evicted {
 
 /// The result of a simulation.
 #[derive(Debug, Default)]
-pub struct Outcome {
+pub struct SimulationResult {
     /// All pending pods in decision order; gated pods, which are not scheduled, come last.
     pub placements: Vec<Placement>,
     /// Preempted pods.
@@ -76,7 +76,7 @@ struct Book {
     ranks: HashMap<Arc<str>, u64>,
     /// The rank of the next decision.
     next_rank: u64,
-    outcome: Outcome,
+    outcome: SimulationResult,
     began: Option<Instant>,
     last: Option<Instant>,
 }
@@ -183,7 +183,7 @@ impl Ledger {
     }
 
     /// Returns the outcome, with the gated pods.
-    pub(super) fn close(&self, gated: Vec<Placement>) -> Outcome {
+    pub(super) fn close(&self, gated: Vec<Placement>) -> SimulationResult {
         let mut book = self.book();
         let (mut outcome, mut placements) = (std::mem::take(&mut book.outcome), std::mem::take(&mut book.placements));
         placements.sort_by_key(|(rank, _)| *rank);

@@ -6,7 +6,7 @@ use std::{
 };
 
 use flotilla_framework::class::PodInfo;
-use flotilla_machine::outlook::{PodName, Standing};
+use flotilla_machine::outlook::{PodName, PodState};
 use flotilla_runtime::driver::Handle;
 
 use crate::volumes::Controller;
@@ -20,7 +20,7 @@ pub(super) async fn words(handle: &Handle, pod: &PodInfo, controller: &Mutex<Con
     let standing = handle.ask(move |machine, now_ms| machine.outlook(now_ms, &name)).await?;
     let unbound = controller.lock().unwrap_or_else(PoisonError::into_inner).unbound(pod);
     Ok(match standing.map(|outlook| outlook.standing) {
-        Some(Standing::Preparing { node, .. }) => {
+        Some(PodState::Preparing { node, .. }) => {
             let mut words = format!("{node} is chosen, and the pod waits for its volumes: nothing binds");
             for (at, claim) in unbound.iter().enumerate() {
                 let separator = if at == 0 { " " } else { ", " };
@@ -29,14 +29,14 @@ pub(super) async fn words(handle: &Handle, pod: &PodInfo, controller: &Mutex<Con
             words
                 + "; check spec.volumeName of the claim, spec.claimRef of its volume, and the provisioner of its StorageClass"
         }
-        Some(Standing::Gated { message, .. }) => message,
-        Some(Standing::BackingOff { .. }) => "the last attempt failed, and the next is due after a backoff".to_owned(),
-        Some(Standing::Unschedulable { rejected_by, .. }) => {
+        Some(PodState::Gated { message, .. }) => message,
+        Some(PodState::BackingOff { .. }) => "the last attempt failed, and the next is due after a backoff".to_owned(),
+        Some(PodState::Unschedulable { rejected_by, .. }) => {
             let plugins: Vec<&str> = rejected_by.iter().map(|rejection| rejection.plugin).collect();
             format!("refused by {}, and nothing happens that may change this", plugins.join(", "))
         }
-        Some(Standing::NotOurs(_)) | None => "no profile is responsible for the pod".to_owned(),
-        Some(Standing::Active { .. } | Standing::Binding { .. } | Standing::Bound { .. }) => {
+        Some(PodState::NotOurs(_)) | None => "no profile is responsible for the pod".to_owned(),
+        Some(PodState::Active { .. } | PodState::Binding { .. } | PodState::Bound { .. }) => {
             "not decided on; run with -v to see why".to_owned()
         }
     })

@@ -28,7 +28,7 @@ use tokio::{
 
 use crate::{
     claims,
-    ledger::{Ledger, Outcome, Placement},
+    ledger::{Ledger, Placement, SimulationResult},
     residents::Residents,
     rest,
     volumes::Controller,
@@ -73,7 +73,7 @@ pub struct Settings {
 ///
 /// # Errors
 /// The workers cannot be started, or no decision is made for too long.
-pub fn run(cluster: &Cluster, settings: &Settings, progress: &ProgressBar) -> anyhow::Result<Outcome> {
+pub fn run(cluster: &Cluster, settings: &Settings, progress: &ProgressBar) -> anyhow::Result<SimulationResult> {
     let runtime =
         tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start the async runtime")?;
     let outcome = runtime.block_on(simulate(cluster, settings, progress));
@@ -81,7 +81,7 @@ pub fn run(cluster: &Cluster, settings: &Settings, progress: &ProgressBar) -> an
     outcome
 }
 
-async fn simulate(cluster: &Cluster, settings: &Settings, progress: &ProgressBar) -> anyhow::Result<Outcome> {
+async fn simulate(cluster: &Cluster, settings: &Settings, progress: &ProgressBar) -> anyhow::Result<SimulationResult> {
     let (gated, waiting) = split_gated(cluster, settings);
     let (addresses, _workers) = workers::start(settings.workers, settings.registry).await?;
     let tries_again = settings.may_preempt || claims::may_be_freed(&cluster.devices);
@@ -102,7 +102,7 @@ async fn simulate(cluster: &Cluster, settings: &Settings, progress: &ProgressBar
     addresses.iter().for_each(|address| fanout.connect(address));
     await_workers(&handle, settings.workers).await?;
     ledger.begin(Instant::now());
-    handle.tell(Event::Synced).await?;
+    handle.send_event(Event::Synced).await?;
     if await_decisions(&handle, &ledger, progress).await? == End::AtRest {
         for pod in ledger.undecided() {
             let message = match ledger.report(&pod.uid) {
@@ -217,7 +217,7 @@ async fn answer(handle: Handle, mut binds: mpsc::UnboundedReceiver<Request>, con
             objects.extend(seen);
             others.extend(answered);
         }
-        if tell_all(&handle, objects, others).await.is_err() {
+        if send_all(&handle, objects, others).await.is_err() {
             return;
         }
     }
@@ -225,16 +225,16 @@ async fn answer(handle: Handle, mut binds: mpsc::UnboundedReceiver<Request>, con
 
 /// Sends the watch events of written objects before the acknowledgement of the write. Acknowledgements may overtake watches, but the
 /// simulated watches are never late.
-async fn tell_all(handle: &Handle, mut objects: Vec<Event>, others: Vec<Event>) -> Result<(), Stopped> {
+async fn send_all(handle: &Handle, mut objects: Vec<Event>, others: Vec<Event>) -> Result<(), Stopped> {
     let last = objects.pop();
     for event in objects {
-        handle.tell(event).await?;
+        handle.send_event(event).await?;
     }
     if let Some(last) = last {
-        handle.tell_applied(last).await?;
+        handle.send_event_applied(last).await?;
     }
     for event in others {
-        handle.tell(event).await?;
+        handle.send_event(event).await?;
     }
     Ok(())
 }
@@ -257,34 +257,34 @@ async fn feed(handle: &Handle, cluster: &Cluster, settings: &Settings, tries_aga
         extenders: settings.extenders.iter().cloned().map(Arc::new).collect(),
         ..Configuration::new(1, settings.profiles.iter().map(profile).collect())
     };
-    handle.tell(Event::Configured(Arc::new(configuration))).await?;
+    handle.send_event(Event::Configured(Arc::new(configuration))).await?;
     for (name, labels) in &cluster.namespaces {
-        handle.tell(Event::NamespaceApplied { name: Arc::clone(name), labels: labels.clone() }).await?;
+        handle.send_event(Event::NamespaceApplied { name: Arc::clone(name), labels: labels.clone() }).await?;
     }
     for (object, selector) in &cluster.selectors {
         let selected = Event::SelectorApplied { object: object.clone(), selector: selector.clone() };
-        handle.tell(selected).await?;
+        handle.send_event(selected).await?;
     }
     for object in &cluster.storage {
-        handle.tell(Event::ObjectApplied(object.clone().into())).await?;
+        handle.send_event(Event::ObjectApplied(object.clone().into())).await?;
     }
     for object in &cluster.devices {
-        handle.tell(Event::ObjectApplied(object.clone().into())).await?;
+        handle.send_event(Event::ObjectApplied(object.clone().into())).await?;
     }
     for group in cluster.groups.iter().flatten() {
-        handle.tell(Event::PodGroupApplied(Arc::new(group.clone()))).await?;
+        handle.send_event(Event::PodGroupApplied(Arc::new(group.clone()))).await?;
     }
     for budget in &cluster.budgets {
-        handle.tell(Event::BudgetApplied(Arc::new(budget.clone()))).await?;
+        handle.send_event(Event::BudgetApplied(Arc::new(budget.clone()))).await?;
     }
     for node in &cluster.nodes {
-        handle.tell(Event::NodeApplied(Arc::clone(node))).await?;
+        handle.send_event(Event::NodeApplied(Arc::clone(node))).await?;
     }
     for pod in cluster.bound.iter().chain(&cluster.pending) {
-        handle.tell(Event::PodApplied(Arc::clone(pod))).await?;
+        handle.send_event(Event::PodApplied(Arc::clone(pod))).await?;
     }
     // The connection of workers may overtake events, and only a leader accepts workers.
-    Ok(handle.tell_applied(Event::Leading { epoch: 1 }).await?)
+    Ok(handle.send_event_applied(Event::Leading { epoch: 1 }).await?)
 }
 
 /// Disables preemption: each pod is tried once, so that no pod would use the freed resources.

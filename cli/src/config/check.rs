@@ -11,13 +11,13 @@ use super::{
     gates::Gates,
     source::{Source, warned},
 };
-use crate::output::{Failure, has_colours, json, print, tell};
+use crate::output::{Failure, has_colours, json, print, print_notes};
 
 /// The introduction of errors that kube-scheduler does not report.
 const LACKING: &str = "kube-scheduler would accept this; this version of Flotilla lacks it:";
 
 /// The result of one file.
-struct Verdict {
+struct FileResult {
     name: String,
     /// `Err` if the file cannot be read.
     examination: Result<Examination, String>,
@@ -26,7 +26,7 @@ struct Verdict {
 }
 
 pub(super) fn check(args: &CheckArgs, gates: &Gates) -> Result<ExitCode, Failure> {
-    let verdicts: Vec<Verdict> = args.files.iter().map(|path| Verdict::of(path, gates)).collect();
+    let verdicts: Vec<FileResult> = args.files.iter().map(|path| FileResult::of(path, gates)).collect();
     match args.output {
         ReportFormat::Text => print_text(&verdicts)?,
         ReportFormat::Json => {
@@ -34,11 +34,11 @@ pub(super) fn check(args: &CheckArgs, gates: &Gates) -> Result<ExitCode, Failure
             print(|out| json(&report, out))?;
         }
     }
-    let is_runnable = verdicts.iter().all(Verdict::is_runnable);
+    let is_runnable = verdicts.iter().all(FileResult::is_runnable);
     Ok(if is_runnable { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-impl Verdict {
+impl FileResult {
     fn of(path: &Path, gates: &Gates) -> Self {
         let can_have_gates = gates.lacking.is_none();
         match Source::read(path) {
@@ -69,7 +69,7 @@ impl Verdict {
     }
 }
 
-fn print_text(verdicts: &[Verdict]) -> Result<(), Failure> {
+fn print_text(verdicts: &[FileResult]) -> Result<(), Failure> {
     let has_colours = has_colours(&io::stderr());
     let (mut invalid, mut lacking, mut bad_files) = (0, 0, 0);
     for verdict in verdicts {
@@ -90,14 +90,14 @@ fn print_text(verdicts: &[Verdict]) -> Result<(), Failure> {
             lines.push(format!("{}: {LACKING}", verdict.name));
             lines.push(painted(&errors, has_colours));
         }
-        tell(&lines);
+        print_notes(&lines);
         match verdict.profiles().filter(|_| verdict.is_runnable()) {
             Some(profiles) => print(|out| writeln!(out, "{}: {}", verdict.name, valid(&profiles)))?,
             None => bad_files += 1,
         }
     }
     if bad_files > 0 {
-        tell(&[summary(bad_files, verdicts.len(), invalid, lacking)]);
+        print_notes(&[summary(bad_files, verdicts.len(), invalid, lacking)]);
     }
     Ok(())
 }
@@ -167,7 +167,7 @@ struct Error<'a> {
 }
 
 impl<'a> File<'a> {
-    fn of(verdict: &'a Verdict) -> Self {
+    fn of(verdict: &'a FileResult) -> Self {
         let (errors, warnings) = match &verdict.examination {
             Ok(examination) => {
                 let found = examination.errors.iter().flat_map(|found| &found.errors);

@@ -7,7 +7,7 @@ use flotilla_configuration::{
 
 use flotilla_framework::registry::Registry;
 
-use crate::output::{Failure, tell};
+use crate::output::{Failure, print_notes};
 
 pub(super) struct Gates {
     pub(super) gates: FeatureGates,
@@ -24,7 +24,7 @@ impl Gates {
         match errors {
             Some(errors) if is_invalid(&errors) => Err(Failure::input(vec![errors.to_string()])),
             lacking => {
-                tell(&lacking.iter().map(ToString::to_string).collect::<Vec<_>>());
+                print_notes(&lacking.iter().map(ToString::to_string).collect::<Vec<_>>());
                 Ok(Self { gates, registry, lacking })
             }
         }

@@ -8,7 +8,7 @@ use flotilla_configuration::{Cause, ConfigErrors, Migration};
 use super::{args::MigrateArgs, gates::Gates, source::Source};
 use crate::{
     input::STDIN,
-    output::{Failure, print, tell},
+    output::{Failure, print, print_notes},
 };
 
 pub(super) fn migrate(args: &MigrateArgs, gates: &Gates) -> Result<ExitCode, Failure> {
@@ -19,10 +19,12 @@ pub(super) fn migrate(args: &MigrateArgs, gates: &Gates) -> Result<ExitCode, Fai
     let source = Source::read(&args.file).map_err(|error| Failure::input(vec![error]).with_code(1))?;
     let Migration { text, changes, notices } = source.migrate().map_err(|errors| refused(&errors))?;
     let name = &source.name;
-    tell(&changes.iter().map(|change| format!("{name}:{}: {}", change.line, change.what)).collect::<Vec<_>>());
-    tell(&notices.iter().map(|notice| format!("{name}:{}: notice: {}", notice.line, notice.what)).collect::<Vec<_>>());
+    print_notes(&changes.iter().map(|change| format!("{name}:{}: {}", change.line, change.what)).collect::<Vec<_>>());
+    print_notes(
+        &notices.iter().map(|notice| format!("{name}:{}: notice: {}", notice.line, notice.what)).collect::<Vec<_>>(),
+    );
     if changes.is_empty() {
-        tell(&[format!("{name}: already v1, nothing changed")]);
+        print_notes(&[format!("{name}: already v1, nothing changed")]);
     }
     let target = if args.in_place { Some(&args.file) } else { args.output.as_ref() };
     match target {
@@ -52,7 +54,7 @@ fn still_wrong(result: &Source, gates: &Gates) -> Result<ExitCode, Failure> {
         errors.errors.into_iter().partition(|error| error.cause == Cause::Invalid);
     if !lacking.is_empty() {
         let things = if lacking.len() == 1 { "a thing" } else { "things" };
-        tell(&[format!(
+        print_notes(&[format!(
             "{}: needs {things} that this version of Flotilla lacks; see flotilla config check",
             result.name
         )]);
@@ -61,6 +63,6 @@ fn still_wrong(result: &Source, gates: &Gates) -> Result<ExitCode, Failure> {
         return Ok(ExitCode::SUCCESS);
     }
     let errors = ConfigErrors { errors: invalid, omitted };
-    tell(&[errors.to_string()]);
+    print_notes(&[errors.to_string()]);
     Err(Failure::run(anyhow!("the result is in v1, and has the mistakes above")))
 }

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     input,
-    output::{Failure, tell},
+    output::{Failure, print_notes},
 };
 
 /// The argument that means kube-scheduler's default configuration.
@@ -90,7 +90,7 @@ pub(super) fn load(path: Option<&Path>, gates: &Gates) -> Result<Loaded, Failure
     };
     let source = Source::read(path).map_err(|error| Failure::input(vec![error]).with_code(1))?;
     let Examination { configuration, warnings, errors } = source.examine(gates);
-    tell(&warned(&source.name, &warnings));
+    print_notes(&warned(&source.name, &warnings));
     let Some(configuration) = configuration else {
         let lines = errors.iter().map(ToString::to_string).collect();
         return Err(Failure::input(lines).with_code(1));
@@ -100,7 +100,7 @@ pub(super) fn load(path: Option<&Path>, gates: &Gates) -> Result<Loaded, Failure
     if lacking > 0 {
         let things = if lacking == 1 { "a thing" } else { "things" };
         let name = &source.name;
-        tell(&[format!(
+        print_notes(&[format!(
             "{name}: needs {things} that this version of Flotilla lacks; see flotilla config check {name}"
         )]);
     }

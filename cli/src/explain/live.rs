@@ -14,15 +14,15 @@ use tokio::runtime::Runtime;
 use super::{
     Wanted,
     args::{ExplainArgs, Format},
+    explain_all::Pages,
     extenders::Asking,
     hire, table, target,
-    telling::Pages,
     workers::Workers,
 };
 use crate::{
     cluster::{self, Manifests},
     live::{self, Connection, Coordinator, list},
-    output::{Failure, printable, tell},
+    output::{Failure, print_notes, printable},
     page,
 };
 
@@ -111,7 +111,7 @@ pub(super) fn explain(
     };
     let mut cluster = read(runtime, &connection, &profiles, gatherer)?;
     if subject.node.is_some() {
-        tell(&[subject.why_present()]);
+        print_notes(&[subject.why_present()]);
         cluster.unbind(&subject.key());
     }
     let cluster = cluster.showing(workers.registry(), &profiles);
@@ -133,7 +133,7 @@ pub(super) fn explain(
 }
 
 fn unknown_queue(error: &anyhow::Error) {
-    tell(&[format!("the state of the queue is not known: {error:#}")]);
+    print_notes(&[format!("the state of the queue is not known: {error:#}")]);
 }
 
 /// The subject of the account for a bound pod without a kept decision.
@@ -170,7 +170,7 @@ fn configuration(
         Some(Err(error)) => format!("{error:#}"),
         None => "no coordinator could be asked".to_owned(),
     };
-    tell(&[format!("evaluated with kube-scheduler's default configuration; --config names another ({error})")]);
+    print_notes(&[format!("evaluated with kube-scheduler's default configuration; --config names another ({error})")]);
     let mut configuration = Configuration::default();
     if let Some(profile) = configuration.profiles.first_mut() {
         profile.scheduler_name = subject.scheduler_name.as_str().into();
@@ -190,7 +190,7 @@ fn read(
         };
         let unread = list::all(&connection.client, &connection.place, &mut each);
         let unread = runtime.block_on(unread).map_err(Failure::run)?;
-        tell(&unread);
+        print_notes(&unread);
         Ok(())
     })
 }

@@ -11,7 +11,7 @@ use flotilla_account::{
     words,
     world::World,
 };
-use flotilla_framework::explain::{Outcome, PluginScore};
+use flotilla_framework::explain::{NodeExplanation, PluginScore};
 
 use crate::output::{printable, table};
 
@@ -101,8 +101,8 @@ fn heading(account: &Account, world: &World, feasible: usize) -> String {
 /// The feasible nodes, the best first.
 fn scored<'a>(account: &'a Account, world: &'a World) -> Vec<Scored<'a>> {
     let feasible = account.explanation.nodes.iter().filter_map(|(&id, outcome)| match outcome {
-        Outcome::Feasible { scores, total } => Some(Scored { node: name(world, id), total: *total, scores }),
-        Outcome::Refused { .. } => None,
+        NodeExplanation::Feasible { scores, total } => Some(Scored { node: name(world, id), total: *total, scores }),
+        NodeExplanation::Refused { .. } => None,
     });
     let mut feasible: Vec<Scored<'_>> = feasible.collect();
     feasible.sort_unstable_by(|left, right| right.total.cmp(&left.total).then(left.node.cmp(right.node)));

@@ -153,19 +153,19 @@ impl Member {
     async fn attach(connection: &Connection) -> anyhow::Result<Self> {
         let conversation = Conversation::begin(connection, ANSWER_LIMIT).await?;
         let mut member = Self { conversation, nodes: 0, limit: MAX_PAGE_NODES };
-        match member.conversation.hear().await? {
+        match member.conversation.receive().await? {
             Reply::Hello { .. } => Ok(member),
             other => bail!("a worker's first message is not Hello but {other:?}"),
         }
     }
 
     async fn say(&self, command: Command) -> anyhow::Result<()> {
-        self.conversation.say(EPOCH, 1, command).await
+        self.conversation.send(EPOCH, 1, command).await
     }
 
     /// Waits for the acknowledgement; returns the number of nodes.
     async fn expect_applied(&mut self) -> anyhow::Result<usize> {
-        match self.conversation.hear().await? {
+        match self.conversation.receive().await? {
             Reply::Applied { nodes, .. } => Ok(nodes as usize),
             other => bail!("expected an acknowledgement from a worker, got {other:?}"),
         }
@@ -193,7 +193,7 @@ impl Member {
 
     /// The next page; `None` if it would be too large, so that fewer nodes must be requested.
     async fn page(&mut self) -> anyhow::Result<Option<Page>> {
-        match self.conversation.hear().await? {
+        match self.conversation.receive().await? {
             Reply::Explained { page, .. } => Ok(Some(page)),
             Reply::Unable { why: Unable::TooLarge, .. } if self.limit > 1 => {
                 self.limit = self.limit.min(self.nodes).div_ceil(2);

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::{Connection, list};
 use crate::{
     input::{MAX_BYTES, Text},
-    output::tell,
+    output::print_notes,
     reach::ClusterArgs,
 };
 
@@ -32,7 +32,7 @@ pub(crate) fn dump(args: &ClusterArgs) -> anyhow::Result<Text> {
             text.push('\n');
         };
         let unread = list::all_with_makers(&connection.client, &connection.place, &mut each).await?;
-        tell(&unread);
+        print_notes(&unread);
         if is_full {
             let place = &connection.place;
             bail!("{place} has more than 512 MiB of objects; write what matters into files, and name them with -f");

@@ -16,7 +16,7 @@ use flotilla_framework::{
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use super::told::Told;
+use super::pod_explanation::PodExplanation;
 
 /// The label of a node's zone.
 const ZONE: &str = "topology.kubernetes.io/zone";
@@ -111,7 +111,7 @@ struct Kind(Vec<i64>, Arc<str>, i32, Vec<String>);
 struct Pod(String, Vec<usize>, Vec<i64>, i64, i64);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum PodLocation {
     Absent,
     Pending,
     On(Arc<str>),
@@ -122,11 +122,11 @@ pub(crate) enum Place {
 pub(crate) struct Stand<'a> {
     /// Once, or per side.
     pods: Vec<&'a Arc<PodInfo>>,
-    places: Vec<Place>,
+    places: Vec<PodLocation>,
     message: &'a str,
 }
 
-impl From<Option<Arc<str>>> for Place {
+impl From<Option<Arc<str>>> for PodLocation {
     fn from(node: Option<Arc<str>>) -> Self {
         node.map_or(Self::Pending, Self::On)
     }
@@ -135,11 +135,11 @@ impl From<Option<Arc<str>>> for Place {
 impl<'a> Stand<'a> {
     /// A pod with its node on each side, and why it is pending on the last.
     pub(crate) fn new(pod: &'a Arc<PodInfo>, nodes: impl Into<Vec<Option<Arc<str>>>>, message: &'a str) -> Self {
-        Self { pods: vec![pod], places: nodes.into().into_iter().map(Place::from).collect(), message }
+        Self { pods: vec![pod], places: nodes.into().into_iter().map(PodLocation::from).collect(), message }
     }
 
     /// A pod that may differ between the sides or be missing on one.
-    pub(crate) fn compared(sides: [(Option<&'a Arc<PodInfo>>, Place); 2], message: &'a str) -> Option<Self> {
+    pub(crate) fn compared(sides: [(Option<&'a Arc<PodInfo>>, PodLocation); 2], message: &'a str) -> Option<Self> {
         let [(before, was), (after, is)] = sides;
         let pods = match (before, after) {
             (Some(before), Some(after)) => vec![before, after],
@@ -187,10 +187,10 @@ impl<'a> Report<'a> {
             let mut of_sides: Vec<usize> = stand.pods.iter().map(&mut kind).collect();
             of_sides.dedup();
             let message = if stand.message.is_empty() { -1 } else { signed(messages.number(stand.message)) };
-            let place = |place: &Place| match place {
-                Place::Absent => ABSENT,
-                Place::Pending => PENDING,
-                Place::On(node) => places.get(&**node).copied().unwrap_or(PENDING),
+            let place = |place: &PodLocation| match place {
+                PodLocation::Absent => ABSENT,
+                PodLocation::Pending => PENDING,
+                PodLocation::On(node) => places.get(&**node).copied().unwrap_or(PENDING),
             };
             Pod(stand.last().key(), of_sides, stand.places.iter().map(place).collect(), message, -1)
         };
@@ -275,7 +275,7 @@ pub(crate) struct Accounts {
 }
 
 impl Accounts {
-    pub(crate) fn add(&mut self, pod: String, told: &Told) -> serde_json::Result<()> {
+    pub(crate) fn add(&mut self, pod: String, told: &PodExplanation) -> serde_json::Result<()> {
         let text = serde_json::to_string(told)?;
         let place = match self.known.get(&text) {
             Some(&known) => Some(known),

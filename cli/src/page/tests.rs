@@ -7,8 +7,8 @@ use flotilla_framework::{
 };
 
 use super::{
-    report::{Accounts, MOST_ACCOUNT_BYTES, Place, Serving, Stand},
-    told::{Refused, Told},
+    pod_explanation::{PodExplanation, Refused},
+    report::{Accounts, MOST_ACCOUNT_BYTES, PodLocation, Serving, Stand},
     *,
 };
 
@@ -60,7 +60,7 @@ fn a_report_says_where_each_pod_is_and_what_it_asks_for() {
         Stand::new(&pending, [None, None], "0/2 nodes are available"),
     ];
     let mut accounts = Accounts::default();
-    accounts.add("shop/web-1".to_owned(), &Told::default()).expect("an account");
+    accounts.add("shop/web-1".to_owned(), &PodExplanation::default()).expect("an account");
     let page = page(&nodes, &stands, accounts);
     let data = data(&page);
     assert_eq!(data["resources"], serde_json::json!(["cpu", "memory", "pods", "example.com/gpu"]));
@@ -86,12 +86,12 @@ fn where_the_sides_differ_each_has_its_own_nodes_and_its_own_pods() {
     let after = after.map(|node| changed(node, |node| node.unschedulable = &*node.name == "same"));
     let (stays, goes, comes) = (pod("stays"), pod("goes"), pod("comes"));
     let urgent = Arc::new(PodInfo { priority: 9, ..PodInfo::clone(&stays) });
-    let on = |node: &str| Place::On(node.into());
+    let on = |node: &str| PodLocation::On(node.into());
     let stands = [
         Stand::compared([(Some(&stays), on("gone")), (Some(&urgent), on("new"))], ""),
-        Stand::compared([(Some(&goes), on("same")), (None, Place::Absent)], ""),
-        Stand::compared([(None, Place::Absent), (Some(&comes), Place::Pending)], "0/3 nodes are available"),
-        Stand::compared([(None, Place::Absent), (None, Place::Absent)], ""),
+        Stand::compared([(Some(&goes), on("same")), (None, PodLocation::Absent)], ""),
+        Stand::compared([(None, PodLocation::Absent), (Some(&comes), PodLocation::Pending)], "0/3 nodes are available"),
+        Stand::compared([(None, PodLocation::Absent), (None, PodLocation::Absent)], ""),
     ];
     let stands: Vec<Stand<'_>> = stands.into_iter().flatten().collect();
     let data = data(&written(&Report::new(&[&before, &after], &stands)));
@@ -228,7 +228,7 @@ fn accounts_are_kept_once_and_only_as_many_as_fit() {
     let told = |reason: &str| {
         let reasons = vec![reason.repeat(MOST_ACCOUNT_BYTES / 3)];
         let refused = vec![Refused { plugin: "NodeName".to_owned(), reasons, misses: Vec::new() }];
-        Told { refused, ..Told::default() }
+        PodExplanation { refused, ..PodExplanation::default() }
     };
     let pods: Vec<Arc<PodInfo>> = ["a", "b", "c", "d", "e"].map(pod).to_vec();
     let stands: Vec<Stand<'_>> = pods.iter().map(|pod| Stand::new(pod, [None], "")).collect();

@@ -4,14 +4,14 @@ use serde::Serialize;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) enum Verdict {
+pub(super) enum CheckResult {
     Passed,
     Failed,
     /// The check could not be completed.
     Unknown,
 }
 
-impl Verdict {
+impl CheckResult {
     pub(super) fn sign(self) -> char {
         match self {
             Self::Passed => '✓',
@@ -25,7 +25,7 @@ impl Verdict {
 #[serde(rename_all = "camelCase")]
 pub(super) struct Check {
     pub(super) name: &'static str,
-    pub(super) verdict: Verdict,
+    pub(super) verdict: CheckResult,
     pub(super) what: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) next: Option<String>,
@@ -33,15 +33,15 @@ pub(super) struct Check {
 
 impl Check {
     pub(super) fn passed(name: &'static str, what: impl Into<String>) -> Self {
-        Self { name, verdict: Verdict::Passed, what: what.into(), next: None }
+        Self { name, verdict: CheckResult::Passed, what: what.into(), next: None }
     }
 
     pub(super) fn failed(name: &'static str, what: impl Into<String>) -> Self {
-        Self { name, verdict: Verdict::Failed, what: what.into(), next: None }
+        Self { name, verdict: CheckResult::Failed, what: what.into(), next: None }
     }
 
     pub(super) fn unknown(name: &'static str, what: impl Into<String>) -> Self {
-        Self { name, verdict: Verdict::Unknown, what: what.into(), next: None }
+        Self { name, verdict: CheckResult::Unknown, what: what.into(), next: None }
     }
 
     /// The API server did not answer.

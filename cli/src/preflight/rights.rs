@@ -106,16 +106,16 @@ fn rules(rules: &Value, place: Option<&str>) -> Vec<Right> {
 }
 
 /// Namespace, group and object name.
-type Place<'a> = (Option<&'a str>, &'a str, Option<&'a str>);
+type RuleScope<'a> = (Option<&'a str>, &'a str, Option<&'a str>);
 
 /// The missing rules as YAML, with a comment for each role.
 pub(super) fn to_yaml<'a>(rights: impl IntoIterator<Item = &'a Right>) -> String {
-    let mut verbs: BTreeMap<(Place<'_>, &str), Vec<&str>> = BTreeMap::new();
+    let mut verbs: BTreeMap<(RuleScope<'_>, &str), Vec<&str>> = BTreeMap::new();
     for Right { namespace, group, resource, name, verb } in rights {
         let key = ((namespace.as_deref(), group.as_str(), name.as_deref()), resource.as_str());
         verbs.entry(key).or_default().push(verb);
     }
-    let mut resources: BTreeMap<(Place<'_>, Vec<&str>), Vec<&str>> = BTreeMap::new();
+    let mut resources: BTreeMap<(RuleScope<'_>, Vec<&str>), Vec<&str>> = BTreeMap::new();
     for ((place, resource), verbs) in verbs {
         resources.entry((place, verbs)).or_default().push(resource);
     }

@@ -96,16 +96,16 @@ fn slashed(group: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::preflight::check::Verdict;
+    use crate::preflight::check::CheckResult;
 
     #[test]
     fn a_scheduler_is_never_newer_than_its_api_server_and_one_minor_version_older_at_most() {
         for (minor, expected) in [
-            (Some(36), Verdict::Failed),
-            (Some(37), Verdict::Passed),
-            (Some(38), Verdict::Passed),
-            (Some(39), Verdict::Failed),
-            (None, Verdict::Unknown),
+            (Some(36), CheckResult::Failed),
+            (Some(37), CheckResult::Passed),
+            (Some(38), CheckResult::Passed),
+            (Some(39), CheckResult::Failed),
+            (None, CheckResult::Unknown),
         ] {
             assert_eq!(judged("API server", "v1.x", minor).verdict, expected, "{minor:?}");
         }

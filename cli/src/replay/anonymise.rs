@@ -9,7 +9,9 @@ use std::{
 
 use anyhow::Context as _;
 use flotilla_framework::registry::Registry;
-use flotilla_recording::{Anonymiser, BadEntry, BadRecording, Entry, Header, Outcome, Replayer, begin, write_frame};
+use flotilla_recording::{
+    Anonymiser, BadEntry, BadRecording, Entry, Header, Replayer, TurnOutcome, begin, write_frame,
+};
 
 use super::{
     args::Speed,
@@ -74,7 +76,7 @@ impl Copy {
         self.write(&Entry::Header(header), None)
     }
 
-    fn write(&mut self, entry: &Entry<'_>, outcome: Option<&Outcome>) -> io::Result<()> {
+    fn write(&mut self, entry: &Entry<'_>, outcome: Option<&TurnOutcome>) -> io::Result<()> {
         let bytes = entry.encode(Vec::new()).map_err(io::Error::other)?;
         let bytes = match outcome {
             Some(outcome) => outcome.encode(bytes).map_err(io::Error::other)?,
@@ -88,7 +90,7 @@ impl Copy {
         &mut self,
         anonymiser: &Anonymiser,
         entry: Entry<'static>,
-        outcome: Option<&Outcome>,
+        outcome: Option<&TurnOutcome>,
     ) -> Result<io::Result<()>, BadEntry> {
         // Later parts go into the same file. Messages of WebAssembly modules may contain names, so the copy omits them, as if no worker had
         // sent them.
@@ -99,7 +101,7 @@ impl Copy {
         }
         let entry = anonymiser.entry(entry)?;
         let Some(recorded) = outcome else {
-            self.replayer.tell(entry.clone(), None)?;
+            self.replayer.replay(entry.clone(), None)?;
             return Ok(self.write(&entry, None));
         };
         self.events += 1;

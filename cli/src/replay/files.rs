@@ -9,7 +9,7 @@ use std::{
 };
 
 use flotilla_framework::registry::Registry;
-use flotilla_recording::{BadEntry, BadRecording, End, Entry, Header, Outcome, Part, Told};
+use flotilla_recording::{BadEntry, BadRecording, End, Entry, Header, Part, RecordedItem, TurnOutcome};
 
 use super::args::Speed;
 use crate::output::Failure;
@@ -49,7 +49,7 @@ impl Chain {
     pub(super) fn tell(
         &self,
         speed: Speed,
-        mut told: impl FnMut(Entry<'static>, Option<&Outcome>) -> Result<bool, BadEntry>,
+        mut told: impl FnMut(Entry<'static>, Option<&TurnOutcome>) -> Result<bool, BadEntry>,
     ) -> Result<Ended, BadRecording> {
         let mut notices = Vec::new();
         let mut pace = Pace { speed, began: None };
@@ -57,7 +57,7 @@ impl Chain {
             let mut part = Part::open(path)?;
             loop {
                 match part.next()? {
-                    Told::Entry(entry, outcome) => {
+                    RecordedItem::Entry(entry, outcome) => {
                         pace.wait(&entry);
                         let more = told(entry, outcome.as_ref());
                         let damaged =
@@ -66,8 +66,8 @@ impl Chain {
                             return Ok(Ended::Enough);
                         }
                     }
-                    Told::End(End::Whole) => break,
-                    Told::End(End::Cut { at }) => {
+                    RecordedItem::End(End::Whole) => break,
+                    RecordedItem::End(End::Cut { at }) => {
                         notices.push(format!(
                             "{} ends within a frame, at byte {at}: it is replayed up to there",
                             path.display()

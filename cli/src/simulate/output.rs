@@ -8,7 +8,7 @@ use std::{
 
 use comfy_table::{Cell, Color};
 use flotilla_cluster::Cluster;
-use flotilla_simulate::ledger::{Outcome, Placement};
+use flotilla_simulate::ledger::{Placement, SimulationResult};
 use serde::Serialize;
 
 use super::{
@@ -70,7 +70,7 @@ struct Latency {
 }
 
 impl<'a> Answer<'a> {
-    pub(super) fn new(cluster: &Cluster, outcome: &'a Outcome, workers: u16) -> Self {
+    pub(super) fn new(cluster: &Cluster, outcome: &'a SimulationResult, workers: u16) -> Self {
         let placed = outcome.placements.iter().filter(|placement| placement.node.is_some());
         let resources = usage::of(cluster, placed.clone().map(|placement| &*placement.pod));
         let (pods, placed) = (outcome.placements.len(), placed.count());

@@ -5,14 +5,14 @@ use std::{
     sync::Arc,
 };
 
-use flotilla_account::telling::Teller;
+use flotilla_account::explainer::Explainer;
 use flotilla_cluster::Cluster;
 use flotilla_framework::{class::PodInfo, node::NodeInfo};
-use flotilla_simulate::{ledger::Outcome, run::Settings};
+use flotilla_simulate::{ledger::SimulationResult, run::Settings};
 
 use super::args::SimulateArgs;
 use crate::{
-    explain::tell_all,
+    explain::explain_all,
     input,
     page::{
         self, Report,
@@ -49,7 +49,7 @@ impl Simulated {
         args: &SimulateArgs,
         figures: Figures,
         mut cluster: Cluster,
-        outcome: Outcome,
+        outcome: SimulationResult,
         settings: Settings,
     ) -> Self {
         let nodes = cluster.nodes.clone();
@@ -76,8 +76,8 @@ impl Simulated {
     }
 
     /// Evaluates pods in the cluster after the simulation.
-    pub(crate) fn teller(&self) -> Teller {
-        Teller::new(self.settings.registry, &self.after, &self.settings.profiles)
+    pub(crate) fn explainer(&self) -> Explainer {
+        Explainer::new(self.settings.registry, &self.after, &self.settings.profiles)
     }
 
     /// The report, without accounts.
@@ -101,7 +101,7 @@ impl Simulated {
     /// Writes the page with the accounts of pending pods.
     pub(super) fn print(&self, out: &mut dyn Write) -> io::Result<()> {
         let pending = self.pods().filter(|pod| pod.node_name.is_none());
-        let accounts = tell_all(&mut self.teller(), pending).map_err(io::Error::other)?;
+        let accounts = explain_all(&mut self.explainer(), pending).map_err(io::Error::other)?;
         let mut report = self.report()?;
         accounts.put_into(&mut report)?;
         page::write(&report, out)

@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::{Found, args::TraceArgs, jaeger::Jaeger};
 use crate::{
     live::{Connection, list},
-    output::{Failure, tell},
+    output::{Failure, print_notes},
 };
 
 /// Traces per request: their IDs make a URL of 3 KiB, and every server accepts 8 KiB.
@@ -200,7 +200,7 @@ async fn last(jaeger: &Jaeger, pod: &Subject) -> anyhow::Result<Found> {
     let count = found.len();
     let (attempt, trace) = found.pop_last().ok_or_else(|| missing(jaeger, pod, ""))?;
     if count > 1 {
-        tell(&[format!(
+        print_notes(&[format!(
             "attempt {attempt} of {}; {} before it are recorded too: --attempt shows another",
             pod.name,
             count - 1

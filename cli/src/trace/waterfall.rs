@@ -174,7 +174,7 @@ impl Waterfall {
     }
 }
 
-struct Place {
+struct SpanRow {
     span: usize,
     depth: usize,
     branch: String,
@@ -182,7 +182,7 @@ struct Place {
 }
 
 /// All spans, starting with those without a parent in the trace.
-fn all(spans: &[ToldSpan]) -> Vec<Place> {
+fn all(spans: &[ToldSpan]) -> Vec<SpanRow> {
     let children = children(spans);
     let is_child: BTreeSet<usize> = children.values().flatten().copied().collect();
     let roots: Vec<usize> = (0..spans.len()).filter(|span| !is_child.contains(span)).collect();
@@ -214,10 +214,10 @@ fn children(spans: &[ToldSpan]) -> BTreeMap<usize, Vec<usize>> {
 }
 
 /// The spans and their descendants. It is iterative, because the depth of a trace is unlimited.
-fn below(roots: &[usize], children: &BTreeMap<usize, Vec<usize>>, seen: &mut BTreeSet<usize>) -> Vec<Place> {
+fn below(roots: &[usize], children: &BTreeMap<usize, Vec<usize>>, seen: &mut BTreeSet<usize>) -> Vec<SpanRow> {
     let mut places = Vec::new();
-    let place = |span: usize| Place { span, depth: 0, branch: String::new(), stem: String::new() };
-    let mut waiting: Vec<Place> = roots.iter().rev().map(|root| place(*root)).collect();
+    let place = |span: usize| SpanRow { span, depth: 0, branch: String::new(), stem: String::new() };
+    let mut waiting: Vec<SpanRow> = roots.iter().rev().map(|root| place(*root)).collect();
     while let Some(place) = waiting.pop() {
         if !seen.insert(place.span) {
             continue;
@@ -226,14 +226,14 @@ fn below(roots: &[usize], children: &BTreeMap<usize, Vec<usize>>, seen: &mut BTr
         let ends = iter::once(("\u{2514} ", "  ")).chain(iter::repeat(("\u{251c} ", "\u{2502} ")));
         for (part, (branch, stem)) in parts.iter().rev().zip(ends) {
             let (branch, stem) = (format!("{}{branch}", place.stem), format!("{}{stem}", place.stem));
-            waiting.push(Place { span: *part, depth: place.depth + 1, branch, stem });
+            waiting.push(SpanRow { span: *part, depth: place.depth + 1, branch, stem });
         }
         places.push(place);
     }
     places
 }
 
-fn row(place: &Place, span: &ToldSpan, process: usize, from_us: u64) -> Row {
+fn row(place: &SpanRow, span: &ToldSpan, process: usize, from_us: u64) -> Row {
     let tags = || span.tags.iter().flatten();
     let has_failed = tags().any(|tag| tag.key == "error" && tag.value != Value::Bool(false));
     let why = tags().find(|tag| tag.key == "otel.status_description");

@@ -3,7 +3,7 @@
 use std::{io, sync::Arc};
 
 use anyhow::Context as _;
-use flotilla_account::telling::Teller;
+use flotilla_account::explainer::Explainer;
 use flotilla_framework::{class::PodInfo, registry::Registry};
 
 use super::args::UiArgs;
@@ -41,7 +41,7 @@ pub(super) struct Content {
     pub(super) made_ms: u64,
     /// The pods in the order of the report; `None` for pods without an account.
     pub(super) pods: Vec<Option<Arc<PodInfo>>>,
-    pub(super) teller: Teller,
+    pub(super) teller: Explainer,
 }
 
 impl Source {
@@ -77,13 +77,13 @@ impl Source {
                 let report = simulated.report().context(UNWRITTEN).map_err(Failure::run)?;
                 let (page, made_ms) = self.page(report).context(UNWRITTEN).map_err(Failure::run)?;
                 let pods = simulated.pods().cloned().map(Some).collect();
-                Ok(Content { page, made_ms, pods, teller: simulated.teller() })
+                Ok(Content { page, made_ms, pods, teller: simulated.explainer() })
             }
             What::Compared(args) => {
                 let compared = whatif::compared(args, told.as_ref(), self.registry)?;
                 let made = compared.report(|report| self.page(report));
                 let (page, made_ms) = made.context(UNWRITTEN).map_err(Failure::run)?;
-                Ok(Content { page, made_ms, pods: compared.pods(), teller: compared.teller() })
+                Ok(Content { page, made_ms, pods: compared.pods(), teller: compared.explainer() })
             }
         }
     }

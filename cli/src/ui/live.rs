@@ -28,7 +28,7 @@ use super::{
 use crate::{
     input::Text,
     live::{self, Connection},
-    output::tell,
+    output::print_notes,
     status::{self, Report, Targets},
     trace,
 };
@@ -205,7 +205,7 @@ impl Configured {
         match asked {
             Ok(text) => Some(Text { name: "/configz".to_owned(), text }),
             Err(error) => {
-                tell(&[format!(
+                print_notes(&[format!(
                     "decided by kube-scheduler's default configuration; --config names another ({error:#})"
                 )]);
                 None

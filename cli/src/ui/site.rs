@@ -143,7 +143,7 @@ async fn account(State(site): State<Arc<Site>>, Path((made_ms, place)): Path<(u6
             return failed(StatusCode::GONE, &error);
         }
         match pods.get(place) {
-            Some(Some(pod)) => match teller.tell(pod) {
+            Some(Some(pod)) => match teller.explain(pod) {
                 Ok(told) => json(&told),
                 Err(error) => failed(StatusCode::INTERNAL_SERVER_ERROR, &error.into()),
             },

@@ -18,7 +18,7 @@ use tokio::net::TcpStream;
 
 use super::{
     devices,
-    notes::{Note, Teller},
+    notes::{Note, Notifier},
     plan::{Config, Plan},
     running::{Running, plural},
 };
@@ -52,7 +52,7 @@ impl Cluster {
     ///
     /// # Errors
     /// A step failed, with the last log lines of the failed process.
-    pub(super) async fn start(plan: &Plan, progress: Arc<dyn Progress>, teller: &dyn Teller) -> anyhow::Result<Self> {
+    pub(super) async fn start(plan: &Plan, progress: Arc<dyn Progress>, teller: &dyn Notifier) -> anyhow::Result<Self> {
         let jaeger = if plan.tracing { Some(Jaeger::reserve()?) } else { None };
         let tracing = jaeger.map(|jaeger| jaeger.otlp_address());
         let options = Options {
@@ -106,7 +106,7 @@ impl Cluster {
     ///
     /// # Errors
     /// The operating system reports an error. Dropping the cluster kills the rest.
-    pub(super) async fn stop(&self, teller: &dyn Teller) -> anyhow::Result<()> {
+    pub(super) async fn stop(&self, teller: &dyn Notifier) -> anyhow::Result<()> {
         let components = self.control_plane.components().iter().rev().map(|component| component.name());
         let ours = std::iter::once(COORDINATOR).chain(self.workers.iter().map(String::as_str));
         // Jaeger stops last, to receive the last spans of the others.
@@ -121,7 +121,7 @@ impl Cluster {
     }
 
     /// Starts the workers, and returns their addresses once they listen.
-    async fn start_workers(&mut self, plan: &Plan, teller: &dyn Teller) -> anyhow::Result<Vec<String>> {
+    async fn start_workers(&mut self, plan: &Plan, teller: &dyn Notifier) -> anyhow::Result<Vec<String>> {
         let began = Instant::now();
         let workers = format!("{} worker{}", plan.workers, plural(plan.workers.into()));
         teller.tell(Note::began(&workers));
@@ -150,7 +150,7 @@ impl Cluster {
         plan: &Plan,
         port: u16,
         workers: &[String],
-        teller: &dyn Teller,
+        teller: &dyn Notifier,
     ) -> anyhow::Result<()> {
         let began = Instant::now();
         teller.tell(Note::began(COORDINATOR));
@@ -215,7 +215,7 @@ impl Cluster {
 }
 
 /// Publishes the devices of all nodes, and creates their classes.
-async fn publish_devices(plan: &Plan, control_plane: &ControlPlane, teller: &dyn Teller) -> anyhow::Result<()> {
+async fn publish_devices(plan: &Plan, control_plane: &ControlPlane, teller: &dyn Notifier) -> anyhow::Result<()> {
     let began = Instant::now();
     teller.tell(Note::began("devices"));
     control_plane.create_for_cluster(devices::classes()?).await.context("cannot create the device classes")?;

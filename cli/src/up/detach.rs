@@ -13,7 +13,7 @@ use tokio::{
 };
 
 use super::{
-    Outcome, args::UpArgs, notes::Note, notes::Screen, notes::Teller as _, process_id::ProcessId, running::Running,
+    UpOutcome, args::UpArgs, notes::Note, notes::Notifier as _, notes::Screen, process_id::ProcessId, running::Running,
     state::StateFolder, supervise::Ends,
 };
 
@@ -28,7 +28,7 @@ pub(super) async fn detach(
     args: &UpArgs,
     folder: &StateFolder,
     is_up: impl FnOnce(&Running),
-) -> anyhow::Result<Outcome> {
+) -> anyhow::Result<UpOutcome> {
     let mut ends = Ends::listen().context("cannot listen for signals")?;
     folder.create()?;
     let log = folder.log();
@@ -59,7 +59,7 @@ pub(super) async fn detach(
         match line.as_deref().map(serde_json::from_str) {
             Some(Ok(Note::Up { running })) => {
                 is_up(&running);
-                return Ok(Outcome::Detached);
+                return Ok(UpOutcome::Detached);
             }
             Some(Ok(Note::Failed { why })) => {
                 supervisor.wait().await.context("cannot wait for the process in the background")?;
@@ -68,7 +68,7 @@ pub(super) async fn detach(
             Some(Ok(note)) => screen.tell(note),
             // A line of another program.
             Some(Err(_)) => {}
-            None if interrupted => return Ok(Outcome::Interrupted),
+            None if interrupted => return Ok(UpOutcome::Interrupted),
             None => {
                 let status = supervisor.wait().await.context("cannot wait for the process in the background")?;
                 let words = fs::read_to_string(&log).unwrap_or_default();

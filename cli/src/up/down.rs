@@ -8,7 +8,7 @@ use std::{
 use anyhow::{Context as _, bail};
 
 use super::{
-    notes::{Note, Screen, Teller as _},
+    notes::{Note, Notifier as _, Screen},
     state::{State, StateFolder, remove_left_over},
 };
 

@@ -72,7 +72,7 @@ impl Note {
     }
 }
 
-pub(super) trait Teller: fmt::Debug + Send + Sync {
+pub(super) trait Notifier: fmt::Debug + Send + Sync {
     /// Has no effect once the receiver is gone.
     fn tell(&self, note: Note);
 }
@@ -102,7 +102,7 @@ impl Screen {
     }
 }
 
-impl Teller for Screen {
+impl Notifier for Screen {
     fn tell(&self, note: Note) {
         match note {
             Note::Began { what, .. } if self.is_terminal => {
@@ -141,7 +141,7 @@ impl Wire {
     }
 }
 
-impl Teller for Wire {
+impl Notifier for Wire {
     fn tell(&self, note: Note) {
         if let Ok(text) = serde_json::to_string(&note) {
             // The foreground process may have ended.

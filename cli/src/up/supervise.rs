@@ -11,9 +11,9 @@ use flotilla_control_plane::{Progress, Step};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::{
-    Outcome,
+    UpOutcome,
     cluster::Cluster,
-    notes::{Note, Teller},
+    notes::{Note, Notifier},
     plan::Plan,
     running::Running,
     state::{Lock, State},
@@ -42,7 +42,7 @@ impl Notebook {
 /// Reports the steps of the control plane, and stores its directory.
 #[derive(Debug)]
 struct Steps {
-    teller: Arc<dyn Teller>,
+    teller: Arc<dyn Notifier>,
     notebook: Arc<Notebook>,
 }
 
@@ -71,9 +71,9 @@ impl Steps {
 pub(super) async fn supervise(
     plan: &Plan,
     notebook: Notebook,
-    teller: &Arc<dyn Teller>,
+    teller: &Arc<dyn Notifier>,
     is_up: impl FnOnce(&Running),
-) -> anyhow::Result<Outcome> {
+) -> anyhow::Result<UpOutcome> {
     let mut ends = Ends::listen().context("cannot listen for signals")?;
     let notebook = Arc::new(notebook);
     let steps = Arc::new(Steps { teller: Arc::clone(teller), notebook: Arc::clone(&notebook) });
@@ -92,7 +92,7 @@ pub(super) async fn supervise(
         Err(signal) => {
             notebook.lock.remove_log();
             teller.tell(Note::Line { what: format!("{signal}: ended before the cluster was up") });
-            return Ok(Outcome::Interrupted);
+            return Ok(UpOutcome::Interrupted);
         }
     };
     notebook.note(|state| state.running = Some(cluster.running().clone()))?;
@@ -115,7 +115,7 @@ pub(super) async fn supervise(
         None => {
             teller.tell(Note::done("ended", began.elapsed()));
             notebook.lock.remove_log();
-            Ok(Outcome::Ended)
+            Ok(UpOutcome::Ended)
         }
         Some(why) => Err(anyhow::anyhow!("{why}\nThe cluster has been taken down; start it again with `up`")),
     }

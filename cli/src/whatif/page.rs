@@ -6,7 +6,7 @@ use std::{
     sync::Arc,
 };
 
-use flotilla_account::telling::Teller;
+use flotilla_account::explainer::Explainer;
 use flotilla_framework::{class::PodInfo, extender::Extender, profile::Profile, registry::Registry};
 
 use super::{
@@ -14,10 +14,10 @@ use super::{
     side::{Side, State},
 };
 use crate::{
-    explain::tell_all,
+    explain::explain_all,
     page::{
         self, Report,
-        report::{Comparison, Place, Stand},
+        report::{Comparison, PodLocation, Stand},
     },
 };
 
@@ -39,7 +39,7 @@ pub(crate) struct Compared {
 struct Row<'a> {
     before: Option<&'a Arc<PodInfo>>,
     after: Option<&'a Arc<PodInfo>>,
-    places: [Place; 2],
+    places: [PodLocation; 2],
     message: &'a str,
 }
 
@@ -50,8 +50,8 @@ impl Compared {
     }
 
     /// Evaluates pods after the changes.
-    pub(crate) fn teller(&self) -> Teller {
-        Teller::new(self.registry, &self.after.cluster, &self.profiles)
+    pub(crate) fn explainer(&self) -> Explainer {
+        Explainer::new(self.registry, &self.after.cluster, &self.profiles)
     }
 
     /// Passes the report, without accounts, to `write`.
@@ -74,7 +74,7 @@ impl Compared {
 
     /// Writes the page with accounts of the pods that stay pending after the changes.
     pub(super) fn print(&self, out: &mut dyn Write) -> io::Result<()> {
-        let accounts = tell_all(&mut self.teller(), self.after.pending.iter()).map_err(io::Error::other)?;
+        let accounts = explain_all(&mut self.explainer(), self.after.pending.iter()).map_err(io::Error::other)?;
         self.report(|mut report| {
             accounts.put_into(&mut report)?;
             page::write(&report, out)
@@ -119,10 +119,10 @@ fn infos(side: &Side) -> HashMap<String, &Arc<PodInfo>> {
     side.cluster.bound.iter().chain(&side.pending).map(|pod| (pod.key(), pod)).collect()
 }
 
-fn place(side: &Side, key: &str) -> Place {
+fn place(side: &Side, key: &str) -> PodLocation {
     match side.pods.get(key) {
-        None => Place::Absent,
-        Some(State::Pending(_)) => Place::Pending,
-        Some(State::On(node)) => Place::On(Arc::clone(node)),
+        None => PodLocation::Absent,
+        Some(State::Pending(_)) => PodLocation::Pending,
+        Some(State::On(node)) => PodLocation::On(Arc::clone(node)),
     }
 }

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::{
     args::Changes,
-    survey::{Key, Survey, key},
+    survey::{ObjectName, Survey, key},
 };
 use crate::input;
 
@@ -18,14 +18,14 @@ const MOST_NODES: usize = 20_000;
 
 #[derive(Debug, Default)]
 pub(super) struct Plan {
-    gone: BTreeSet<Key>,
+    gone: BTreeSet<ObjectName>,
     /// Evicted pods, as `namespace/name`.
     unbound: BTreeSet<String>,
     cordoned: BTreeSet<String>,
     uncordoned: BTreeSet<String>,
-    scaled: BTreeMap<Key, i64>,
+    scaled: BTreeMap<ObjectName, i64>,
     /// Objects of the applied files, with the current replicas.
-    applied: BTreeMap<Key, Option<Value>>,
+    applied: BTreeMap<ObjectName, Option<Value>>,
     added: Vec<Value>,
     /// The changes as text, one line each.
     pub(super) words: Vec<String>,
@@ -39,7 +39,7 @@ impl Plan {
     pub(super) fn new(
         changes: &Changes,
         survey: &Survey,
-        applied: &BTreeMap<Key, Option<Value>>,
+        applied: &BTreeMap<ObjectName, Option<Value>>,
     ) -> Result<Self, Vec<String>> {
         let (mut plan, mut errors) = (Self::default(), Vec::new());
         plan.apply(survey, applied);
@@ -77,7 +77,7 @@ impl Plan {
     }
 
     /// Replaces objects, and deletes pods of an outdated template.
-    fn apply(&mut self, survey: &Survey, applied: &BTreeMap<Key, Option<Value>>) {
+    fn apply(&mut self, survey: &Survey, applied: &BTreeMap<ObjectName, Option<Value>>) {
         for (key, template) in applied {
             let known = survey.objects.get(key);
             self.applied.insert(key.clone(), known.and_then(|known| known.replicas.clone()));
@@ -92,7 +92,7 @@ impl Plan {
                 self.gone.extend(survey.controlled(key));
             }
         }
-        let is_known = |key: &&Key| survey.objects.contains_key(*key);
+        let is_known = |key: &&ObjectName| survey.objects.contains_key(*key);
         let (replaced, all) = (applied.keys().filter(is_known).count(), applied.len());
         if all > 0 {
             let objects = if all == 1 { "object" } else { "objects" };
@@ -147,7 +147,7 @@ impl Plan {
         }
         let (mut evicted, mut lost) = (0, 0);
         if matches!(flag, "drain" | "remove-node") {
-            let on_node = |known: &super::survey::Known| known.node.as_deref() == Some(name) && !known.is_over;
+            let on_node = |known: &super::survey::SurveyedPod| known.node.as_deref() == Some(name) && !known.is_over;
             for (key, known) in survey.objects.iter().filter(|(key, known)| key.0 == "Pod" && on_node(known)) {
                 match known.owner {
                     _ if known.is_mirror || known.is_of("DaemonSet") => {
@@ -175,14 +175,19 @@ impl Plan {
         self.say(format!("{verb} {name}{colon}{}", becomes.join("; ")));
     }
 
-    fn scale(&mut self, flag: &str, survey: &Survey, applied: &BTreeMap<Key, Option<Value>>) -> Result<(), String> {
+    fn scale(
+        &mut self,
+        flag: &str,
+        survey: &Survey,
+        applied: &BTreeMap<ObjectName, Option<Value>>,
+    ) -> Result<(), String> {
         let (words, count) = flag.rsplit_once('=').ok_or("write KIND/NAME=N, such as deployment/web=40")?;
         let count: i32 = count.parse().ok().filter(|count| *count >= 0).ok_or_else(|| {
             format!("{count:?} is no number of replicas; write one of 0 or more, such as deployment/web=40")
         })?;
         let mut all = Survey::default();
         let names = survey.objects.keys().chain(applied.keys());
-        all.objects.extend(names.map(|key| (key.clone(), super::survey::Known::default())));
+        all.objects.extend(names.map(|key| (key.clone(), super::survey::SurveyedPod::default())));
         let key = all.find(words)?;
         if !matches!(key.0.as_str(), "Deployment" | "StatefulSet" | "ReplicaSet" | "ReplicationController") {
             return Err(format!("a {} has no replicas", key.0));

@@ -8,7 +8,7 @@ use std::{
 use flotilla_cluster::Cluster;
 use flotilla_framework::class::PodInfo;
 use flotilla_simulate::{
-    ledger::{Evicted, Outcome},
+    ledger::{Evicted, SimulationResult},
     run::{self, Settings},
 };
 
@@ -52,7 +52,7 @@ impl Side {
         Ok(Self::settled(cluster, outcome?))
     }
 
-    fn settled(mut cluster: Cluster, outcome: Outcome) -> Self {
+    fn settled(mut cluster: Cluster, outcome: SimulationResult) -> Self {
         let standing = cluster.bound.iter().map(|pod| pod.key()).collect();
         let gone: BTreeSet<&str> = outcome.evicted.iter().map(|evicted| &*evicted.pod.uid).collect();
         cluster.bound.retain(|pod| !gone.contains(&*pod.uid));

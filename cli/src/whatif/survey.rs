@@ -9,17 +9,17 @@ use serde_json::{Map, Value};
 const MIRROR: &str = "kubernetes.io/config.mirror";
 
 /// Kind, and `namespace/name` or the name of a cluster-scoped object.
-pub(super) type Key = (String, String);
+pub(super) type ObjectName = (String, String);
 
 #[derive(Debug, Default)]
 pub(super) struct Survey {
-    pub(super) objects: BTreeMap<Key, Known>,
+    pub(super) objects: BTreeMap<ObjectName, SurveyedPod>,
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Known {
+pub(super) struct SurveyedPod {
     /// The controller.
-    pub(super) owner: Option<Key>,
+    pub(super) owner: Option<ObjectName>,
     /// The node of a bound pod.
     pub(super) node: Option<String>,
     /// A mirror pod of a static pod.
@@ -39,7 +39,7 @@ pub(super) fn is_namespaced(kind: &str) -> bool {
     !matches!(kind, "Node" | "CSINode" | "ResourceSlice")
 }
 
-pub(super) fn key(kind: &str, object: &Map<String, Value>) -> Key {
+pub(super) fn key(kind: &str, object: &Map<String, Value>) -> ObjectName {
     let metadata = object.get("metadata");
     let text = |field: &str| metadata.and_then(|metadata| metadata.get(field)).and_then(Value::as_str);
     let name = text("name").unwrap_or_default();
@@ -64,7 +64,7 @@ impl Edit for Survey {
         );
         if is_wanted {
             let key = key(kind, object);
-            let known = Known::of(&key, object);
+            let known = SurveyedPod::of(&key, object);
             self.objects.insert(key, known);
         }
         true
@@ -75,8 +75,8 @@ impl Edit for Survey {
     }
 }
 
-impl Known {
-    fn of(key: &Key, object: &Map<String, Value>) -> Self {
+impl SurveyedPod {
+    fn of(key: &ObjectName, object: &Map<String, Value>) -> Self {
         let at = |pointer: &[&str]| {
             let (first, rest) = pointer.split_first()?;
             rest.iter().try_fold(object.get(*first)?, |value, key| value.get(*key))
@@ -103,7 +103,7 @@ impl Known {
     }
 
     /// Whether this object controls it: by name, or as a Deployment through a ReplicaSet that is not in the input.
-    fn is_controlled(&self, (kind, name): &Key) -> bool {
+    fn is_controlled(&self, (kind, name): &ObjectName) -> bool {
         let Some((owner, owner_name)) = &self.owner else { return false };
         let of_template = || self.hash.as_ref().is_some_and(|hash| *owner_name == format!("{name}-{hash}"));
         owner == kind && owner_name == name || kind == "Deployment" && owner == "ReplicaSet" && of_template()
@@ -117,8 +117,8 @@ impl Known {
 
 impl Survey {
     /// The objects that an object controls directly, or through a ReplicaSet or a Job.
-    pub(super) fn controlled(&self, key: &Key) -> BTreeSet<Key> {
-        let mut found: BTreeSet<Key> = BTreeSet::new();
+    pub(super) fn controlled(&self, key: &ObjectName) -> BTreeSet<ObjectName> {
+        let mut found: BTreeSet<ObjectName> = BTreeSet::new();
         let mut rest = vec![key.clone()];
         while let Some(owner) = rest.pop() {
             for (key, _) in self.objects.iter().filter(|(_, known)| known.is_controlled(&owner)) {
@@ -134,7 +134,7 @@ impl Survey {
     ///
     /// # Errors
     /// A message with the correct form.
-    pub(super) fn find(&self, words: &str) -> Result<Key, String> {
+    pub(super) fn find(&self, words: &str) -> Result<ObjectName, String> {
         let parts: Vec<&str> = words.split('/').collect();
         let (namespace, kind, name) = match parts.as_slice() {
             [namespace, kind, name] => (Some(*namespace), *kind, *name),
@@ -147,11 +147,11 @@ impl Survey {
                  replicationcontroller, job, cronjob or node"
             ));
         };
-        let is_meant = |key: &&Key| {
+        let is_meant = |key: &&ObjectName| {
             let (own, known) = key.1.split_once('/').unwrap_or(("", &key.1));
             key.0 == kind && known == name && namespace.is_none_or(|namespace| namespace == own)
         };
-        let found: Vec<&Key> = self.objects.keys().filter(is_meant).collect();
+        let found: Vec<&ObjectName> = self.objects.keys().filter(is_meant).collect();
         match found.as_slice() {
             [] => Err(format!(
                 "the input holds no {kind} {name:?}{}",

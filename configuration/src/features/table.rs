@@ -4,8 +4,8 @@
 //! component-base, apiserver and client-go. A gate affects scheduling if `pkg/scheduler` or `cmd/kube-scheduler` reads it and the result
 //! differs. Gates that only change speed are not counted.
 
-use super::{Gate, Stage};
-use Stage::{Alpha, Beta, Deprecated, Ga};
+use super::{FeatureStage, Gate};
+use FeatureStage::{Alpha, Beta, Deprecated, Ga};
 
 const ON: bool = true;
 const OFF: bool = false;
@@ -16,7 +16,7 @@ const OTHER: bool = false;
 
 const fn gate(
     name: &'static str,
-    stage: Stage,
+    stage: FeatureStage,
     default: bool,
     locked: bool,
     scheduling: bool,

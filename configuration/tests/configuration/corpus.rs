@@ -17,7 +17,7 @@ pub(crate) struct Answer {
     pub(crate) file: String,
     pub(crate) accepted: bool,
     /// The stage at which kube-scheduler rejected the file.
-    pub(crate) stage: Stage,
+    pub(crate) stage: FailureStage,
     pub(crate) error: String,
     /// The output of `--write-config-to`.
     pub(crate) configuration: Option<Value>,
@@ -27,7 +27,7 @@ pub(crate) struct Answer {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum Stage {
+pub(crate) enum FailureStage {
     #[serde(rename = "")]
     None,
     /// Before the file is read.

@@ -99,7 +99,7 @@ impl Machine {
             false => self.judge.evaluate_rest(subject, k, |worker| owing.contains_key(&worker)),
         };
         for &worker in owing.keys() {
-            self.tell_class(worker, subject.1);
+            self.send_class(worker, subject.1);
             self.flush_outbox(worker);
             let command = Command::Evaluate {
                 request,

@@ -7,7 +7,7 @@ use flotilla_framework::class::ClassId;
 use crate::{
     judge::nominator::Nominated,
     machine::Machine,
-    pods::{Pod, Stage},
+    pods::{Pod, PodStage},
     subject::Uid,
 };
 
@@ -58,13 +58,13 @@ impl Machine {
         let mut charges: BTreeMap<(&Arc<str>, ClassId), u32> = BTreeMap::new();
         let mut nominations = 0;
         for (uid, pod) in &self.pods {
-            if self.queue.contains(uid) != matches!(pod.stage, Stage::Queued(_)) {
+            if self.queue.contains(uid) != matches!(pod.stage, PodStage::Queued(_)) {
                 broken(Invariant::OnePlacePerPod, format!("pod {} in stage {:?}", pod.info.key(), pod.stage));
             }
-            if matches!(pod.stage, Stage::Preparing(_)) != self.preparations.contains(uid) {
+            if matches!(pod.stage, PodStage::Preparing(_)) != self.preparations.contains(uid) {
                 broken(Invariant::PreparationsHavePods, format!("pod {} in stage {:?}", pod.info.key(), pod.stage));
             }
-            if (pod.stage.is_decided() || pod.stage == Stage::Assigned) != pod.charge.is_some() {
+            if (pod.stage.is_decided() || pod.stage == PodStage::Assigned) != pod.charge.is_some() {
                 broken(Invariant::BindsHaveCharges, format!("pod {} in stage {:?}", pod.info.key(), pod.stage));
             }
             let nominated = Nominated::of(pod);
@@ -148,7 +148,7 @@ impl Machine {
 
     fn audit_preparations(&self) -> impl Iterator<Item = Violation> {
         let is_known = |uid: &Uid| self.pods.contains_key(uid);
-        let is_assumed = |uid: &Uid| self.pods.get(uid).is_some_and(|pod| matches!(pod.stage, Stage::Assumed(_)));
+        let is_assumed = |uid: &Uid| self.pods.get(uid).is_some_and(|pod| matches!(pod.stage, PodStage::Assumed(_)));
         let gone = self.preparations.by_pod.keys().filter(move |uid| !is_known(uid));
         let gone = gone.map(|uid| format!("pod {uid} is gone"));
         let unbound = self.preparations.binding.keys().filter(move |uid| !is_assumed(uid));
@@ -162,7 +162,7 @@ impl Machine {
             // The class of a placed pod has fewer fields than the class of a waiting pod.
             let whole = cache.objects.share(&pod.info.class, pod.info.node_name.is_some());
             let class = cache.classes.get(pod.class);
-            class.is_none_or(|class| !cache.in_play.is_told_by(class, &whole))
+            class.is_none_or(|class| !cache.in_play.is_distinguished_by(class, &whole))
         };
         self.pods.values().filter(is_wrong).map(|pod| {
             let place = format!("pod {} of class {}", pod.info.key(), pod.class.0);
@@ -173,7 +173,7 @@ impl Machine {
     fn audit_groups(&self) -> impl Iterator<Item = Violation> {
         let astray = self.pods.iter().filter(|(uid, pod)| {
             let waits = self.group_of(&pod.info).is_some_and(|key| self.groups.has_waiting(uid, &key));
-            matches!(pod.stage, Stage::Member(_)) != waits
+            matches!(pod.stage, PodStage::Member(_)) != waits
         });
         let astray = astray.map(|(_, pod)| format!("pod {} in stage {:?}", pod.info.key(), pod.stage));
         let empty = self.groups.all_entities().filter(|(entity, waits)| self.queue.contains(entity) && !waits);
@@ -183,7 +183,7 @@ impl Machine {
     }
 
     fn audit_gates(&self) -> Vec<Violation> {
-        let is_gated = |(_, pod): &(&Uid, &Pod)| matches!(pod.stage, Stage::Gated(_));
+        let is_gated = |(_, pod): &(&Uid, &Pod)| matches!(pod.stage, PodStage::Gated(_));
         let gated = self.pods.iter().filter(is_gated);
         let lost = gated.clone().filter(|(uid, _)| self.gates.of(uid).is_none());
         let mut places: Vec<String> =

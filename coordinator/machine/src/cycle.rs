@@ -19,7 +19,7 @@ use crate::{
         reserve::MAX_PREPARATIONS,
     },
     machine::Machine,
-    pods::Stage,
+    pods::PodStage,
     queue::{Plugins, Rejectors},
     subject::{Subject, Uid},
     trace::Choice,
@@ -41,7 +41,7 @@ impl Machine {
         if self.leading.is_none() || !self.synced {
             return;
         }
-        self.go_on_preempting(now_ms);
+        self.continue_preemption(now_ms);
         while self.binding.len() < bound && self.extending.is_none() && self.preempting.is_none() {
             let Some((uid, subject)) = self.queue.head() else {
                 if self.pop_from_backoff(now_ms, &mut pops) {
@@ -185,7 +185,7 @@ impl Machine {
 
     /// Runs PreEnqueue for a pod that woke with its group, because waking a group does not. `true`: the pod is gated.
     pub(crate) fn is_kept_out(&mut self, now_ms: TimeMs, uid: &Uid) -> bool {
-        let Some(Stage::Queued(profile)) = self.pods.get(uid).map(|pod| pod.stage) else { return false };
+        let Some(PodStage::Queued(profile)) = self.pods.get(uid).map(|pod| pod.stage) else { return false };
         let Some((plugin, _)) = self.gate(profile, uid) else { return false };
         self.hold_back(now_ms, uid, profile, Some(plugin));
         true
@@ -199,7 +199,7 @@ impl Machine {
         self.queue.remove(uid);
         let Some(pod) = self.pods.get_mut(uid) else { return };
         let node = Arc::clone(&charge.node);
-        pod.stage = Stage::Assumed(subject.0);
+        pod.stage = PodStage::Assumed(subject.0);
         self.residents.moves(uid, pod.info.priority, None, Some(&charge));
         pod.charge = Some(charge);
         if planted("assumes-nothing") {
@@ -207,7 +207,7 @@ impl Machine {
         }
         pod.attempts += 1;
         pod.attempt_from = None;
-        pod.told = None;
+        pod.last_report = None;
         let trace = self.trace_decision(now_ms, uid, Some(Choice { node: Arc::clone(&node), total, repaired, rivals }));
         let Some(pod) = self.pods.get_mut(uid) else { return };
         let binding = Binding {
@@ -255,9 +255,9 @@ impl Machine {
         let rejectors = Rejectors { plugins: diagnosis.plugins.as_slice().into(), pending: Plugins::default() };
         let known = self.pods.get(uid).map(|pod| (pod.stage, pod.class, pod.info.priority));
         let is_for_all = nominated.is_none() && !rejectors.plugins.is_empty();
-        let nomination = self.say(now_ms, uid, nominated);
+        let nomination = self.nominate_local(now_ms, uid, nominated);
         let progress = self.set_aside(now_ms, uid, diagnosis, nomination);
-        if let Some((Stage::Queued(profile), class, priority)) = known.filter(|_| is_for_all) {
+        if let Some((PodStage::Queued(profile), class, priority)) = known.filter(|_| is_for_all) {
             self.queue.answer_for_all((profile, class), priority, rejectors, now_ms);
         }
         progress
@@ -272,7 +272,7 @@ impl Machine {
         nomination: Nomination,
     ) -> Progress {
         let Some(pod) = self.pods.get_mut(uid) else { return Progress::Decided };
-        let Stage::Queued(profile) = pod.stage else { return Progress::Decided };
+        let PodStage::Queued(profile) = pod.stage else { return Progress::Decided };
         pod.attempts += 1;
         pod.attempt_from = None;
         pod.trial.flushed = false;
@@ -312,12 +312,12 @@ impl Machine {
     pub(crate) fn retry_later(&mut self, now_ms: TimeMs, uid: &Uid) {
         // The profiles may have changed since the attempt began.
         let profile = self.pods.get(uid).and_then(|pod| self.profile_index(&pod.info.scheduler_name));
-        let Some(profile) = profile else { return self.leave_queue(uid, Stage::Foreign) };
+        let Some(profile) = profile else { return self.leave_queue(uid, PodStage::Foreign) };
         if let Some(group) = self.pods.get(uid).and_then(|pod| self.group_of(&pod.info)) {
             return self.rejoin_group(now_ms, uid, profile, &group);
         }
         let Some(pod) = self.pods.get_mut(uid) else { return };
-        pod.stage = Stage::Queued(profile);
+        pod.stage = PodStage::Queued(profile);
         pod.attempt_from = None;
         pod.trial.flushed = false;
         pod.errors += 1;
@@ -344,8 +344,8 @@ impl Machine {
         self.binding.remove(uid);
         self.status.bind_failures += 1;
         match self.pods.get(uid).map(|pod| pod.stage) {
-            Some(Stage::Assumed(_)) => {}
-            Some(Stage::Foreign) if matches!(failure, BindFailure::Error(_)) => return self.admit(now_ms, uid),
+            Some(PodStage::Assumed(_)) => {}
+            Some(PodStage::Foreign) if matches!(failure, BindFailure::Error(_)) => return self.admit(now_ms, uid),
             // The watch reported the result first: nothing to forget.
             _ => return,
         }
@@ -353,7 +353,7 @@ impl Machine {
         let Some(pod) = self.pods.get_mut(uid) else { return };
         match failure {
             // The watch will report the node or the deletion.
-            BindFailure::Gone | BindFailure::Elsewhere => pod.stage = Stage::Foreign,
+            BindFailure::Gone | BindFailure::Elsewhere => pod.stage = PodStage::Foreign,
             BindFailure::Error(_) if planted("never-retries-a-bind") => {}
             BindFailure::Error(error) => {
                 self.retry_later(now_ms, uid);

@@ -22,8 +22,8 @@ use flotilla_planted::{METERED, planted};
 use crate::{
     event::{Event, TimeMs},
     machine::Machine,
-    pods::Stage,
-    queue::{Early, Place, SubQueue},
+    pods::PodStage,
+    queue::{Early, QueuePosition, SubQueue},
     subject::{Subject, Uid},
 };
 
@@ -97,7 +97,7 @@ impl Machine {
         }
         let mut waiting: Vec<(Uid, Subject, i32)> = Vec::new();
         for (uid, pod) in &self.pods {
-            let Stage::Queued(profile) = pod.stage else { continue };
+            let PodStage::Queued(profile) = pod.stage else { continue };
             let is_ahead = pod.errors == 0
                 && pod.info.priority > place.priority
                 && matches!(self.queue.sub_queue(uid), Some(SubQueue::Backoff(_)))
@@ -135,7 +135,7 @@ impl Machine {
         false
     }
 
-    fn kinds_ahead_of(&mut self, now_ms: TimeMs, place: Place) -> Vec<Ahead> {
+    fn kinds_ahead_of(&mut self, now_ms: TimeMs, place: QueuePosition) -> Vec<Ahead> {
         let mut kinds: Vec<Ahead> = Vec::new();
         let mut unasked = 0;
         for early in self.queue.early().take_while(|early| early.place < place).take(MAX_LOOKED_THROUGH) {

@@ -56,11 +56,11 @@ pub enum Event {
     WentBack,
     /// A relist of all pods follows. A pod that was placed before the relist and is listed without a node was reverted by a restored
     /// backup.
-    PodsListedAnew,
+    PodsRelisted,
     /// Claims or volumes were reverted by a restored backup, and a relist follows. Writes for waiting pods may be lost.
     ObjectsWentBack,
     /// A relist of all ResourceClaims follows, in no order of versions, until [`Self::ClaimsListed`].
-    ClaimsListedAnew,
+    ClaimsRelisted,
     /// The list of ResourceClaims is complete.
     ClaimsListed {
         /// The resource version of the list.
@@ -187,7 +187,7 @@ pub enum Event {
     /// The time of [`crate::machine::Machine::next_wakeup`] has come.
     Tick,
     /// A relist of all claims or volumes follows. An object older than the version written for it was reverted by a restored backup.
-    StorageListedAnew(StorageKind),
+    StorageRelisted(StorageKind),
 }
 
 impl Event {

@@ -11,7 +11,7 @@ use crate::{
     action::Reason,
     event::TimeMs,
     machine::Machine,
-    pods::Stage,
+    pods::PodStage,
     queue::incoming::CONFIGURED,
     subject::{ProfileIndex, Uid},
 };
@@ -30,7 +30,7 @@ impl Machine {
     /// Gates a pod that became too large since it was queued. `false`: it is not too large.
     pub(crate) fn is_left_untried(&mut self, now_ms: TimeMs, uid: &Uid) -> bool {
         let Some(pod) = self.pods.get(uid) else { return false };
-        let Stage::Queued(profile) = pod.stage else { return false };
+        let PodStage::Queued(profile) = pod.stage else { return false };
         if !self.judge.cache().has_excess(pod.class) {
             return false;
         }
@@ -42,7 +42,7 @@ impl Machine {
     /// Namespaces changed: admits the pods that are no longer too large.
     pub(crate) fn admit_those_that_fit(&mut self, now_ms: TimeMs, label: &'static str) {
         let fits = |uid: &&Uid| match self.pods.get(*uid).map(|pod| pod.stage) {
-            Some(Stage::Gated(_)) => self.excess(uid).is_none(),
+            Some(PodStage::Gated(_)) => self.excess(uid).is_none(),
             _ => false,
         };
         let fitting: Vec<Uid> = self.gates.untried().filter(fits).cloned().collect();

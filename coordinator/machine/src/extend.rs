@@ -17,11 +17,11 @@ use crate::{
     extending::Extending,
     judge::{
         decision::Attempt,
+        extender_answers::{ExtenderAnswer, Question},
         reserve::MAX_PREPARATIONS,
-        said::{Question, Word},
     },
     machine::Machine,
-    pods::Stage,
+    pods::PodStage,
     subject::{GroupKey, Subject, Uid},
 };
 
@@ -83,7 +83,7 @@ impl Machine {
     pub(crate) fn extended(&mut self, now_ms: TimeMs, request: RequestId, outcome: ExtensionOutcome) {
         let Some(mut extending) = self.extending.take_if(|extending| extending.request == request) else { return };
         if let Some((key, for_room)) = extending.group.take() {
-            return self.hear_of_member(&extending.asked(), &key, for_room, Word::of(outcome));
+            return self.take_member_answer(&extending.asked(), &key, for_room, ExtenderAnswer::of(outcome));
         }
         let Some(subject) = self.asked_for(&extending) else {
             self.status.extensions_discarded += 1;
@@ -114,8 +114,8 @@ impl Machine {
         let Some(mut extending) = self.extending.take_if(|extending| extending.until_ms <= now_ms) else { return };
         self.status.extensions_lost += 1;
         if let Some((key, for_room)) = extending.group.take() {
-            let lost = Word::Failed("the extenders' answer was lost".to_owned());
-            return self.hear_of_member(&extending.asked(), &key, for_room, lost);
+            let lost = ExtenderAnswer::Failed("the extenders' answer was lost".to_owned());
+            return self.take_member_answer(&extending.asked(), &key, for_room, lost);
         }
         if self.asked_for(&extending).is_some() {
             self.fail(now_ms, &extending.uid, "the extenders' answer was lost".to_owned());
@@ -126,7 +126,7 @@ impl Machine {
     fn asked_for(&self, extending: &Extending) -> Option<Subject> {
         let configuration = self.configuration.as_ref().filter(|_| self.leading.is_some())?;
         let pod = self.pods.get(&extending.uid).filter(|pod| pod.class == extending.class)?;
-        let Stage::Queued(profile) = pod.stage else { return None };
+        let PodStage::Queued(profile) = pod.stage else { return None };
         let waits = configuration.generation == extending.generation && self.queue.is_active(&extending.uid);
         waits.then_some((profile, pod.class))
     }

@@ -7,7 +7,7 @@ use flotilla_framework::{
 
 use crate::{
     event::TimeMs,
-    judge::said::Asked,
+    judge::extender_answers::Asked,
     subject::{GroupKey, Uid},
 };
 

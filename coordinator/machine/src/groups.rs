@@ -7,7 +7,7 @@
 //! Source: the pod group parts of `backend/queue/scheduling_queue.go`, `workload_forest.go` and `backend/cache/podgroupstate.go`.
 
 mod attempt;
-mod heard;
+mod extender_answers;
 pub(crate) mod held;
 mod members;
 mod outcome;
@@ -23,7 +23,7 @@ use flotilla_framework::{pod_group::PodGroup, shard::Revision};
 
 use crate::{
     event::TimeMs,
-    judge::said::Heard,
+    judge::extender_answers::ExtenderAnswers,
     subject::{GroupKey, Subject, Uid},
 };
 
@@ -63,7 +63,7 @@ pub(crate) struct Group {
     pub(crate) attempt_from: Option<Revision>,
     pub(crate) attempt_ms: Option<TimeMs>,
     pub(crate) asked: BTreeSet<Subject>,
-    pub(crate) heard: Heard,
+    pub(crate) heard: ExtenderAnswers,
     pub(crate) held: Option<Hold>,
     /// The condition reported last: status, reason, message and generation.
     pub(crate) told: Option<(bool, &'static str, String, i64)>,
@@ -98,7 +98,7 @@ impl Group {
             attempt_from: None,
             attempt_ms: None,
             asked: BTreeSet::new(),
-            heard: Heard::default(),
+            heard: ExtenderAnswers::default(),
             held: None,
             told: None,
         }

@@ -8,7 +8,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use crate::{
     event::TimeMs,
     machine::Machine,
-    pods::Stage,
+    pods::PodStage,
     queue::incoming::UNSCHEDULABLE_TIMEOUT,
     subject::{Subject, Uid},
 };
@@ -39,7 +39,7 @@ impl Machine {
         }
         let is_news = |(uid, (facts, _)): &(&Uid, &(u64, TimeMs))| {
             self.pods.get(*uid).is_none_or(|pod| match pod.stage {
-                Stage::Gated(profile) => self.facts_of((profile, pod.class)) != *facts,
+                PodStage::Gated(profile) => self.facts_of((profile, pod.class)) != *facts,
                 _ => true,
             })
         };
@@ -64,7 +64,7 @@ impl Machine {
     fn release(&mut self, now_ms: TimeMs, uids: Vec<Uid>, label: &'static str) {
         for uid in uids {
             self.held.pods.remove(&uid);
-            if self.pods.get(&uid).is_some_and(|pod| matches!(pod.stage, Stage::Gated(_))) {
+            if self.pods.get(&uid).is_some_and(|pod| matches!(pod.stage, PodStage::Gated(_))) {
                 self.admit_by(now_ms, &uid, label);
             }
         }

@@ -18,7 +18,7 @@ use crate::{
     judge::cache::Charge,
     judge::cache::NodeEvent,
     machine::Machine,
-    pods::{Pod, Stage},
+    pods::{Pod, PodStage},
     queue::incoming::UNSCHEDULED_POD_ADD,
     subject::Uid,
     tally::Trial,
@@ -31,7 +31,7 @@ impl Machine {
         let uid = Arc::clone(&info.uid);
         let went_back = self.believe(now_ms, info);
         // A pod leaves its node only by finishing: an event without a node is stale.
-        let is_placed = self.pods.get(&uid).is_some_and(|pod| pod.stage == Stage::Assigned);
+        let is_placed = self.pods.get(&uid).is_some_and(|pod| pod.stage == PodStage::Assigned);
         if is_placed && info.node_name.is_none() && !info.finished {
             return;
         }
@@ -68,15 +68,15 @@ impl Machine {
         }
         self.note_excess(&uid, info);
         self.note_member(&uid, old.as_deref(), info);
-        self.hear(&uid, old.as_deref());
+        self.observe_nomination(&uid, old.as_deref());
         if info.finished {
-            self.settle(now_ms, &uid, None, Stage::Foreign);
+            self.settle(now_ms, &uid, None, PodStage::Foreign);
         } else if let Some(node) = &info.node_name {
-            self.settle(now_ms, &uid, Some(Charge { node: Arc::clone(node), class }), Stage::Assigned);
+            self.settle(now_ms, &uid, Some(Charge { node: Arc::clone(node), class }), PodStage::Assigned);
         } else if self.pods.get(&uid).is_some_and(|pod| pod.stage.is_decided()) {
             // The watch lags behind the decision: it does not know the node yet.
             if info.deleting {
-                self.settle(now_ms, &uid, None, Stage::Foreign);
+                self.settle(now_ms, &uid, None, PodStage::Foreign);
             }
         } else if let Some(old) = old.filter(|old| !went_back && !matters(old, info)) {
             if same.is_none() {
@@ -101,13 +101,13 @@ impl Machine {
 
     /// A restored backup may have reverted any placed pod: the next watch event of each decides. It does not decide binds in flight and
     /// later decisions, which the watch may not include yet.
-    pub(crate) fn doubt_all(&mut self) {
-        self.preemptions.doubt_all();
+    pub(crate) fn unconfirm_all(&mut self) {
+        self.preemptions.unconfirm_all();
         for (uid, pod) in &mut self.pods {
             pod.doubted = match pod.stage {
-                Stage::Assigned | Stage::Foreign => true,
-                Stage::Assumed(_) => !self.binding.contains(uid),
-                Stage::Preparing(_) | Stage::Gated(_) | Stage::Queued(_) | Stage::Member(_) => false,
+                PodStage::Assigned | PodStage::Foreign => true,
+                PodStage::Assumed(_) => !self.binding.contains(uid),
+                PodStage::Preparing(_) | PodStage::Gated(_) | PodStage::Queued(_) | PodStage::Member(_) => false,
             };
         }
     }
@@ -121,16 +121,16 @@ impl Machine {
         let is_under_way = self.binding.contains(&info.uid);
         let went_back = match (pod.stage, profile) {
             // The watch reported the bind before its answer, and the backup reverted it. The pod keeps its room until the answer.
-            (Stage::Assigned, Some(profile)) if is_unplaced && is_under_way => {
-                self.set_stage(&info.uid, Stage::Assumed(profile));
+            (PodStage::Assigned, Some(profile)) if is_unplaced && is_under_way => {
+                self.set_stage(&info.uid, PodStage::Assumed(profile));
                 false
             }
-            (Stage::Assigned | Stage::Foreign, _) => is_unplaced,
-            (Stage::Assumed(_), _) => is_unplaced && !is_under_way,
-            (Stage::Preparing(_) | Stage::Gated(_) | Stage::Queued(_) | Stage::Member(_), _) => false,
+            (PodStage::Assigned | PodStage::Foreign, _) => is_unplaced,
+            (PodStage::Assumed(_), _) => is_unplaced && !is_under_way,
+            (PodStage::Preparing(_) | PodStage::Gated(_) | PodStage::Queued(_) | PodStage::Member(_), _) => false,
         };
         if went_back {
-            self.settle(now_ms, &info.uid, None, Stage::Foreign);
+            self.settle(now_ms, &info.uid, None, PodStage::Foreign);
         }
         went_back
     }
@@ -141,7 +141,7 @@ impl Machine {
         }
         let nominated = self.judge.nominator().of(uid).cloned();
         self.preemptions.gone(uid);
-        self.settle(now_ms, uid, None, Stage::Foreign);
+        self.settle(now_ms, uid, None, PodStage::Foreign);
         self.end_nomination(now_ms, uid, nominated);
         self.too_large.remove(uid);
         self.forget_held(uid);
@@ -171,7 +171,7 @@ impl Machine {
                 self.wake_for(now_ms, ClusterEvent::NodeAdded(info));
             }
             NodeEvent::Updated(old) => {
-                self.tell_holder(&info.name, info);
+                self.send_to_holder(&info.name, info);
                 self.look_at_those_on(now_ms, &info.name);
                 if planted("wakes-nobody-for-changed-nodes") {
                     return;
@@ -237,20 +237,20 @@ impl Machine {
         let info = Arc::clone(&pod.info);
         let profile = self.profile_index(&info.scheduler_name);
         let Some(profile) = profile.filter(|_| !info.finished && info.node_name.is_none()) else {
-            self.leave_queue(uid, Stage::Foreign);
+            self.leave_queue(uid, PodStage::Foreign);
             return;
         };
         if self.binding.contains(uid) {
             // The pod was deleted and added again. Two binds of one pod cannot be distinguished, so it waits for the answer of the
             // first.
-            self.leave_queue(uid, Stage::Foreign);
+            self.leave_queue(uid, PodStage::Foreign);
         } else if info.deleting {
             let message = format!("skip schedule deleting pod: {}", info.key());
             // kube-scheduler reports this only for a pod that is popped; gated and parked pods are not.
-            if self.queue.is_active(uid) || matches!(pod.stage, Stage::Member(_)) {
+            if self.queue.is_active(uid) || matches!(pod.stage, PodStage::Member(_)) {
                 self.report(uid, Reason::SchedulerError, message, false);
             }
-            self.leave_queue(uid, Stage::Foreign);
+            self.leave_queue(uid, PodStage::Foreign);
         } else if let Some(group) = self.group_of(&info) {
             self.join_group(now_ms, uid, profile, &group);
         } else if let Some((plugin, _)) = self.gate(profile, uid) {
@@ -261,13 +261,13 @@ impl Machine {
             self.leave_untried(now_ms, uid, profile, message);
         } else {
             self.stamp(now_ms, uid);
-            self.set_stage(uid, Stage::Queued(profile));
+            self.set_stage(uid, PodStage::Queued(profile));
             self.requeue(now_ms, uid, Strategy::AfterBackoff, label);
         }
     }
 
     /// Sets a pod's charge and stage, and wakes pods that may have room now.
-    fn settle(&mut self, now_ms: TimeMs, uid: &Uid, charge: Option<Charge>, stage: Stage) {
+    fn settle(&mut self, now_ms: TimeMs, uid: &Uid, charge: Option<Charge>, stage: PodStage) {
         if let Some(charge) = &charge {
             self.confirm_reserved(uid, &charge.node);
         }
@@ -307,20 +307,20 @@ impl Machine {
 
     pub(crate) fn charge(&mut self, charge: &Charge) {
         let change = self.put_on(charge);
-        if !self.judge.cache().classes.can_be_told(charge.class) {
+        if !self.judge.cache().classes.is_sendable(charge.class) {
             return self.reassign_node(&charge.node);
         }
         if let Some((worker, change)) = change {
-            self.tell_class(worker, charge.class);
-            self.tell(worker, change);
+            self.send_class(worker, charge.class);
+            self.send_change(worker, change);
         }
     }
 
     pub(crate) fn discharge(&mut self, charge: &Charge) {
         if let Some((worker, change)) = self.take_off(charge) {
-            self.tell(worker, change);
+            self.send_change(worker, change);
         }
-        if !self.judge.cache().classes.can_be_told(charge.class) {
+        if !self.judge.cache().classes.is_sendable(charge.class) {
             self.reassign_node(&charge.node);
         }
         self.release_class(charge.class);
@@ -343,7 +343,7 @@ impl Machine {
 
     /// As [`Self::report`], for a failed attempt: also removes the nomination.
     pub(crate) fn report_failure(&mut self, now_ms: TimeMs, uid: &Uid, message: String) {
-        let nomination = self.say(now_ms, uid, None);
+        let nomination = self.nominate_local(now_ms, uid, None);
         self.report_with(uid, Reason::SchedulerError, message, true, nomination);
     }
 
@@ -362,14 +362,14 @@ impl Machine {
         let message = self.with_names(uid, message);
         let trace = if condition { self.trace_failure(uid, reason, &message) } else { None };
         let Some(pod) = self.pods.get_mut(uid) else { return };
-        let told = pod.told.as_ref().is_some_and(|(known, text)| *known == reason && *text == message);
+        let told = pod.last_report.as_ref().is_some_and(|(known, text)| *known == reason && *text == message);
         let shown = pod
             .info
             .condition
             .as_ref()
             .is_some_and(|shown| !shown.status && &*shown.reason == reason.as_str() && *shown.message == *message);
         if condition {
-            pod.told = Some((reason, message.clone()));
+            pod.last_report = Some((reason, message.clone()));
         }
         let is_known = shown || (told && pod.info.condition.is_none());
         self.actions.push(Action::Report(Report {
@@ -408,12 +408,12 @@ impl Machine {
         }
     }
 
-    pub(crate) fn leave_queue(&mut self, uid: &Uid, stage: Stage) {
+    pub(crate) fn leave_queue(&mut self, uid: &Uid, stage: PodStage) {
         self.queue.remove(uid);
         self.set_stage(uid, stage);
     }
 
-    pub(crate) fn set_stage(&mut self, uid: &Uid, stage: Stage) {
+    pub(crate) fn set_stage(&mut self, uid: &Uid, stage: PodStage) {
         self.leave_group_unless(uid, stage);
         let Some(pod) = self.pods.get_mut(uid) else { return };
         self.gates.open(uid);

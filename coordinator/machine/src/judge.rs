@@ -33,13 +33,13 @@ pub(crate) mod classes;
 mod decide;
 pub(crate) mod decision;
 mod extended;
+pub(crate) mod extender_answers;
 mod families;
 pub(crate) mod live;
 pub(crate) mod nominator;
 pub(crate) mod panics;
 pub(crate) mod past;
 pub(crate) mod reserve;
-pub(crate) mod said;
 mod sharing;
 mod stand_in;
 mod suits;
@@ -268,7 +268,7 @@ impl Judge {
     }
 
     /// Whether the results for a subject came from workers, apart from later repairs.
-    pub(crate) fn is_said_by_workers(&mut self, subject: Subject) -> bool {
+    pub(crate) fn is_reported_by_workers(&mut self, subject: Subject) -> bool {
         self.states.known(subject).is_some_and(|known| known.source.is_some())
     }
 

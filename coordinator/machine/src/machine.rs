@@ -20,7 +20,7 @@ use crate::{
     groups::Groups,
     held::Held,
     judge::Judge,
-    pods::{Pod, Stage},
+    pods::{Pod, PodStage},
     preempt::{Budgets, Preemptions, Residents, Round, Unresolvable},
     preparations::Preparations,
     quarantine::Quarantine,
@@ -218,13 +218,13 @@ impl Machine {
 
     /// Handles an event at `now_ms` and returns the resulting actions in order.
     pub fn apply(&mut self, now_ms: TimeMs, event: Event) -> Vec<Action> {
-        self.take_in(now_ms, event);
-        self.go_on(now_ms)
+        self.handle_event(now_ms, event);
+        self.poll_actions(now_ms)
     }
 
     /// The first half of [`Self::apply`], for callers that measure the halves: updates the state and wakes pods. [`Self::go_on`] has to
     /// follow. Returns kube-scheduler's label of the event, if it has one.
-    pub fn take_in(&mut self, now_ms: TimeMs, event: Event) -> Option<&'static str> {
+    pub fn handle_event(&mut self, now_ms: TimeMs, event: Event) -> Option<&'static str> {
         flotilla_planted::begin_event();
         self.tally.begin(now_ms);
         self.judge.states_mut().work.begin();
@@ -235,20 +235,20 @@ impl Machine {
     }
 
     /// The second half of [`Self::apply`]: decisions, and deadlines.
-    pub fn go_on(&mut self, now_ms: TimeMs) -> Vec<Action> {
-        self.go_on_heard(now_ms, now_ms)
+    pub fn poll_actions(&mut self, now_ms: TimeMs) -> Vec<Action> {
+        self.poll_actions_as_of(now_ms, now_ms)
     }
 
     /// As [`Self::go_on`], if answers that arrived after `heard_ms` may be unread. Deadlines are checked against `heard_ms`, so that no
     /// worker is late because of the caller.
-    pub fn go_on_heard(&mut self, now_ms: TimeMs, heard_ms: TimeMs) -> Vec<Action> {
-        self.tell_evaluations();
+    pub fn poll_actions_as_of(&mut self, now_ms: TimeMs, heard_ms: TimeMs) -> Vec<Action> {
+        self.record_evaluations();
         self.pass_time(now_ms, heard_ms);
         self.review_groups(now_ms);
         self.decide(now_ms, self.pops);
         self.judge.states_mut().take_released().into_iter().for_each(|head| self.release_class(head));
         self.flush_outboxes();
-        self.tell_evaluations();
+        self.record_evaluations();
         self.tally.recent.count(now_ms, self.status.decisions);
         self.events += 1;
         flotilla_planted::end_event();
@@ -264,10 +264,10 @@ impl Machine {
             Event::Synced => self.synced = true,
             Event::PodApplied(pod) => self.pod_applied(now_ms, &pod),
             Event::PodDeleted { uid } => self.pod_deleted(now_ms, &uid),
-            Event::WentBack | Event::PodsListedAnew => self.doubt_all(),
-            Event::ObjectsWentBack => self.doubt_preparations(now_ms),
-            Event::StorageListedAnew(kind) => self.doubt_written(kind),
-            Event::ClaimsListedAnew => self.claims_listed(now_ms, None),
+            Event::WentBack | Event::PodsRelisted => self.unconfirm_all(),
+            Event::ObjectsWentBack => self.unconfirm_preparations(now_ms),
+            Event::StorageRelisted(kind) => self.unconfirm_written(kind),
+            Event::ClaimsRelisted => self.claims_listed(now_ms, None),
             Event::ClaimsListed { version } => self.claims_listed(now_ms, Some(&version)),
             Event::NodeApplied(node) => self.node_applied(now_ms, &node),
             Event::NodeDeleted { name } => self.node_deleted(now_ms, &name),
@@ -277,7 +277,7 @@ impl Machine {
             Event::SelectorDeleted { object } => self.selector_applied(now_ms, &object, None),
             Event::WorkerJoined { worker, name } => self.worker_joined(now_ms, worker, name),
             Event::WorkerLost { worker } => self.worker_lost(worker),
-            Event::FromWorker { worker, word } => self.heard(worker, word),
+            Event::FromWorker { worker, word } => self.handle_reply(worker, word),
             Event::Bound { uid } => self.bound(&uid),
             Event::BindFailed { uid, failure } => self.bind_failed(now_ms, &uid, failure),
             Event::Extended { request, outcome } => self.extended(now_ms, request, outcome),
@@ -360,7 +360,7 @@ impl Machine {
             taint_sets: self.judge.cache().snapshot.taint_sets() as u64,
             event_work_largest: self.judge.states().work.most(),
             revision: self.judge.cache().revision(),
-            pods_untold: self.judge.cache().untold(),
+            pods_untold: self.judge.cache().unsent(),
             ..self.status.plus(self.judge.counts())
         }
     }
@@ -396,7 +396,7 @@ impl Machine {
         self.unresolvable.clear();
         self.configure_workers(now_ms);
         // A changed configuration may change the stage of every pod without a node.
-        let undecided = |pod: &Pod| !pod.stage.is_decided() && pod.stage != Stage::Assigned;
+        let undecided = |pod: &Pod| !pod.stage.is_decided() && pod.stage != PodStage::Assigned;
         let uids: Vec<Uid> =
             self.pods.iter().filter(|(_, pod)| undecided(pod)).map(|(uid, _)| Arc::clone(uid)).collect();
         for uid in uids {

@@ -11,7 +11,7 @@ use crate::{
     event::TimeMs,
     judge::nominator::Nominated,
     machine::Machine,
-    pods::{Pod, Stage},
+    pods::{Pod, PodStage},
     subject::Uid,
 };
 
@@ -20,7 +20,7 @@ const MAX_UNSAID: usize = 8;
 
 impl Nominated {
     pub(crate) fn of(pod: &Pod) -> Option<Self> {
-        let waits = matches!(pod.stage, Stage::Queued(_) | Stage::Gated(_) | Stage::Member(_));
+        let waits = matches!(pod.stage, PodStage::Queued(_) | PodStage::Gated(_) | PodStage::Member(_));
         let node = pod.nominated_node().filter(|_| waits)?;
         let class = (pod.class, Arc::clone(&pod.info.class));
         Some(Self { node: Arc::clone(node), priority: pod.info.priority, class })
@@ -43,15 +43,15 @@ impl Machine {
     }
 
     /// Nominates a pod or removes its nomination. The change counts at once, until the watch shows a change. Returns the change to write.
-    pub(crate) fn say(&mut self, now_ms: TimeMs, uid: &Uid, node: Option<Arc<str>>) -> Nomination {
+    pub(crate) fn nominate_local(&mut self, now_ms: TimeMs, uid: &Uid, node: Option<Arc<str>>) -> Nomination {
         let Some(pod) = self.pods.get_mut(uid) else { return Nomination::Keep };
         let is_announced = std::mem::take(&mut pod.announced);
         if pod.nominated_node() == node.as_ref() && !is_announced {
             return Nomination::Keep;
         }
-        pod.unsaid.extend(pod.word.replace(node.clone()));
-        let too_many = pod.unsaid.len().saturating_sub(MAX_UNSAID);
-        pod.unsaid.drain(..too_many);
+        pod.unconfirmed.extend(pod.local_nomination.replace(node.clone()));
+        let too_many = pod.unconfirmed.len().saturating_sub(MAX_UNSAID);
+        pod.unconfirmed.drain(..too_many);
         let before = self.nominate(uid);
         self.end_nomination(now_ms, uid, before);
         node.map_or(Nomination::Clear, Nomination::To)
@@ -59,16 +59,16 @@ impl Machine {
 
     /// Observes the nomination that the watch shows. It ends the local one if it equals it, or if another client has written. An older
     /// local nomination that arrives late changes nothing.
-    pub(crate) fn hear(&mut self, uid: &Uid, old: Option<&PodInfo>) {
-        let Some(pod) = self.pods.get_mut(uid).filter(|pod| pod.word.is_some()) else { return };
+    pub(crate) fn observe_nomination(&mut self, uid: &Uid, old: Option<&PodInfo>) {
+        let Some(pod) = self.pods.get_mut(uid).filter(|pod| pod.local_nomination.is_some()) else { return };
         let shown = &pod.info.nominated_node_name;
         if old.is_none_or(|old| old.nominated_node_name == *shown) {
             return;
         }
-        let is_old_news = pod.word.as_ref() != Some(shown) && pod.unsaid.contains(shown);
+        let is_old_news = pod.local_nomination.as_ref() != Some(shown) && pod.unconfirmed.contains(shown);
         if !is_old_news {
-            pod.word = None;
-            pod.unsaid.clear();
+            pod.local_nomination = None;
+            pod.unconfirmed.clear();
         }
     }
 

@@ -17,7 +17,7 @@ use crate::{
     event::{TimeMs, WorkerId},
     judge::cache::{Charge, NodeEvent},
     machine::Machine,
-    pods::{Pod, Stage},
+    pods::{Pod, PodStage},
     queue::SubQueue,
     subject::Uid,
     wake::Strategy,
@@ -77,7 +77,7 @@ impl Machine {
         };
         self.release_held(now_ms, label);
         self.review_held_groups(now_ms);
-        self.look_at_those_who_wait_for(now_ms, key, new.or(old.as_ref()));
+        self.check_waiters(now_ms, key, new.or(old.as_ref()));
     }
 
     pub(crate) fn wake_for_object(&mut self, now_ms: TimeMs, old: Option<&Object>, new: Option<&Object>) {
@@ -91,7 +91,7 @@ impl Machine {
     pub(crate) fn sign_claiming(&mut self, uid: &Uid) {
         let is_claiming = |pod: &Pod| pod.info.class.devices.is_some() && pod.charge.is_none();
         if self.pods.get(uid).is_some_and(is_claiming) {
-            self.sign_anew(uid);
+            self.renew_signature(uid);
         }
     }
 
@@ -108,8 +108,8 @@ impl Machine {
     fn try_owner(&mut self, now_ms: TimeMs, uid: &Uid, class: ClassId, label: &'static str) {
         let Some(pod) = self.pods.get(uid) else { return };
         match pod.stage {
-            Stage::Gated(_) => self.admit_by(now_ms, uid, label),
-            Stage::Queued(_)
+            PodStage::Gated(_) => self.admit_by(now_ms, uid, label),
+            PodStage::Queued(_)
                 if pod.class != class && matches!(self.queue.sub_queue(uid), Some(SubQueue::Parked { .. })) =>
             {
                 self.requeue(now_ms, uid, Strategy::AfterBackoff, label);
@@ -166,7 +166,7 @@ impl Machine {
             let knowing = self.roster.workers.iter().filter(|(_, known)| known.classes.contains(&class));
             let knowing: Vec<WorkerId> = knowing.map(|(worker, _)| *worker).collect();
             for worker in knowing {
-                self.tell(worker, Change::SetAttachments { class, attachments: Arc::clone(&attachments) });
+                self.send_change(worker, Change::SetAttachments { class, attachments: Arc::clone(&attachments) });
             }
         }
     }
@@ -184,7 +184,7 @@ impl Machine {
         let applied = self.judge.cache_mut().apply_node(&info);
         self.judge.forget_outdated();
         if let NodeEvent::Updated(_) = applied {
-            self.tell_holder(name, &info);
+            self.send_to_holder(name, &info);
             self.look_at_those_on(now_ms, name);
         }
     }

@@ -20,7 +20,7 @@ use crate::{
 pub(crate) struct Pod {
     pub(crate) info: Arc<PodInfo>,
     pub(crate) class: ClassId,
-    pub(crate) stage: Stage,
+    pub(crate) stage: PodStage,
     /// Kept until the pod is deleted or finished, or its bind failed.
     pub(crate) charge: Option<Charge>,
     pub(crate) attempts: u32,
@@ -41,21 +41,21 @@ pub(crate) struct Pod {
     /// The attempt in which the pod let pods of backoffQ preempt first.
     pub(crate) gave_way: Option<Revision>,
     /// The local nomination, until the watch shows a change; `Some(None)`: removed.
-    pub(crate) word: Option<Option<Arc<str>>>,
+    pub(crate) local_nomination: Option<Option<Arc<str>>>,
     /// Earlier local nominations that the watch has not shown.
-    pub(crate) unsaid: Vec<Option<Arc<str>>>,
+    pub(crate) unconfirmed: Vec<Option<Arc<str>>>,
     /// PreBind wrote the nominated node.
     pub(crate) announced: bool,
     /// The cluster was restored from a backup, and the watch has not shown the pod since.
     pub(crate) doubted: bool,
-    pub(crate) told: Option<(Reason, String)>,
+    pub(crate) last_report: Option<(Reason, String)>,
     pub(crate) trial: Trial,
     pub(crate) trace: Course,
 }
 
 /// The state of a pod; see [`Machine`](crate::machine::Machine) for the transitions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Stage {
+pub(crate) enum PodStage {
     /// Ignored: another scheduler's, finished, or terminating without a node.
     Foreign,
     /// Not in the queue: gated by a PreEnqueue plugin, too large, or held.
@@ -72,7 +72,7 @@ pub(crate) enum Stage {
     Assigned,
 }
 
-impl Stage {
+impl PodStage {
     /// Whether the pod is decided but not confirmed by the watch.
     pub(crate) const fn is_decided(self) -> bool {
         matches!(self, Self::Assumed(_) | Self::Preparing(_))
@@ -84,7 +84,7 @@ impl Pod {
         Self {
             info,
             class,
-            stage: Stage::Foreign,
+            stage: PodStage::Foreign,
             charge: None,
             attempts: 0,
             refusals: 0,
@@ -96,11 +96,11 @@ impl Pod {
             attempt_from: None,
             own_node_refused: None,
             gave_way: None,
-            word: None,
-            unsaid: Vec::new(),
+            local_nomination: None,
+            unconfirmed: Vec::new(),
             announced: false,
             doubted: false,
-            told: None,
+            last_report: None,
             trial: Trial::NONE,
             trace: Course::NONE,
         }
@@ -108,7 +108,7 @@ impl Pod {
 
     /// The local nomination, otherwise the one of the watch.
     pub(crate) fn nominated_node(&self) -> Option<&Arc<str>> {
-        self.word.as_ref().map_or(self.info.nominated_node_name.as_ref(), Option::as_ref)
+        self.local_nomination.as_ref().map_or(self.info.nominated_node_name.as_ref(), Option::as_ref)
     }
 
     pub(crate) fn name(&self) -> PodName {

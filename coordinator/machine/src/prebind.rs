@@ -20,7 +20,7 @@ use crate::{
     action::{Action, Binding, DeviceWait, DeviceWaitEnd, PreBind, Unreserve},
     event::{PreparationId, TimeMs},
     machine::Machine,
-    pods::{Pod, Stage},
+    pods::{Pod, PodStage},
     preparations::{Late, Phase, Preparation, Preparations, Step},
     subject::{PodName, ProfileIndex, Uid},
 };
@@ -40,7 +40,7 @@ impl Machine {
         }
         let (uid, id) = (Arc::clone(&binding.uid), self.preparations.next_id());
         if let Some(pod) = self.pods.get_mut(&uid) {
-            pod.stage = Stage::Preparing(profile);
+            pod.stage = PodStage::Preparing(profile);
             pod.announced = true;
         }
         let mut allocated = steps.iter().flat_map(|step| step.reservation.allocates());
@@ -110,7 +110,7 @@ impl Machine {
         self.preparations.insert(uid, preparation);
         match failure {
             None => {
-                self.tell_device_wait(now_ms, uid, None);
+                self.report_device_wait(now_ms, uid, None);
                 self.look_at(now_ms, uid);
             }
             Some(failure) => self.abandon(now_ms, uid, failed, &failure),
@@ -118,7 +118,7 @@ impl Machine {
         self.look_at_held(now_ms, &targets, &versions);
     }
 
-    pub(crate) fn look_at_those_who_wait_for(&mut self, now_ms: TimeMs, key: &ObjectKey, object: Option<&Object>) {
+    pub(crate) fn check_waiters(&mut self, now_ms: TimeMs, key: &ObjectKey, object: Option<&Object>) {
         for uid in self.preparations.concerned(key, object) {
             self.look_at(now_ms, &uid);
         }
@@ -140,7 +140,7 @@ impl Machine {
             let Some((_, place)) = known.deadline().filter(|(until_ms, _)| *until_ms <= now_ms) else { continue };
             let reservation = &known.steps[place].reservation;
             let (plugin, error) = (reservation.plugin, self.judge.cache().objects.timed_out(reservation));
-            self.tell_device_wait(now_ms, &uid, Some("timeout"));
+            self.report_device_wait(now_ms, &uid, Some("timeout"));
             self.abandon(now_ms, &uid, plugin, &error);
         }
     }
@@ -210,7 +210,7 @@ impl Machine {
 
     /// A restored backup reverted objects. Their written versions are never reached again, so nothing counts as written, and the waiting
     /// pods are retried.
-    pub(crate) fn doubt_preparations(&mut self, now_ms: TimeMs) {
+    pub(crate) fn unconfirm_preparations(&mut self, now_ms: TimeMs) {
         let Preparations { by_pod, binding, .. } = &mut self.preparations;
         let steps = by_pod.values_mut().map(|known| &mut known.steps).chain(binding.values_mut());
         steps.flatten().for_each(|step| step.written.clear());
@@ -224,7 +224,7 @@ impl Machine {
     }
 
     /// The next event of each written claim or volume decides whether a restored backup reverted the write.
-    pub(crate) fn doubt_written(&mut self, kind: StorageKind) {
+    pub(crate) fn unconfirm_written(&mut self, kind: StorageKind) {
         for step in self.preparations.by_pod.values_mut().flat_map(|known| &mut known.steps) {
             let is_of_kind = |key: &&ObjectKey| matches!(key, ObjectKey::Storage(key) if key.kind == kind);
             step.doubted.extend(step.written.keys().filter(is_of_kind).cloned());
@@ -267,29 +267,29 @@ impl Machine {
                     let plugin = step.reservation.plugin;
                     // The prefix of `ErrDeviceBindingFailed`.
                     let status = if error.starts_with("device binding failed") { "failure" } else { "error" };
-                    self.tell_device_wait(now_ms, uid, Some(status));
+                    self.report_device_wait(now_ms, uid, Some(status));
                     return self.abandon(now_ms, uid, plugin, &error);
                 }
             }
         }
         if !bound.is_empty() {
-            self.tell_devices_ready(now_ms, uid, &bound);
+            self.report_devices_ready(now_ms, uid, &bound);
             self.end_steps(now_ms, uid, &bound);
         }
     }
 
     /// Ends the pod's wait for devices if one of these steps waited for them.
-    fn tell_devices_ready(&mut self, now_ms: TimeMs, uid: &Uid, places: &[usize]) {
+    fn report_devices_ready(&mut self, now_ms: TimeMs, uid: &Uid, places: &[usize]) {
         let objects = &self.judge.cache().objects;
         let steps = self.preparations.by_pod.get(uid).map_or(&[][..], |preparation| &preparation.steps);
         let mut done = places.iter().filter_map(|&place| steps.get(place));
         if done.any(|step| !objects.awaited_devices(&step.reservation).is_empty()) {
-            self.tell_device_wait(now_ms, uid, Some("success"));
+            self.report_device_wait(now_ms, uid, Some("success"));
         }
     }
 
     /// Emits the start of a wait for devices, or its end with a status.
-    fn tell_device_wait(&mut self, now_ms: TimeMs, uid: &Uid, status: Option<&'static str>) {
+    fn report_device_wait(&mut self, now_ms: TimeMs, uid: &Uid, status: Option<&'static str>) {
         let Some(preparation) = self.preparations.by_pod.get(uid) else { return };
         let Preparation { binding, steps, phase: Phase::Waiting(since_ms), .. } = preparation else { return };
         let objects = &self.judge.cache().objects;
@@ -324,8 +324,8 @@ impl Machine {
         }
         let Preparation { mut binding, steps, .. } = preparation;
         let Some(pod) = self.pods.get_mut(uid) else { return };
-        let Stage::Preparing(profile) = pod.stage else { return };
-        pod.stage = Stage::Assumed(profile);
+        let PodStage::Preparing(profile) = pod.stage else { return };
+        pod.stage = PodStage::Assumed(profile);
         binding.waited_ms = now_ms.saturating_sub(pod.first_queued_ms.unwrap_or(now_ms));
         binding.prepared_ms = Some(took_ms);
         self.preparations.binding.insert(Arc::clone(uid), steps);

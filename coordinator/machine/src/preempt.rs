@@ -30,7 +30,7 @@ pub(crate) const PLUGIN: &str = default_preemption::NAME;
 /// Start time of pods that have not started: later than any other.
 const NOW_NS: i64 = i64::MAX;
 
-pub(crate) enum Verdict {
+pub(crate) enum PreemptionResult {
     /// The pod may not preempt, or the search is inconclusive; the nomination stays. With the message.
     Undecided(String),
     /// No preemption makes room. With the message.

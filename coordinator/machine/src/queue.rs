@@ -23,7 +23,7 @@ use crate::{
 
 use active::Active;
 use backoff::Backoff;
-use parked::{Group, Groups, Key};
+use parked::{Group, Groups, ParkedKey};
 
 pub(crate) use backoff::Pace;
 pub use incoming::Incoming;
@@ -33,21 +33,21 @@ pub(crate) use parked::{GroupId, Plugins, Rejectors};
 ///
 /// Source: `PrioritySort.Less` over `QueuedPodInfo.Timestamp`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct QueuePosition {
     pub(crate) priority: i32,
     pub(crate) queued_ms: TimeMs,
     /// Unique number that decides between pods of the same millisecond.
     pub(crate) sequence: u64,
 }
 
-impl Ord for Place {
+impl Ord for QueuePosition {
     fn cmp(&self, other: &Self) -> Ordering {
         let key = |place: &Self| (place.priority, (place.queued_ms, place.sequence));
         priority_sort::order(key(self), key(other))
     }
 }
 
-impl PartialOrd for Place {
+impl PartialOrd for QueuePosition {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
@@ -57,7 +57,7 @@ impl PartialOrd for Place {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct QueuedEntityInfo {
     pub(crate) subject: Subject,
-    pub(crate) place: Place,
+    pub(crate) place: QueuePosition,
     /// End of the backoff, see [`Pace::expiry`]; 0: none.
     pub(crate) until_ms: TimeMs,
     pub(crate) refusals: u32,
@@ -68,13 +68,13 @@ pub(crate) struct QueuedEntityInfo {
 pub(crate) struct Early<'a> {
     pub(crate) uid: &'a Uid,
     pub(crate) subject: Subject,
-    pub(crate) place: Place,
+    pub(crate) place: QueuePosition,
     pub(crate) until_ms: TimeMs,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum SubQueue {
-    Active(Place),
+    Active(QueuePosition),
     /// In backoffQ, until this time at the latest.
     Backoff(TimeMs),
     Parked {
@@ -93,7 +93,7 @@ enum Ticket {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Room {
+enum Section {
     Active,
     Backoff,
     Errors,
@@ -103,7 +103,7 @@ enum Room {
 #[derive(Debug, Clone)]
 struct Entry {
     entity_info: QueuedEntityInfo,
-    room: Room,
+    room: Section,
     /// The plugins that refused it last; `None` for a new pod, or after an error.
     rejectors: Option<usize>,
 }
@@ -147,7 +147,7 @@ impl Queue {
         let rejectors = self.take(uid).and_then(|entry| entry.rejectors);
         self.incoming.count("backoff", label, 1);
         self.backoff.insert(entity_info.until_ms, entity_info.place, Ticket::Pod(Arc::clone(uid)));
-        self.enter(uid, Entry { entity_info, room: Room::Backoff, rejectors });
+        self.enter(uid, Entry { entity_info, room: Section::Backoff, rejectors });
     }
 
     /// Queues a pod after an error: only the end of its backoff brings it back.
@@ -157,7 +157,7 @@ impl Queue {
         let entity_info = QueuedEntityInfo { until_ms: entity_info.until_ms.max(now_ms), ..entity_info };
         self.incoming.count("backoff", label, 1);
         self.backoff.insert_error(entity_info.until_ms, entity_info.place, Arc::clone(uid));
-        self.enter(uid, Entry { entity_info, room: Room::Errors, rejectors: None });
+        self.enter(uid, Entry { entity_info, room: Section::Errors, rejectors: None });
     }
 
     pub(crate) fn remove(&mut self, uid: &Uid) {
@@ -170,20 +170,20 @@ impl Queue {
         let (room, rejectors) = (entry.room, entry.rejectors);
         let is_up = matches!(self.sub_queue(uid), Some(SubQueue::Active(_)));
         let parked = match room {
-            Room::Group(id) => self.groups.get(id).filter(|group| group.is_parked(entry)).map(|group| group.key),
+            Section::Group(id) => self.groups.get(id).filter(|group| group.is_parked(entry)).map(|group| group.key),
             _ => None,
         };
         self.take(uid);
         match (parked, room) {
             (Some(key), _) => self.add_parked(uid, entity_info, key.set, key.alone != 0),
-            (None, Room::Errors) => {
+            (None, Section::Errors) => {
                 self.backoff.insert_error(entity_info.until_ms, entity_info.place, Arc::clone(uid));
                 self.enter(uid, Entry { entity_info, room, rejectors });
             }
             _ if is_up => self.add_active(uid, entity_info, rejectors),
             _ => {
                 self.backoff.insert(entity_info.until_ms, entity_info.place, Ticket::Pod(Arc::clone(uid)));
-                self.enter(uid, Entry { entity_info, room: Room::Backoff, rejectors });
+                self.enter(uid, Entry { entity_info, room: Section::Backoff, rejectors });
             }
         }
     }
@@ -191,7 +191,7 @@ impl Queue {
     fn add_active(&mut self, uid: &Uid, entity_info: QueuedEntityInfo, rejectors: Option<usize>) {
         self.active.insert(entity_info.place, Ticket::Pod(Arc::clone(uid)), entity_info.subject);
         self.active.shift(entity_info.subject, 0, 1);
-        self.enter(uid, Entry { entity_info, room: Room::Active, rejectors });
+        self.enter(uid, Entry { entity_info, room: Section::Active, rejectors });
     }
 
     fn enter(&mut self, uid: &Uid, entry: Entry) {
@@ -203,13 +203,13 @@ impl Queue {
         let mut entry = self.entries.swap_remove(uid)?;
         let QueuedEntityInfo { subject, place, until_ms, .. } = entry.entity_info;
         match entry.room {
-            Room::Active => {
+            Section::Active => {
                 self.active.remove(place);
                 self.active.shift(subject, 1, 0);
             }
-            Room::Backoff => self.backoff.remove(until_ms, place),
-            Room::Errors => self.backoff.remove_error(until_ms, place),
-            Room::Group(id) => {
+            Section::Backoff => self.backoff.remove(until_ms, place),
+            Section::Errors => self.backoff.remove_error(until_ms, place),
+            Section::Group(id) => {
                 entry.rejectors = self.groups.get(id).map(|group| group.key.set);
                 self.leave_group(id, &entry);
             }
@@ -266,9 +266,9 @@ impl Queue {
         let entry = self.entries.get(uid)?;
         let QueuedEntityInfo { place, until_ms, .. } = entry.entity_info;
         match entry.room {
-            Room::Active => Some(SubQueue::Active(place)),
-            Room::Backoff | Room::Errors => Some(SubQueue::Backoff(Pace::due(until_ms))),
-            Room::Group(id) => {
+            Section::Active => Some(SubQueue::Active(place)),
+            Section::Backoff | Section::Errors => Some(SubQueue::Backoff(Pace::due(until_ms))),
+            Section::Group(id) => {
                 let group = self.groups.get(id)?;
                 if group.is_parked(entry) {
                     let rejectors = self.groups.set(group.key.set)?.clone();
@@ -283,7 +283,7 @@ impl Queue {
     }
 
     /// The number of pods in activeQ before a place; linear in that number.
-    pub(crate) fn ahead_of(&self, place: Place) -> usize {
+    pub(crate) fn ahead_of(&self, place: QueuePosition) -> usize {
         let before = self.active.tickets().take_while(|(other, _)| **other < place);
         let pods = |ticket: &Ticket| match ticket {
             Ticket::Pod(_) => 1,

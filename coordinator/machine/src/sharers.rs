@@ -14,7 +14,7 @@ use flotilla_framework::extension::objects::{ObjectKey, Write};
 use crate::{
     event::TimeMs,
     machine::Machine,
-    pods::Stage,
+    pods::PodStage,
     preparations::{Phase, Preparation, Step},
     subject::Uid,
 };
@@ -58,7 +58,7 @@ impl Machine {
     }
 
     fn write_held(&mut self, uid: &Uid) {
-        let Some(&Stage::Preparing(profile)) = self.pods.get(uid).map(|pod| &pod.stage) else { return };
+        let Some(&PodStage::Preparing(profile)) = self.pods.get(uid).map(|pod| &pod.stage) else { return };
         let Some(mut preparation) = self.preparations.remove(uid) else { return };
         if let Phase::Held(held, _) = &preparation.phase {
             let profile = self.profile(profile);

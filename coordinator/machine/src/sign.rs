@@ -14,7 +14,7 @@ use crate::{
     event::{Selecting, SelectingKind},
     judge::cache::Charge,
     machine::Machine,
-    pods::Stage,
+    pods::PodStage,
     subject::Uid,
 };
 
@@ -33,7 +33,7 @@ impl Machine {
     pub(crate) fn class_of(&mut self, whole: &Arc<Class>, is_placed: bool) -> ClassId {
         let mut distinctions = Vec::new();
         let class = self.judge.cache_mut().acquire_signed(whole, is_placed, &mut distinctions);
-        self.tell_apart(&distinctions);
+        self.distinguish(&distinctions);
         class
     }
 
@@ -53,7 +53,7 @@ impl Machine {
         let scope = Scope::Only(namespace);
         new.into_iter().for_each(|selector| in_play.enter(scope, selector, &mut distinctions));
         old.into_iter().for_each(|selector| in_play.leave(scope, selector));
-        self.tell_apart(&distinctions);
+        self.distinguish(&distinctions);
     }
 
     pub(crate) fn replace_owner(&mut self, object: &Selecting, was_known: bool, is_known: bool) {
@@ -66,7 +66,7 @@ impl Machine {
             (true, false) => in_play.leave_owner(&object.namespace, &owner),
             _ => {}
         }
-        self.tell_apart(&distinctions);
+        self.distinguish(&distinctions);
     }
 
     /// Adds these metadata fields to all pods, and assigns their classes again.
@@ -80,7 +80,7 @@ impl Machine {
             if let Some(pod) = self.pods.get_mut(&uid) {
                 pod.info = pod.info.showing(&self.shown);
             }
-            self.sign_anew(&uid);
+            self.renew_signature(&uid);
         }
     }
 
@@ -101,19 +101,19 @@ impl Machine {
     }
 
     /// Assigns classes again to the pods that new selectors distinguish.
-    fn tell_apart(&mut self, distinctions: &[Distinction]) {
+    fn distinguish(&mut self, distinctions: &[Distinction]) {
         if distinctions.is_empty() {
             return;
         }
         spend(DISTINCTION * distinctions.len() as u64);
-        for uid in self.unread.told_apart_by(distinctions) {
+        for uid in self.unread.distinguished_by(distinctions) {
             let times = if planted("signs-for-each-requirement") { distinctions.len() } else { 1 };
-            (0..times).for_each(|_| self.sign_anew(&uid));
+            (0..times).for_each(|_| self.renew_signature(&uid));
         }
     }
 
     /// Assigns the current class to a pod. The pod keeps its place and does not wake, because only the representation changed.
-    pub(crate) fn sign_anew(&mut self, uid: &Uid) {
+    pub(crate) fn renew_signature(&mut self, uid: &Uid) {
         let Some(pod) = self.pods.get(uid) else { return };
         self.status.pods_signed_again += 1;
         let (old, whole) = (pod.class, Arc::clone(&pod.info.class));
@@ -139,7 +139,7 @@ impl Machine {
         }
         self.note_unread(uid);
         match stage {
-            Stage::Queued(_) => {
+            PodStage::Queued(_) => {
                 if let Some(pod) = self.pods.get_mut(uid) {
                     pod.attempt_from = None;
                 }
@@ -147,7 +147,7 @@ impl Machine {
                     self.queue.update_entity(uid, entity_info);
                 }
             }
-            Stage::Gated(profile) => self.gates.reclass(uid, (profile, new)),
+            PodStage::Gated(profile) => self.gates.reclass(uid, (profile, new)),
             _ => {}
         }
         self.nominate(uid);

@@ -6,7 +6,7 @@ use flotilla_framework::{
     class::{Class, Owner},
     labels::Labels,
     map::Set,
-    signature::{Distinction, Told},
+    signature::{Distinction, LabelProperty},
 };
 use indexmap::IndexMap;
 
@@ -72,7 +72,7 @@ impl Unread {
     }
 
     /// The pods that new distinctions affect, each once: a selector may have a thousand requirements, and a pod a label for each.
-    pub(crate) fn told_apart_by(&self, distinctions: &[Distinction]) -> Set<Uid> {
+    pub(crate) fn distinguished_by(&self, distinctions: &[Distinction]) -> Set<Uid> {
         let mut pods = Set::default();
         for Distinction { namespace, told } in distinctions {
             match namespace {
@@ -89,19 +89,19 @@ impl Unread {
 // === impl InNamespace ===
 
 impl InNamespace {
-    fn find(&self, told: &Told, pods: &mut Set<Uid>) {
+    fn find(&self, told: &LabelProperty, pods: &mut Set<Uid>) {
         match told {
-            Told::Value((key, value)) => {
+            LabelProperty::Value((key, value)) => {
                 pods.extend(self.keys.get(key).and_then(|values| values.get(value)).into_iter().flatten().cloned());
             }
-            Told::Presence(key) => {
+            LabelProperty::Presence(key) => {
                 pods.extend(self.keys.get(key).into_iter().flat_map(IndexMap::values).flatten().cloned());
             }
-            Told::Namespace => {
+            LabelProperty::Namespace => {
                 let labelled = self.keys.values().flat_map(IndexMap::values).flatten();
                 pods.extend(labelled.chain(&self.unlabelled).cloned());
             }
-            Told::Owner(owner) => pods.extend(self.owners.get(owner).into_iter().flatten().cloned()),
+            LabelProperty::Owner(owner) => pods.extend(self.owners.get(owner).into_iter().flatten().cloned()),
         }
     }
 }

@@ -28,9 +28,9 @@ use flotilla_planted::planted;
 use crate::{
     event::TimeMs,
     machine::Machine,
-    pods::{Pod, Stage},
+    pods::{Pod, PodStage},
     queue::{
-        GroupId, Incoming, Place, QueuedEntityInfo, Rejectors, SubQueue,
+        GroupId, Incoming, QueuePosition, QueuedEntityInfo, Rejectors, SubQueue,
         incoming::{SCHEDULE_ATTEMPT_FAILURE, UNSCHEDULABLE_TIMEOUT},
     },
     subject::{ProfileIndex, Subject, Uid},
@@ -171,7 +171,7 @@ impl Machine {
     /// Moves a pod to activeQ or backoffQ, unless a plugin gates it.
     pub(crate) fn requeue(&mut self, now_ms: TimeMs, uid: &Uid, strategy: Strategy, label: &'static str) {
         let Some(pod) = self.pods.get(uid) else { return };
-        let Stage::Queued(profile) = pod.stage else { return };
+        let PodStage::Queued(profile) = pod.stage else { return };
         if self.preemptions.defers(uid) {
             return self.wait_for_preemption(uid);
         }
@@ -192,9 +192,9 @@ impl Machine {
 
     pub(crate) fn entity_info(&self, uid: &Uid) -> Option<QueuedEntityInfo> {
         let pod = self.pods.get(uid)?;
-        let Stage::Queued(profile) = pod.stage else { return None };
+        let PodStage::Queued(profile) = pod.stage else { return None };
         let (queued_ms, sequence) = pod.queued;
-        let place = Place { priority: pod.info.priority, queued_ms, sequence };
+        let place = QueuePosition { priority: pod.info.priority, queued_ms, sequence };
         let (subject, until_ms) = ((profile, pod.class), self.backoff_expiry(pod));
         Some(QueuedEntityInfo { subject, place, until_ms, refusals: pod.refusals })
     }
@@ -287,7 +287,7 @@ impl Machine {
 
     /// Gates a pod: a plugin gates it, or it is not tried (`None`).
     pub(crate) fn hold_back(&mut self, now_ms: TimeMs, uid: &Uid, profile: ProfileIndex, plugin: Option<&'static str>) {
-        self.leave_queue(uid, Stage::Gated(profile));
+        self.leave_queue(uid, PodStage::Gated(profile));
         if let Some(pod) = self.pods.get(uid) {
             self.gates.close(uid, plugin, (profile, pod.class), now_ms);
         }

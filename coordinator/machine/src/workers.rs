@@ -100,7 +100,7 @@ impl Machine {
         }
     }
 
-    pub(crate) fn heard(&mut self, worker: WorkerId, word: FromWorker) {
+    pub(crate) fn handle_reply(&mut self, worker: WorkerId, word: FromWorker) {
         if self.repeats_itself(worker) {
             return self.give_up(worker, format!("it has sent more than {MAX_UNASKED} unexpected messages"));
         }
@@ -126,9 +126,9 @@ impl Machine {
                 self.count_evaluation(request, asked_ms);
                 self.remember_evaluation(worker, request, subject.zip(asked_ms));
             }
-            Reply::Rehearsed { request, outcomes } => {
+            Reply::DryRunResults { request, outcomes } => {
                 known.has_answered(request);
-                self.rehearsed(worker, request, outcomes);
+                self.dry_run_results(worker, request, outcomes);
             }
             Reply::Unable { request, why: Unable::TooManyStrata } => {
                 known.has_answered(request);
@@ -280,7 +280,7 @@ impl Machine {
                 let (id, held) = (known.id, known.worker);
                 self.judge.cache_mut().set_holder(name, None, self.next_request);
                 if let Some(worker) = held {
-                    self.tell(worker, Change::RemoveNode { id });
+                    self.send_change(worker, Change::RemoveNode { id });
                     self.count_node(worker, -1);
                 }
             }
@@ -291,12 +291,12 @@ impl Machine {
 
     pub(crate) fn withdraw_node(&mut self, node: &Node) {
         if let Some(worker) = node.worker {
-            self.tell(worker, Change::RemoveNode { id: node.id });
+            self.send_change(worker, Change::RemoveNode { id: node.id });
             self.count_node(worker, -1);
         }
     }
 
-    pub(crate) fn tell_holder(&mut self, name: &Arc<str>, info: &Arc<NodeInfo>) {
+    pub(crate) fn send_to_holder(&mut self, name: &Arc<str>, info: &Arc<NodeInfo>) {
         let was_held = self.judge.cache().nodes.get(name).is_some_and(|node| node.worker.is_some());
         self.reassign_node(name);
         // A worker that holds it only now has received the whole node.
@@ -305,17 +305,17 @@ impl Machine {
             return;
         };
         let (id, worker) = (*id, *worker);
-        self.tell(worker, Change::UpsertNode { id, node: Arc::clone(info) });
+        self.send_change(worker, Change::UpsertNode { id, node: Arc::clone(info) });
     }
 
-    pub(crate) fn tell(&mut self, worker: WorkerId, change: Change) {
+    pub(crate) fn send_change(&mut self, worker: WorkerId, change: Change) {
         if let Some(worker) = self.roster.workers.get_mut(&worker) {
             worker.outbox.push(change);
         }
     }
 
     /// Sends a class to a worker before changes that name it.
-    pub(crate) fn tell_class(&mut self, worker: WorkerId, id: ClassId) {
+    pub(crate) fn send_class(&mut self, worker: WorkerId, id: ClassId) {
         let Some(known) = self.roster.workers.get_mut(&worker) else { return };
         if known.classes.insert(id)
             && let Some(class) = self.judge.cache().classes.get(id).map(Arc::clone)
@@ -417,7 +417,7 @@ impl Machine {
             let held = self.judge.cache_mut().set_holder(&name, Some(id), self.next_request);
             let Some((node_id, old)) = held else { continue };
             if let Some(old) = old.filter(|old| *old != id) {
-                self.tell(old, Change::RemoveNode { id: node_id });
+                self.send_change(old, Change::RemoveNode { id: node_id });
                 self.count_node(old, -1);
             }
             shard.push(name);
@@ -431,7 +431,7 @@ impl Machine {
                 .into_iter()
                 .flat_map(|residents| residents.keys().copied())
                 .collect();
-            classes.into_iter().for_each(|class| self.tell_class(id, class));
+            classes.into_iter().for_each(|class| self.send_class(id, class));
             changes.extend(self.judge.cache().introduce(name));
         }
         let for_modules_ms = self.allowance_for_modules_ms();
@@ -446,7 +446,7 @@ impl Machine {
     fn introduce(&mut self, worker: WorkerId, name: &Arc<str>) {
         let classes: Vec<ClassId> =
             self.judge.cache().residents(name).into_iter().flat_map(|residents| residents.keys().copied()).collect();
-        classes.into_iter().for_each(|class| self.tell_class(worker, class));
+        classes.into_iter().for_each(|class| self.send_class(worker, class));
         let changes = self.judge.cache().introduce(name);
         if let Some(known) = self.roster.workers.get_mut(&worker) {
             known.outbox.extend(changes);

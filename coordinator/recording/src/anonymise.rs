@@ -17,11 +17,11 @@ mod places;
 
 pub use names::Unkept;
 
-use masked::{Masked, Place, Texts};
+use masked::{FieldName, Masked, Texts};
 use places::{Kind, kind};
 
 use crate::{
-    decision::{Decision, Outcome},
+    decision::{Decision, TurnOutcome},
     entry::{Entry, Input},
     read::BadEntry,
 };
@@ -43,7 +43,7 @@ struct Collected {
 }
 
 impl Texts for Collected {
-    fn text(&self, place: Place, text: &str) -> String {
+    fn text(&self, place: FieldName, text: &str) -> String {
         let set = match kind(place) {
             Kind::Name => &self.names,
             Kind::Word => &self.words,
@@ -58,7 +58,7 @@ impl Texts for Collected {
 }
 
 impl Texts for Anonymiser {
-    fn text(&self, place: Place, text: &str) -> String {
+    fn text(&self, place: FieldName, text: &str) -> String {
         match kind(place) {
             Kind::Name => self.name(text),
             Kind::Word | Kind::Fixed => text.to_owned(),
@@ -71,7 +71,7 @@ fn bad(error: impl std::fmt::Display) -> BadEntry {
     BadEntry(error.to_string())
 }
 
-fn masked(entry: &Entry<'_>, outcome: Option<&Outcome>, texts: &impl Texts) -> Result<Vec<u8>, BadEntry> {
+fn masked(entry: &Entry<'_>, outcome: Option<&TurnOutcome>, texts: &impl Texts) -> Result<Vec<u8>, BadEntry> {
     let mut bytes = Vec::new();
     let mut write = |value: &dyn Fn(Vec<u8>) -> Result<Vec<u8>, postcard::Error>| {
         bytes = value(std::mem::take(&mut bytes)).map_err(bad)?;
@@ -87,7 +87,7 @@ fn masked(entry: &Entry<'_>, outcome: Option<&Outcome>, texts: &impl Texts) -> R
 fn with(value: &impl serde::Serialize, bytes: Vec<u8>, texts: &impl Texts) -> Result<Vec<u8>, postcard::Error> {
     let flavour = postcard::ser_flavors::ExtendFlavor::new(bytes);
     let mut serializer = postcard::Serializer { output: flavour };
-    value.serialize(Masked { inner: &mut serializer, texts, place: Place::NONE })?;
+    value.serialize(Masked { inner: &mut serializer, texts, place: FieldName::NONE })?;
     postcard::ser_flavors::Flavor::finalize(serializer.output)
 }
 
@@ -95,7 +95,7 @@ fn configuration(text: &str, texts: &impl Texts) -> Result<String, BadEntry> {
     let configuration: Configuration = serde_json::from_str(text).map_err(bad)?;
     let mut bytes = Vec::new();
     let mut serializer = serde_json::Serializer::new(&mut bytes);
-    configuration.serialize(Masked { inner: &mut serializer, texts, place: Place::NONE }).map_err(bad)?;
+    configuration.serialize(Masked { inner: &mut serializer, texts, place: FieldName::NONE }).map_err(bad)?;
     String::from_utf8(bytes).map_err(bad)
 }
 
@@ -104,7 +104,7 @@ impl Anonymiser {
     ///
     /// # Errors
     /// The entry cannot be read.
-    pub fn collect(&mut self, entry: &Entry<'_>, outcome: Option<&Outcome>) -> Result<(), BadEntry> {
+    pub fn collect(&mut self, entry: &Entry<'_>, outcome: Option<&TurnOutcome>) -> Result<(), BadEntry> {
         match entry {
             Entry::Header(_) | Entry::Module(_) | Entry::Words { .. } => return Ok(()),
             Entry::Turn { input: Input::Configured(text), .. } | Entry::Known(Input::Configured(text)) => {
@@ -157,13 +157,13 @@ impl Anonymiser {
     ///
     /// # Errors
     /// The outcome cannot be read.
-    pub fn outcome(&self, outcome: &Outcome) -> Result<Outcome, BadEntry> {
+    pub fn outcome(&self, outcome: &TurnOutcome) -> Result<TurnOutcome, BadEntry> {
         postcard::from_bytes(&with(outcome, Vec::new(), self).map_err(bad)?).map_err(bad)
     }
 
     /// Learns the replayed messages as replacements of the recorded ones. Returns whether the outcomes are equal except for messages.
-    pub fn learn(&self, recorded: &Outcome, renamed: &Outcome, replayed: &Outcome) -> bool {
-        let bare = |outcome: &Outcome| Outcome {
+    pub fn learn(&self, recorded: &TurnOutcome, renamed: &TurnOutcome, replayed: &TurnOutcome) -> bool {
+        let bare = |outcome: &TurnOutcome| TurnOutcome {
             decisions: outcome.decisions.iter().map(without_words).collect(),
             ..outcome.clone()
         };
@@ -249,7 +249,7 @@ mod tests {
         Entry::Turn { now_ms: 1, input: Input::Event(Cow::Owned(event)) }
     }
 
-    fn entries() -> Vec<(Entry<'static>, Option<Outcome>)> {
+    fn entries() -> Vec<(Entry<'static>, Option<TurnOutcome>)> {
         let zone = "topology.kubernetes.io/zone";
         let node = node("secret-node").label(zone, "eu-secret-1").taint("acme.example/team", "blue", "NoSchedule");
         let pod = pod("secret-pod").label("app", "secret-shop").request("cpu", "1");
@@ -260,12 +260,12 @@ mod tests {
             nomination: None,
             ends_attempt: true,
         };
-        let outcome = Outcome { heard_ms: 1, decisions: vec![refuse], rest: 0 };
+        let outcome = TurnOutcome { heard_ms: 1, decisions: vec![refuse], rest: 0 };
         vec![
             (turn(Event::NodeApplied(Arc::new(node.build()))), Some(outcome)),
             (
                 turn(Event::PodApplied(Arc::new(pod.build()))),
-                Some(Outcome { heard_ms: 1, decisions: Vec::new(), rest: 0 }),
+                Some(TurnOutcome { heard_ms: 1, decisions: Vec::new(), rest: 0 }),
             ),
         ]
     }
@@ -319,7 +319,7 @@ mod tests {
         assert!(anonymiser.learn(&recorded, &renamed, &replayed));
         let again = anonymiser.outcome(&recorded).expect("it can be read");
         assert_eq!(again, replayed);
-        let moved = Outcome { decisions: Vec::new(), ..replayed };
+        let moved = TurnOutcome { decisions: Vec::new(), ..replayed };
         assert!(!anonymiser.learn(&recorded, &renamed, &moved));
     }
 }

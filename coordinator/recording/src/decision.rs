@@ -106,7 +106,7 @@ pub enum Decision {
 
 /// The result of one turn.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Outcome {
+pub struct TurnOutcome {
     /// Answers that arrived after this time may still be queued.
     pub heard_ms: TimeMs,
     /// All decisions, in order.
@@ -115,7 +115,7 @@ pub struct Outcome {
     pub rest: u64,
 }
 
-impl Outcome {
+impl TurnOutcome {
     /// Reduces actions to their outcome.
     #[must_use]
     pub fn of(heard_ms: TimeMs, actions: &[Action]) -> Self {

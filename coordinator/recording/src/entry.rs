@@ -9,7 +9,7 @@ use flotilla_framework::{
 use flotilla_machine::event::{Configuration, Event, TimeMs};
 use serde::{Deserialize, Serialize};
 
-use crate::{decision::Outcome, needs, read::BadEntry};
+use crate::{decision::TurnOutcome, needs, read::BadEntry};
 
 /// The first frame of a part.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -138,12 +138,14 @@ impl Entry<'_> {
     }
 }
 
-pub(crate) fn decode(bytes: &[u8]) -> Result<(Entry<'static>, Option<Outcome>), BadEntry> {
+pub(crate) fn decode(bytes: &[u8]) -> Result<(Entry<'static>, Option<TurnOutcome>), BadEntry> {
     let bad = |error: postcard::Error| BadEntry(error.to_string());
     let (entry, rest) = postcard::take_from_bytes::<Entry<'static>>(bytes).map_err(bad)?;
     let is_turn = matches!(entry, Entry::Turn { .. });
     let (outcome, rest) = match is_turn {
-        true => postcard::take_from_bytes::<Outcome>(rest).map(|(outcome, rest)| (Some(outcome), rest)).map_err(bad)?,
+        true => {
+            postcard::take_from_bytes::<TurnOutcome>(rest).map(|(outcome, rest)| (Some(outcome), rest)).map_err(bad)?
+        }
         false => (None, rest),
     };
     if !rest.is_empty() {

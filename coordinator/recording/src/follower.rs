@@ -13,7 +13,7 @@ use flotilla_machine::{
 };
 
 use crate::{
-    decision::{Decision, Outcome, PodId},
+    decision::{Decision, PodId, TurnOutcome},
     entry::Entry,
     needs::learn,
     read::BadEntry,
@@ -21,7 +21,7 @@ use crate::{
 
 /// Comparisons of one entry's decisions.
 #[derive(Debug, Default)]
-pub struct Judged {
+pub struct EntryComparison {
     /// Recorded decisions with the machine's own.
     pub compared: Vec<Compared>,
     /// Decisions that cannot be compared: no profile matches the pod, or the pod is too large.
@@ -57,8 +57,12 @@ impl Follower {
     ///
     /// # Errors
     /// The entry cannot be read.
-    pub fn tell(&mut self, entry: Entry<'static>, outcome: Option<&Outcome>) -> Result<Judged, BadEntry> {
-        let mut judged = Judged::default();
+    pub fn replay(
+        &mut self,
+        entry: Entry<'static>,
+        outcome: Option<&TurnOutcome>,
+    ) -> Result<EntryComparison, BadEntry> {
+        let mut judged = EntryComparison::default();
         match entry {
             Entry::Turn { now_ms, input } => {
                 self.now_ms = now_ms;
@@ -130,7 +134,7 @@ impl Follower {
     }
 
     /// Compares a decision and then applies it.
-    fn decided(&mut self, decision: &Decision, judged: &mut Judged) {
+    fn decided(&mut self, decision: &Decision, judged: &mut EntryComparison) {
         match decision {
             Decision::Reserve { pod, node, .. } | Decision::Bind { pod, node, .. } => {
                 // A reserved pod is bound later.
@@ -159,7 +163,7 @@ impl Follower {
         }
     }
 
-    fn judge(&mut self, pod: &PodId, theirs: Theirs, judged: &mut Judged) {
+    fn judge(&mut self, pod: &PodId, theirs: Theirs, judged: &mut EntryComparison) {
         match self.machine.compare_decision(&pod.uid, theirs).map(|comparison| comparison.judge()) {
             Some(Ok(compared)) => judged.compared.push(compared),
             Some(Err(_)) | None => judged.unjudged += 1,

@@ -20,12 +20,12 @@ mod tape;
 mod world;
 
 pub use anonymise::{Anonymiser, Unkept};
-pub use decision::{Decision, Outcome, PodId};
+pub use decision::{Decision, PodId, TurnOutcome};
 pub use entry::{Entry, Header, Input};
-pub use follower::{Follower, Judged};
+pub use follower::{EntryComparison, Follower};
 pub use frame::{FORMAT, MAX_FRAME, begin, write_frame};
 pub use needs::Needs;
-pub use read::{BadEntry, BadRecording, End, Part, Told};
+pub use read::{BadEntry, BadRecording, End, Part, RecordedItem};
 pub use replayer::{Difference, Replayer};
 pub use rerun::{Placed, Rerun};
 pub use tape::{Sent, Tape};

@@ -7,7 +7,7 @@ use std::{
 };
 
 use crate::{
-    decision::Outcome,
+    decision::TurnOutcome,
     entry::{Entry, Header, decode},
     frame::{FORMAT, FRAME_HEAD, Frame, MAGIC, fill, read_frame},
 };
@@ -64,9 +64,9 @@ pub enum BadRecording {
 
 /// A result of reading.
 #[derive(Debug)]
-pub enum Told {
+pub enum RecordedItem {
     /// An entry, with the outcome of a turn.
-    Entry(Entry<'static>, Option<Outcome>),
+    Entry(Entry<'static>, Option<TurnOutcome>),
     /// The end of the part.
     End(End),
 }
@@ -129,9 +129,11 @@ impl<R: Read> Part<R> {
             Header { run: 0, part: 0, follows: false, version: String::new(), plugins: Vec::new(), anonymised: false };
         let mut part = Self { path, from, at: begin.len() as u64, header };
         match part.next()? {
-            Told::Entry(Entry::Header(header), _) => Ok(Self { header, ..part }),
-            Told::Entry(..) => Err(part.corrupt(begin.len() as u64, "it does not begin with a header".to_owned())),
-            Told::End(_) => Err(BadRecording::Empty(part.path)),
+            RecordedItem::Entry(Entry::Header(header), _) => Ok(Self { header, ..part }),
+            RecordedItem::Entry(..) => {
+                Err(part.corrupt(begin.len() as u64, "it does not begin with a header".to_owned()))
+            }
+            RecordedItem::End(_) => Err(BadRecording::Empty(part.path)),
         }
     }
 
@@ -152,7 +154,7 @@ impl<R: Read> Part<R> {
     /// # Errors
     /// The entry cannot be read or is damaged.
     #[expect(clippy::should_implement_trait, reason = "an end is more than no entry")]
-    pub fn next(&mut self) -> Result<Told, BadRecording> {
+    pub fn next(&mut self) -> Result<RecordedItem, BadRecording> {
         let at = self.at;
         let frame =
             read_frame(&mut self.from).map_err(|error| BadRecording::Unreadable { path: self.path.clone(), error })?;
@@ -160,10 +162,10 @@ impl<R: Read> Part<R> {
             Frame::Entry(bytes) => {
                 self.at += (bytes.len() + FRAME_HEAD) as u64;
                 let (entry, outcome) = decode(&bytes).map_err(|error| self.corrupt(at, error.0))?;
-                Ok(Told::Entry(entry, outcome))
+                Ok(RecordedItem::Entry(entry, outcome))
             }
-            Frame::End => Ok(Told::End(End::Whole)),
-            Frame::Cut => Ok(Told::End(End::Cut { at })),
+            Frame::End => Ok(RecordedItem::End(End::Whole)),
+            Frame::Cut => Ok(RecordedItem::End(End::Cut { at })),
             Frame::Wrong => Err(self.corrupt(at, "the checksum of the frame does not agree".to_owned())),
         }
     }

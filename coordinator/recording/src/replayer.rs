@@ -4,7 +4,7 @@ use flotilla_framework::registry::Registry;
 use flotilla_machine::{event::TimeMs, machine::Machine};
 
 use crate::{
-    decision::{Decision, Outcome},
+    decision::{Decision, TurnOutcome},
     entry::{Entry, Input},
     needs::learn,
     read::BadEntry,
@@ -49,7 +49,11 @@ impl Replayer {
     ///
     /// # Errors
     /// The entry cannot be read.
-    pub fn tell(&mut self, entry: Entry<'static>, outcome: Option<&Outcome>) -> Result<Option<Difference>, BadEntry> {
+    pub fn replay(
+        &mut self,
+        entry: Entry<'static>,
+        outcome: Option<&TurnOutcome>,
+    ) -> Result<Option<Difference>, BadEntry> {
         match entry {
             Entry::Turn { now_ms, input } => {
                 let Some(recorded) = outcome else { return Ok(None) };
@@ -69,15 +73,15 @@ impl Replayer {
     ///
     /// # Errors
     /// The event cannot be read.
-    pub fn turn(&mut self, now_ms: TimeMs, input: Input<'static>, heard_ms: TimeMs) -> Result<Outcome, BadEntry> {
+    pub fn turn(&mut self, now_ms: TimeMs, input: Input<'static>, heard_ms: TimeMs) -> Result<TurnOutcome, BadEntry> {
         self.turns += 1;
         self.now_ms = now_ms;
-        self.machine.take_in(now_ms, input.into_event(self.registry)?);
-        let actions = self.machine.go_on_heard(now_ms, heard_ms.min(now_ms));
-        Ok(Outcome::of(heard_ms, &actions))
+        self.machine.handle_event(now_ms, input.into_event(self.registry)?);
+        let actions = self.machine.poll_actions_as_of(now_ms, heard_ms.min(now_ms));
+        Ok(TurnOutcome::of(heard_ms, &actions))
     }
 
-    fn compare(&mut self, recorded: &Outcome, replayed: Outcome) -> Option<Difference> {
+    fn compare(&mut self, recorded: &TurnOutcome, replayed: TurnOutcome) -> Option<Difference> {
         if *recorded == replayed {
             self.decisions += recorded.decisions.len() as u64;
             return None;

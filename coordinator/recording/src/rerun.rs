@@ -12,7 +12,7 @@ use flotilla_machine::{
 };
 
 use crate::{
-    decision::{Decision, Outcome, PodId},
+    decision::{Decision, PodId, TurnOutcome},
     entry::Entry,
     needs::learn,
     read::BadEntry,
@@ -69,7 +69,7 @@ impl Rerun {
     ///
     /// # Errors
     /// The entry cannot be read.
-    pub fn tell(&mut self, entry: Entry<'static>, outcome: Option<&Outcome>) -> Result<(), BadEntry> {
+    pub fn replay(&mut self, entry: Entry<'static>, outcome: Option<&TurnOutcome>) -> Result<(), BadEntry> {
         let Entry::Turn { now_ms, input } = entry else { return learn(&entry, self.registry) };
         let decisions = outcome.map_or(&[][..], |outcome| &outcome.decisions);
         add(&mut self.recorded, decisions);
@@ -102,7 +102,7 @@ impl Rerun {
         let mut events = vec![event];
         while let Some(event) = events.pop() {
             let actions = self.machine.apply(now_ms, event);
-            add(&mut self.replayed, &Outcome::of(now_ms, &actions).decisions);
+            add(&mut self.replayed, &TurnOutcome::of(now_ms, &actions).decisions);
             let answers: Vec<Event> = actions.into_iter().filter_map(|action| self.perform(action)).collect();
             events.extend(answers.into_iter().rev());
         }

@@ -7,7 +7,7 @@ use flotilla_machine::{
 };
 
 use crate::{
-    decision::Outcome,
+    decision::TurnOutcome,
     entry::{Entry, Input},
     frame::FRAME_HEAD,
     needs::Needs,
@@ -77,7 +77,7 @@ impl<S: Sent> Tape<S> {
 
     /// Records the result of the event.
     pub fn actions(&mut self, heard_ms: TimeMs, actions: &[Action]) {
-        let outcome = Outcome::of(heard_ms, actions);
+        let outcome = TurnOutcome::of(heard_ms, actions);
         self.world.decided(&outcome.decisions);
         let turn = self.turn.take().and_then(|turn| outcome.encode(turn).ok());
         if !turn.is_some_and(|turn| self.send(turn)) {

@@ -35,8 +35,8 @@ use flotilla_machine::{
     machine::Machine,
 };
 use flotilla_recording::{
-    Anonymiser, BadRecording, Decision, Difference, End, Entry, Follower, Header, Input, Outcome, Part, Placed,
-    Replayer, Rerun, Sent, Tape, Told, World, begin, write_frame,
+    Anonymiser, BadRecording, Decision, Difference, End, Entry, Follower, Header, Input, Part, Placed, RecordedItem,
+    Replayer, Rerun, Sent, Tape, TurnOutcome, World, begin, write_frame,
 };
 
 type Bytes = Vec<u8>;
@@ -111,8 +111,8 @@ impl<'a> Course<'a> {
         while let Some(event) = self.waiting.pop_front() {
             self.now_ms += 1;
             self.tape.event(self.now_ms, &event);
-            self.machine.take_in(self.now_ms, event);
-            let actions = self.machine.go_on_heard(self.now_ms, self.now_ms - 1);
+            self.machine.handle_event(self.now_ms, event);
+            let actions = self.machine.poll_actions_as_of(self.now_ms, self.now_ms - 1);
             self.tape.actions(self.now_ms - 1, &actions);
             if self.now_ms.is_multiple_of(16) {
                 self.machine.asked_at(self.now_ms, self.now_ms + 1);
@@ -279,15 +279,15 @@ fn one() -> Bytes {
     recorded(u64::MAX).remove(0)
 }
 
-type Entries = Vec<(Entry<'static>, Option<Outcome>)>;
+type Entries = Vec<(Entry<'static>, Option<TurnOutcome>)>;
 
 fn read(bytes: &[u8]) -> Result<(Entries, End), BadRecording> {
     let mut part = Part::read(Path::new("run.flr"), bytes)?;
     let mut entries = Vec::new();
     loop {
         match part.next()? {
-            Told::Entry(entry, outcome) => entries.push((entry, outcome)),
-            Told::End(end) => return Ok((entries, end)),
+            RecordedItem::Entry(entry, outcome) => entries.push((entry, outcome)),
+            RecordedItem::End(end) => return Ok((entries, end)),
         }
     }
 }
@@ -302,7 +302,7 @@ fn replay(entries: Entries) -> (u64, Option<Difference>) {
     let mut replayer = Replayer::new(Registry::built_in());
     let difference = entries
         .into_iter()
-        .find_map(|(entry, outcome)| replayer.tell(entry, outcome.as_ref()).expect("it can be read"));
+        .find_map(|(entry, outcome)| replayer.replay(entry, outcome.as_ref()).expect("it can be read"));
     (replayer.decisions, difference)
 }
 
@@ -347,17 +347,17 @@ fn parts_that_follow_each_other_are_one_recording() {
 }
 
 fn judged(entries: Entries, configuration: Option<Configuration>) -> BTreeMap<String, u64> {
-    use flotilla_machine::comparison::Verdict;
+    use flotilla_machine::comparison::DecisionDifference;
     let mut follower = Follower::new(Registry::built_in(), configuration.map(Arc::new));
     let mut verdicts = BTreeMap::new();
     for (entry, outcome) in entries {
-        let judged = follower.tell(entry, outcome.as_ref()).expect("it can be read");
+        let judged = follower.replay(entry, outcome.as_ref()).expect("it can be read");
         for compared in judged.compared {
             let name = match compared.verdict {
-                Verdict::SameNode => "same node",
-                Verdict::Neither { same_words: true, .. } => "same words",
-                Verdict::Lower { .. } => "lower",
-                Verdict::EqualTotal { .. } => "equal",
+                DecisionDifference::SameNode => "same node",
+                DecisionDifference::Neither { same_words: true, .. } => "same words",
+                DecisionDifference::Lower { .. } => "lower",
+                DecisionDifference::EqualTotal { .. } => "equal",
                 other => panic!("{other:?} of {}", compared.pod.name),
             };
             *verdicts.entry(name.to_owned()).or_default() += 1;
@@ -395,7 +395,7 @@ fn other_workers_place_pods_on_the_same_nodes() {
     let all = entries(&one());
     for workers in [1, 5] {
         let mut rerun = Rerun::new(Registry::built_in(), workers);
-        all.iter().cloned().for_each(|(entry, outcome)| rerun.tell(entry, outcome.as_ref()).expect("it can be read"));
+        all.iter().cloned().for_each(|(entry, outcome)| rerun.replay(entry, outcome.as_ref()).expect("it can be read"));
         let Placed { same, other, only_recorded, only_replayed, .. } = rerun.placed();
         assert_eq!((other, only_recorded, only_replayed), (0, 0, 0), "{workers} workers: {:?}", rerun.placed());
         assert!(same >= 60, "{workers} workers: {:?}", rerun.placed());
@@ -625,7 +625,7 @@ fn renamed(anonymiser: &Anonymiser, all: &Entries) -> (Entries, bool) {
     for (entry, outcome) in all {
         let entry = anonymiser.entry(entry.clone()).expect("it can be read");
         let (Entry::Turn { now_ms, input }, Some(recorded)) = (&entry, outcome) else {
-            replayer.tell(entry.clone(), None).expect("it can be read");
+            replayer.replay(entry.clone(), None).expect("it can be read");
             copy.push((entry, None));
             continue;
         };

@@ -70,7 +70,7 @@ impl Conversation {
     ///
     /// # Errors
     /// If the worker has ended the stream.
-    pub fn say(&self, epoch: Epoch, revision: Revision, command: Command) -> BoxFuture<'_, anyhow::Result<()>> {
+    pub fn send(&self, epoch: Epoch, revision: Revision, command: Command) -> BoxFuture<'_, anyhow::Result<()>> {
         let word = ToWorker { epoch, revision, command }.encode();
         async move { self.words.send(word).await.context("a worker has ended its stream; run with -v to see why") }
             .boxed()
@@ -80,7 +80,7 @@ impl Conversation {
     ///
     /// # Errors
     /// If the worker has ended the stream, sends an invalid message, or exceeds the limit.
-    pub fn hear(&mut self) -> BoxFuture<'_, anyhow::Result<Reply>> {
+    pub fn receive(&mut self) -> BoxFuture<'_, anyhow::Result<Reply>> {
         async move {
             let message = timeout(self.limit, self.answers.message()).await;
             let message =

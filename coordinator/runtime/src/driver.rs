@@ -33,7 +33,7 @@ mod wakes;
 
 pub use comparing::spawn_comparing;
 use course::Course;
-use inbox::{ANSWERS, Inbox, NEWS, Senders, Told};
+use inbox::{ANSWERS, Inbox, NEWS, QueuedEvent, Senders};
 pub use performer::{Lap, Moment, Performer};
 pub use recording::{Tap, spawn_recording};
 pub use task::spawn_task;
@@ -93,7 +93,7 @@ impl Handle {
     ///
     /// # Errors
     /// [`Stopped`]: the machine has stopped.
-    pub async fn tell(&self, event: Event) -> Result<(), Stopped> {
+    pub async fn send_event(&self, event: Event) -> Result<(), Stopped> {
         self.send(event, None).await
     }
 
@@ -101,7 +101,7 @@ impl Handle {
     ///
     /// # Errors
     /// [`Stopped`]: the machine has stopped.
-    pub async fn tell_applied(&self, event: Event) -> Result<(), Stopped> {
+    pub async fn send_event_applied(&self, event: Event) -> Result<(), Stopped> {
         let (applied, told) = oneshot::channel();
         self.send(event, Some(applied)).await?;
         told.await.map_err(|_| Stopped)
@@ -109,7 +109,10 @@ impl Handle {
 
     async fn send(&self, event: Event, applied: Option<oneshot::Sender<()>>) -> Result<(), Stopped> {
         let sender = self.inbox.of(&event);
-        match sender.try_send(Told { event, arrived_ms: self.shared.now_ms(), applied }).inspect(|()| wakes::told()) {
+        match sender
+            .try_send(QueuedEvent { event, arrived_ms: self.shared.now_ms(), applied })
+            .inspect(|()| wakes::told())
+        {
             Ok(()) => Ok(()),
             Err(mpsc::error::TrySendError::Closed(_)) => Err(Stopped),
             Err(mpsc::error::TrySendError::Full(told)) => {
@@ -122,8 +125,8 @@ impl Handle {
     /// As [`tell`](Self::tell), from a thread that may block. Drops the event if the machine has stopped.
     ///
     /// Do not call it from the performer: it would wait for its own thread.
-    pub fn tell_blocking(&self, event: Event) {
-        let mut telling = pin!(self.tell(event));
+    pub fn send_event_blocking(&self, event: Event) {
+        let mut telling = pin!(self.send_event(event));
         let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
         let mut context = Context::from_waker(&waker);
         while telling.as_mut().poll(&mut context).is_pending() {
@@ -290,7 +293,7 @@ struct Owner<C, P> {
     publish: watch::Sender<Status>,
     published: Instant,
     stale: bool,
-    batch: Vec<Told>,
+    batch: Vec<QueuedEvent>,
     ending: Ending,
 }
 
@@ -334,7 +337,7 @@ impl<C: Course, P: Performer> Owner<C, P> {
         let polled = self.inbox.poll(context, &mut batch, BATCH);
         for told in batch.drain(..) {
             if !told.event.is_preferred() {
-                self.hear();
+                self.take_answers();
             }
             self.take(told);
         }
@@ -348,15 +351,15 @@ impl<C: Course, P: Performer> Owner<C, P> {
     }
 
     /// Applies queued answers. Their number is bounded, so that watch events make progress too.
-    fn hear(&mut self) {
+    fn take_answers(&mut self) {
         for _ in 0..BATCH {
             let Some(told) = self.inbox.answer() else { return };
             self.take(told);
         }
     }
 
-    fn take(&mut self, told: Told) {
-        let heard_ms = self.inbox.heard(Some(&told), self.shared().now_ms());
+    fn take(&mut self, told: QueuedEvent) {
+        let heard_ms = self.inbox.observed_ms(Some(&told), self.shared().now_ms());
         self.apply(told.event, heard_ms);
         if let Some(applied) = told.applied {
             let _ = applied.send(());
@@ -377,9 +380,9 @@ impl<C: Course, P: Performer> Owner<C, P> {
         let begun = now();
         let now_ms = self.shared().at_ms(begun);
         self.shared().busy_since.store(now_ms + 1, Ordering::Relaxed);
-        let label = self.course.take_in(now_ms, event);
+        let label = self.course.handle_event(now_ms, event);
         let taken_in = now();
-        let actions = self.course.go_on(now_ms, heard_ms.min(now_ms));
+        let actions = self.course.poll_actions(now_ms, heard_ms.min(now_ms));
         let ended = self.course.ended();
         let count = u32::try_from(ended.decided.len()).unwrap_or(u32::MAX);
         let took = if count == 0 { Duration::ZERO } else { (now() - taken_in) / count };
@@ -397,7 +400,7 @@ impl<C: Course, P: Performer> Owner<C, P> {
 
     fn tick(&mut self) {
         if self.course.next_wakeup().is_some_and(|at| at <= self.shared().now_ms()) {
-            let heard_ms = self.inbox.heard(None, self.shared().now_ms());
+            let heard_ms = self.inbox.observed_ms(None, self.shared().now_ms());
             self.apply(Event::Tick, heard_ms);
         }
     }

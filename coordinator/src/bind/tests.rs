@@ -136,13 +136,13 @@ fn binding_of(name: &str) -> Binding {
     Binding { uid: Arc::from(name), name: Arc::from(name), ..binding() }
 }
 
-struct Stage {
+struct BinderFixture {
     binder: Binder,
     heard: mpsc::UnboundedReceiver<Event>,
     leading: watch::Sender<Leadership>,
 }
 
-fn stage(server: &Server) -> Stage {
+fn stage(server: &Server) -> BinderFixture {
     let valid_until = lease::now() + Duration::from_secs(10);
     let (leading, lead) = watch::channel(Leadership::Leading { epoch: 1, valid_until });
     let (handle, heard) = listener();
@@ -153,10 +153,10 @@ fn stage(server: &Server) -> Stage {
     let recorder = Recorder::new(Spans::default(), handle.started());
     let binder =
         Binder::new(server.client(), handle, reporter, Scheduled::default(), lead, Callers::default(), recorder);
-    Stage { binder, heard, leading }
+    BinderFixture { binder, heard, leading }
 }
 
-impl Stage {
+impl BinderFixture {
     async fn outcome(self) -> Event {
         self.outcome_of(binding()).await
     }

@@ -35,11 +35,11 @@ type Texts = HashMap<String, Arc<RawValue>>;
 #[derive(Clone)]
 pub(super) struct Nodes {
     client: kube::Client,
-    known: Arc<OnceLock<Known>>,
+    known: Arc<OnceLock<NodeTexts>>,
 }
 
 #[derive(Clone)]
-struct Known {
+struct NodeTexts {
     texts: Arc<Mutex<Texts>>,
     /// Counts events, from the end of the first list on.
     told: watch::Receiver<u64>,
@@ -77,15 +77,15 @@ impl Nodes {
     }
 }
 
-impl Known {
+impl NodeTexts {
     fn texts(&self) -> MutexGuard<'_, Texts> {
         self.texts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn start(client: kube::Client) -> Known {
+fn start(client: kube::Client) -> NodeTexts {
     let (tell, told) = watch::channel(0_u64);
-    let known = Known { texts: Arc::default(), told };
+    let known = NodeTexts { texts: Arc::default(), told };
     let kept = known.clone();
     info!("an extender has no node cache: watching whole nodes for it");
     tokio::spawn(async move {

@@ -58,7 +58,7 @@ impl Buckets {
 
 /// The event histograms that the machine's thread has used, to avoid look-ups by label.
 #[derive(Debug, Default)]
-pub struct Known(BTreeMap<&'static str, Histogram>);
+pub struct EventHistograms(BTreeMap<&'static str, Histogram>);
 
 type Name = (&'static str, &'static str);
 
@@ -225,7 +225,7 @@ impl Scheduled {
     }
 
     /// Observes an applied event and the decisions after it. Called on the machine's thread for every event.
-    pub fn event(&self, lap: &Lap<'_>, known: &mut Known) {
+    pub fn event(&self, lap: &Lap<'_>, known: &mut EventHistograms) {
         if let Some(label) = lap.label {
             let histogram = known.0.entry(label).or_insert_with(|| self.event_duration.with_label_values(&[label]));
             histogram.observe(lap.taking_in.as_secs_f64());

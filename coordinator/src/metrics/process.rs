@@ -1,6 +1,6 @@
 //! Metrics of every Kubernetes component: process, version, feature gates.
 
-use flotilla_configuration::features::{self, FeatureGates, Stage};
+use flotilla_configuration::features::{self, FeatureGates, FeatureStage};
 use prometheus::{core::Collector as _, process_collector::ProcessCollector, proto::MetricFamily};
 
 use super::family::{gauge, level};
@@ -23,10 +23,10 @@ pub(super) fn gates(gates: &FeatureGates) -> MetricFamily {
     let help = "[BETA] This metric records the data about the stage and enablement of a k8s feature.";
     let samples = features::gates().iter().map(|gate| {
         let stage = match gate.stage {
-            Stage::Alpha => "ALPHA",
-            Stage::Beta => "BETA",
-            Stage::Ga => "",
-            Stage::Deprecated => "DEPRECATED",
+            FeatureStage::Alpha => "ALPHA",
+            FeatureStage::Beta => "BETA",
+            FeatureStage::Ga => "",
+            FeatureStage::Deprecated => "DEPRECATED",
         };
         level(&[("name", gate.name), ("stage", stage)], f64::from(u8::from(gates.enabled(gate.name))))
     });

@@ -13,7 +13,7 @@ use flotilla_machine::{
     action::{DeviceWait, DeviceWaitEnd, PodName, PreemptorKind},
     census::Census,
     status::Status,
-    tally::{Ended, GroupAttempt, Judged},
+    tally::{Ended, GroupAttempt, PluginPoint},
 };
 
 use super::*;
@@ -27,7 +27,7 @@ fn lines(text: &str, name: &str) -> Vec<String> {
 fn families_stand_in_order_once_and_only_with_samples() {
     let census = Census {
         unschedulable: [((Arc::from("flotilla"), "NodeResourcesFit"), 3)].into(),
-        judged: [(Judged { plugin: "NodePorts", point: "Filter", profile: "flotilla".into() }, 5)].into(),
+        judged: [(PluginPoint { plugin: "NodePorts", point: "Filter", profile: "flotilla".into() }, 5)].into(),
         ..Census::default()
     };
     let mut families = machine::upstream(&Status { pods_active: 2, ..Status::default() }, &census);
@@ -59,7 +59,7 @@ fn each_decision_of_an_event_is_observed_with_its_own_wait_and_its_share() {
         deciding: Duration::from_millis(1),
         ended: Ended { decided: &[0, 0, 7], evaluated: &[3], groups: &[] },
     };
-    let mut known = Known::default();
+    let mut known = EventHistograms::default();
     scheduled.event(&lap, &mut known);
     scheduled.event(&Lap { label: None, ended: Ended::default(), ..lap }, &mut known);
     let text = text(scheduled.registry().gather()).expect("a page");
@@ -134,7 +134,7 @@ fn attempts_at_groups_and_what_they_took_away_are_told_apart_from_those_of_pods(
     };
     let page = || text(scheduled.registry().gather()).expect("a page");
     assert!(!page().contains("podgroup") && !page().contains("workload"), "there was no group");
-    scheduled.event(&lap, &mut Known::default());
+    scheduled.event(&lap, &mut EventHistograms::default());
     scheduled.preempted(PreemptorKind::PodGroup, 3, true, Duration::from_millis(5));
     let page = page();
     for line in [

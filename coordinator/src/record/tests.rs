@@ -4,7 +4,7 @@ use std::{os::unix::fs::PermissionsExt as _, sync::Arc};
 
 use flotilla_framework::testing::{self, node, pod};
 use flotilla_machine::{event::Configuration, machine::Machine};
-use flotilla_recording::{End, Part, Replayer, Told};
+use flotilla_recording::{End, Part, RecordedItem, Replayer};
 
 use super::*;
 
@@ -20,8 +20,8 @@ impl Recorded {
     fn tell(&mut self, event: Event) {
         self.now_ms += 1;
         self.recorder.event(self.now_ms, &event);
-        self.machine.take_in(self.now_ms, event);
-        let actions = self.machine.go_on_heard(self.now_ms, self.now_ms);
+        self.machine.handle_event(self.now_ms, event);
+        let actions = self.machine.poll_actions_as_of(self.now_ms, self.now_ms);
         self.recorder.actions(self.now_ms, &actions);
     }
 }
@@ -46,10 +46,10 @@ fn replay(paths: &[PathBuf]) -> u64 {
         let mut part = Part::open(path).expect("it is a recording");
         loop {
             match part.next().expect("it is whole") {
-                Told::Entry(entry, outcome) => {
-                    assert_eq!(replayer.tell(entry, outcome.as_ref()).expect("it can be read"), None);
+                RecordedItem::Entry(entry, outcome) => {
+                    assert_eq!(replayer.replay(entry, outcome.as_ref()).expect("it can be read"), None);
                 }
-                Told::End(end) => {
+                RecordedItem::End(end) => {
                     assert_eq!(end, End::Whole);
                     break;
                 }

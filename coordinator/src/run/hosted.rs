@@ -83,7 +83,7 @@ impl Hosted {
             election: election.abort_handle(),
             handle: handle.clone(),
         };
-        handle.tell(Event::Configured(Arc::new(configuration))).await?;
+        handle.send_event(Event::Configured(Arc::new(configuration))).await?;
         coordinator.until_the_end(first, election, Terminations::Told(signals)).await
     }
 }

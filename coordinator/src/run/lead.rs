@@ -166,7 +166,7 @@ impl Coordinator {
                 let coordinator = self.clone();
                 self.answer(answers, async move {
                     // The machine would drop workers that join before it leads.
-                    let _ = coordinator.parts.handle.tell_applied(Event::Leading { epoch }).await;
+                    let _ = coordinator.parts.handle.send_event_applied(Event::Leading { epoch }).await;
                     coordinator.begin_to_lead();
                     Input::Led
                 });
@@ -175,7 +175,7 @@ impl Coordinator {
                 self.shutdown.cancel();
                 let handle = self.parts.handle.clone();
                 self.answer(answers, async move {
-                    let _ = handle.tell_applied(Event::Following).await;
+                    let _ = handle.send_event_applied(Event::Following).await;
                     Input::Followed
                 });
             }

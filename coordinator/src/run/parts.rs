@@ -19,7 +19,7 @@ use crate::{
     bind::Binder,
     extender::Extenders,
     lease::Leadership,
-    metrics::{Known, Scheduled},
+    metrics::{EventHistograms, Scheduled},
     preempt::Evictor,
     status::{Events, Reporter},
     writer::Writer,
@@ -61,7 +61,7 @@ pub(super) enum Reach {
     Local(Arc<dyn Attach>),
 }
 
-pub(super) type Drive = Box<dyn FnOnce(Machine, Stage) -> Handle + Send>;
+pub(super) type Drive = Box<dyn FnOnce(Machine, ActionPerformer) -> Handle + Send>;
 
 impl Parts {
     /// Starts the machine and the performers of its actions. `/configz` shows the configuration `shown` until it changes.
@@ -76,7 +76,8 @@ impl Parts {
     ) -> Self {
         let performers = Arc::<OnceLock<Performers>>::default();
         let registry = machine.registry();
-        let handle = drive(machine, Stage { performers: Arc::clone(&performers), known: Known::default() });
+        let handle =
+            drive(machine, ActionPerformer { performers: Arc::clone(&performers), known: EventHistograms::default() });
         let recorder = Recorder::new(spans.clone(), handle.started());
         let (scheduled, callers) = (Scheduled::default(), Callers::default());
         let binder = Binder::new(
@@ -166,12 +167,12 @@ impl Performers {
 }
 
 /// The performer on the machine's thread. It receives no action before the parts are set, so that no action is lost.
-pub(super) struct Stage {
+pub(super) struct ActionPerformer {
     performers: Arc<OnceLock<Performers>>,
-    known: Known,
+    known: EventHistograms,
 }
 
-impl Performer for Stage {
+impl Performer for ActionPerformer {
     fn perform(&mut self, action: Action, moment: Moment) {
         if let Some(performers) = self.performers.get() {
             performers.perform(action, moment);

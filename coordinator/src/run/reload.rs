@@ -27,7 +27,7 @@ use super::{Parts, configuration};
 use crate::{
     args::Args,
     lease,
-    status::{Outcome, Regarding},
+    status::{Regarding, ReloadOutcome},
     watch::Watches,
 };
 
@@ -219,8 +219,8 @@ impl Reloader {
         self.parts.configz.send_replace(configuration::shown(&wanted, generation));
         self.configuration = wanted;
         self.settle(&self.parts.reloads.applied);
-        self.parts.handle.tell(Event::Configured(Arc::new(machine))).await?;
-        self.tell(Outcome::Reloaded, &note).await;
+        self.parts.handle.send_event(Event::Configured(Arc::new(machine))).await?;
+        self.tell(ReloadOutcome::Reloaded, &note).await;
         Ok(())
     }
 
@@ -230,7 +230,7 @@ impl Reloader {
         self.parts.reloads.stale.store(true, Ordering::Relaxed);
         error!("the changed configuration is invalid; generation {generation} stays active:\n{reason}");
         self.parts.configz.send_modify(|shown| shown["flotilla"]["refused"] = json!(reason));
-        self.tell(Outcome::Refused, &format!("generation {generation} stays active: {reason}")).await;
+        self.tell(ReloadOutcome::Refused, &format!("generation {generation} stays active: {reason}")).await;
     }
 
     fn settle(&self, counter: &AtomicU64) {
@@ -244,7 +244,7 @@ impl Reloader {
     }
 
     /// The leader writes an event on the Lease, the one object that every election has.
-    async fn tell(&self, outcome: Outcome, note: &str) {
+    async fn tell(&self, outcome: ReloadOutcome, note: &str) {
         if !self.configuration.leader_election.leader_elect
             || self.parts.leading.borrow().epoch_at(lease::now()).is_none()
         {

@@ -15,7 +15,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use tracing::debug;
 
-use super::places::Place;
+use super::places::ConnectionSlot;
 
 /// From the first byte of the connection to the end of the first request's head, including the TLS handshake. A kubelet waits a second for
 /// the whole answer by default. hyper has no such limit while it distinguishes HTTP/2 from HTTP/1.1.
@@ -36,7 +36,7 @@ const ERROR_RESETS: usize = 64;
 /// Serves `pages` until `age` or `stop`; logs errors of the connection. The head of its first request is due at `first_request_by`.
 pub(super) async fn serve(
     stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
-    place: &Place,
+    place: &ConnectionSlot,
     pages: axum::Router,
     first_request_by: Instant,
     age: Duration,

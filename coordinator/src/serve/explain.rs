@@ -8,7 +8,7 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Json, Response};
 use flotilla_machine::{
     machine::Machine,
-    outlook::{NotOurs, Outlook, PodName, Standing},
+    outlook::{NotOurs, Outlook, PodName, PodState},
 };
 use flotilla_runtime::driver::Handle;
 use serde::{Deserialize, Serialize};
@@ -283,13 +283,13 @@ impl From<Outlook> for ExplainedPod {
     }
 }
 
-impl From<Standing> for QueueState {
-    fn from(standing: Standing) -> Self {
+impl From<PodState> for QueueState {
+    fn from(standing: PodState) -> Self {
         let owned = |words: &[&str]| words.iter().map(|&word| word.to_owned()).collect();
         match standing {
-            Standing::Active { ahead, for_ms } => Self::Active { ahead, for_ms },
-            Standing::BackingOff { left_ms } => Self::BackingOff { left_ms },
-            Standing::Unschedulable { for_ms, rejected_by, flush_in_ms } => {
+            PodState::Active { ahead, for_ms } => Self::Active { ahead, for_ms },
+            PodState::BackingOff { left_ms } => Self::BackingOff { left_ms },
+            PodState::Unschedulable { for_ms, rejected_by, flush_in_ms } => {
                 let rejection = |rejection: flotilla_machine::outlook::Rejection| ExplainedRejection {
                     plugin: rejection.plugin.to_owned(),
                     waits_for: owned(rejection.waits_for),
@@ -300,11 +300,11 @@ impl From<Standing> for QueueState {
                     flush_in_ms,
                 }
             }
-            Standing::Gated { plugin, message } => Self::Gated { plugin: plugin.map(str::to_owned), message },
-            Standing::Preparing { node, left_ms } => Self::Preparing { node: node.to_string(), left_ms },
-            Standing::Binding { node, answered } => Self::Binding { node: node.to_string(), answered },
-            Standing::Bound { node } => Self::Bound { node: node.to_string() },
-            Standing::NotOurs(why) => Self::NotOurs {
+            PodState::Gated { plugin, message } => Self::Gated { plugin: plugin.map(str::to_owned), message },
+            PodState::Preparing { node, left_ms } => Self::Preparing { node: node.to_string(), left_ms },
+            PodState::Binding { node, answered } => Self::Binding { node: node.to_string(), answered },
+            PodState::Bound { node } => Self::Bound { node: node.to_string() },
+            PodState::NotOurs(why) => Self::NotOurs {
                 why: match why {
                     NotOurs::OtherScheduler => "OtherScheduler",
                     NotOurs::Deleting => "Deleting",

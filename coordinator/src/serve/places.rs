@@ -62,7 +62,7 @@ impl Places {
 
     /// A slot for a client; `None`: its address has all its slots.
     #[must_use]
-    pub fn take(&self, address: IpAddr) -> Option<Place> {
+    pub fn take(&self, address: IpAddr) -> Option<ConnectionSlot> {
         // A dual-stack socket maps IPv4 addresses; it is the same client.
         let address = address.to_canonical();
         let mut table = self.shared.table();
@@ -76,7 +76,7 @@ impl Places {
         let (number, evicted) = (table.next, CancellationToken::new());
         table.next += 1;
         table.held.insert(number, Held { address, has_asked: false, evicted: evicted.clone() });
-        Some(Place { shared: Arc::clone(&self.shared), number, evicted })
+        Some(ConnectionSlot { shared: Arc::clone(&self.shared), number, evicted })
     }
 
     /// Counts of connections.
@@ -107,13 +107,13 @@ impl Shared {
 
 /// The slot of one connection, freed on drop.
 #[derive(Debug)]
-pub struct Place {
+pub struct ConnectionSlot {
     shared: Arc<Shared>,
     number: u64,
     evicted: CancellationToken,
 }
 
-impl Place {
+impl ConnectionSlot {
     /// Marks that the client has sent a request.
     pub fn has_asked(&self) {
         if let Some(held) = self.shared.table().held.get_mut(&self.number) {
@@ -127,7 +127,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for ConnectionSlot {
     fn drop(&mut self) {
         self.shared.table().held.remove(&self.number);
     }
@@ -161,7 +161,8 @@ mod tests {
         held[0].has_asked();
         held[2].has_asked();
         let newer = places.take(address(4)).expect("a place");
-        let gone = |places: &[Place]| places.iter().map(|place| place.evicted.is_cancelled()).collect::<Vec<_>>();
+        let gone =
+            |places: &[ConnectionSlot]| places.iter().map(|place| place.evicted.is_cancelled()).collect::<Vec<_>>();
         assert_eq!(gone(&held), [false, true, false]);
         newer.has_asked();
         let newest = places.take(address(5)).expect("a place");

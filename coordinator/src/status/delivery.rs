@@ -19,7 +19,7 @@ use tokio::{
 use tracing::{debug, warn};
 
 use super::{
-    events::{Event, Progress, Regarding, Room, head},
+    events::{Event, EventSlot, Progress, Regarding, head},
     precedence::Precedence,
     series::{Count, Series, Write},
 };
@@ -59,7 +59,7 @@ struct Waiting {
     since: Instant,
     failed: u32,
     /// A count has none: the number of series bounds it.
-    room: Option<Room>,
+    room: Option<EventSlot>,
 }
 
 pub(super) struct Delivery<F> {
@@ -93,7 +93,7 @@ impl<F: Fn() -> bool + Send> Delivery<F> {
         }
     }
 
-    pub(super) async fn run(mut self, mut inbox: mpsc::UnboundedReceiver<(Event, Room)>) {
+    pub(super) async fn run(mut self, mut inbox: mpsc::UnboundedReceiver<(Event, EventSlot)>) {
         if !self.sender.outgoing.led().await {
             return;
         }
@@ -124,7 +124,7 @@ impl<F: Fn() -> bool + Send> Delivery<F> {
         }
     }
 
-    fn take(&mut self, event: Event, room: Room) {
+    fn take(&mut self, event: Event, room: EventSlot) {
         let write = if event.repeats() { self.series.observe(event, wall::now()) } else { Some(Write::Create(event)) };
         match write {
             Some(write) => self.queue.push_back(Waiting::new(write, Some(room))),
@@ -155,7 +155,7 @@ impl<F: Fn() -> bool + Send> Delivery<F> {
 }
 
 impl Waiting {
-    fn new(write: Write, room: Option<Room>) -> Self {
+    fn new(write: Write, room: Option<EventSlot>) -> Self {
         Self { write, since: Instant::now(), failed: 0, room }
     }
 }

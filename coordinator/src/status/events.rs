@@ -148,7 +148,7 @@ impl Hash for Event {
 
 /// The result of a changed configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Outcome {
+pub enum ReloadOutcome {
     /// It is active.
     Reloaded,
     /// It is invalid, and the previous one stays active.
@@ -158,7 +158,7 @@ pub enum Outcome {
 /// Writes events in the background. Cheap to clone.
 #[derive(Clone)]
 pub struct Events {
-    queue: mpsc::UnboundedSender<(Event, Room)>,
+    queue: mpsc::UnboundedSender<(Event, EventSlot)>,
     /// Bounds the queue and the retries together.
     room: Arc<Semaphore>,
     progress: Arc<Progress>,
@@ -166,12 +166,12 @@ pub struct Events {
 }
 
 /// The memory of an event, from its creation until it is written, counted or given up.
-pub(super) struct Room {
+pub(super) struct EventSlot {
     _permit: OwnedSemaphorePermit,
     progress: Arc<Progress>,
 }
 
-impl Drop for Room {
+impl Drop for EventSlot {
     fn drop(&mut self) {
         self.progress.waiting.fetch_sub(1, Ordering::Relaxed);
     }
@@ -304,10 +304,10 @@ impl Events {
     }
 
     /// The result of a changed configuration, reported on the Lease, where all replicas and their operators see it.
-    pub fn configuration(&self, lease: Regarding, outcome: Outcome, note: &str) {
+    pub fn configuration(&self, lease: Regarding, outcome: ReloadOutcome, note: &str) {
         let (reason, warning) = match outcome {
-            Outcome::Reloaded => ("ConfigurationReloaded", false),
-            Outcome::Refused => ("ConfigurationRefused", true),
+            ReloadOutcome::Reloaded => ("ConfigurationReloaded", false),
+            ReloadOutcome::Refused => ("ConfigurationRefused", true),
         };
         self.push(Event {
             time: wall::now(),
@@ -328,7 +328,7 @@ impl Events {
             return;
         };
         self.progress.waiting.fetch_add(1, Ordering::Relaxed);
-        let room = Room { _permit: permit, progress: Arc::clone(&self.progress) };
+        let room = EventSlot { _permit: permit, progress: Arc::clone(&self.progress) };
         if self.queue.send((event, room)).is_err() {
             self.progress.counters.dropped.add(1);
         }

@@ -23,11 +23,11 @@ use crate::lease;
 /// A request: the method, the path, and the body.
 type Asked = (Method, String, Value);
 /// The answer to a request, with its number among its kind, from 0.
-type Say = Arc<dyn Fn(&Asked, usize) -> (u16, Value) + Send + Sync>;
+type Respond = Arc<dyn Fn(&Asked, usize) -> (u16, Value) + Send + Sync>;
 
 #[derive(Clone)]
 struct Server {
-    say: Say,
+    say: Respond,
     asked: Arc<Mutex<Vec<Asked>>>,
     takes: Duration,
     /// Retry-After of each 429.

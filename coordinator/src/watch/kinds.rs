@@ -44,8 +44,8 @@ impl Kind for Pods {
         Some(Event::WentBack)
     }
 
-    fn listed_anew() -> Option<Event> {
-        Some(Event::PodsListedAnew)
+    fn relisted() -> Option<Event> {
+        Some(Event::PodsRelisted)
     }
 
     fn regarding(key: &str, uid: &str) -> Option<Regarding> {

@@ -8,7 +8,7 @@ use std::{collections::HashMap, sync::Arc};
 ///
 /// About 120 B an object besides the UID of a pod or node, which is the machine's: 18 MB for 150,000 pods.
 #[derive(Debug, Default)]
-pub(super) struct Known {
+pub(super) struct ObservedObjects {
     objects: HashMap<Box<str>, Entry>,
     round: u32,
 }
@@ -18,12 +18,12 @@ struct Entry {
     uid: Arc<str>,
     /// The last list that had it, or the current one when a watch sent it.
     round: u32,
-    told: Told,
+    told: ObservedObject,
 }
 
 /// The facts about an object that history never reverts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Told {
+pub(super) struct ObservedObject {
     /// Its version; 0: not a number.
     pub(super) version: u64,
     /// It is a pod on a node.
@@ -36,14 +36,14 @@ pub(super) struct Gone {
     pub(super) uid: Arc<str>,
 }
 
-impl Known {
+impl ObservedObjects {
     /// A list begins, or begins again after an incomplete one.
     pub(super) fn begin(&mut self) {
         self.round = self.round.wrapping_add(1);
     }
 
     /// Whether the object's new state, of a version above all earlier ones, is older than its known one or no longer bound.
-    pub(super) fn is_undone(&self, key: &str, uid: &str, now: Told) -> bool {
+    pub(super) fn is_undone(&self, key: &str, uid: &str, now: ObservedObject) -> bool {
         self.objects.get(key).filter(|entry| *entry.uid == *uid).is_some_and(|Entry { told, .. }| {
             (now.version > 0 && now.version < told.version) || (told.is_placed && !now.is_placed)
         })
@@ -55,12 +55,12 @@ impl Known {
     }
 
     /// Marks earlier state as unreliable.
-    pub(super) fn doubt(&mut self) {
-        self.objects.values_mut().for_each(|entry| entry.told = Told::default());
+    pub(super) fn unconfirm(&mut self) {
+        self.objects.values_mut().for_each(|entry| entry.told = ObservedObject::default());
     }
 
     /// Records an object for the machine. Returns a different object of the same name that was there before: its deletion was missed.
-    pub(super) fn applied(&mut self, key: &str, uid: Arc<str>, told: Told) -> Option<Gone> {
+    pub(super) fn applied(&mut self, key: &str, uid: Arc<str>, told: ObservedObject) -> Option<Gone> {
         let round = self.round;
         match self.objects.get_mut(key) {
             Some(entry) if entry.uid == uid => {
@@ -129,11 +129,11 @@ mod tests {
         Gone { key: Box::from(key), uid: Arc::from(uid) }
     }
 
-    fn known(objects: &[(&str, &str)]) -> Known {
-        let mut known = Known::default();
+    fn known(objects: &[(&str, &str)]) -> ObservedObjects {
+        let mut known = ObservedObjects::default();
         known.begin();
         for (key, uid) in objects {
-            assert_eq!(known.applied(key, (*uid).into(), Told::default()), None);
+            assert_eq!(known.applied(key, (*uid).into(), ObservedObject::default()), None);
         }
         assert_eq!(known.finish(), []);
         known
@@ -143,7 +143,7 @@ mod tests {
     fn what_a_new_list_lacks_is_gone_and_what_it_has_is_not() {
         let mut known = known(&[("a/1", "u1"), ("a/2", "u2"), ("a/3", "u3")]);
         known.begin();
-        assert_eq!(known.applied("a/2", "u2".into(), Told::default()), None);
+        assert_eq!(known.applied("a/2", "u2".into(), ObservedObject::default()), None);
         assert_eq!(known.finish(), [gone("a/1", "u1"), gone("a/3", "u3")]);
         assert_eq!(known.len(), 1);
     }
@@ -152,19 +152,23 @@ mod tests {
     fn an_object_of_the_same_name_with_another_uid_is_another_object() {
         let mut known = known(&[("a/1", "u1")]);
         known.begin();
-        assert_eq!(known.applied("a/1", "u2".into(), Told::default()), Some(gone("a/1", "u1")));
+        assert_eq!(known.applied("a/1", "u2".into(), ObservedObject::default()), Some(gone("a/1", "u1")));
         assert_eq!(known.finish(), []);
-        assert_eq!(known.applied("a/1", "u3".into(), Told::default()), Some(gone("a/1", "u2")), "in a watch too");
+        assert_eq!(
+            known.applied("a/1", "u3".into(), ObservedObject::default()),
+            Some(gone("a/1", "u2")),
+            "in a watch too"
+        );
     }
 
     #[test]
     fn a_list_that_broke_off_takes_nothing_away() {
         let mut known = known(&[("a/1", "u1"), ("a/2", "u2")]);
         known.begin();
-        known.applied("a/1", "u1".into(), Told::default());
+        known.applied("a/1", "u1".into(), ObservedObject::default());
         known.begin();
-        known.applied("a/2", "u2".into(), Told::default());
-        known.applied("a/1", "u1".into(), Told::default());
+        known.applied("a/2", "u2".into(), ObservedObject::default());
+        known.applied("a/1", "u1".into(), ObservedObject::default());
         assert_eq!(known.finish(), []);
     }
 
@@ -189,7 +193,7 @@ mod tests {
 
     #[test]
     fn an_object_that_is_older_than_it_was_or_a_pod_that_has_left_its_node_is_of_another_history() {
-        let told = |version, is_placed| Told { version, is_placed };
+        let told = |version, is_placed| ObservedObject { version, is_placed };
         let cases = [
             (told(5, false), told(5, false), false),
             (told(5, false), told(6, true), false),
@@ -199,11 +203,11 @@ mod tests {
             (told(5, false), told(0, false), false),
         ];
         for (before, now, undone) in cases {
-            let mut known = Known::default();
+            let mut known = ObservedObjects::default();
             known.applied("a/1", "u1".into(), before);
             assert_eq!(known.is_undone("a/1", "u1", now), undone, "{before:?} {now:?}");
             assert!(!known.is_undone("a/1", "u2", now), "another of its name has a history of its own");
-            known.doubt();
+            known.unconfirm();
             assert!(!known.is_undone("a/1", "u1", now));
         }
     }

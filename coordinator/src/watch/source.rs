@@ -16,7 +16,7 @@ use tracing::{debug, info, warn};
 
 use super::{
     exchange,
-    known::{Gone, Known, Told},
+    known::{Gone, ObservedObject, ObservedObjects},
     sharing::Sharing,
     trouble::{FIRST_BACKOFF, LAST_BACKOFF, Trouble},
 };
@@ -67,7 +67,7 @@ pub(super) trait Kind: Send + Sync + 'static {
     }
 
     /// The machine's event before a relist. The state of the list is later than this event.
-    fn listed_anew() -> Option<Event> {
+    fn relisted() -> Option<Event> {
         None
     }
 
@@ -100,7 +100,7 @@ pub(super) struct Source<K: Kind> {
     handle: Handle,
     reporter: Reporter,
     shared: Arc<Shared>,
-    known: Known,
+    known: ObservedObjects,
     sharing: Sharing,
     /// The objects with selectors that are too large; at most as many as there are.
     excessive: HashSet<Box<str>>,
@@ -127,7 +127,7 @@ impl<K: Kind> Source<K> {
             handle,
             reporter,
             shared,
-            known: Known::default(),
+            known: ObservedObjects::default(),
             sharing: Sharing::default(),
             excessive: HashSet::new(),
             version: String::new(),
@@ -190,9 +190,9 @@ impl<K: Kind> Source<K> {
 
     /// Earlier state is no longer valid.
     async fn go_back(&mut self) -> Result<(), Stopped> {
-        self.known.doubt();
+        self.known.unconfirm();
         match K::went_back().filter(|_| !planted("ignores-restores")) {
-            Some(event) => self.tell(event).await,
+            Some(event) => self.send_event(event).await,
             None => Ok(()),
         }
     }
@@ -317,12 +317,12 @@ impl<K: Kind> Source<K> {
         let mut event = match applied {
             Ok(event) => event,
             Err((reason, is_too_large)) => {
-                self.reporter.witness_nonsense(&uid, version.as_deref());
+                self.reporter.record_invalid(&uid, version.as_deref());
                 return self.refuse(&key, &uid, &reason, is_too_large).await;
             }
         };
         self.note_excess(&key, &uid, excess);
-        let told = Told {
+        let told = ObservedObject {
             version: version.as_deref().and_then(|version| version.parse().ok()).unwrap_or(0),
             is_placed: matches!(&event, Event::PodApplied(pod) if pod.node_name.is_some()),
         };
@@ -337,10 +337,10 @@ impl<K: Kind> Source<K> {
             _ => Arc::from(uid),
         };
         if let Some(gone) = self.known.applied(&key, uid, told) {
-            self.tell(K::deleted(gone)).await?;
+            self.send_event(K::deleted(gone)).await?;
         }
         self.reporter.witness(&event, version.as_deref());
-        Ok(self.handle.tell(event).await?)
+        Ok(self.handle.send_event(event).await?)
     }
 
     fn note_unreadable(&self, object: &str, event: &Event) {
@@ -378,7 +378,7 @@ impl<K: Kind> Source<K> {
         }
         let gone = if is_too_large { self.known.dropped(key) } else { self.known.kept(key, uid) };
         if let Some(gone) = gone {
-            self.tell(K::deleted(gone)).await?;
+            self.send_event(K::deleted(gone)).await?;
         }
         Ok(())
     }
@@ -387,14 +387,14 @@ impl<K: Kind> Source<K> {
         self.shared.is_new(metadata.version());
         self.excessive.remove(&*metadata.key());
         if let Some(gone) = self.known.deleted(&metadata.key(), metadata.uid()) {
-            self.tell(K::deleted(gone)).await?;
+            self.send_event(K::deleted(gone)).await?;
         }
         Ok(())
     }
 
-    async fn tell(&self, event: Event) -> Result<(), Stopped> {
+    async fn send_event(&self, event: Event) -> Result<(), Stopped> {
         self.reporter.witness(&event, None);
-        self.handle.tell(event).await
+        self.handle.send_event(event).await
     }
 
     fn advance(&mut self, version: Option<String>) {

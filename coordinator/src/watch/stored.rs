@@ -62,14 +62,14 @@ impl<S: Stores> Kind for AllOf<S> {
     }
 
     fn went_back() -> Option<Event> {
-        Self::listed_anew().map(|_| Event::ObjectsWentBack)
+        Self::relisted().map(|_| Event::ObjectsWentBack)
     }
 
     /// For kinds that a coordinator writes.
-    fn listed_anew() -> Option<Event> {
+    fn relisted() -> Option<Event> {
         match S::FAMILY {
-            Storage(kind @ (StorageKind::Claim | StorageKind::Volume)) => Some(Event::StorageListedAnew(kind)),
-            Device(DeviceKind::Claim) => Some(Event::ClaimsListedAnew),
+            Storage(kind @ (StorageKind::Claim | StorageKind::Volume)) => Some(Event::StorageRelisted(kind)),
+            Device(DeviceKind::Claim) => Some(Event::ClaimsRelisted),
             Storage(_) | Device(_) => None,
         }
     }

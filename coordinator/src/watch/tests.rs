@@ -199,7 +199,7 @@ async fn told(heard: &mut mpsc::UnboundedReceiver<Event>, count: usize) -> Vec<S
     while told.len() < count {
         told.push(match heard.recv().await.expect("more to come") {
             // Precedes each relist.
-            Event::PodsListedAnew => continue,
+            Event::PodsRelisted => continue,
             Event::PodApplied(pod) => format!("+{}", pod.uid),
             Event::PodDeleted { uid } => format!("-{uid}"),
             other => format!("{other:?}"),

@@ -21,7 +21,7 @@ use flotilla_framework::{
 use tokio::time::sleep;
 use tracing::debug;
 
-use self::{fresh::Judged, request::Target};
+use self::{fresh::ClaimCheck, request::Target};
 use super::{Inner, LONGEST};
 use crate::outgoing::{self, Failure, Refusal, is_absence};
 
@@ -75,8 +75,8 @@ impl Inner {
         let target = Target { namespace: write.object.namespace(), name: write.object.name() };
         let held = progress.of(write);
         if let ClaimPatch::TellPod { pod, uid, mappings } = patch {
-            let request = request::tell_pod(target, pod, uid, mappings)?;
-            self.tell_pod(request).await.map_err(|error| {
+            let request = request::pod_status_request(target, pod, uid, mappings)?;
+            self.write_pod_status(request).await.map_err(|error| {
                 format!("update pod {}/{pod} ExtendedResourceClaimStatus: {error}", target.namespace)
             })?;
             return Ok(held.version);
@@ -119,8 +119,8 @@ impl Inner {
             };
             self.counters.repeated.add(1);
             match doing.judge(&patch, &held, fresh.as_ref())? {
-                Judged::Done(held) => return Ok(held),
-                Judged::Again(again, on) => (patch, held) = (again, on),
+                ClaimCheck::Done(held) => return Ok(held),
+                ClaimCheck::Again(again, on) => (patch, held) = (again, on),
             }
         }
     }
@@ -191,7 +191,7 @@ impl Inner {
         }
     }
 
-    async fn tell_pod(&self, request: http::Request<Vec<u8>>) -> Result<(), Failure> {
+    async fn write_pod_status(&self, request: http::Request<Vec<u8>>) -> Result<(), Failure> {
         let mut attempt = 1;
         loop {
             let Err(failure) = self.send(request.clone()).await else { return Ok(()) };

@@ -10,7 +10,7 @@ use flotilla_framework::{
     node::NodeInfo,
     profile::{Args, ArgsError, read_args},
     snapshot::{Slot, Snapshot},
-    status::{Refusal, Verdict},
+    status::{FilterResult, Refusal},
     symbols::Symbol,
 };
 use serde::Deserialize;
@@ -101,7 +101,7 @@ struct OfTeam {
 }
 
 impl NodeFilter for OfTeam {
-    fn filter(&self, nodes: &Snapshot, slot: Slot) -> Verdict {
+    fn filter(&self, nodes: &Snapshot, slot: Slot) -> FilterResult {
         let owner = nodes.label(self.key, slot);
         let is_free = owner == Symbol::NONE || self.team == Some(owner);
         // Preemption cannot help, so it skips the node.

@@ -2,7 +2,7 @@
 
 use crate::{
     syntax::Id,
-    value::{Failure, Outcome, Value},
+    value::{EvalResult, Failure, Value},
 };
 
 pub(crate) const LIST: u64 = 10;
@@ -35,7 +35,7 @@ impl Meter {
     }
 
     /// Records the outcome of a node. Returns an error if the limit is exceeded.
-    pub(crate) fn push(&mut self, id: Id, outcome: &Outcome) -> Result<(), Failure> {
+    pub(crate) fn push(&mut self, id: Id, outcome: &EvalResult) -> Result<(), Failure> {
         let number = id as usize;
         if self.places.len() <= number {
             self.places.resize_with(number + 1, Vec::new);
@@ -96,7 +96,7 @@ impl Meter {
         function: &str,
         overload: &str,
         ids: &[Id],
-        outcome: &Outcome,
+        outcome: &EvalResult,
     ) -> Result<(), Failure> {
         let Some(arguments) = self.take(ids) else { return Ok(()) };
         let wanted = |at: usize, told: &str| match arguments.get(at) {

@@ -3,7 +3,7 @@
 
 use flotilla_planted::{planted, scaled, spend};
 
-use crate::value::{Failure, Outcome, Value};
+use crate::value::{EvalResult, Failure, Value};
 
 /// Maximum bytes of values that one evaluation may create in total. Upstream's cost allows less: a million units
 /// buy lists of a million elements of 40 bytes, or 10 MB of strings at a tenth of a unit per byte. Functions outside upstream's cost,
@@ -81,7 +81,7 @@ impl Effort {
         self.fits(bound(function, arguments))
     }
 
-    pub(crate) fn made(&mut self, function: &str, arguments: &[Value], outcome: &Outcome) -> Result<(), Failure> {
+    pub(crate) fn made(&mut self, function: &str, arguments: &[Value], outcome: &EvalResult) -> Result<(), Failure> {
         let Ok(value) = outcome else { return Ok(()) };
         self.bytes(match function {
             "_+_" | "cel.@mapInsert" => bound(function, arguments),

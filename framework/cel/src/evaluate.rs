@@ -12,11 +12,11 @@ use crate::{
     plan::{Attribute, Call, Implementation, Node, Root, Step, is_member},
     regex::Patterns,
     syntax::Id,
-    value::{Failure, List, Map, Outcome, Value, compare, show},
+    value::{EvalResult, Failure, List, Map, Value, compare, show},
 };
 
 pub(crate) struct Evaluated {
-    pub(crate) outcome: Outcome,
+    pub(crate) outcome: EvalResult,
     pub(crate) cost: u64,
     pub(crate) effort: Effort,
 }
@@ -41,12 +41,12 @@ fn is_search(call: &Call) -> bool {
 
 type Around<'scope> = Option<&'scope Scope<'scope>>;
 
-fn is_fatal(outcome: &Outcome) -> bool {
+fn is_fatal(outcome: &EvalResult) -> bool {
     matches!(outcome, Err(Failure::Fatal(_)))
 }
 
 impl Evaluator<'_> {
-    fn node(&mut self, node: &Node, scope: Around<'_>) -> Outcome {
+    fn node(&mut self, node: &Node, scope: Around<'_>) -> EvalResult {
         self.effort.node()?;
         let outcome = self.step(node, scope);
         if is_fatal(&outcome) {
@@ -85,7 +85,7 @@ impl Evaluator<'_> {
         outcome
     }
 
-    fn attribute_done(&mut self, attribute: &Attribute, outcome: Outcome) -> Outcome {
+    fn attribute_done(&mut self, attribute: &Attribute, outcome: EvalResult) -> EvalResult {
         if let Root::Choice { condition, yes, no } = &attribute.root {
             self.meter.drop(&[no.id(), yes.id(), condition.id]);
         } else {
@@ -96,7 +96,7 @@ impl Evaluator<'_> {
         outcome
     }
 
-    fn step(&mut self, node: &Node, scope: Around<'_>) -> Outcome {
+    fn step(&mut self, node: &Node, scope: Around<'_>) -> EvalResult {
         match &node.step {
             Step::Constant(value) => Ok(value.clone()),
             Step::Attribute(attribute) => self.resolve(attribute, scope),
@@ -153,7 +153,7 @@ impl Evaluator<'_> {
     }
 
     /// `&&` and `||`: either operand may decide the value. Otherwise the first error is returned.
-    fn logic(&mut self, operands: &[Node; 2], decides: bool, scope: Around<'_>) -> Outcome {
+    fn logic(&mut self, operands: &[Node; 2], decides: bool, scope: Around<'_>) -> EvalResult {
         let mut error = None;
         for operand in operands {
             match self.node(operand, scope) {
@@ -167,7 +167,7 @@ impl Evaluator<'_> {
         error.map_or(Ok(Value::Bool(!decides)), Err)
     }
 
-    fn call(&mut self, call: &Call, scope: Around<'_>) -> Outcome {
+    fn call(&mut self, call: &Call, scope: Around<'_>) -> EvalResult {
         if call.function == "@not_strictly_false" {
             return match self.node(&call.arguments[0], scope) {
                 Ok(value @ Value::Bool(_)) => Ok(value),
@@ -194,7 +194,7 @@ impl Evaluator<'_> {
     }
 
     /// Calls a function if its bounds fit into the remaining limits.
-    fn apply(&mut self, call: &Call, values: &[Value]) -> Outcome {
+    fn apply(&mut self, call: &Call, values: &[Value]) -> EvalResult {
         if let (true, [Value::String(text), Value::String(pattern), rest @ ..]) = (is_search(call), values)
             && matches!(rest, [] | [Value::Int(_)])
         {
@@ -209,7 +209,7 @@ impl Evaluator<'_> {
     }
 
     /// Searches for a pattern. The outer error ends the evaluation.
-    fn search(&mut self, call: &Call, of: (&str, &Arc<str>), rest: &[Value]) -> Result<Outcome, Failure> {
+    fn search(&mut self, call: &Call, of: (&str, &Arc<str>), rest: &[Value]) -> Result<EvalResult, Failure> {
         let (text, pattern) = of;
         let found = match self.patterns.get(pattern, &mut self.effort)? {
             Ok(found) => found,
@@ -234,7 +234,7 @@ impl Evaluator<'_> {
         }))
     }
 
-    fn list(&mut self, elements: &[(Node, bool)], scope: Around<'_>) -> Outcome {
+    fn list(&mut self, elements: &[(Node, bool)], scope: Around<'_>) -> EvalResult {
         self.effort.collection(elements.len(), false)?;
         let mut values = Vec::with_capacity(elements.len());
         for (element, optional) in elements {
@@ -252,7 +252,7 @@ impl Evaluator<'_> {
         Ok(Value::List(List::new(values)))
     }
 
-    fn map(&mut self, entries: &[(Node, Node, bool)], scope: Around<'_>) -> Outcome {
+    fn map(&mut self, entries: &[(Node, Node, bool)], scope: Around<'_>) -> EvalResult {
         self.effort.collection(entries.len(), true)?;
         let mut made: Vec<(Value, Value)> = Vec::with_capacity(entries.len());
         for (key, value, optional) in entries {

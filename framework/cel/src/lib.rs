@@ -30,6 +30,6 @@ mod value;
 pub use self::{
     device::{Attribute, CapacityError, Device},
     expression::{CompileError, Evaluation, Expression, MAX_COST, RuntimeError},
-    reach::{Key, Reach},
+    reach::{DeviceValues, Reach},
     regex::Patterns,
 };

@@ -8,7 +8,7 @@ use crate::{
     functions::{self, Operation, Singleton},
     regex::Pattern,
     syntax::{Expr, Id, Kind},
-    value::{Failure, List, Map, Outcome, Value, compare, map::unhashable, show},
+    value::{EvalResult, Failure, List, Map, Value, compare, map::unhashable, show},
 };
 
 #[derive(Debug)]
@@ -395,7 +395,7 @@ impl Implementation {
         }
     }
 
-    pub(crate) fn apply(&self, function: &str, arguments: &[Value]) -> Outcome {
+    pub(crate) fn apply(&self, function: &str, arguments: &[Value]) -> EvalResult {
         match self {
             Self::Singleton(singleton) => match arguments.first() {
                 Some(first) if (singleton.takes)(first) => (singleton.operation)(arguments),
@@ -436,7 +436,7 @@ fn no_such_overload(function: &str, arguments: &[Value]) -> Failure {
 
 /// Whether a value is among constants. Like upstream's table lookup, it compares numbers across types, and all other values only with the
 /// same type.
-pub(crate) fn is_member(sought: &Value, among: &[Value]) -> Outcome {
+pub(crate) fn is_member(sought: &Value, among: &[Value]) -> EvalResult {
     if let Some(go_type) = unhashable(sought) {
         return Err(Failure::unhashable(go_type));
     }

@@ -38,7 +38,7 @@ impl Domains {
 
 /// The values of a device that an expression can read. Devices with equal keys get the same verdict.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Key(Arc<str>);
+pub struct DeviceValues(Arc<str>);
 
 #[derive(Clone)]
 enum Part {
@@ -78,11 +78,11 @@ impl Reach {
     }
 
     /// The values of a device that the expression can read.
-    pub fn key(&self, device: &Device) -> Key {
+    pub fn key(&self, device: &Device) -> DeviceValues {
         let mut key = String::new();
         if let Some(told) = &device.unreadable {
             let _ = write!(key, "!{told}");
-            return Key(key.into());
+            return DeviceValues(key.into());
         }
         if self.driver {
             let _ = write!(key, "driver {:?}", device.driver);
@@ -100,7 +100,7 @@ impl Reach {
                 let _ = write!(key, " capacity {domain:?} {id:?} {amount:?}");
             }
         }
-        Key(key.into())
+        DeviceValues(key.into())
     }
 
     fn domains(&mut self, of_capacity: bool) -> &mut Domains {

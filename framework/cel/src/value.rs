@@ -13,7 +13,7 @@ use std::{net::IpAddr, sync::Arc};
 pub(crate) use self::{failure::Failure, list::List, map::Map};
 use crate::{format::NamedFormat, net::Cidr, quantity::Quantity, semver::Semver, time::Timestamp, url::Url};
 
-pub(crate) type Outcome = Result<Value, Failure>;
+pub(crate) type EvalResult = Result<Value, Failure>;
 
 #[derive(Clone, Debug)]
 pub(crate) enum Value {

@@ -9,7 +9,7 @@ use flotilla_cel::{Expression, MAX_COST, Patterns};
 
 use super::{
     model::slice::{Attribute, Device},
-    selectors::{Judged, Language, Reach, Selector},
+    selectors::{Language, Reach, Selector, SelectorEvaluation},
 };
 
 /// CEL with Kubernetes' environment and limits for device selectors.
@@ -45,7 +45,7 @@ impl Selector for Compiled {
         self.judge(driver, device, u64::MAX).verdict
     }
 
-    fn judge(&self, driver: &str, device: &Device, max_work: u64) -> Judged {
+    fn judge(&self, driver: &str, device: &Device, max_work: u64) -> SelectorEvaluation {
         let attributes = device.attributes.iter().map(|(name, value)| (&**name, shown(value)));
         let capacities = device.capacity.iter().map(|(name, capacity)| (&**name, &**capacity.value.text()));
         let shown = flotilla_cel::Device::new(driver, device.allow_multiple == Some(true), attributes, capacities);
@@ -53,12 +53,12 @@ impl Selector for Compiled {
         let work = SHOWN * (2 + device.attributes.len() as u64 + device.capacity.len() as u64);
         let shown = match shown {
             Ok(shown) => shown,
-            Err(error) => return Judged { verdict: Err(error.to_string()), work, is_exhausted: false },
+            Err(error) => return SelectorEvaluation { verdict: Err(error.to_string()), work, is_exhausted: false },
         };
         // Patterns are added one by one, so a panic leaves the cache consistent.
         let mut patterns = self.patterns.lock().unwrap_or_else(PoisonError::into_inner);
         let evaluation = self.expression.evaluate(&shown, &mut patterns, MAX_COST, max_work);
-        Judged {
+        SelectorEvaluation {
             verdict: evaluation.verdict.map_err(|error| error.to_string()),
             work: work.saturating_add(evaluation.work),
             is_exhausted: evaluation.is_exhausted,

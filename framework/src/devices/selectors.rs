@@ -34,8 +34,8 @@ pub trait Selector: fmt::Debug + Send + Sync {
     fn matches(&self, driver: &str, device: &Device) -> Result<bool, String>;
 
     /// Like [`Self::matches`], within a limit of work.
-    fn judge(&self, driver: &str, device: &Device, _max_work: u64) -> Judged {
-        Judged { verdict: self.matches(driver, device), work: 0, is_exhausted: false }
+    fn judge(&self, driver: &str, device: &Device, _max_work: u64) -> SelectorEvaluation {
+        SelectorEvaluation { verdict: self.matches(driver, device), work: 0, is_exhausted: false }
     }
 
     /// Number of nodes of its expression.
@@ -49,7 +49,7 @@ pub trait Selector: fmt::Debug + Send + Sync {
 
 /// Result of an evaluation.
 #[derive(Debug)]
-pub struct Judged {
+pub struct SelectorEvaluation {
     /// Whether the selector matches.
     pub verdict: Result<bool, String>,
     /// Work in units of [`Work`].
@@ -83,17 +83,17 @@ pub struct SelectorNumber(u32);
 #[derive(Debug)]
 pub struct Verdicts {
     language: Arc<dyn Language>,
-    selectors: IndexMap<Arc<str>, Known>,
+    selectors: IndexMap<Arc<str>, CachedSelector>,
     pub(super) work: Work,
     bytes: usize,
 }
 
 #[derive(Debug)]
-struct Known {
+struct CachedSelector {
     selector: Result<Box<dyn Selector>, String>,
     /// By place of a device: its serial number, and a verdict in the last two bits.
     column: Vec<u32>,
-    by_values: IndexMap<Values, Verdict>,
+    by_values: IndexMap<Values, SelectorResult>,
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
@@ -104,7 +104,7 @@ struct Values {
     capacities: Vec<(Arc<str>, Arc<str>)>,
 }
 
-type Verdict = Result<bool, String>;
+type SelectorResult = Result<bool, String>;
 
 /// A value of a device that a selector reads.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -160,8 +160,8 @@ impl Verdicts {
             // Not stored, because the work limit is no error of the expression. Its verdict reports `Exhausted`.
             let Ok(selector) = self.compile(expression) else { return usize::MAX };
             // A parsed expression takes about 20 times its text.
-            self.bytes += size_of::<Known>() + 20 * expression.len();
-            let known = Known { selector, column: Vec::new(), by_values: IndexMap::new() };
+            self.bytes += size_of::<CachedSelector>() + 20 * expression.len();
+            let known = CachedSelector { selector, column: Vec::new(), by_values: IndexMap::new() };
             self.selectors.insert_full(Arc::clone(expression), known).0
         });
         SelectorNumber(u32::try_from(at).unwrap_or(u32::MAX))
@@ -263,7 +263,7 @@ fn contained<T>(call: impl FnOnce() -> T) -> Result<T, String> {
     contain(call).map_err(|panic| format!("internal error: {panic}"))
 }
 
-impl Known {
+impl CachedSelector {
     fn judge(
         &mut self,
         subject: Subject,
@@ -284,8 +284,11 @@ impl Known {
             Entry::Vacant(free) => {
                 let left = work.left();
                 let judged = contained(|| selector.judge(driver, device, left));
-                let judged =
-                    judged.unwrap_or_else(|error| Judged { verdict: Err(error), work: 0, is_exhausted: false });
+                let judged = judged.unwrap_or_else(|error| SelectorEvaluation {
+                    verdict: Err(error),
+                    work: 0,
+                    is_exhausted: false,
+                });
                 if work.add(judged.work) == Err(Exhausted) || judged.is_exhausted {
                     return Err(SelectorError::Exhausted);
                 }
@@ -314,7 +317,7 @@ impl Values {
         let attributes = self.attributes.len() * size_of::<(Arc<str>, Attribute)>();
         let capacities = self.capacities.len() * size_of::<(Arc<str>, Arc<str>)>();
         // Texts are shared with the devices. The hash table takes another 16 bytes.
-        size_of::<(Self, Verdict)>() + attributes + capacities + 16
+        size_of::<(Self, SelectorResult)>() + attributes + capacities + 16
     }
 
     fn of(reach: &Reach, driver: &Arc<str>, device: &Device) -> Self {

@@ -7,12 +7,12 @@ use crate::{
     registry::Registry,
     testing::{
         PodBuilder,
-        checks::{Standing, evaluate, snapshot},
+        checks::{NodeWithPods, evaluate, snapshot},
         node, pod, profile,
     },
 };
 
-fn diagnose(pod: &PodBuilder, nodes: &[Standing]) -> Diagnosis {
+fn diagnose(pod: &PodBuilder, nodes: &[NodeWithPods]) -> Diagnosis {
     let snapshot = snapshot(nodes);
     let class = pod.clone().build().class;
     let prepared = Prepared::new(Registry::built_in(), &profile(), &class, &Facts::default(), &snapshot);
@@ -41,7 +41,7 @@ fn every_reason_is_counted_and_the_counts_are_sorted_as_text() {
     let said = diagnose(&pod("p").request("cpu", "2"), &nodes);
     assert_eq!(said.message, "0/5 nodes are available: 2 Insufficient cpu, 3 node(s) had untolerated taint(s).");
     assert_eq!(said.plugins, ["NodeResourcesFit", "TaintToleration"]);
-    let many: Vec<Standing> = (0..10).map(|_| full()).chain([tainted(), tainted()]).collect();
+    let many: Vec<NodeWithPods> = (0..10).map(|_| full()).chain([tainted(), tainted()]).collect();
     let said = diagnose(&pod("p").request("cpu", "2"), &many);
     assert_eq!(said.message, "0/12 nodes are available: 10 Insufficient cpu, 2 node(s) had untolerated taint(s).");
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Explanation, Outcome, evaluation, shard::Local, shard::Page};
+use super::{Explanation, NodeExplanation, evaluation, shard::Local, shard::Page};
 use crate::{
     extender::{EXTENDER, Extended},
     node::NodeId,
@@ -46,7 +46,7 @@ impl Explanation {
         // With extenders, kube-scheduler does not add the total of 1 for profiles without Score plugins.
         let floor = i64::from(profile.plugins.score.is_empty());
         for (&node, outcome) in &mut explanation.nodes {
-            if let Outcome::Feasible { total: Some(total), .. } = outcome {
+            if let NodeExplanation::Feasible { total: Some(total), .. } = outcome {
                 *total = total.wrapping_sub(floor).wrapping_add(extended.bonus(name(node)));
             }
         }
@@ -61,7 +61,7 @@ impl Explanation {
     #[must_use]
     pub fn failed(mut self, error: String) -> Self {
         for outcome in self.nodes.values_mut() {
-            if let Outcome::Feasible { scores, total } = outcome {
+            if let NodeExplanation::Feasible { scores, total } = outcome {
                 scores.clear();
                 *total = None;
             }
@@ -70,10 +70,10 @@ impl Explanation {
     }
 }
 
-fn objection(prepared: &Prepared, extended: &Extended, name: &str) -> Outcome {
+fn objection(prepared: &Prepared, extended: &Extended, name: &str) -> NodeExplanation {
     let (code, reasons): (Code, Arc<[String]>) = match extended.objections.get(name) {
         Some(objection) => (objection.code, [objection.message.clone()].into()),
         None => (Code::UnschedulableAndUnresolvable, prepared.reasons_unnamed().into()),
     };
-    Outcome::Refused { code, plugin: Some(EXTENDER), reasons, domain: None }
+    NodeExplanation::Refused { code, plugin: Some(EXTENDER), reasons, domain: None }
 }

@@ -1,6 +1,6 @@
 //! The unmet requirements of all filters on a node: resolving the first refusal does not help if another follows.
 
-pub use crate::extension::{Lack, Place};
+pub use crate::extension::{Lack, NodeContext};
 use crate::{
     class::Class,
     extension::{Filter, NodeFilter},
@@ -31,7 +31,7 @@ pub fn shortfalls(
     prepared: &Prepared,
     profile: &Profile,
     class: &Class,
-    place: Place<'_>,
+    place: NodeContext<'_>,
 ) -> Vec<Shortfall> {
     let refusing = prepared.filters().iter().filter_map(|prepared| match &prepared.filter {
         Filter::Node(filter) if filter.filter(place.nodes, place.slot).is_err() => Some((prepared.plugin, &**filter)),

@@ -13,12 +13,12 @@ use crate::{
     snapshot::Snapshot,
 };
 
-type Key = (SmallVec<[i64; 4]>, Vec<Domain>);
+type StratumKey = (SmallVec<[i64; 4]>, Vec<Domain>);
 
 /// Evaluates these nodes in their current state; leaves out nodes that became infeasible or were deleted. `matches` must be refreshed.
 #[must_use]
 pub fn evaluate(prepared: &Prepared, nodes: &Snapshot, matches: &Matches, among: &[NodeId]) -> Evaluation {
-    let mut strata: IndexMap<Key, Vec<Offer>> = IndexMap::new();
+    let mut strata: IndexMap<StratumKey, Vec<Offer>> = IndexMap::new();
     for &node in among {
         let Some(slot) = nodes.slot(node) else { continue };
         if let NodeResult::Feasible(Feasible { base, raws, domains }) = prepared.judge_with(nodes, slot, matches) {

@@ -45,7 +45,7 @@ impl Facts {
 
     /// Whether these facts can be sent to a worker: they fit in a message, and have no devices, which workers do not know.
     #[must_use]
-    pub fn can_be_told(&self) -> bool {
+    pub fn is_sendable(&self) -> bool {
         self.devices.is_none()
             && self.volumes.as_ref().map_or(0, |volumes| volumes.weight()) + self.weight() <= MAX_WEIGHT
     }

@@ -12,7 +12,7 @@ use crate::{
 
 /// A node in its snapshot.
 #[derive(Debug, Clone, Copy)]
-pub struct Place<'a> {
+pub struct NodeContext<'a> {
     /// The node.
     pub node: &'a NodeInfo,
     /// The nodes.

@@ -50,7 +50,7 @@ pub fn total(pod: &api::Pod, spec: &api::PodSpec, reading: Reading<'_>) -> Resul
 /// # Errors
 /// The first invalid or negative amount.
 pub fn limits(pod: &api::Pod, spec: &api::PodSpec) -> Result<Amounts, IngestError> {
-    let mut sum = aggregate(pod, spec, Reading::default(), Stage::Limits)?;
+    let mut sum = aggregate(pod, spec, Reading::default(), RequestSource::Limits)?;
     let wanted = spec.resources.as_ref().and_then(|resources| resources.limits.as_ref());
     let effective = quantities(wanted, "spec.resources.limits")?;
     sum.extend(effective.into_iter().filter(|(name, _)| is_pod_level(name)));
@@ -98,7 +98,7 @@ fn is_pod_level(name: &str) -> bool {
 }
 
 fn containers(pod: &api::Pod, spec: &api::PodSpec, reading: Reading<'_>) -> Result<Amounts, IngestError> {
-    let wanted = aggregate(pod, spec, reading, Stage::Spec)?;
+    let wanted = aggregate(pod, spec, reading, RequestSource::Spec)?;
     if !reading.use_status || !is_told(pod) {
         return Ok(wanted);
     }
@@ -112,7 +112,10 @@ fn containers(pod: &api::Pod, spec: &api::PodSpec, reading: Reading<'_>) -> Resu
             quantities(Some(allocated), "status.allocatedResources")?,
             quantities(Some(actuated), "status.resources.requests")?,
         ),
-        None => (aggregate(pod, spec, reading, Stage::Allocated)?, aggregate(pod, spec, reading, Stage::Actuated)?),
+        None => (
+            aggregate(pod, spec, reading, RequestSource::Allocated)?,
+            aggregate(pod, spec, reading, RequestSource::Actuated)?,
+        ),
     };
     let mut sum = allocated;
     raise(&mut sum, &actuated);
@@ -123,14 +126,19 @@ fn containers(pod: &api::Pod, spec: &api::PodSpec, reading: Reading<'_>) -> Resu
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Stage {
+enum RequestSource {
     Spec,
     Allocated,
     Actuated,
     Limits,
 }
 
-fn aggregate(pod: &api::Pod, spec: &api::PodSpec, reading: Reading<'_>, stage: Stage) -> Result<Amounts, IngestError> {
+fn aggregate(
+    pod: &api::Pod,
+    spec: &api::PodSpec,
+    reading: Reading<'_>,
+    stage: RequestSource,
+) -> Result<Amounts, IngestError> {
     let mut sum = Amounts::new();
     for (index, container) in spec.containers.iter().enumerate() {
         let path = format_args!("spec.containers[{index}].resources.requests");
@@ -160,14 +168,14 @@ fn one(
     container: &api::Container,
     path: fmt::Arguments<'_>,
     reading: Reading<'_>,
-    stage: Stage,
+    stage: RequestSource,
 ) -> Result<Amounts, IngestError> {
     let resources = container.resources.as_ref();
     let wanted = resources.and_then(|resources| resources.requests.as_ref());
     let list = match stage {
-        Stage::Spec => wanted,
-        Stage::Limits => resources.and_then(|resources| resources.limits.as_ref()),
-        Stage::Allocated | Stage::Actuated => told(pod, container, wanted, stage),
+        RequestSource::Spec => wanted,
+        RequestSource::Limits => resources.and_then(|resources| resources.limits.as_ref()),
+        RequestSource::Allocated | RequestSource::Actuated => told(pod, container, wanted, stage),
     };
     let mut amounts = quantities(list, path)?;
     for (name, quantity) in reading.non_missing {
@@ -181,14 +189,15 @@ fn told<'a>(
     pod: &'a api::Pod,
     container: &api::Container,
     wanted: Option<&'a ResourceList>,
-    stage: Stage,
+    stage: RequestSource,
 ) -> Option<&'a ResourceList> {
     let status = pod.status.as_ref().and_then(|status| {
         let all = status.container_statuses.iter().flatten();
         all.chain(status.init_container_statuses.iter().flatten()).find(|status| status.name == container.name)
     });
-    let actuated =
-        status.filter(|_| stage == Stage::Actuated).and_then(|status| status.resources.as_ref()?.requests.as_ref());
+    let actuated = status
+        .filter(|_| stage == RequestSource::Actuated)
+        .and_then(|status| status.resources.as_ref()?.requests.as_ref());
     actuated.or_else(|| status?.allocated_resources.as_ref()).or_else(|| wanted.filter(|_| !is_resize_infeasible(pod)))
 }
 

@@ -18,7 +18,7 @@ use crate::{
     interest::Interest,
     labels::{LabelSelector, Labels},
     profile::Args,
-    status::{Refusal, Verdict},
+    status::{FilterResult, Refusal},
     symbols::Lookup,
 };
 
@@ -303,14 +303,14 @@ impl Domains for Required {
         let own = self.affinity.iter().take(1).chain(&self.anti_affinity);
         own.for_each(|own| interest.select(&own.term.selector));
         if !self.existing.is_empty() {
-            interest.select_those_who_mean(&self.class);
+            interest.select_interested(&self.class);
         }
         interest
     }
 }
 
 impl DomainFilter for Required {
-    fn judge(&self, sums: Sums<'_>) -> Verdict {
+    fn judge(&self, sums: Sums<'_>) -> FilterResult {
         let mut near = true;
         for number in self.together.clone() {
             match sums.count(number) {
@@ -438,7 +438,7 @@ impl Domains for Preferred {
         let mut interest = Interest::default();
         self.own.iter().for_each(|own| interest.select(&own.term.selector));
         if !self.existing.is_empty() {
-            interest.select_those_who_mean(&self.class);
+            interest.select_interested(&self.class);
         }
         interest
     }

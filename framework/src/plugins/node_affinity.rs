@@ -8,8 +8,8 @@ use smallvec::SmallVec;
 use crate::{
     class::{Class, NodeTerm, Requirement},
     extension::{
-        ClusterEvent, Filter, Lack, NodeFilter, NodeScore, Normalize, Place, Plugin, PreFilter, PreScore, Preparation,
-        Score,
+        ClusterEvent, Filter, Lack, NodeContext, NodeFilter, NodeScore, Normalize, Plugin, PreFilter, PreScore,
+        Preparation, Score,
     },
     ingest,
     node::NodeInfo,
@@ -20,7 +20,7 @@ use crate::{
     profile::Args,
     selector::{self, LoneNode, Term, TermOver},
     snapshot::{Slot, Snapshot, Values},
-    status::{Refusal, Verdict},
+    status::{FilterResult, Refusal},
     symbols::{Lookup, Symbol},
 };
 
@@ -76,7 +76,7 @@ impl Plugin for NodeAffinity {
         Some(normalize::scaled)
     }
 
-    fn lacks(&self, class: &Class, args: &Args, place: Place<'_>) -> Vec<Lack> {
+    fn lacks(&self, class: &Class, args: &Args, place: NodeContext<'_>) -> Vec<Lack> {
         lacks(class, args, place)
     }
 
@@ -111,7 +111,7 @@ pub fn is_met(class: &Class, node: &NodeInfo) -> bool {
 }
 
 /// Unmet requirements of a node: all of the node selector, and those of the closest term of each list. Empty or invalid terms are ignored.
-fn lacks(class: &Class, args: &Args, place: Place<'_>) -> Vec<Lack> {
+fn lacks(class: &Class, args: &Args, place: NodeContext<'_>) -> Vec<Lack> {
     let mut node = LoneNode::new(place.node);
     let equal = class.node_selector.iter().filter(|(key, value)| place.node.label(key) != Some(value));
     let label = |(key, value): &(Arc<str>, Arc<str>)| Lack::Label {
@@ -238,7 +238,7 @@ impl Required {
 }
 
 impl RequiredOver<'_> {
-    fn judge(&self, slot: Slot) -> Verdict {
+    fn judge(&self, slot: Slot) -> FilterResult {
         let any = |terms: &TermsOver<'_>| terms.iter().any(|term| term.matches(slot));
         if !self.added.as_ref().is_none_or(any) {
             return Err(Refusal::unresolvable(BY_OPERATOR));
@@ -250,7 +250,7 @@ impl RequiredOver<'_> {
 }
 
 impl NodeFilter for Required {
-    fn filter(&self, nodes: &Snapshot, slot: Slot) -> Verdict {
+    fn filter(&self, nodes: &Snapshot, slot: Slot) -> FilterResult {
         self.over(nodes).judge(slot)
     }
 

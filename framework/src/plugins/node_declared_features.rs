@@ -3,11 +3,11 @@
 use crate::{
     class::Class,
     declared::DeclaredFeatures,
-    extension::{ClusterEvent, Filter, Lack, NodeFilter, Place, Plugin, PreFilter, Preparation},
+    extension::{ClusterEvent, Filter, Lack, NodeContext, NodeFilter, Plugin, PreFilter, Preparation},
     plugins::wakers::{NODE_ADD, NODE_FEATURE, TARGET_UPDATE},
     profile::Args,
     snapshot::{Slot, Snapshot},
-    status::{Refusal, Verdict},
+    status::{FilterResult, Refusal},
 };
 
 /// The plugin.
@@ -28,7 +28,7 @@ impl Plugin for NodeDeclaredFeatures {
         (!needed.is_empty()).then(|| Filter::Node(Box::new(Declared(needed))))
     }
 
-    fn lacks(&self, class: &Class, _args: &Args, place: Place<'_>) -> Vec<Lack> {
+    fn lacks(&self, class: &Class, _args: &Args, place: NodeContext<'_>) -> Vec<Lack> {
         class.declared_features.without(place.node.declared_features).names().map(Lack::Feature).collect()
     }
 
@@ -49,7 +49,7 @@ impl Plugin for NodeDeclaredFeatures {
 struct Declared(DeclaredFeatures);
 
 impl NodeFilter for Declared {
-    fn filter(&self, nodes: &Snapshot, slot: Slot) -> Verdict {
+    fn filter(&self, nodes: &Snapshot, slot: Slot) -> FilterResult {
         if self.0.without(nodes.declared_features(slot)).is_empty() { Ok(()) } else { Err(Refusal::unresolvable(0)) }
     }
 

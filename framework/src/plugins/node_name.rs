@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use crate::{
     class::{Class, Requirement},
-    extension::{ClusterEvent, Filter, Lack, NodeFilter, Place, Plugin, PreFilter, Preparation},
+    extension::{ClusterEvent, Filter, Lack, NodeContext, NodeFilter, Plugin, PreFilter, Preparation},
     plugins::wakers::NODE_ADD,
     profile::Args,
     snapshot::{Slot, Snapshot},
-    status::{Refusal, Verdict},
+    status::{FilterResult, Refusal},
     symbols::Symbol,
 };
 
@@ -33,7 +33,7 @@ impl Plugin for NodeName {
         Some(Filter::Node(Box::new(ThisNode(preparation.symbols.number(name)))))
     }
 
-    fn lacks(&self, class: &Class, _args: &Args, _place: Place<'_>) -> Vec<Lack> {
+    fn lacks(&self, class: &Class, _args: &Args, _place: NodeContext<'_>) -> Vec<Lack> {
         let requirement = |name: &Arc<str>| {
             let (key, operator) = ("metadata.name".into(), "In".into());
             Lack::Name(Requirement { key, operator, values: vec![Arc::clone(name)] })
@@ -53,7 +53,7 @@ impl Plugin for NodeName {
 struct ThisNode(Symbol);
 
 impl NodeFilter for ThisNode {
-    fn filter(&self, nodes: &Snapshot, slot: Slot) -> Verdict {
+    fn filter(&self, nodes: &Snapshot, slot: Slot) -> FilterResult {
         if nodes.name(slot) == self.0 { Ok(()) } else { Err(Refusal::unresolvable(0)) }
     }
 

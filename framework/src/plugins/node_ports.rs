@@ -2,11 +2,11 @@
 
 use crate::{
     class::{Class, HostPort},
-    extension::{ClusterEvent, Filter, Lack, NodeFilter, Place, Plugin, PreFilter, Preparation},
+    extension::{ClusterEvent, Filter, Lack, NodeContext, NodeFilter, Plugin, PreFilter, Preparation},
     plugins::wakers::{NODE_ADD, POD_DELETE},
     profile::Args,
     snapshot::{Slot, Snapshot},
-    status::{Refusal, Verdict},
+    status::{FilterResult, Refusal},
 };
 
 /// The plugin.
@@ -26,7 +26,7 @@ impl Plugin for NodePorts {
         Some(Filter::Node(Box::new(FreePorts(preparation.class.host_ports.clone()))))
     }
 
-    fn lacks(&self, class: &Class, _args: &Args, place: Place<'_>) -> Vec<Lack> {
+    fn lacks(&self, class: &Class, _args: &Args, place: NodeContext<'_>) -> Vec<Lack> {
         let taken = place.nodes.ports(place.slot);
         let wanted = class.host_ports.iter().filter(|&port| taken.iter().any(|other| port.conflicts(other)));
         wanted.cloned().map(Lack::Port).collect()
@@ -54,7 +54,7 @@ fn conflict(wanted: &[HostPort], taken: &[HostPort]) -> bool {
 struct FreePorts(Vec<HostPort>);
 
 impl NodeFilter for FreePorts {
-    fn filter(&self, nodes: &Snapshot, slot: Slot) -> Verdict {
+    fn filter(&self, nodes: &Snapshot, slot: Slot) -> FilterResult {
         if conflict(&self.0, nodes.ports(slot)) { Err(Refusal::unschedulable(0)) } else { Ok(()) }
     }
 

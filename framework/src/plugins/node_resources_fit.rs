@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 use crate::{
     class::Class,
     devices::{extended::CLASS_PREFIX, model::class::DeviceClass, objects::DeviceObject},
-    extension::{ClusterEvent, Facts, Filter, Lack, NodeFilter, Place, Plugin, Preparation, Score},
+    extension::{ClusterEvent, Facts, Filter, Lack, NodeContext, NodeFilter, Plugin, Preparation, Score},
     node::NodeInfo,
     plugins::{
         scorer::{self, Shareholders},
@@ -16,7 +16,7 @@ use crate::{
     profile::{Args, NodeResourcesFitArgs, ScoringStrategyKind},
     resources::is_extended,
     snapshot::{Accounts, ScalarColumn, Slot, Snapshot},
-    status::{Refusal, Verdict},
+    status::{FilterResult, Refusal},
 };
 
 const TOO_MANY_PODS: u64 = 1;
@@ -58,7 +58,7 @@ impl Plugin for NodeResourcesFit {
         })
     }
 
-    fn lacks(&self, class: &Class, args: &Args, place: Place<'_>) -> Vec<Lack> {
+    fn lacks(&self, class: &Class, args: &Args, place: NodeContext<'_>) -> Vec<Lack> {
         let NodeResourcesFitArgs { ignored_resources, ignored_resource_groups, .. } = &args.node_resources_fit;
         Fits::new(class, ignored_resources, ignored_resource_groups).lacks(&place.nodes.accounts, place.slot)
     }
@@ -213,7 +213,7 @@ impl Fits {
         fixed.into_iter().chain(scalars).flatten().collect()
     }
 
-    fn judge(&self, accounts: &Accounts, scalars: &ScalarColumns<'_>, slot: Slot) -> Verdict {
+    fn judge(&self, accounts: &Accounts, scalars: &ScalarColumns<'_>, slot: Slot) -> FilterResult {
         let at = slot as usize;
         let mut short = 0;
         let mut never = false;
@@ -253,7 +253,7 @@ impl Fits {
 }
 
 impl NodeFilter for Fits {
-    fn filter(&self, nodes: &Snapshot, slot: Slot) -> Verdict {
+    fn filter(&self, nodes: &Snapshot, slot: Slot) -> FilterResult {
         self.judge(&nodes.accounts, &self.columns(&nodes.accounts), slot)
     }
 

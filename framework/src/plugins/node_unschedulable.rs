@@ -2,11 +2,11 @@
 
 use crate::{
     class::{Class, Taint},
-    extension::{ClusterEvent, Filter, Lack, NodeFilter, Place, Plugin, Preparation},
+    extension::{ClusterEvent, Filter, Lack, NodeContext, NodeFilter, Plugin, Preparation},
     plugins::wakers::{NODE_ADD, NODE_TAINT, TARGET_TOLERATION},
     profile::Args,
     snapshot::{Slot, Snapshot},
-    status::{Refusal, Verdict},
+    status::{FilterResult, Refusal},
 };
 
 /// The plugin.
@@ -22,7 +22,7 @@ impl Plugin for NodeUnschedulable {
         (!tolerates(preparation.class)).then(|| Filter::Node(Box::new(NotCordoned)))
     }
 
-    fn lacks(&self, _class: &Class, _args: &Args, place: Place<'_>) -> Vec<Lack> {
+    fn lacks(&self, _class: &Class, _args: &Args, place: NodeContext<'_>) -> Vec<Lack> {
         if place.node.unschedulable { vec![Lack::Cordoned] } else { Vec::new() }
     }
 
@@ -48,7 +48,7 @@ fn tolerates(class: &Class) -> bool {
 struct NotCordoned;
 
 impl NodeFilter for NotCordoned {
-    fn filter(&self, nodes: &Snapshot, slot: Slot) -> Verdict {
+    fn filter(&self, nodes: &Snapshot, slot: Slot) -> FilterResult {
         if nodes.unschedulable(slot) { Err(Refusal::unresolvable(0)) } else { Ok(()) }
     }
 

@@ -6,11 +6,11 @@ use smallvec::SmallVec;
 
 use crate::{
     class::Class,
-    extension::{ClusterEvent, Filter, Kind, Lack, NodeFilter, Place, Plugin, PreFilter, Preparation},
+    extension::{ClusterEvent, Filter, Kind, Lack, NodeContext, NodeFilter, Plugin, PreFilter, Preparation},
     plugins::wakers::{CLAIM_ADD, CSI_NODE_ADD, CSI_NODE_UPDATE, POD_DELETE},
     profile::Args,
     snapshot::{Slot, Snapshot},
-    status::{Refusal, Verdict},
+    status::{FilterResult, Refusal},
     volumes::{
         facts::{VolumeFacts, Wanted},
         node::{Attachment, NodeCsi},
@@ -45,7 +45,7 @@ impl Plugin for NodeVolumeLimits {
         Some(Filter::Node(Box::new(Limits { facts, takes_missing_drivers: preparation.args.takes_missing_drivers })))
     }
 
-    fn lacks(&self, _class: &Class, args: &Args, place: Place<'_>) -> Vec<Lack> {
+    fn lacks(&self, _class: &Class, args: &Args, place: NodeContext<'_>) -> Vec<Lack> {
         let Some(facts) = &place.facts.volumes else { return Vec::new() };
         let limits = Limits { facts: Arc::clone(facts), takes_missing_drivers: args.takes_missing_drivers };
         limits.lacks(place.nodes, place.slot)
@@ -174,7 +174,7 @@ impl Limits {
 }
 
 impl NodeFilter for Limits {
-    fn filter(&self, nodes: &Snapshot, slot: Slot) -> Verdict {
+    fn filter(&self, nodes: &Snapshot, slot: Slot) -> FilterResult {
         let csi = nodes.csi(slot);
         let new = self.wanted(csi)?;
         if new.is_empty() {

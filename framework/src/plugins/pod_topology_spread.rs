@@ -17,7 +17,7 @@ use crate::{
     plugins::{node_affinity, taint_toleration},
     profile::{Args, PodTopologySpreadDefaulting},
     snapshot::{Slot, Snapshot},
-    status::{Refusal, Verdict},
+    status::{FilterResult, Refusal},
     symbols::Symbol,
 };
 
@@ -189,7 +189,7 @@ pub fn default_selector<'a>(
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Place {
+enum CounterIndex {
     Term(u16),
     Local(usize),
 }
@@ -197,7 +197,7 @@ enum Place {
 struct Counting {
     namespace: Arc<str>,
     constraints: Vec<Constraint>,
-    places: Vec<Place>,
+    places: Vec<CounterIndex>,
     terms: Vec<Term>,
     locals: Vec<Symbol>,
     keys: Vec<Symbol>,
@@ -218,10 +218,10 @@ impl Counting {
             let key = preparation.symbols.number(&constraint.spec.topology_key);
             keys.push(key);
             if !required && &*constraint.spec.topology_key == HOSTNAME {
-                places.push(Place::Local(locals.len()));
+                places.push(CounterIndex::Local(locals.len()));
                 locals.push(key);
             } else {
-                places.push(Place::Term(u16::try_from(terms.len()).unwrap_or(u16::MAX)));
+                places.push(CounterIndex::Term(u16::try_from(terms.len()).unwrap_or(u16::MAX)));
                 let lacking_is_empty = !needs_all_keys;
                 terms.push(Term { key, lacking_is_empty, knows_empty: required, distinguishes: !required });
             }
@@ -243,7 +243,7 @@ impl Counting {
         if self.needs_all_keys && self.keys.iter().any(|&key| nodes.label(key, slot) == Symbol::NONE) {
             return false;
         }
-        let at = self.places.iter().position(|place| matches!(place, Place::Term(known) if *known == term));
+        let at = self.places.iter().position(|place| matches!(place, CounterIndex::Term(known) if *known == term));
         let Some(Constraint { spec, .. }) = at.and_then(|at| self.constraints.get(at)) else { return false };
         (!spec.honors_affinity || self.affinity.matches(nodes, slot))
             && (!spec.honors_taints
@@ -275,8 +275,8 @@ impl Counting {
             .zip(&self.places)
             .filter(|(constraint, _)| counts(constraint) && constraint.selector.matches(&class.labels));
         let numbers = matching.map(|(_, place)| match *place {
-            Place::Term(term) => term,
-            Place::Local(local) => u16::try_from(self.terms.len() + local).unwrap_or(u16::MAX),
+            CounterIndex::Term(term) => term,
+            CounterIndex::Local(local) => u16::try_from(self.terms.len() + local).unwrap_or(u16::MAX),
         });
         numbers.map(|number| (number, 1)).collect()
     }
@@ -328,7 +328,7 @@ impl Hard {
 }
 
 impl DomainFilter for Hard {
-    fn judge(&self, sums: Sums<'_>) -> Verdict {
+    fn judge(&self, sums: Sums<'_>) -> FilterResult {
         for (_, over) in self.over(sums) {
             match over {
                 None => return Err(Refusal::unresolvable(UNLABELLED)),
@@ -365,8 +365,8 @@ impl Soft {
         self.counting.needs_all_keys
             && (sums.locals().contains(&-1)
                 || self.counting.places.iter().any(|place| match *place {
-                    Place::Term(term) => sums.count(term).is_none(),
-                    Place::Local(_) => false,
+                    CounterIndex::Term(term) => sums.count(term).is_none(),
+                    CounterIndex::Local(_) => false,
                 }))
     }
 }
@@ -402,7 +402,7 @@ impl DomainScore for Soft {
         for (sums, count) in feasible.filter(|(sums, _)| !self.ignores(*sums)) {
             nodes += count;
             for (known, place) in domains.iter_mut().zip(&self.counting.places) {
-                if let Place::Term(term) = *place {
+                if let CounterIndex::Term(term) = *place {
                     // Nodes without the label share a domain with those that have an empty value.
                     let domain = sums.domain(term).filter(|&domain| !sums.is_unnamed(term, domain)).unwrap_or(0);
                     if let Err(at) = known.binary_search(&domain) {
@@ -412,8 +412,8 @@ impl DomainScore for Soft {
             }
         }
         let sizes = domains.iter().zip(&self.counting.places).map(|(known, place)| match place {
-            Place::Term(_) => known.len(),
-            Place::Local(_) => nodes,
+            CounterIndex::Term(_) => known.len(),
+            CounterIndex::Local(_) => nodes,
         });
         sizes.map(|size| logarithm::ln((size + 2) as f64)).collect()
     }
@@ -427,8 +427,8 @@ impl DomainScore for Soft {
         let constraints = self.counting.constraints.iter().zip(&self.counting.places);
         for ((constraint, place), weight) in constraints.zip(weights) {
             let count = match *place {
-                Place::Term(term) => sums.count(term),
-                Place::Local(local) => sums.locals().get(local).copied().filter(|&count| count >= 0),
+                CounterIndex::Term(term) => sums.count(term),
+                CounterIndex::Local(local) => sums.locals().get(local).copied().filter(|&count| count >= 0),
             };
             if let Some(count) = count {
                 score += count as f64 * weight + f64::from(constraint.spec.max_skew - 1);

@@ -2,14 +2,16 @@
 
 use crate::{
     class::{Class, Taint, Toleration},
-    extension::{ClusterEvent, Filter, Lack, NodeFilter, NodeScore, Normalize, Place, Plugin, Preparation, Score},
+    extension::{
+        ClusterEvent, Filter, Lack, NodeContext, NodeFilter, NodeScore, Normalize, Plugin, Preparation, Score,
+    },
     plugins::{
         normalize,
         wakers::{NODE_ADD, NODE_TAINT, TARGET_TOLERATION},
     },
     profile::Args,
     snapshot::{Slot, Snapshot},
-    status::{Refusal, Verdict},
+    status::{FilterResult, Refusal},
 };
 
 /// The plugin.
@@ -42,7 +44,7 @@ impl Plugin for TaintToleration {
         Some(normalize::reversed)
     }
 
-    fn lacks(&self, class: &Class, _args: &Args, place: Place<'_>) -> Vec<Lack> {
+    fn lacks(&self, class: &Class, _args: &Args, place: NodeContext<'_>) -> Vec<Lack> {
         refusing(&place.node.taints, &class.tolerations).cloned().map(Lack::Toleration).collect()
     }
 
@@ -90,7 +92,7 @@ struct HardTaints {
 }
 
 impl NodeFilter for HardTaints {
-    fn filter(&self, nodes: &Snapshot, slot: Slot) -> Verdict {
+    fn filter(&self, nodes: &Snapshot, slot: Slot) -> FilterResult {
         let set = nodes.taint_set(slot);
         let refused =
             self.refused.get(set).copied().unwrap_or_else(|| untolerated(nodes.taints(set), &self.tolerations));

@@ -16,7 +16,7 @@ use crate::{
     },
     profile::{Args, ShapePoint},
     snapshot::{Slot, Snapshot},
-    status::{Refusal, Verdict},
+    status::{FilterResult, Refusal},
     volumes::{
         cache::VolumeCache,
         facts::{Binding, BoundClaim, Claims},
@@ -173,7 +173,7 @@ fn finder(preparation: &mut Preparation<'_>) -> Option<Finder> {
 struct Findable(Finder);
 
 impl NodeFilter for Findable {
-    fn filter(&self, nodes: &Snapshot, slot: Slot) -> Verdict {
+    fn filter(&self, nodes: &Snapshot, slot: Slot) -> FilterResult {
         match self.0.find(nodes, slot) {
             Ok(_) => Ok(()),
             Err(Lacking::Reasons(reasons)) => Err(Refusal::unresolvable(reasons)),
@@ -215,7 +215,7 @@ fn failed(error: &str) -> String {
 struct Unprepared;
 
 impl NodeFilter for Unprepared {
-    fn filter(&self, _nodes: &Snapshot, _slot: Slot) -> Verdict {
+    fn filter(&self, _nodes: &Snapshot, _slot: Slot) -> FilterResult {
         Err(Refusal::error(UNPREPARED))
     }
 

@@ -8,7 +8,7 @@ use crate::{
     plugins::wakers::{CLAIM_ADD, NODE_ADD, POD_DELETE},
     profile::Args,
     snapshot::{Slot, Snapshot},
-    status::{Refusal, Verdict},
+    status::{FilterResult, Refusal},
     volumes::{mounts::PodVolumes, objects::StorageObject},
 };
 
@@ -95,7 +95,7 @@ impl Shared {
 }
 
 impl NodeFilter for Shared {
-    fn filter(&self, nodes: &Snapshot, slot: Slot) -> Verdict {
+    fn filter(&self, nodes: &Snapshot, slot: Slot) -> FilterResult {
         self.filter_shifted(nodes, slot, 0)
     }
 
@@ -105,7 +105,7 @@ impl NodeFilter for Shared {
         i64::try_from(named.filter(|name| self.claims.contains(name)).count()).unwrap_or(i64::MAX)
     }
 
-    fn filter_shifted(&self, nodes: &Snapshot, slot: Slot, shift: i64) -> Verdict {
+    fn filter_shifted(&self, nodes: &Snapshot, slot: Slot, shift: i64) -> FilterResult {
         if self.conflicts(nodes, slot) {
             return Err(Refusal::unschedulable(DISK));
         }

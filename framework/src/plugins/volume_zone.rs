@@ -6,7 +6,7 @@ use crate::{
     plugins::wakers::{CLAIM_ADD, CLAIM_UPDATE, CLASS_ADD, NODE_ADD, NODE_LABEL, VOLUME_ADD, VOLUME_UPDATE},
     profile::Args,
     snapshot::{Slot, Snapshot},
-    status::{Refusal, Verdict},
+    status::{FilterResult, Refusal},
     symbols::Symbol,
     volumes::{
         objects::{BindingMode, StorageObject},
@@ -101,7 +101,7 @@ struct Zones {
 }
 
 impl NodeFilter for Zones {
-    fn filter(&self, nodes: &Snapshot, slot: Slot) -> Verdict {
+    fn filter(&self, nodes: &Snapshot, slot: Slot) -> FilterResult {
         let label = |key: &Symbol| Some(nodes.label(*key, slot)).filter(|value| *value != Symbol::NONE);
         if !self.constraints.iter().any(|key| label(key).is_some()) {
             return Ok(());
@@ -121,7 +121,7 @@ impl NodeFilter for Zones {
 struct Unknown(String);
 
 impl NodeFilter for Unknown {
-    fn filter(&self, _nodes: &Snapshot, _slot: Slot) -> Verdict {
+    fn filter(&self, _nodes: &Snapshot, _slot: Slot) -> FilterResult {
         Err(Refusal::unresolvable(UNKNOWN))
     }
 

@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 
-use super::Standing;
+use super::PlacedPod;
 use crate::node::NodeId;
 
 /// A node and its victims.
@@ -15,7 +15,7 @@ pub struct Candidate {
     /// The number of victims that violate a budget.
     pub violations: u32,
     /// The victims, the most important first; a candidate without victims is skipped.
-    pub victims: Vec<Standing>,
+    pub victims: Vec<PlacedPod>,
 }
 
 /// The best candidate: fewest budget violations, then lowest priority of its most important victim, lowest sum of priorities, fewest

@@ -7,7 +7,6 @@ use std::{ops::Range, sync::Arc};
 
 use super::{Layout, Trial, Whole};
 use crate::{
-    beside::{self, Beside, Idle, Pod, Shifts, known},
     class::{Class, ClassId},
     domains::Tables,
     evaluate::tallies,
@@ -17,11 +16,12 @@ use crate::{
     prepared::{Order, Prepared, RESTRICTION},
     snapshot::{Slot, Snapshot},
     status::Refusal,
+    trial_counts::{self, Idle, Pod, Shifts, TrialCounts, known},
 };
 
 /// The result of a trial.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Outcome {
+pub enum DryRunResult {
     /// The preemptor fits without these pods.
     Victims {
         /// Indexes into [`Trial::victims`], ascending, so that the most important victim comes first; never empty.
@@ -58,7 +58,7 @@ pub fn is_local(prepared: &Prepared) -> bool {
 
 /// One trial; for several, create one [`DryRun`]. `nodes`: all nodes, or a shard's if [`is_local`]. Restores the snapshot and its stamps.
 /// `matches` must be refreshed.
-pub fn dry_run(prepared: &Prepared, nodes: &mut Snapshot, matches: &Matches, trial: &Trial) -> Outcome {
+pub fn dry_run(prepared: &Prepared, nodes: &mut Snapshot, matches: &Matches, trial: &Trial) -> DryRunResult {
     DryRun::new(prepared, nodes, matches).dry_run(prepared, nodes, trial)
 }
 
@@ -68,7 +68,7 @@ impl DryRun {
     pub fn new(prepared: &Prepared, nodes: &Snapshot, matches: &Matches) -> Self {
         let counted = if is_local(prepared) { Vec::new() } else { tallies(prepared, nodes, matches) };
         let tables = Tables::new(prepared, std::iter::once(counted.as_slice()), std::iter::empty());
-        let (idle, shifts) = (beside::idle(prepared, Some(&tables)), beside::no_shifts(prepared));
+        let (idle, shifts) = (trial_counts::idle(prepared, Some(&tables)), trial_counts::no_shifts(prepared));
         Self { tables, idle, shifts }
     }
 
@@ -105,34 +105,34 @@ impl DryRun {
     }
 
     /// One trial. Restores the snapshot and its stamps.
-    pub fn dry_run(&mut self, prepared: &Prepared, nodes: &mut Snapshot, trial: &Trial) -> Outcome {
+    pub fn dry_run(&mut self, prepared: &Prepared, nodes: &mut Snapshot, trial: &Trial) -> DryRunResult {
         self.try_out(prepared, nodes, trial, &[])
     }
 
     /// One trial, with the victims' group members on other nodes: only the cluster-wide counts of filters change there.
-    pub fn dry_run_whole(&mut self, prepared: &Prepared, nodes: &mut Snapshot, layout: &Layout) -> Outcome {
+    pub fn dry_run_whole(&mut self, prepared: &Prepared, nodes: &mut Snapshot, layout: &Layout) -> DryRunResult {
         self.try_out(prepared, nodes, &layout.trial, &layout.wholes)
     }
 
-    fn try_out(&mut self, prepared: &Prepared, nodes: &mut Snapshot, trial: &Trial, wholes: &[Whole]) -> Outcome {
-        let Some(slot) = nodes.slot(trial.node) else { return Outcome::Stale };
+    fn try_out(&mut self, prepared: &Prepared, nodes: &mut Snapshot, trial: &Trial, wholes: &[Whole]) -> DryRunResult {
+        let Some(slot) = nodes.slot(trial.node) else { return DryRunResult::Stale };
         if trial.victims.is_empty() {
-            return Outcome::NoVictims;
+            return DryRunResult::NoVictims;
         }
         let pods: Option<Vec<Pod>> =
             trial.victims.iter().map(|&(id, _)| Some((id, Arc::clone(nodes.class(id)?)))).collect();
-        let Some(pods) = pods.filter(|_| trial.is_sound()) else { return Outcome::Stale };
+        let Some(pods) = pods.filter(|_| trial.is_sound()) else { return DryRunResult::Stale };
         let parties = parties(trial, wholes, nodes);
         let beside = known(nodes, &trial.beside);
         let stamps = nodes.stamps(slot);
         let place = (trial.node, slot);
         let gone: Vec<bool> = pods.iter().map(|pod| self.counted(prepared).remove(nodes, place, pod)).collect();
         parties.iter().for_each(|party| self.shift_elsewhere(prepared, nodes, party, -1));
-        let mut outcome = Outcome::Stale;
+        let mut outcome = DryRunResult::Stale;
         let mut spared = vec![false; parties.len()];
         if gone.iter().all(|&gone| gone) {
             outcome = match self.counted(prepared).both_passes(nodes, place, &beside) {
-                Some((order, refusal)) => Outcome::Refused(order, refusal),
+                Some((order, refusal)) => DryRunResult::Refused(order, refusal),
                 None => {
                     self.reprieve(prepared, nodes, place, &parties, (&pods, &beside), &mut spared);
                     victims(trial, &parties, &spared)
@@ -182,9 +182,9 @@ impl DryRun {
         party.elsewhere.iter().for_each(|(slot, class)| counted.shift(nodes, *slot, class, pods));
     }
 
-    fn counted<'a>(&'a mut self, prepared: &'a Prepared) -> Beside<'a> {
+    fn counted<'a>(&'a mut self, prepared: &'a Prepared) -> TrialCounts<'a> {
         let tables = (!is_local(prepared)).then_some(&mut self.tables);
-        Beside { prepared, tables, shifts: &mut self.shifts, idle: &self.idle }
+        TrialCounts { prepared, tables, shifts: &mut self.shifts, idle: &self.idle }
     }
 }
 
@@ -208,14 +208,14 @@ fn parties(trial: &Trial, wholes: &[Whole], nodes: &Snapshot) -> Vec<Party> {
     trial.spans().into_iter().map(party).collect()
 }
 
-fn victims(trial: &Trial, parties: &[Party], spared: &[bool]) -> Outcome {
+fn victims(trial: &Trial, parties: &[Party], spared: &[bool]) -> DryRunResult {
     let going = parties.iter().zip(spared).filter(|(_, spared)| !**spared);
     let places = going.flat_map(|(party, _)| party.span.clone());
     let (indexes, violating): (Vec<u32>, Vec<bool>) =
         places.map(|at| (u32::try_from(at).unwrap_or(u32::MAX), trial.victims[at].1)).unzip();
     if indexes.is_empty() {
-        return Outcome::Needless;
+        return DryRunResult::Needless;
     }
     let violations = violating.into_iter().filter(|&violates| violates).count();
-    Outcome::Victims { indexes, violations: u32::try_from(violations).unwrap_or(u32::MAX) }
+    DryRunResult::Victims { indexes, violations: u32::try_from(violations).unwrap_or(u32::MAX) }
 }

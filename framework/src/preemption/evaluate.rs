@@ -1,6 +1,6 @@
 //! All trials of one preemption, for a process that has all nodes.
 
-use super::{Candidate, DryRun, Layout, Outcome, Shortlist};
+use super::{Candidate, DryRun, DryRunResult, Layout, Shortlist};
 use crate::{matches::Matches, node::NodeId, prepared::Prepared, snapshot::Snapshot};
 
 /// The results of the trials.
@@ -9,7 +9,7 @@ pub struct Evaluated {
     /// The nodes on which preemption helps; those without budget violations first.
     pub candidates: Vec<Candidate>,
     /// The result of each trial, in order.
-    pub outcomes: Vec<(NodeId, Outcome)>,
+    pub outcomes: Vec<(NodeId, DryRunResult)>,
 }
 
 /// Tries nodes in order until there are enough candidates. `nodes`: all nodes; `matches` must be refreshed. Source: `DryRunPreemption`.
@@ -42,8 +42,8 @@ pub fn evaluate(
 impl Layout {
     /// The candidate from a trial's outcome; `None` without victims, or if it names unknown pods or only a part of a unit.
     #[must_use]
-    pub fn candidate(&self, outcome: &Outcome, nodes: &Snapshot) -> Option<Candidate> {
-        let Outcome::Victims { indexes, violations } = outcome else { return None };
+    pub fn candidate(&self, outcome: &DryRunResult, nodes: &Snapshot) -> Option<Candidate> {
+        let DryRunResult::Victims { indexes, violations } = outcome else { return None };
         let (node, slot) = (self.trial.node, nodes.slot(self.trial.node)?);
         let of = |victims, violations| Candidate { node, rank: nodes.rank(slot), violations, victims };
         if self.wholes.is_empty() {

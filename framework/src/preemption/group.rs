@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{
-    Budget, Standing,
+    Budget, PlacedPod,
     trial::{Toll, importance},
 };
 use crate::class::{Class, ClassId};
@@ -16,11 +16,11 @@ pub struct GroupUnit<P> {
     /// Whether the pods belong to a group.
     pub is_of_group: bool,
     /// The pods with their locations; never empty.
-    pub pods: Vec<(Standing, P)>,
+    pub pods: Vec<(PlacedPod, P)>,
 }
 
 impl<P> GroupUnit<P> {
-    fn standing(&self) -> impl Iterator<Item = &Standing> {
+    fn standing(&self) -> impl Iterator<Item = &PlacedPod> {
         self.pods.iter().map(|(standing, _)| standing)
     }
 }
@@ -38,7 +38,7 @@ pub fn violating<'a, P>(
     class: impl Fn(ClassId) -> Option<&'a Arc<Class>>,
 ) -> Vec<bool> {
     let mut toll = Toll::new(budgets);
-    let mut violates = |pod: &&Standing| class(pod.class).is_some_and(|class| toll.violates(pod, class));
+    let mut violates = |pod: &&PlacedPod| class(pod.class).is_some_and(|class| toll.violates(pod, class));
     units.iter().map(|unit| unit.standing().filter(&mut violates).count() > 0).collect()
 }
 

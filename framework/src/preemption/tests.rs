@@ -19,9 +19,9 @@ use crate::{
 
 const NOW_NS: i64 = 1_000_000_000_000;
 
-fn standing(name: &str, class: u64, priority: i32, started_ns: Option<i64>) -> Standing {
+fn standing(name: &str, class: u64, priority: i32, started_ns: Option<i64>) -> PlacedPod {
     let (uid, name) = (format!("uid-{name}").into(), name.into());
-    Standing { uid, name, class: ClassId(class), priority, started_ns, is_preempted: false }
+    PlacedPod { uid, name, class: ClassId(class), priority, started_ns, is_preempted: false }
 }
 
 fn budget(namespace: &str, name: &str, allowed: i32, disrupted: &[&str]) -> Budget {
@@ -35,12 +35,12 @@ fn budget(namespace: &str, name: &str, allowed: i32, disrupted: &[&str]) -> Budg
 }
 
 /// The layout as text: names in order, `!` marks violations.
-fn laid(pods: &[Standing], priority: i32, budgets: &[Budget], classes: &[PodBuilder]) -> String {
+fn laid(pods: &[PlacedPod], priority: i32, budgets: &[Budget], classes: &[PodBuilder]) -> String {
     let classes: Vec<Arc<Class>> = classes.iter().map(|class| Arc::new(class.clone().into_class())).collect();
     let budgets: Vec<&Budget> = budgets.iter().collect();
     let class = |id: ClassId| classes.get(usize::try_from(id.0).ok()?).map(Arc::clone);
     let layout = lay_out(NodeId(0), pods, Vec::new(), priority, NOW_NS, &budgets, class);
-    let told = |(pod, (class, violates)): (&Standing, &(ClassId, bool))| {
+    let told = |(pod, (class, violates)): (&PlacedPod, &(ClassId, bool))| {
         assert_eq!(pod.class, *class);
         format!("{}{}", pod.name, if *violates { "!" } else { "" })
     };
@@ -202,7 +202,7 @@ fn the_search_goes_on_while_every_candidate_violates_a_budget() {
 
 #[test]
 fn a_pod_may_preempt_unless_it_never_does_or_its_victims_are_still_going() {
-    let going = |priority| vec![Standing { is_preempted: true, ..standing("v", 0, priority, None) }];
+    let going = |priority| vec![PlacedPod { is_preempted: true, ..standing("v", 0, priority, None) }];
     let table = [
         ("not nominated", pod("p").priority(5), None, None),
         ("never", pod("p").priority(5).never_preempts(), None, Some(words::NEVER)),
@@ -235,16 +235,16 @@ fn trial(victims: &[bool], beside: usize) -> Trial {
 
 #[test]
 fn a_trial_takes_no_more_pods_away_than_it_must() {
-    let victims = |indexes: &[u32], violations| Outcome::Victims { indexes: indexes.to_vec(), violations };
+    let victims = |indexes: &[u32], violations| DryRunResult::Victims { indexes: indexes.to_vec(), violations };
     let table = [
         ("one of two goes, the least important", "1", 2, trial(&[false, false], 0), victims(&[1], 0)),
         ("who has a budget against it is spared first", "1", 2, trial(&[false, true], 0), victims(&[0], 0)),
         ("both go", "2", 2, trial(&[true, false], 0), victims(&[0, 1], 1)),
         ("a nominated pod takes the room of one", "1", 2, trial(&[false, false], 1), victims(&[0, 1], 0)),
-        ("no pod is in the way", "1", 1, trial(&[false], 0), Outcome::Needless),
-        ("no pod may go", "1", 2, trial(&[], 0), Outcome::NoVictims),
-        ("a pod is not there any more", "1", 1, trial(&[false, false], 0), Outcome::Stale),
-        ("the node is not there", "1", 1, Trial { node: NodeId(7), ..trial(&[false], 0) }, Outcome::Stale),
+        ("no pod is in the way", "1", 1, trial(&[false], 0), DryRunResult::Needless),
+        ("no pod may go", "1", 2, trial(&[], 0), DryRunResult::NoVictims),
+        ("a pod is not there any more", "1", 1, trial(&[false, false], 0), DryRunResult::Stale),
+        ("the node is not there", "1", 1, Trial { node: NodeId(7), ..trial(&[false], 0) }, DryRunResult::Stale),
     ];
     for (case, cpu, pods, trial, expected) in table {
         let (mut nodes, prepared, matches) = crowded(cpu, pods);
@@ -258,7 +258,7 @@ fn a_trial_takes_no_more_pods_away_than_it_must() {
 fn what_is_told_where_no_trial_helped() {
     let (mut nodes, prepared, matches) = crowded("3", 2);
     let refused = dry_run(&prepared, &mut nodes, &matches, &trial(&[false, false], 0));
-    assert!(matches!(refused, Outcome::Refused(_, Refusal { code: Code::UnschedulableAndUnresolvable, .. })));
+    assert!(matches!(refused, DryRunResult::Refused(_, Refusal { code: Code::UnschedulableAndUnresolvable, .. })));
     let table = [
         (
             "nothing was tried",
@@ -267,18 +267,18 @@ fn what_is_told_where_no_trial_helped() {
         ),
         (
             "some were tried",
-            vec![("a", Outcome::NoVictims), ("b", refused.clone())],
+            vec![("a", DryRunResult::NoVictims), ("b", refused.clone())],
             Ok("preemption: 0/3 nodes are available: 1 Insufficient cpu, 1 No preemption victims found for incoming \
                 pod, 1 Preemption is not helpful for scheduling."),
         ),
         (
             "no pod was in the way",
-            vec![("a", Outcome::Needless), ("b", refused)],
+            vec![("a", DryRunResult::Needless), ("b", refused)],
             Err("preemption: expected at least one victim pod on node \"a\""),
         ),
         (
             "more than once",
-            vec![("a", Outcome::Needless), ("b", Outcome::Needless)],
+            vec![("a", DryRunResult::Needless), ("b", DryRunResult::Needless)],
             Err(
                 "preemption: [expected at least one victim pod on node \"a\", expected at least one victim pod on node \
                  \"b\"]",
@@ -311,7 +311,7 @@ fn trials_end_when_there_are_enough_candidates_and_those_without_violations_come
     assert_eq!((told, outcomes.len()), (vec![(0, vec!["b"]), (1, vec!["b"])], 2));
 }
 
-fn unit(priority: i32, is_of_group: bool, pods: Vec<Standing>, elsewhere: Vec<Standing>) -> Unit {
+fn unit(priority: i32, is_of_group: bool, pods: Vec<PlacedPod>, elsewhere: Vec<PlacedPod>) -> Unit {
     Unit { priority, is_of_group, pods, elsewhere: elsewhere.into_iter().map(|pod| (NodeId(1), pod)).collect() }
 }
 
@@ -325,7 +325,7 @@ fn laid_units(units: Vec<Unit>, budgets: &[Budget]) -> String {
     let told = |(span, whole): (std::ops::Range<usize>, &Whole)| {
         let violates = &layout.trial.victims[span.clone()];
         assert!(violates.iter().all(|(_, violates)| *violates == (whole.violations > 0)));
-        let names = |pods: Vec<&Standing>| pods.iter().map(|pod| pod.name.to_string()).collect::<Vec<_>>().join("");
+        let names = |pods: Vec<&PlacedPod>| pods.iter().map(|pod| pod.name.to_string()).collect::<Vec<_>>().join("");
         let here = names(layout.pods[span].iter().collect());
         let elsewhere = names(whole.elsewhere.iter().map(|(_, pod)| pod).collect());
         let plus = if elsewhere.is_empty() { "" } else { "+" };
@@ -380,7 +380,7 @@ fn a_unit_violates_a_budget_as_often_as_its_pods_do_wherever_they_are() {
 }
 
 /// A unit of two pods of a small class on node 0 and `elsewhere` on node 1, and one pod without a group.
-fn layout_of_two(elsewhere: Vec<Standing>) -> Layout {
+fn layout_of_two(elsewhere: Vec<PlacedPod>) -> Layout {
     let at = |name: &str| standing(name, 0, 1, None);
     let units = vec![unit(2, true, vec![at("a"), at("b")], elsewhere), unit(1, false, vec![at("c")], vec![])];
     let class = Arc::new(pod("p").label("app", "web").into_class());
@@ -403,7 +403,7 @@ fn a_candidate_is_made_of_whole_units() {
         (&[0, 1, 3], None),
     ];
     for (indexes, expected) in table {
-        let outcome = Outcome::Victims { indexes: indexes.to_vec(), violations: 0 };
+        let outcome = DryRunResult::Victims { indexes: indexes.to_vec(), violations: 0 };
         let told = |candidate: Candidate| {
             let names: Vec<&str> = candidate.victims.iter().map(|pod| &*pod.name).collect();
             (names.join(" "), candidate.violations)
@@ -437,8 +437,8 @@ fn what_goes_elsewhere_along_with_a_victim_is_not_counted_there_any_more() {
     let mut dry_run = DryRun::new(&prepared, &nodes, &matches);
     for _ in 0..2 {
         let outcome = dry_run.dry_run_whole(&prepared, &mut nodes, &alone);
-        assert_eq!(outcome, Outcome::Victims { indexes: vec![0], violations: 0 }, "one on each side is left");
+        assert_eq!(outcome, DryRunResult::Victims { indexes: vec![0], violations: 0 }, "one on each side is left");
         let outcome = dry_run.dry_run_whole(&prepared, &mut nodes, &together);
-        assert!(matches!(outcome, Outcome::Refused(..)), "none on the other side: {outcome:?}");
+        assert!(matches!(outcome, DryRunResult::Refused(..)), "none on the other side: {outcome:?}");
     }
 }

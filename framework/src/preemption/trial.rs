@@ -2,7 +2,7 @@
 
 use std::{cmp::Reverse, collections::BTreeMap, ops::Range, sync::Arc};
 
-use super::{Budget, Standing};
+use super::{Budget, PlacedPod};
 use crate::{
     class::{Class, ClassId},
     node::NodeId,
@@ -27,7 +27,7 @@ pub struct Layout {
     /// The trial.
     pub trial: Trial,
     /// The pods, in the order of [`Trial::victims`].
-    pub pods: Vec<Standing>,
+    pub pods: Vec<PlacedPod>,
     /// The remaining data of each of [`Trial::units`], in their order.
     pub wholes: Vec<Whole>,
 }
@@ -40,16 +40,16 @@ pub struct Unit {
     /// The pods name a group. Such a unit is more important than a pod without one, even if it is a single pod.
     pub is_of_group: bool,
     /// The pods on the tried node.
-    pub pods: Vec<Standing>,
+    pub pods: Vec<PlacedPod>,
     /// The pods on other nodes.
-    pub elsewhere: Vec<(NodeId, Standing)>,
+    pub elsewhere: Vec<(NodeId, PlacedPod)>,
 }
 
 /// The part of a unit outside the tried node.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Whole {
     /// Its pods on other nodes.
-    pub elsewhere: Vec<(NodeId, Standing)>,
+    pub elsewhere: Vec<(NodeId, PlacedPod)>,
     /// The number of its pods, on all nodes, that violate a budget.
     pub violations: u32,
 }
@@ -63,14 +63,14 @@ pub struct Whole {
 #[must_use]
 pub fn lay_out<'a>(
     node: NodeId,
-    standing: impl IntoIterator<Item = &'a Standing>,
+    standing: impl IntoIterator<Item = &'a PlacedPod>,
     beside: Vec<ClassId>,
     preemptor_priority: i32,
     now_ns: i64,
     budgets: &[&Budget],
     classes: impl Fn(ClassId) -> Option<Arc<Class>>,
 ) -> Layout {
-    let mut pods: Vec<Standing> =
+    let mut pods: Vec<PlacedPod> =
         standing.into_iter().filter(|pod| pod.priority < preemptor_priority).cloned().collect();
     pods.sort_unstable_by(|left, right| left.importance(right, now_ns));
     let known: BTreeMap<ClassId, Arc<Class>> =
@@ -109,7 +109,7 @@ pub fn lay_out_units(
         wholes: Vec::new(),
     };
     for unit in units {
-        let violates = |pod: &&Standing| classes(pod.class).is_some_and(|class| toll.violates(pod, &class));
+        let violates = |pod: &&PlacedPod| classes(pod.class).is_some_and(|class| toll.violates(pod, &class));
         let violations = count(unit.all().filter(violates));
         layout.trial.units.push(count(unit.pods.iter()));
         layout.trial.victims.extend(unit.pods.iter().map(|pod| (pod.class, violations > 0)));
@@ -133,7 +133,7 @@ impl<'a> Toll<'a> {
         Self { budgets, allowed: budgets.iter().map(|budget| budget.disruptions_allowed).collect() }
     }
 
-    pub(super) fn violates(&mut self, pod: &Standing, class: &Class) -> bool {
+    pub(super) fn violates(&mut self, pod: &PlacedPod, class: &Class) -> bool {
         for (budget, allowed) in self.budgets.iter().zip(&mut self.allowed) {
             if budget.covers(class, &pod.name) {
                 *allowed = allowed.saturating_sub(1);
@@ -147,7 +147,7 @@ impl<'a> Toll<'a> {
 }
 
 impl Unit {
-    fn all(&self) -> impl Iterator<Item = &Standing> {
+    fn all(&self) -> impl Iterator<Item = &PlacedPod> {
         self.pods.iter().chain(self.elsewhere.iter().map(|(_, pod)| pod))
     }
 }
@@ -156,7 +156,7 @@ impl Unit {
 pub(super) type Importance = (Reverse<(i32, bool, usize)>, Option<i64>, Option<(Arc<str>, Arc<str>)>);
 
 /// The importance of a unit's pods. Source: `MoreImportantVictim`, which leaves the order of equal units open; here name and UID decide.
-pub(super) fn importance<'a, I: Iterator<Item = &'a Standing>>(
+pub(super) fn importance<'a, I: Iterator<Item = &'a PlacedPod>>(
     priority: i32,
     is_of_group: bool,
     pods: impl Fn() -> I,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::Outcome;
+use super::DryRunResult;
 use crate::{prepared::Prepared, status::Code};
 
 /// The pod's `preemptionPolicy` is `Never`.
@@ -46,7 +46,7 @@ pub fn because(reason: &str) -> String {
 /// decides.
 pub fn fruitless<'a>(
     prepared: &Prepared,
-    outcomes: impl IntoIterator<Item = (&'a str, &'a Outcome)>,
+    outcomes: impl IntoIterator<Item = (&'a str, &'a DryRunResult)>,
     nodes: usize,
 ) -> Result<String, String> {
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();
@@ -54,10 +54,10 @@ pub fn fruitless<'a>(
     let mut tried = 0;
     for (node, outcome) in outcomes {
         let reasons = match outcome {
-            Outcome::Victims { .. } | Outcome::Stale => continue,
-            Outcome::NoVictims => vec![NO_VICTIMS.to_owned()],
-            Outcome::Needless => vec![format!("expected at least one victim pod on node {node:?}")],
-            Outcome::Refused(order, refusal) => prepared.reasons(*order, refusal.detail),
+            DryRunResult::Victims { .. } | DryRunResult::Stale => continue,
+            DryRunResult::NoVictims => vec![NO_VICTIMS.to_owned()],
+            DryRunResult::Needless => vec![format!("expected at least one victim pod on node {node:?}")],
+            DryRunResult::Refused(order, refusal) => prepared.reasons(*order, refusal.detail),
         };
         tried += 1;
         if is_error(outcome) {
@@ -84,10 +84,10 @@ pub fn fruitless<'a>(
     Ok(because(&format!("0/{nodes} nodes are available:{told}")))
 }
 
-const fn is_error(outcome: &Outcome) -> bool {
+const fn is_error(outcome: &DryRunResult) -> bool {
     match outcome {
-        Outcome::Refused(_, refusal) => matches!(refusal.code, Code::Error),
-        Outcome::Needless => true,
-        Outcome::Victims { .. } | Outcome::NoVictims | Outcome::Stale => false,
+        DryRunResult::Refused(_, refusal) => matches!(refusal.code, Code::Error),
+        DryRunResult::Needless => true,
+        DryRunResult::Victims { .. } | DryRunResult::NoVictims | DryRunResult::Stale => false,
     }
 }

@@ -10,7 +10,7 @@ use crate::{
     prepared::{NodeResult, Prepared, parts::Point},
     profile::Args,
     snapshot::{Slot, Snapshot},
-    status::{Refusal, Verdict},
+    status::{FilterResult, Refusal},
     testing::{node, pod, profile},
 };
 
@@ -41,7 +41,7 @@ impl Plugin for Closed {
 struct Refuses;
 
 impl NodeFilter for Refuses {
-    fn filter(&self, _: &Snapshot, _: Slot) -> Verdict {
+    fn filter(&self, _: &Snapshot, _: Slot) -> FilterResult {
         Err(Refusal::unschedulable(0))
     }
 

@@ -29,14 +29,14 @@ use crate::{
 pub(super) type Raws = SmallVec<[i64; 4]>;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
-struct Key {
+struct CountedKey {
     raws: Raws,
     codes: Codes,
 }
 
 #[derive(Debug, Default)]
 struct Group {
-    key: Key,
+    key: CountedKey,
     members: BTreeSet<Offer>,
     open: bool,
     bonus: i64,
@@ -70,7 +70,7 @@ struct Row {
 pub(super) struct Counted {
     tables: Tables,
     rows: Map<NodeId, Row>,
-    keys: Map<Key, usize>,
+    keys: Map<CountedKey, usize>,
     groups: Vec<Group>,
     free: Vec<usize>,
     residents: Map<DomainId, Vec<NodeId>>,
@@ -140,7 +140,7 @@ impl Counted {
     pub(super) fn add(&mut self, stratum: &Stratum) {
         let places = self.tables.places(&stratum.domains);
         let raws = Raws::from_slice(&stratum.raws);
-        let group = self.group(Key { raws, codes: self.tables.codes(&places) });
+        let group = self.group(CountedKey { raws, codes: self.tables.codes(&places) });
         self.rows.reserve(stratum.offers.len());
         let mut members = Vec::with_capacity(stratum.offers.len());
         for offer in &stratum.offers {
@@ -268,7 +268,7 @@ impl Counted {
     /// The permanent group of sorted-list nodes with these raw scores and domains.
     pub(super) fn share(&mut self, raws: Raws, domains: &[Domain]) -> usize {
         let codes = self.tables.uncounted_codes(domains);
-        let group = self.group(Key { raws, codes });
+        let group = self.group(CountedKey { raws, codes });
         self.groups[group].is_shared = true;
         group
     }
@@ -376,7 +376,7 @@ impl Counted {
 
     /// The group of a node that is held here; without counts, of any node with these raw scores.
     pub(super) fn group_of(&self, node: NodeId, raws: &[i64]) -> Option<usize> {
-        let key = || Key { raws: Raws::from_slice(raws), codes: Codes::new() };
+        let key = || CountedKey { raws: Raws::from_slice(raws), codes: Codes::new() };
         self.rows.get(&node).map(|row| row.group).or_else(|| self.keys.get(&key()).copied())
     }
 
@@ -386,7 +386,7 @@ impl Counted {
 
     fn insert(&mut self, offer: Offer, raws: Raws, places: Places, repaired: bool) {
         self.settle(offer.node, &places);
-        let group = self.group(Key { raws, codes: self.tables.codes(&places) });
+        let group = self.group(CountedKey { raws, codes: self.tables.codes(&places) });
         self.groups[group].members.insert(offer);
         self.rows.insert(offer.node, Row { places, offer, group, repaired });
     }
@@ -413,7 +413,7 @@ impl Counted {
     fn regroup(&mut self, node: NodeId) {
         let Some(row) = self.rows.get(&node) else { return };
         let (offer, old) = (row.offer, row.group);
-        let key = Key { raws: self.groups[old].key.raws.clone(), codes: self.tables.codes(&row.places) };
+        let key = CountedKey { raws: self.groups[old].key.raws.clone(), codes: self.tables.codes(&row.places) };
         if self.groups[old].key == key {
             return;
         }
@@ -437,7 +437,7 @@ impl Counted {
         }
     }
 
-    fn group(&mut self, key: Key) -> usize {
+    fn group(&mut self, key: CountedKey) -> usize {
         if let Some(place) = self.keys.get(&key) {
             return *place;
         }

@@ -13,13 +13,13 @@ use super::{
     view::View,
 };
 use crate::{
-    beside::{self, Beside, known},
     evaluation::Refused,
     matches::Matches,
     node::NodeId,
     prepared::{Order, Prepared, RESTRICTION},
     snapshot::Snapshot,
     status::{Code, Refusal},
+    trial_counts::{self, TrialCounts, known},
 };
 
 impl View {
@@ -71,10 +71,10 @@ impl View {
     ) -> Option<NodeId> {
         let Self { counted, changed, blamed, .. } = self;
         let counts = prepared.is_wide();
-        let idle = beside::idle(prepared, counts.then(|| counted.tables()));
-        let mut shifts = beside::no_shifts(prepared);
+        let idle = trial_counts::idle(prepared, counts.then(|| counted.tables()));
+        let mut shifts = trial_counts::no_shifts(prepared);
         let tables = counts.then(|| counted.tables_mut());
-        let mut beside = Beside { prepared, tables, shifts: &mut shifts, idle: &idle };
+        let mut beside = TrialCounts { prepared, tables, shifts: &mut shifts, idle: &idle };
         *blamed = 0;
         let mut taken = None;
         if let Some(node) = nominations.own

@@ -31,7 +31,7 @@ pub struct Ground {
 
 /// The key of a stratum. Of some labels only the presence matters; each stands for its value.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
-struct Key {
+struct SortedKey {
     raws: Raws,
     labels: SmallVec<[Symbol; 4]>,
 }
@@ -46,7 +46,7 @@ struct List {
 
 #[derive(Debug, Default)]
 pub(super) struct Stratum {
-    key: Key,
+    key: SortedKey,
     lists: SmallVec<[List; 2]>,
     moved: BTreeSet<Offer>,
     /// The number of nodes, if [`SortedNodes::rows`] is set.
@@ -64,7 +64,7 @@ pub(super) struct Cursor {
 #[derive(Debug, Default)]
 pub struct SortedNodes {
     ground: Ground,
-    keys: Map<Key, usize>,
+    keys: Map<SortedKey, usize>,
     strata: Vec<Stratum>,
     /// The position of each node when the shards answered; only for classes that count, which look nodes up.
     rows: Option<Map<NodeId, (usize, Offer)>>,
@@ -153,7 +153,7 @@ impl SortedNodes {
         let mut sorted = Self::default();
         for stratum in evaluations.into_iter().flat_map(|evaluation| evaluation.strata) {
             let complete = stratum.offers.len() == stratum.size as usize;
-            let place = sorted.stratum(Key { raws: Raws::from_slice(&stratum.raws), labels: SmallVec::new() });
+            let place = sorted.stratum(SortedKey { raws: Raws::from_slice(&stratum.raws), labels: SmallVec::new() });
             sorted.strata[place].lists.push(List { offers: stratum.offers, next: 0, complete });
         }
         sorted
@@ -193,7 +193,7 @@ impl SortedNodes {
     fn add(&mut self, nodes: &Snapshot, offers: impl Iterator<Item = (Offer, Raws, Slot)>) {
         let mut lists: Vec<Vec<Offer>> = Vec::new();
         for (offer, raws, slot) in offers {
-            let place = self.stratum(Key { raws, labels: self.ground.labels(nodes, slot) });
+            let place = self.stratum(SortedKey { raws, labels: self.ground.labels(nodes, slot) });
             // A correct shard offers each node once, and only its own nodes.
             if self.rows.get_or_insert_default().insert(offer.node, (place, offer)).is_none() {
                 lists.resize_with(self.strata.len(), Vec::new);
@@ -232,7 +232,7 @@ impl SortedNodes {
                     let key = &self.strata[stratum].key;
                     key.raws == *raws && key.labels == labels
                 });
-                let place = stays.unwrap_or_else(|| self.stratum(Key { raws: raws.clone(), labels }));
+                let place = stays.unwrap_or_else(|| self.stratum(SortedKey { raws: raws.clone(), labels }));
                 let stratum = &mut self.strata[place];
                 stratum.moved.insert(offer);
                 stratum.len += 1;
@@ -346,14 +346,14 @@ impl SortedNodes {
     }
 
     fn put(&mut self, offer: Offer, raws: Raws, nodes: &Snapshot, slot: Slot) {
-        let place = self.stratum(Key { raws, labels: self.ground.labels(nodes, slot) });
+        let place = self.stratum(SortedKey { raws, labels: self.ground.labels(nodes, slot) });
         let stratum = &mut self.strata[place];
         stratum.moved.insert(offer);
         stratum.len += 1;
         self.moved.insert(offer.node, Some((place, offer)));
     }
 
-    fn stratum(&mut self, key: Key) -> usize {
+    fn stratum(&mut self, key: SortedKey) -> usize {
         if let Some(place) = self.keys.get(&key) {
             return *place;
         }

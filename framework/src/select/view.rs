@@ -47,7 +47,7 @@ use crate::{
 pub struct View {
     pub(super) counted: Counted,
     pub(super) own: Option<SortedNodes>,
-    strata: Vec<Place>,
+    strata: Vec<ViewPosition>,
     /// The special nodes, with their stratum of the sorted list.
     special: Map<NodeId, Option<usize>>,
     stale: Vec<NodeId>,
@@ -62,7 +62,7 @@ pub struct View {
 }
 
 #[derive(Debug)]
-struct Place {
+struct ViewPosition {
     group: usize,
     special: usize,
     cursor: Cursor,
@@ -359,7 +359,7 @@ impl View {
             let local = |local| if stratum.has_local(family.ground(), local) { 0 } else { -1 };
             let raws = raws(prepared, stratum.raws(), local);
             let group = self.counted.share(raws, &stratum.domains(family.ground(), nodes));
-            self.strata.push(Place { group, special: 0, cursor: Cursor::default() });
+            self.strata.push(ViewPosition { group, special: 0, cursor: Cursor::default() });
         }
     }
 
@@ -368,7 +368,7 @@ impl View {
         let Some(own) = &self.own else { return };
         for stratum in own.strata().iter().skip(self.strata.len()) {
             let group = self.counted.share(raws(prepared, stratum.raws(), |_| -1), &[]);
-            self.strata.push(Place { group, special: 0, cursor: Cursor::default() });
+            self.strata.push(ViewPosition { group, special: 0, cursor: Cursor::default() });
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Distinction, OTHER, Scope, SelectorsInPlay, Told};
+use super::{Distinction, LabelProperty, OTHER, Scope, SelectorsInPlay};
 use crate::{
     class::{Class, Owner, OwnerKind, SpreadConstraint},
     labels::{LabelOperator, LabelRequirement, LabelSelector},
@@ -112,8 +112,8 @@ fn only_what_no_other_selector_could_tell_is_news() {
         distinctions
     };
     let anywhere = |told| Distinction { namespace: None, told };
-    let value = |value: &str| anywhere(Told::Value(("app".into(), value.into())));
-    let presence = anywhere(Told::Presence("tier".into()));
+    let value = |value: &str| anywhere(LabelProperty::Value(("app".into(), value.into())));
+    let presence = anywhere(LabelProperty::Presence("tier".into()));
     assert_eq!(distinctions(&mut known, &one), [value("a"), value("b"), presence]);
     assert_eq!(distinctions(&mut known, &other), [value("c")]);
     assert_eq!(distinctions(&mut known, &one), []);
@@ -175,7 +175,7 @@ fn what_is_left_of_pods_in_namespaces_matches_if_and_only_if_the_pods_do() {
             for (namespace, labels) in [("one", labels.clone()), ("two", labels), ("one", Vec::new())] {
                 let whole = of(namespace, &labels);
                 let signed = known.sign(&whole);
-                assert!(known.is_told_by(&signed, &whole) && known.is_told_by(&whole, &whole));
+                assert!(known.is_distinguished_by(&signed, &whole) && known.is_distinguished_by(&whole, &whole));
                 for (name, selector) in &chosen {
                     let selects = |class: &Class| {
                         selector.matches(&class.labels)
@@ -222,13 +222,13 @@ fn whatever_changes_the_class_of_a_pod_is_told_as_a_distinction_of_it() {
                 let concerns = |distinction: &Distinction| {
                     distinction.namespace.as_deref().is_none_or(|known| known == namespace)
                         && match &distinction.told {
-                            Told::Value(pair) => whole.labels.contains(pair),
-                            Told::Presence(key) => whole.labels.iter().any(|(known, _)| known == key),
-                            Told::Namespace => true,
-                            Told::Owner(_) => false,
+                            LabelProperty::Value(pair) => whole.labels.contains(pair),
+                            LabelProperty::Presence(key) => whole.labels.iter().any(|(known, _)| known == key),
+                            LabelProperty::Namespace => true,
+                            LabelProperty::Owner(_) => false,
                         }
                 };
-                if !after.is_told_by(&signed, &whole) {
+                if !after.is_distinguished_by(&signed, &whole) {
                     assert!(distinctions.iter().any(concerns), "{first:?} {second:?} {whole:?} {distinctions:?}");
                 }
             }
@@ -280,7 +280,10 @@ fn an_owner_is_told_as_long_as_it_is_known() {
     assert_eq!(known.sign(&whole), known.sign(&of("two", &[])));
     let mut distinctions = Vec::new();
     known.enter_owner(&"one".into(), &owner, &mut distinctions);
-    assert_eq!(distinctions, [Distinction { namespace: Some("one".into()), told: Told::Owner(owner.clone()) }]);
+    assert_eq!(
+        distinctions,
+        [Distinction { namespace: Some("one".into()), told: LabelProperty::Owner(owner.clone()) }]
+    );
     assert_eq!((&known.sign(&whole).owner, &known.sign(&whole).namespace), (&whole.owner, &whole.namespace));
     let elsewhere = Arc::new(Class { namespace: "two".into(), ..Class::clone(&whole) });
     assert_eq!(known.sign(&elsewhere).owner, None);

@@ -115,7 +115,7 @@ impl Roll {
             found.extend(self.known.keys());
         } else {
             found.extend(interest.labelled().iter().filter_map(|label| self.labelled.get(label)).flatten());
-            interest.meaning().for_each(|labels| self.extend_with_those_who_mean(labels, &mut found));
+            interest.meaning().for_each(|labels| self.extend_with_interested(labels, &mut found));
         }
         found.sort_unstable();
         found.dedup();
@@ -125,13 +125,13 @@ impl Roll {
     /// The classes with an affinity term about pods with these labels, and possibly others; sorted.
     pub(super) fn who_mean(&self, labels: &Labels) -> Vec<ClassId> {
         let mut found = Vec::new();
-        self.extend_with_those_who_mean(labels, &mut found);
+        self.extend_with_interested(labels, &mut found);
         found.sort_unstable();
         found.dedup();
         found
     }
 
-    fn extend_with_those_who_mean(&self, labels: &Labels, found: &mut Vec<ClassId>) {
+    fn extend_with_interested(&self, labels: &Labels, found: &mut Vec<ClassId>) {
         found.extend(labels.iter().filter_map(|label| self.meaning.get(label)).flatten());
         found.extend(&self.meaning_any);
     }

@@ -85,7 +85,7 @@ pub fn alone(plugin: &str) -> Alone {
 }
 
 /// A node with the pods on it.
-pub type Standing = (NodeBuilder, Vec<PodBuilder>);
+pub type NodeWithPods = (NodeBuilder, Vec<PodBuilder>);
 
 impl Alone {
     /// Changes the arguments.
@@ -177,7 +177,7 @@ impl Alone {
 
     /// The filter's result for each node, for a filter that counts over domains.
     #[must_use]
-    pub fn verdicts(&self, pod: &PodBuilder, nodes: &[Standing]) -> Vec<Said> {
+    pub fn verdicts(&self, pod: &PodBuilder, nodes: &[NodeWithPods]) -> Vec<Said> {
         let (prepared, snapshot) = self.prepare(pod, nodes, true);
         let view = View::new(&prepared, vec![evaluate(&prepared, &snapshot)]);
         let said = |place| match view.judged(&prepared, NodeId(place), None) {
@@ -189,7 +189,7 @@ impl Alone {
 
     /// The normalised scores of nodes by a plugin that counts over domains; `None` if it does not apply.
     #[must_use]
-    pub fn totals(&self, pod: &PodBuilder, nodes: &[Standing]) -> Option<Vec<i64>> {
+    pub fn totals(&self, pod: &PodBuilder, nodes: &[NodeWithPods]) -> Option<Vec<i64>> {
         let (prepared, snapshot) = self.prepare(pod, nodes, false);
         let mut view = View::new(&prepared, vec![evaluate(&prepared, &snapshot)]);
         view.best(&prepared, None);
@@ -198,18 +198,18 @@ impl Alone {
 
     /// The scores of nodes, normalised if the plugin does so; `None` if PreScore skips it.
     #[must_use]
-    pub fn scores(&self, pod: &PodBuilder, nodes: &[Standing]) -> Option<Vec<i64>> {
+    pub fn scores(&self, pod: &PodBuilder, nodes: &[NodeWithPods]) -> Option<Vec<i64>> {
         // A filter that refuses would hide the scores.
         self.scores_where(pod, nodes, false)
     }
 
     /// As [`Self::scores`], for a score that uses its filter's results; -1 for a node that the filter refuses.
     #[must_use]
-    pub fn scores_after_filter(&self, pod: &PodBuilder, nodes: &[Standing]) -> Option<Vec<i64>> {
+    pub fn scores_after_filter(&self, pod: &PodBuilder, nodes: &[NodeWithPods]) -> Option<Vec<i64>> {
         self.scores_where(pod, nodes, true)
     }
 
-    fn scores_where(&self, pod: &PodBuilder, nodes: &[Standing], filters: bool) -> Option<Vec<i64>> {
+    fn scores_where(&self, pod: &PodBuilder, nodes: &[NodeWithPods], filters: bool) -> Option<Vec<i64>> {
         let (prepared, snapshot) = self.prepare(pod, nodes, filters);
         let plugin = self.plugin();
         if prepared.plain().is_empty() && prepared.normalized().is_empty() {
@@ -242,7 +242,7 @@ impl Alone {
         plugin.wakes(event, &self.class(pod), &self.profile.args)
     }
 
-    fn prepare(&self, pod: &PodBuilder, nodes: &[Standing], filters: bool) -> (Prepared, Snapshot) {
+    fn prepare(&self, pod: &PodBuilder, nodes: &[NodeWithPods], filters: bool) -> (Prepared, Snapshot) {
         let mut snapshot = snapshot(nodes);
         let class = self.class(pod);
         let volumes = self.take_up_storage(&class, nodes, &mut snapshot);
@@ -257,7 +257,12 @@ impl Alone {
 }
 
 impl Alone {
-    fn take_up_storage(&self, class: &Class, nodes: &[Standing], snapshot: &mut Snapshot) -> Option<Arc<VolumeFacts>> {
+    fn take_up_storage(
+        &self,
+        class: &Class,
+        nodes: &[NodeWithPods],
+        snapshot: &mut Snapshot,
+    ) -> Option<Arc<VolumeFacts>> {
         for (number, (node, _)) in (0..).map(NodeId).zip(nodes) {
             let csi = self.storage.node_csi(&node.0.name);
             snapshot.upsert_node(number, &NodeInfo { csi, ..node.0.clone() });
@@ -273,7 +278,7 @@ impl Alone {
 
 /// The nodes at positions 0, 1, ... with their pods.
 #[must_use]
-pub fn snapshot(nodes: &[Standing]) -> Snapshot {
+pub fn snapshot(nodes: &[NodeWithPods]) -> Snapshot {
     let mut snapshot = Snapshot::new(0);
     let mut class = 0;
     for (number, (node, pods)) in (0..).map(NodeId).zip(nodes) {
@@ -289,7 +294,7 @@ pub fn snapshot(nodes: &[Standing]) -> Snapshot {
 
 /// The facts about a class from nodes and their pods: an image has the size that the first node reports. Namespaces have no labels.
 #[must_use]
-pub fn facts(class: &Class, nodes: &[Standing]) -> Facts {
+pub fn facts(class: &Class, nodes: &[NodeWithPods]) -> Facts {
     let contribution = |name: &str| {
         let sizes = nodes.iter().filter_map(|(node, _)| {
             let holds = |(names, _): &&(Vec<Arc<str>>, i64)| names.iter().any(|known| &**known == name);

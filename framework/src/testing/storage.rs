@@ -7,10 +7,10 @@ use crate::{
     quantity::Quantity,
     testing::requirement,
     volumes::{
+        in_use::StorageInUse,
         objects::{
             AccessModes, BindingMode, Claim, CsiDriver, CsiNode, StorageClass, StorageObject, Volume, VolumeSource,
         },
-        standing::Standing,
         storage::Storage,
     },
 };
@@ -33,8 +33,8 @@ pub fn stored(objects: impl IntoIterator<Item = StorageObject>) -> Storage {
 
 /// The storage use of pods of these classes.
 #[must_use]
-pub fn standing<'a>(storage: &Storage, classes: impl IntoIterator<Item = (ClassId, &'a Class)>) -> Standing {
-    let mut standing = Standing::default();
+pub fn standing<'a>(storage: &Storage, classes: impl IntoIterator<Item = (ClassId, &'a Class)>) -> StorageInUse {
+    let mut standing = StorageInUse::default();
     for (id, class) in classes {
         standing.add(class);
         standing.set_uncountable(id, storage.attached_by(class).err());

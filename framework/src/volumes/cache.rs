@@ -11,8 +11,8 @@ use std::{
 
 use super::{
     binding,
+    in_use::StorageInUse,
     objects::{StorageKey, StorageKind, StorageObject, VolumeAttachment},
-    standing::Standing,
     storage::{self, Storage},
 };
 use crate::{
@@ -29,7 +29,7 @@ use crate::{
 pub(crate) struct VolumeCache {
     plugin: &'static str,
     objects: Storage,
-    standing: Standing,
+    standing: StorageInUse,
     /// Classes with volumes, and with assigned or nominated pods.
     holders: BTreeMap<ClassId, Holder>,
     /// Held classes by the objects that determine their attachments.
@@ -51,7 +51,7 @@ impl VolumeCache {
         Self {
             plugin,
             objects: Storage::default(),
-            standing: Standing::default(),
+            standing: StorageInUse::default(),
             holders: BTreeMap::new(),
             by_object: BTreeMap::new(),
             by_volume: BTreeMap::new(),

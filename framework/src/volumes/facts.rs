@@ -129,12 +129,12 @@ pub struct Provision {
     /// Nodes in the allowed topologies.
     pub reach: Reach,
     /// Sufficient storage capacities in order of preference; `None`: capacity is not checked.
-    pub rooms: Option<Vec<Room>>,
+    pub rooms: Option<Vec<StorageCapacity>>,
 }
 
 /// Storage capacity for a volume.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
-pub struct Room {
+pub struct StorageCapacity {
     /// Total capacity in bytes; 0 if unknown.
     pub capacity: i64,
     /// Nodes with access.

@@ -14,10 +14,10 @@ pub(super) use limits::is_migrated;
 
 use super::{
     facts::{Binding, VolumeFacts},
+    in_use::StorageInUse,
     mounts::{Owner, PodVolumes},
     node::{Attachment, NodeCsi},
     objects::{AccessModes, Claim, VolumeSource},
-    standing::Standing,
     storage::Storage,
 };
 use crate::class::Class;
@@ -25,7 +25,7 @@ use crate::class::Class;
 impl Storage {
     /// Facts about a class; `None` if plugins read none of its volumes.
     #[must_use]
-    pub fn facts(&self, class: &Class, standing: &Standing) -> Option<Arc<VolumeFacts>> {
+    pub fn facts(&self, class: &Class, standing: &StorageInUse) -> Option<Arc<VolumeFacts>> {
         let pod = Pod { class, volumes: class.volumes.as_deref()?, storage: self };
         let (wanted, demanded) = limits::wanted(pod);
         let uncountable = if pod.volumes.may_be_limited() {
@@ -107,7 +107,7 @@ impl<'a> Pod<'a> {
 }
 
 /// Source: `VolumeRestrictions.readWriteOncePodPVCsForPod` and `calPreFilterState`.
-fn exclusive(pod: Pod<'_>, standing: &Standing) -> Result<(u32, Vec<Arc<str>>), Arc<str>> {
+fn exclusive(pod: Pod<'_>, standing: &StorageInUse) -> Result<(u32, Vec<Arc<str>>), Arc<str>> {
     let mut exclusive: Vec<Arc<str>> = Vec::new();
     for name in pod.volumes.named_claims() {
         let claim = pod.claim(name).ok_or_else(|| missing_claim(name))?;

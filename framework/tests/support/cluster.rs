@@ -192,7 +192,7 @@ impl World {
         }
     }
 
-    fn holdings(&self) -> flotilla_framework::volumes::standing::Standing {
+    fn holdings(&self) -> flotilla_framework::volumes::in_use::StorageInUse {
         let classes = self.standing.iter().flatten().map(|&class| (ClassId(class), &*self.classes[class as usize]));
         build::standing(&self.storage, classes)
     }

@@ -7,7 +7,7 @@ use std::{
 
 use serde_json::Value;
 
-use crate::{normal, outcome::Outcome};
+use crate::{normal, outcome::CaseOutcome};
 
 /// A field with different values on both sides.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,14 +35,14 @@ impl fmt::Display for Difference {
 
 /// Differences of Flotilla's outcome from kube-scheduler's. Two refusals are equal regardless of their texts.
 #[must_use]
-pub fn differences(expected: &Outcome, found: &Outcome) -> Vec<Difference> {
+pub fn differences(expected: &CaseOutcome, found: &CaseOutcome) -> Vec<Difference> {
     let (expected, found) = match (expected, found) {
-        (Outcome::Refused(_), Outcome::Refused(_)) => return Vec::new(),
-        (Outcome::Answers(expected), Outcome::Answers(found)) => (expected, found),
+        (CaseOutcome::Refused(_), CaseOutcome::Refused(_)) => return Vec::new(),
+        (CaseOutcome::Answers(expected), CaseOutcome::Answers(found)) => (expected, found),
         (expected, found) => {
-            let said = |outcome: &Outcome| match outcome {
-                Outcome::Refused(why) => format!("refused: {why}"),
-                Outcome::Answers(answers) => format!("{} answers", answers.len()),
+            let said = |outcome: &CaseOutcome| match outcome {
+                CaseOutcome::Refused(why) => format!("refused: {why}"),
+                CaseOutcome::Answers(answers) => format!("{} answers", answers.len()),
             };
             let field = "whether the input is accepted".to_owned();
             let (expected, found) = (said(expected), said(found));
@@ -129,7 +129,7 @@ mod tests {
     fn a_difference_names_pod_node_field_and_both_values() {
         let answer = |best: &str, total: i64| {
             let node = json!({ "node": "a", "scores": { "ImageLocality": total }, "total": total });
-            Outcome::Answers(vec![json!({ "pod": "default/p", "best": [best], "message": "", "nodes": [node] })])
+            CaseOutcome::Answers(vec![json!({ "pod": "default/p", "best": [best], "message": "", "nodes": [node] })])
         };
         assert_eq!(differences(&answer("a", 1), &answer("a", 1)), []);
         let expected = [
@@ -145,7 +145,7 @@ mod tests {
         let answer = |fields: Value, code: &str, total: Value| {
             let mut answer = json!({ "pod": "p", "nodes": [{ "node": "a", "code": code, "total": total }] });
             answer.as_object_mut().expect("an object").extend(fields.as_object().expect("an object").clone());
-            Outcome::Answers(vec![answer])
+            CaseOutcome::Answers(vec![answer])
         };
         let error = "applying: plugin \"NodeResourcesFit\" returns an invalid score -2, it should in the range";
         let expected = answer(json!({ "error": error, "best": [] }), "Success", Value::Null);
@@ -159,7 +159,7 @@ mod tests {
     fn what_one_side_leaves_out_is_a_difference() {
         let answers = |pods: &[&str], nodes: &[&str]| {
             let nodes: Vec<Value> = nodes.iter().map(|node| json!({ "node": node })).collect();
-            Outcome::Answers(pods.iter().map(|pod| json!({ "pod": pod, "nodes": nodes.clone() })).collect())
+            CaseOutcome::Answers(pods.iter().map(|pod| json!({ "pod": pod, "nodes": nodes.clone() })).collect())
         };
         let without_pod = differences(&answers(&["p", "q"], &[]), &answers(&["p"], &[]));
         assert_eq!(told(&without_pod), ["the case: pods\n  kube-scheduler: p, q\n  Flotilla:       p"]);
@@ -169,9 +169,9 @@ mod tests {
 
     #[test]
     fn a_refusal_is_only_like_a_refusal() {
-        let (refused, other) = (Outcome::Refused("no".to_owned()), Outcome::Refused("never".to_owned()));
+        let (refused, other) = (CaseOutcome::Refused("no".to_owned()), CaseOutcome::Refused("never".to_owned()));
         assert_eq!(differences(&refused, &other), []);
-        let told = told(&differences(&refused, &Outcome::Answers(Vec::new())));
+        let told = told(&differences(&refused, &CaseOutcome::Answers(Vec::new())));
         let expected =
             "the case: whether the input is accepted\n  kube-scheduler: refused: no\n  Flotilla:       0 answers";
         assert_eq!(told, [expected]);

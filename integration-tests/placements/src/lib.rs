@@ -13,5 +13,5 @@ mod shrink;
 pub use case::Case;
 pub use difference::{Difference, differences};
 pub use features::{FEATURES, of_groups};
-pub use outcome::{Outcome, outcomes};
+pub use outcome::{CaseOutcome, outcomes};
 pub use shrink::shrunk;

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 /// Outcome of a case.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Outcome {
+pub enum CaseOutcome {
     /// The input was rejected with this message.
     Refused(String),
     /// One object per pending pod.
@@ -18,15 +18,15 @@ pub enum Outcome {
 ///
 /// # Errors
 /// A line is invalid.
-pub fn outcomes(lines: &str) -> anyhow::Result<BTreeMap<String, Outcome>> {
+pub fn outcomes(lines: &str) -> anyhow::Result<BTreeMap<String, CaseOutcome>> {
     let outcome = |line: &str| {
         let mut value: Value = serde_json::from_str(line)?;
         let name = value["case"].as_str().context("no case is named")?.to_owned();
         let outcome = match (value["refused"].take(), value["answers"].take()) {
-            (Value::String(refused), _) => Outcome::Refused(refused),
-            (_, Value::Array(answers)) => Outcome::Answers(answers),
+            (Value::String(refused), _) => CaseOutcome::Refused(refused),
+            (_, Value::Array(answers)) => CaseOutcome::Answers(answers),
             // A case without pending pods.
-            (Value::Null, Value::Null) => Outcome::Answers(Vec::new()),
+            (Value::Null, Value::Null) => CaseOutcome::Answers(Vec::new()),
             _ => anyhow::bail!("neither answers nor a refusal"),
         };
         Ok((name, outcome))

@@ -29,7 +29,7 @@ const MORE_WAITS: usize = 4;
 const ROLES: [Role; 2] = [Role::Coordinator, Role::Worker];
 
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Outcome {
+pub(super) enum FaultOutcome {
     Over,
     /// Not injected: the place has another fault, or nothing to hit.
     Left(String),
@@ -42,12 +42,12 @@ pub(super) struct Faults<'a> {
 }
 
 /// Lock of a place with at most one fault, released on drop.
-struct Place<'a> {
+struct FaultLock<'a> {
     busy: &'a Mutex<BTreeSet<String>>,
     name: String,
 }
 
-impl Drop for Place<'_> {
+impl Drop for FaultLock<'_> {
     fn drop(&mut self) {
         locked(self.busy).remove(&self.name);
     }
@@ -79,11 +79,11 @@ impl<'a> Faults<'a> {
         &self,
         planned: &Planned,
         tell: impl Fn(&dyn fmt::Display),
-    ) -> anyhow::Result<Outcome> {
+    ) -> anyhow::Result<FaultOutcome> {
         let lasts = planned.lasts;
         let place = self.place(&planned.fault);
         let Some(place) = self.take(place) else {
-            return Ok(Outcome::Left("another fault is under way there".to_owned()));
+            return Ok(FaultOutcome::Left("another fault is under way there".to_owned()));
         };
         let made = match planned.fault {
             Fault::Kill(process) => self.kill(&self.process(process), lasts, &tell).await,
@@ -140,34 +140,44 @@ impl<'a> Faults<'a> {
         }
     }
 
-    fn take(&self, name: String) -> Option<Place<'_>> {
-        locked(&self.busy).insert(name.clone()).then(|| Place { busy: &self.busy, name })
+    fn take(&self, name: String) -> Option<FaultLock<'_>> {
+        locked(&self.busy).insert(name.clone()).then(|| FaultLock { busy: &self.busy, name })
     }
 
     fn runs(&self, process: &str) -> anyhow::Result<bool> {
         Ok(self.scene.cluster.processes().exit_status(process)?.is_none())
     }
 
-    async fn kill(&self, process: &str, lasts: Duration, tell: &impl Fn(&dyn fmt::Display)) -> anyhow::Result<Outcome> {
+    async fn kill(
+        &self,
+        process: &str,
+        lasts: Duration,
+        tell: &impl Fn(&dyn fmt::Display),
+    ) -> anyhow::Result<FaultOutcome> {
         if !self.runs(process)? {
             return Ok(ended(process));
         }
         tell(&process);
         self.scene.cluster.processes().kill(process)?;
         sleep(lasts).await;
-        Ok(Outcome::Over)
+        Ok(FaultOutcome::Over)
     }
 
-    fn terminate(&self, process: &str, tell: &impl Fn(&dyn fmt::Display)) -> anyhow::Result<Outcome> {
+    fn terminate(&self, process: &str, tell: &impl Fn(&dyn fmt::Display)) -> anyhow::Result<FaultOutcome> {
         // It may end at any moment.
         if self.scene.cluster.processes().signal(process, "TERM").is_err() {
             return Ok(ended(process));
         }
         tell(&process);
-        Ok(Outcome::Over)
+        Ok(FaultOutcome::Over)
     }
 
-    async fn stop(&self, process: &str, lasts: Duration, tell: &impl Fn(&dyn fmt::Display)) -> anyhow::Result<Outcome> {
+    async fn stop(
+        &self,
+        process: &str,
+        lasts: Duration,
+        tell: &impl Fn(&dyn fmt::Display),
+    ) -> anyhow::Result<FaultOutcome> {
         let processes = self.scene.cluster.processes();
         if processes.signal(process, "STOP").is_err() {
             return Ok(ended(process));
@@ -175,7 +185,7 @@ impl<'a> Faults<'a> {
         tell(&process);
         sleep(lasts).await;
         processes.signal(process, "CONT")?;
-        Ok(Outcome::Over)
+        Ok(FaultOutcome::Over)
     }
 
     async fn fill_disk(
@@ -183,7 +193,7 @@ impl<'a> Faults<'a> {
         process: &str,
         lasts: Duration,
         tell: &impl Fn(&dyn fmt::Display),
-    ) -> anyhow::Result<Outcome> {
+    ) -> anyhow::Result<FaultOutcome> {
         if !self.runs(process)? {
             return Ok(ended(process));
         }
@@ -192,7 +202,7 @@ impl<'a> Faults<'a> {
         sleep(lasts).await;
         // A restarted process has no limit, which is the desired state.
         self.limit_files(process, getrlimit(Resource::Fsize).current)?;
-        Ok(Outcome::Over)
+        Ok(FaultOutcome::Over)
     }
 
     /// Limits the size of the files that a process writes, in bytes.
@@ -216,7 +226,7 @@ impl<'a> Faults<'a> {
         trouble: Trouble,
         lasts: Duration,
         tell: &impl Fn(&dyn fmt::Display),
-    ) -> anyhow::Result<Outcome> {
+    ) -> anyhow::Result<FaultOutcome> {
         let coordinators = &self.scene.coordinators;
         let links = match path {
             Path::ToApiServer(from) => vec![&coordinators[self.number(from)].to_api_server],
@@ -230,7 +240,7 @@ impl<'a> Faults<'a> {
         links.iter().for_each(|link| link.set(Some(trouble)));
         sleep(lasts).await;
         links.iter().for_each(|link| link.set(None));
-        Ok(Outcome::Over)
+        Ok(FaultOutcome::Over)
     }
 
     async fn odds(
@@ -239,13 +249,13 @@ impl<'a> Faults<'a> {
         odds: Odds,
         lasts: Duration,
         tell: &impl Fn(&dyn fmt::Display),
-    ) -> anyhow::Result<Outcome> {
+    ) -> anyhow::Result<FaultOutcome> {
         let coordinator = &self.scene.coordinators[self.number(coordinator)];
         tell(&coordinator.name);
         coordinator.gate.set(odds);
         sleep(lasts).await;
         coordinator.gate.set(Odds::default());
-        Ok(Outcome::Over)
+        Ok(FaultOutcome::Over)
     }
 
     async fn restart(
@@ -253,7 +263,7 @@ impl<'a> Faults<'a> {
         component: Component,
         lasts: Duration,
         tell: &impl Fn(&dyn fmt::Display),
-    ) -> anyhow::Result<Outcome> {
+    ) -> anyhow::Result<FaultOutcome> {
         tell(&component.name());
         self.scene.cluster.kill(component)?;
         sleep(lasts).await;
@@ -264,20 +274,24 @@ impl<'a> Faults<'a> {
             }
             ready = self.scene.cluster.ready(component).await;
         }
-        ready.map(|()| Outcome::Over)
+        ready.map(|()| FaultOutcome::Over)
     }
 
-    fn renew(&self, tell: &impl Fn(&dyn fmt::Display)) -> anyhow::Result<Outcome> {
+    fn renew(&self, tell: &impl Fn(&dyn fmt::Display)) -> anyhow::Result<FaultOutcome> {
         tell(&"all");
         let authority = self.scene.authority();
         for role in ROLES {
             mount(&self.scene.certificates(role), &authority.issue(role, now_s())?)?;
         }
-        Ok(Outcome::Over)
+        Ok(FaultOutcome::Over)
     }
 
     /// In an operator's order: trust both authorities, then use the new one, then drop the old one.
-    async fn replace_authority(&self, lasts: Duration, tell: &impl Fn(&dyn fmt::Display)) -> anyhow::Result<Outcome> {
+    async fn replace_authority(
+        &self,
+        lasts: Duration,
+        tell: &impl Fn(&dyn fmt::Display),
+    ) -> anyhow::Result<FaultOutcome> {
         tell(&"all");
         let (old, new) = (self.scene.authority(), Arc::new(Authority::make(now_s())?));
         for (signer, trusted) in [(&old, vec![&*new, &old]), (&new, vec![&*new, &old]), (&new, vec![&*new])] {
@@ -287,7 +301,7 @@ impl<'a> Faults<'a> {
             sleep(lasts).await;
         }
         self.scene.set_authority(new);
-        Ok(Outcome::Over)
+        Ok(FaultOutcome::Over)
     }
 
     async fn wrong_certificate(
@@ -295,19 +309,19 @@ impl<'a> Faults<'a> {
         role: Role,
         lasts: Duration,
         tell: &impl Fn(&dyn fmt::Display),
-    ) -> anyhow::Result<Outcome> {
+    ) -> anyhow::Result<FaultOutcome> {
         tell(&role);
         let (folder, authority) = (self.scene.certificates(role), self.scene.authority());
         let strange = Authority::make(now_s())?;
         mount(&folder, &trusting(strange.issue(role, now_s())?, &[&authority]))?;
         sleep(lasts).await;
         mount(&folder, &authority.issue(role, now_s())?)?;
-        Ok(Outcome::Over)
+        Ok(FaultOutcome::Over)
     }
 }
 
-fn ended(process: &str) -> Outcome {
-    Outcome::Left(format!("{process} does not run"))
+fn ended(process: &str) -> FaultOutcome {
+    FaultOutcome::Left(format!("{process} does not run"))
 }
 
 const fn component(server: Server) -> Component {

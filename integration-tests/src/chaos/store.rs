@@ -31,7 +31,7 @@ pub(super) struct Commit {
 }
 
 #[derive(Deserialize)]
-struct Told {
+struct StoreReply {
     result: Option<Answer>,
     error: Option<serde_json::Value>,
 }
@@ -92,7 +92,7 @@ fn read(line: &str) -> anyhow::Result<Vec<Commit>> {
     if line.trim().is_empty() {
         return Ok(Vec::new());
     }
-    let told: Told = serde_json::from_str(line).with_context(|| format!("etcd says {line:?}"))?;
+    let told: StoreReply = serde_json::from_str(line).with_context(|| format!("etcd says {line:?}"))?;
     if let Some(error) = told.error {
         // The member ends; the next watch starts at the same revision.
         eprintln!("chaos: etcd ends the watch: {error}");

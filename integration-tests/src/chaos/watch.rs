@@ -23,7 +23,7 @@ use tokio::{
 use super::{
     Run,
     audit::Audit,
-    faults::{Faults, Outcome},
+    faults::{FaultOutcome, Faults},
     history::History,
     load,
     plan::{COORDINATORS, Planned, WORKERS},
@@ -97,14 +97,14 @@ impl<'a> Watch<'a> {
         if wrong.is_empty() { Ok(()) } else { bail!("{}", wrong.join("\n")) }
     }
 
-    pub(super) async fn make(&self, number: usize, planned: Planned) -> anyhow::Result<Outcome> {
+    pub(super) async fn make(&self, number: usize, planned: Planned) -> anyhow::Result<FaultOutcome> {
         let (fault, lasts) = (planned.fault, planned.lasts.as_secs_f64());
         let begins = |who: &dyn std::fmt::Display| self.tell(&format!("fault {number}: {fault} ({who}), {lasts:.1} s"));
         let outcome = self.faults.carry_out(&planned, begins).await;
         match &outcome {
-            Ok(Outcome::Over) if planned.lasts.is_zero() => {}
-            Ok(Outcome::Over) => self.tell(&format!("fault {number} is over")),
-            Ok(Outcome::Left(why)) => self.tell(&format!("fault {number}: {fault}: left out, {why}")),
+            Ok(FaultOutcome::Over) if planned.lasts.is_zero() => {}
+            Ok(FaultOutcome::Over) => self.tell(&format!("fault {number} is over")),
+            Ok(FaultOutcome::Left(why)) => self.tell(&format!("fault {number}: {fault}: left out, {why}")),
             Err(error) => self.tell(&format!("fault {number}: {fault}: {error:#}")),
         }
         outcome.with_context(|| format!("fault {number}: {fault}"))

@@ -9,7 +9,7 @@ use std::{
 use anyhow::{Context as _, Result};
 use serde::{Deserialize, Serialize};
 
-use super::{Outcome, Scheduler, Verdict};
+use super::{Scheduler, SpecResult, SpecVerdict};
 
 /// Maximum duration of specs in the quick check.
 const QUICK_SECONDS: u64 = 20;
@@ -24,9 +24,9 @@ pub struct Entry {
     /// Full name.
     pub spec: String,
     /// Verdict with kube-scheduler.
-    pub kube_scheduler: Verdict,
+    pub kube_scheduler: SpecVerdict,
     /// Verdict with Flotilla.
-    pub flotilla: Verdict,
+    pub flotilla: SpecVerdict,
     /// Duration with the slower scheduler, if both passed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seconds: Option<u64>,
@@ -85,12 +85,12 @@ impl Record {
 
     /// Updates the record with runs of both schedulers. A spec without a Flotilla run counts as failed. The reason is kept unless both
     /// pass.
-    pub fn take(&mut self, runs: &BTreeMap<Scheduler, Vec<Outcome>>) {
+    pub fn take(&mut self, runs: &BTreeMap<Scheduler, Vec<SpecResult>>) {
         let outcomes = |scheduler| runs.get(&scheduler).into_iter().flatten();
         for theirs in outcomes(Scheduler::KubeScheduler) {
             let ours = outcomes(Scheduler::Flotilla).find(|ours| ours.spec == theirs.spec);
-            let flotilla = ours.map_or(Verdict::Failed, |ours| ours.verdict);
-            let both = theirs.verdict == Verdict::Passed && flotilla == Verdict::Passed;
+            let flotilla = ours.map_or(SpecVerdict::Failed, |ours| ours.verdict);
+            let both = theirs.verdict == SpecVerdict::Passed && flotilla == SpecVerdict::Passed;
             let why = self.0.remove(&theirs.spec).and_then(|entry| entry.why);
             let entry = Entry {
                 spec: theirs.spec.clone(),
@@ -105,7 +105,7 @@ impl Record {
 
     /// Specs recorded as passed that did not pass, one line each.
     #[must_use]
-    pub fn worse(&self, runs: &BTreeMap<Scheduler, Vec<Outcome>>) -> Vec<String> {
+    pub fn worse(&self, runs: &BTreeMap<Scheduler, Vec<SpecResult>>) -> Vec<String> {
         let all =
             runs.iter().flat_map(|(scheduler, outcomes)| outcomes.iter().map(move |outcome| (*scheduler, outcome)));
         let worse = all.filter(|(scheduler, outcome)| {
@@ -114,7 +114,7 @@ impl Record {
                 Scheduler::Flotilla => entry.flotilla,
             });
             // Unrecorded specs must pass.
-            outcome.verdict != Verdict::Passed && recorded.is_none_or(|recorded| recorded == Verdict::Passed)
+            outcome.verdict != SpecVerdict::Passed && recorded.is_none_or(|recorded| recorded == SpecVerdict::Passed)
         });
         worse
             .map(|(scheduler, outcome)| format!("{}: {}: {}", scheduler.name(), outcome.spec, outcome.message))
@@ -152,11 +152,11 @@ mod tests {
     /// Maximum total of the quick specs: they run in parallel with other tests, which take eight minutes more.
     const QUICK_TOTAL_SECONDS: u64 = 260;
 
-    fn outcome(spec: &str, verdict: Verdict, seconds: u64) -> Outcome {
-        Outcome { spec: spec.into(), verdict, seconds, message: String::new() }
+    fn outcome(spec: &str, verdict: SpecVerdict, seconds: u64) -> SpecResult {
+        SpecResult { spec: spec.into(), verdict, seconds, message: String::new() }
     }
 
-    fn runs(theirs: Vec<Outcome>, ours: Vec<Outcome>) -> BTreeMap<Scheduler, Vec<Outcome>> {
+    fn runs(theirs: Vec<SpecResult>, ours: Vec<SpecResult>) -> BTreeMap<Scheduler, Vec<SpecResult>> {
         BTreeMap::from([(Scheduler::KubeScheduler, theirs), (Scheduler::Flotilla, ours)])
     }
 
@@ -164,7 +164,7 @@ mod tests {
     fn the_record_says_why_a_spec_does_not_pass_with_both_and_the_quick_ones_are_quick() {
         let record = Record::read().expect("the record");
         for entry in record.entries() {
-            let both = entry.kube_scheduler == Verdict::Passed && entry.flotilla == Verdict::Passed;
+            let both = entry.kube_scheduler == SpecVerdict::Passed && entry.flotilla == SpecVerdict::Passed;
             assert_eq!(entry.why.is_none(), both, "{}: a reason exactly where it does not pass with both", entry.spec);
         }
         let quick: Vec<u64> =
@@ -177,14 +177,14 @@ mod tests {
     fn results_are_taken_over_and_a_reason_stays_until_the_spec_passes() {
         let why = r#"{"spec":"a","kube_scheduler":"passed","flotilla":"failed","why":"because"}"#;
         let mut record = Record::parse(why).expect("a record");
-        record.take(&runs(vec![outcome("a", Verdict::Passed, 3)], vec![outcome("a", Verdict::Failed, 60)]));
+        record.take(&runs(vec![outcome("a", SpecVerdict::Passed, 3)], vec![outcome("a", SpecVerdict::Failed, 60)]));
         assert_eq!(record.entries().next().and_then(|entry| entry.why.as_deref()), Some("because"));
-        record.take(&runs(vec![outcome("a", Verdict::Passed, 3)], vec![outcome("a", Verdict::Passed, 4)]));
+        record.take(&runs(vec![outcome("a", SpecVerdict::Passed, 3)], vec![outcome("a", SpecVerdict::Passed, 4)]));
         let entry = record.entries().next().expect("an entry");
         assert_eq!((entry.why.as_deref(), entry.seconds, entry.is_quick()), (None, Some(4), true));
         assert_eq!(record.quick_focus(), "(a)$");
-        record.take(&runs(vec![outcome("a", Verdict::Passed, 3)], vec![]));
-        assert_eq!(record.entries().next().map(|entry| entry.flotilla), Some(Verdict::Failed));
+        record.take(&runs(vec![outcome("a", SpecVerdict::Passed, 3)], vec![]));
+        assert_eq!(record.entries().next().map(|entry| entry.flotilla), Some(SpecVerdict::Failed));
     }
 
     #[test]
@@ -192,8 +192,8 @@ mod tests {
         let failing = r#"{"spec":"a","kube_scheduler":"passed","flotilla":"failed","why":"because"}"#;
         let record = Record::parse(failing).expect("a record");
         let specs = |verdict| vec![outcome("a", verdict, 1), outcome("b", verdict, 1)];
-        assert!(record.worse(&runs(specs(Verdict::Passed), specs(Verdict::Passed))).is_empty());
-        let worse = record.worse(&runs(specs(Verdict::Failed), specs(Verdict::Failed)));
+        assert!(record.worse(&runs(specs(SpecVerdict::Passed), specs(SpecVerdict::Passed))).is_empty());
+        let worse = record.worse(&runs(specs(SpecVerdict::Failed), specs(SpecVerdict::Failed)));
         assert_eq!(worse.len(), 3, "{worse:?}");
         assert!(worse.iter().all(|line| !line.starts_with("flotilla: a")), "{worse:?}");
     }

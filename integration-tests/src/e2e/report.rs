@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 /// Result of a spec.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Verdict {
+pub enum SpecVerdict {
     /// Passed.
     Passed,
     /// Failed or timed out.
@@ -15,7 +15,7 @@ pub enum Verdict {
     Skipped,
 }
 
-impl Verdict {
+impl SpecVerdict {
     /// Name in tables and in the record.
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -29,11 +29,11 @@ impl Verdict {
 
 /// Result of one spec.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Outcome {
+pub struct SpecResult {
     /// Full name, as `--ginkgo.focus` matches it.
     pub spec: String,
     /// Verdict.
-    pub verdict: Verdict,
+    pub verdict: SpecVerdict,
     /// Duration in seconds.
     pub seconds: u64,
     /// Reason; empty if passed.
@@ -75,7 +75,7 @@ struct Failure {
 ///
 /// # Errors
 /// The format is not Ginkgo's, or the suite's setup failed, so that no spec ran.
-pub(super) fn read(text: &str) -> anyhow::Result<Vec<Outcome>> {
+pub(super) fn read(text: &str) -> anyhow::Result<Vec<SpecResult>> {
     let suites: Vec<Suite> = serde_json::from_str(text).context("the report is not the JSON of Ginkgo")?;
     let mut outcomes = Vec::new();
     for suite in suites {
@@ -86,17 +86,17 @@ pub(super) fn read(text: &str) -> anyhow::Result<Vec<Outcome>> {
                 continue;
             }
             let verdict = match &*spec.state {
-                "passed" => Verdict::Passed,
+                "passed" => SpecVerdict::Passed,
                 // Skipped without a reason: unselected.
                 "skipped" if message.is_empty() => continue,
-                "skipped" => Verdict::Skipped,
+                "skipped" => SpecVerdict::Skipped,
                 "pending" => continue,
-                _ => Verdict::Failed,
+                _ => SpecVerdict::Failed,
             };
             let texts = spec.container_hierarchy_texts.into_iter().flatten().chain([spec.leaf_node_text]);
             let texts: Vec<String> = texts.filter(|text| !text.is_empty()).collect();
             let seconds = spec.run_time.div_ceil(1_000_000_000);
-            outcomes.push(Outcome { spec: texts.join(" "), verdict, seconds, message });
+            outcomes.push(SpecResult { spec: texts.join(" "), verdict, seconds, message });
         }
         let reasons = suite.special_suite_failure_reasons.unwrap_or_default();
         ensure!(!outcomes.is_empty(), "no spec was run: {}", reasons.join("; "));
@@ -137,14 +137,14 @@ mod tests {
             spec("of another sig", "skipped", None),
         ]))
         .expect("a report");
-        let told: Vec<(&str, Verdict, u64)> =
+        let told: Vec<(&str, SpecVerdict, u64)> =
             outcomes.iter().map(|outcome| (&*outcome.spec, outcome.verdict, outcome.seconds)).collect();
         assert_eq!(
             told,
             [
-                ("[sig-scheduling] Predicates fits", Verdict::Passed, 2),
-                ("[sig-scheduling] Predicates needs zones", Verdict::Skipped, 2),
-                ("[sig-scheduling] Predicates waits", Verdict::Failed, 2),
+                ("[sig-scheduling] Predicates fits", SpecVerdict::Passed, 2),
+                ("[sig-scheduling] Predicates needs zones", SpecVerdict::Skipped, 2),
+                ("[sig-scheduling] Predicates waits", SpecVerdict::Failed, 2),
             ]
         );
         assert_eq!(outcomes[1].message, "only one zone");

@@ -2,14 +2,14 @@
 
 use std::{collections::BTreeMap, fmt::Write as _};
 
-use super::{Outcome, Scheduler};
+use super::{Scheduler, SpecResult};
 
 const MESSAGE_LENGTH: usize = 200;
 
 /// One line per spec with each scheduler's verdict and seconds, then the reasons of failures.
 #[must_use]
-pub fn table(runs: &BTreeMap<Scheduler, Vec<Outcome>>) -> String {
-    let mut rows: BTreeMap<&str, BTreeMap<Scheduler, &Outcome>> = BTreeMap::new();
+pub fn table(runs: &BTreeMap<Scheduler, Vec<SpecResult>>) -> String {
+    let mut rows: BTreeMap<&str, BTreeMap<Scheduler, &SpecResult>> = BTreeMap::new();
     for (&scheduler, outcomes) in runs {
         for outcome in outcomes {
             rows.entry(&outcome.spec).or_default().insert(scheduler, outcome);
@@ -40,10 +40,10 @@ pub fn table(runs: &BTreeMap<Scheduler, Vec<Outcome>>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::e2e::Verdict;
+    use crate::e2e::SpecVerdict;
 
-    fn outcome(spec: &str, verdict: Verdict, seconds: u64, message: &str) -> Outcome {
-        Outcome { spec: spec.into(), verdict, seconds, message: message.into() }
+    fn outcome(spec: &str, verdict: SpecVerdict, seconds: u64, message: &str) -> SpecResult {
+        SpecResult { spec: spec.into(), verdict, seconds, message: message.into() }
     }
 
     #[test]
@@ -51,9 +51,9 @@ mod tests {
         let runs = BTreeMap::from([
             (
                 Scheduler::KubeScheduler,
-                vec![outcome("a", Verdict::Passed, 3, ""), outcome("b", Verdict::Passed, 4, "")],
+                vec![outcome("a", SpecVerdict::Passed, 3, ""), outcome("b", SpecVerdict::Passed, 4, "")],
             ),
-            (Scheduler::Flotilla, vec![outcome("a", Verdict::Failed, 60, "timed out\nat line 3")]),
+            (Scheduler::Flotilla, vec![outcome("a", SpecVerdict::Failed, 60, "timed out\nat line 3")]),
         ]);
         let expected = "\
             | spec | kube-scheduler | flotilla | seconds |\n\

@@ -55,7 +55,7 @@ impl Comparison {
 }
 
 #[derive(Serialize)]
-struct Told<'a> {
+struct GroupCase<'a> {
     case: &'a str,
     placements: &'a Value,
 }
@@ -74,7 +74,7 @@ fn compare_some(folder: &Path, names: &[String], workers: u16) -> anyhow::Result
     let placements = all_placed(folder, names, workers)?;
     let mut lines = String::new();
     for (case, placements) in names.iter().zip(&placements) {
-        lines.push_str(&serde_json::to_string(&Told { case, placements })?);
+        lines.push_str(&serde_json::to_string(&GroupCase { case, placements })?);
         lines.push('\n');
     }
     let told = tempfile::NamedTempFile::new().context("cannot make a temporary file")?;

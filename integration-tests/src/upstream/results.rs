@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 /// Result of a test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Verdict {
+pub enum TestResult {
     /// Passed with Flotilla.
     Passed,
     /// Failed or unfinished.
@@ -21,7 +21,7 @@ pub struct Test {
     /// Full name.
     pub name: String,
     /// Result.
-    pub verdict: Verdict,
+    pub verdict: TestResult,
     /// Reason; empty if passed.
     pub why: String,
 }
@@ -49,23 +49,23 @@ pub(super) fn read(output: &str, report: &str, skipped: &[(&str, &str)]) -> Vec<
         .collect();
     let mut tests: Vec<Test> = skipped
         .iter()
-        .map(|(name, why)| Test { name: (*name).to_owned(), verdict: Verdict::Skipped, why: (*why).to_owned() })
+        .map(|(name, why)| Test { name: (*name).to_owned(), verdict: TestResult::Skipped, why: (*why).to_owned() })
         .collect();
     for (&name, found) in &printed {
         let below: Vec<_> = printed.range(name..).skip(1).take_while(|(other, _)| other.starts_with(name)).collect();
         let below: Vec<_> = below.into_iter().filter(|(other, _)| is_below(other, name)).collect();
-        let is_explained = below.iter().any(|(_, found)| found.verdict == Verdict::Failed);
+        let is_explained = below.iter().any(|(_, found)| found.verdict == TestResult::Failed);
         // A test without any remaining subtest has none in the output.
-        let only_skipped = skipped.iter().any(|(test, _)| is_below(test, name)) && found.verdict == Verdict::Passed;
-        if (!below.is_empty() || only_skipped) && (found.verdict != Verdict::Failed || is_explained) {
+        let only_skipped = skipped.iter().any(|(test, _)| is_below(test, name)) && found.verdict == TestResult::Passed;
+        if (!below.is_empty() || only_skipped) && (found.verdict != TestResult::Failed || is_explained) {
             continue;
         }
         let has_started = started.iter().any(|test| *test == name || is_below(test, name) || is_below(name, test));
         let (verdict, why) = match found.verdict {
-            Verdict::Passed if !has_started => (Verdict::Skipped, WITHOUT_FLOTILLA),
-            Verdict::Passed => (Verdict::Passed, ""),
-            Verdict::Failed => (Verdict::Failed, found.line),
-            Verdict::Skipped => (Verdict::Skipped, reasons.get(name).copied().unwrap_or(found.line)),
+            TestResult::Passed if !has_started => (TestResult::Skipped, WITHOUT_FLOTILLA),
+            TestResult::Passed => (TestResult::Passed, ""),
+            TestResult::Failed => (TestResult::Failed, found.line),
+            TestResult::Skipped => (TestResult::Skipped, reasons.get(name).copied().unwrap_or(found.line)),
         };
         tests.push(Test { name: name.to_owned(), verdict, why: why.to_owned() });
     }
@@ -74,19 +74,19 @@ pub(super) fn read(output: &str, report: &str, skipped: &[(&str, &str)]) -> Vec<
 }
 
 struct Printed<'a> {
-    verdict: Verdict,
+    verdict: TestResult,
     /// Its last line before the result.
     line: &'a str,
 }
 
 /// Tests in an output. A test without a result counts as failed, because the program ended.
 fn printed(output: &str) -> BTreeMap<&str, Printed<'_>> {
-    const RESULTS: [(&str, Verdict); 3] =
-        [("--- PASS: ", Verdict::Passed), ("--- FAIL: ", Verdict::Failed), ("--- SKIP: ", Verdict::Skipped)];
+    const RESULTS: [(&str, TestResult); 3] =
+        [("--- PASS: ", TestResult::Passed), ("--- FAIL: ", TestResult::Failed), ("--- SKIP: ", TestResult::Skipped)];
     let (mut found, mut last): (BTreeMap<&str, Printed<'_>>, &str) = (BTreeMap::new(), "");
     for line in output.lines() {
         if let Some(name) = line.strip_prefix("=== RUN ") {
-            found.insert(name.trim(), Printed { verdict: Verdict::Failed, line: "it did not end" });
+            found.insert(name.trim(), Printed { verdict: TestResult::Failed, line: "it did not end" });
         } else if line.contains(".go:") {
             last = line.trim();
         }
@@ -94,7 +94,7 @@ fn printed(output: &str) -> BTreeMap<&str, Printed<'_>> {
         for (words, verdict) in RESULTS {
             let name = line.split_once(words).and_then(|(_, rest)| rest.split(" (").next());
             if let Some(name) = name.filter(|name| found.contains_key(name)) {
-                let line = if verdict == Verdict::Passed { "" } else { last };
+                let line = if verdict == TestResult::Passed { "" } else { last };
                 found.insert(name, Printed { verdict, line });
             }
         }
@@ -110,13 +110,13 @@ fn is_below(test: &str, parent: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn of(output: &str, report: &str) -> Vec<(String, Verdict, String)> {
+    fn of(output: &str, report: &str) -> Vec<(String, TestResult, String)> {
         let skipped = [("TestS/never", "reason")];
         read(output, report, &skipped).into_iter().map(|test| (test.name, test.verdict, test.why)).collect()
     }
 
-    fn expected(tests: &[(&str, Verdict, &str)]) -> Vec<(String, Verdict, String)> {
-        let one = |(name, verdict, why): &(&str, Verdict, &str)| ((*name).to_owned(), *verdict, (*why).to_owned());
+    fn expected(tests: &[(&str, TestResult, &str)]) -> Vec<(String, TestResult, String)> {
+        let one = |(name, verdict, why): &(&str, TestResult, &str)| ((*name).to_owned(), *verdict, (*why).to_owned());
         tests.iter().map(one).collect()
     }
 
@@ -128,10 +128,10 @@ mod tests {
         assert_eq!(
             of(output, report),
             expected(&[
-                ("TestA/b", Verdict::Failed, "a_test.go:3: not bound"),
-                ("TestAB", Verdict::Passed, ""),
-                ("TestC", Verdict::Failed, "it did not end"),
-                ("TestS/never", Verdict::Skipped, "reason"),
+                ("TestA/b", TestResult::Failed, "a_test.go:3: not bound"),
+                ("TestAB", TestResult::Passed, ""),
+                ("TestC", TestResult::Failed, "it did not end"),
+                ("TestS/never", TestResult::Skipped, "reason"),
             ])
         );
     }
@@ -144,9 +144,9 @@ mod tests {
         assert_eq!(
             of(output, report),
             expected(&[
-                ("TestA", Verdict::Skipped, WITHOUT_FLOTILLA),
-                ("TestB", Verdict::Skipped, "registers a plugin"),
-                ("TestS/never", Verdict::Skipped, "reason"),
+                ("TestA", TestResult::Skipped, WITHOUT_FLOTILLA),
+                ("TestB", TestResult::Skipped, "registers a plugin"),
+                ("TestS/never", TestResult::Skipped, "reason"),
             ])
         );
     }
@@ -158,7 +158,7 @@ mod tests {
         let tests = of(output, report);
         assert_eq!(
             tests[..2],
-            expected(&[("TestA", Verdict::Failed, "a_test.go:9: cleanup"), ("TestA/b", Verdict::Passed, "")])
+            expected(&[("TestA", TestResult::Failed, "a_test.go:9: cleanup"), ("TestA/b", TestResult::Passed, "")])
         );
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fmt::Write as _};
 
-use super::{Package, Verdict};
+use super::{Package, TestResult};
 
 const REASON_LENGTH: usize = 300;
 
@@ -12,7 +12,7 @@ pub fn table(packages: &[Package]) -> String {
     let mut text = String::from("| package | passed | failed | skipped | seconds |\n|---|---|---|---|---|\n");
     let mut sums = [0; 3];
     for package in packages {
-        let counts = [Verdict::Passed, Verdict::Failed, Verdict::Skipped]
+        let counts = [TestResult::Passed, TestResult::Failed, TestResult::Skipped]
             .map(|verdict| package.tests.iter().filter(|test| test.verdict == verdict).count());
         sums = [0, 1, 2].map(|index| sums[index] + counts[index]);
         let [passed, failed, skipped] = counts;
@@ -23,7 +23,7 @@ pub fn table(packages: &[Package]) -> String {
     _ = writeln!(text, "| all | {passed} | {failed} | {skipped} | |");
     for package in packages {
         let mut reasons: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-        for test in package.tests.iter().filter(|test| test.verdict == Verdict::Skipped) {
+        for test in package.tests.iter().filter(|test| test.verdict == TestResult::Skipped) {
             reasons.entry(&test.why).or_default().push(&test.name);
         }
         for (why, tests) in reasons {
@@ -34,7 +34,7 @@ pub fn table(packages: &[Package]) -> String {
         if let Some(failure) = &package.failure {
             _ = write!(text, "\n{}: {failure}", package.name);
         }
-        for test in package.tests.iter().filter(|test| test.verdict == Verdict::Failed) {
+        for test in package.tests.iter().filter(|test| test.verdict == TestResult::Failed) {
             _ = write!(text, "\n{}: FAILED: {}: {}", package.name, test.name, shortened(&test.why));
         }
         _ = writeln!(text, "\n{}: logs: {}", package.name, package.logs.display());
@@ -59,10 +59,10 @@ mod tests {
         let package = Package {
             name: "scheduler/taint".to_owned(),
             tests: vec![
-                test("TestA", Verdict::Passed, ""),
-                test("TestB", Verdict::Failed, "not bound"),
-                test("TestC", Verdict::Skipped, "own plugin"),
-                test("TestD", Verdict::Skipped, "own plugin"),
+                test("TestA", TestResult::Passed, ""),
+                test("TestB", TestResult::Failed, "not bound"),
+                test("TestC", TestResult::Skipped, "own plugin"),
+                test("TestD", TestResult::Skipped, "own plugin"),
             ],
             failure: None,
             took: Duration::from_secs(7),

@@ -4,7 +4,7 @@
 
 use std::{collections::BTreeMap, env, time::Duration};
 
-use flotilla_integration_tests::e2e::{self, Outcome, Record, Request, Scheduler, Verdict};
+use flotilla_integration_tests::e2e::{self, Record, Request, Scheduler, SpecResult, SpecVerdict};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_quick_specs_pass_with_flotilla() -> anyhow::Result<()> {
@@ -14,7 +14,7 @@ async fn the_quick_specs_pass_with_flotilla() -> anyhow::Result<()> {
     let outcomes = e2e::run(&program, Scheduler::Flotilla, &request).await?;
     let quick = record.entries().filter(|entry| entry.is_quick()).count();
     let runs = BTreeMap::from([(Scheduler::Flotilla, outcomes)]);
-    let passed = |outcome: &&Outcome| outcome.verdict == Verdict::Passed;
+    let passed = |outcome: &&SpecResult| outcome.verdict == SpecVerdict::Passed;
     let passes = runs[&Scheduler::Flotilla].iter().filter(passed).count();
     assert_eq!(passes, quick, "not every quick spec was run and passed:\n{}", e2e::table(&runs));
     Ok(())
@@ -44,7 +44,7 @@ async fn every_spec_fares_as_recorded() -> anyhow::Result<()> {
     anyhow::ensure!(!records || schedulers.len() == 2, "a record is of both schedulers; run both, or do not record");
     let program = e2e::build()?;
     let mut record = Record::read()?;
-    let mut runs: BTreeMap<Scheduler, Vec<Outcome>> = BTreeMap::new();
+    let mut runs: BTreeMap<Scheduler, Vec<SpecResult>> = BTreeMap::new();
     let mut not_run = Vec::new();
     for scheduler in schedulers {
         println!("running {} with {}", request.focus, scheduler.name());

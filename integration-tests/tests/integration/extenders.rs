@@ -9,7 +9,7 @@ use std::{
 
 use flotilla_control_plane::{ControlPlane, NodeBuilder, Options, free_port, pod, wait_until};
 use flotilla_integration_tests::{
-    extender::{Extender, Say},
+    extender::{Extender, Respond},
     fleet::{Fleet, PATIENCE, node_of, pods, profile, wait_for_event, wait_until_refused, wait_until_running},
     placements,
 };
@@ -49,7 +49,7 @@ fn managing(resource: &str, url: &str, fields: Value) -> Value {
     extender
 }
 
-fn say(answer: impl Fn(&str, &Value) -> Value + Send + Sync + 'static) -> Say {
+fn say(answer: impl Fn(&str, &Value) -> Value + Send + Sync + 'static) -> Respond {
     Arc::new(move |verb, question| {
         let answer = answer(&verb, &question);
         async move { answer }.boxed()
@@ -57,7 +57,7 @@ fn say(answer: impl Fn(&str, &Value) -> Value + Send + Sync + 'static) -> Say {
 }
 
 /// Filters out the largest node, which kube-scheduler would choose, and prefers the last node.
-fn picky() -> Say {
+fn picky() -> Respond {
     say(|verb, question| match verb {
         "filter" => {
             let items = question["Nodes"]["items"].as_array().cloned().unwrap_or_default();
@@ -69,7 +69,7 @@ fn picky() -> Say {
 }
 
 /// Filters out all nodes, for two reasons.
-fn refusing() -> Say {
+fn refusing() -> Respond {
     say(|_, question| {
         let names: Vec<&str> =
             question["NodeNames"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
@@ -81,7 +81,7 @@ fn refusing() -> Say {
 }
 
 /// Binds pods once it has a client.
-fn binding(client: Arc<OnceLock<Client>>) -> Say {
+fn binding(client: Arc<OnceLock<Client>>) -> Respond {
     Arc::new(move |_, question| {
         let client = client.get().cloned();
         async move {
@@ -251,7 +251,7 @@ async fn extenders_are_asked_as_kube_scheduler_asks_them_and_their_words_have_th
 }
 
 /// Preemption verb: removes protected nodes, and replaces victims if allowed.
-fn sparing() -> Say {
+fn sparing() -> Respond {
     say(|_, question| {
         let offered = question["NodeNameToMetaVictims"].as_object().cloned().unwrap_or_default();
         let preemptor = question["Pod"]["metadata"]["name"].as_str().unwrap_or_default();
@@ -450,7 +450,7 @@ fn written_cluster() -> String {
 }
 
 /// Keeps the second half of the nodes, and scores the first one highest.
-fn halving() -> Say {
+fn halving() -> Respond {
     say(|verb, question| {
         let items = question["Nodes"]["items"].as_array().expect("whole nodes").clone();
         match verb {

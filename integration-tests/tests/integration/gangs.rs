@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use flotilla_control_plane::{Component, ControlPlane, NodeBuilder, Options, pod, wait_until};
 use flotilla_integration_tests::{
-    extender::{Extender, Say},
+    extender::{Extender, Respond},
     fleet::{Fleet, PATIENCE, node_of, pods, profile, wait_for_event, wait_until_refused, wait_until_running},
     metrics::parse,
 };
@@ -240,7 +240,7 @@ async fn a_pod_takes_groups_away_as_kube_scheduler_does_whole_or_one_by_one() ->
 }
 
 /// Keeps the last node by name; none for pods with `refused` in their name.
-fn choosy() -> Say {
+fn choosy() -> Respond {
     Arc::new(|_, question: Value| {
         let names = question["NodeNames"].as_array().cloned().unwrap_or_default();
         let mut names: Vec<&str> = names.iter().filter_map(Value::as_str).collect();

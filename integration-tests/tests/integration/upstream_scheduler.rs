@@ -3,7 +3,7 @@
 
 use std::env;
 
-use flotilla_integration_tests::upstream::{self, Package, Request, Verdict, table};
+use flotilla_integration_tests::upstream::{self, Package, Request, TestResult, table};
 use flotilla_test_programs::upstream_quick;
 
 fn check(request: &Request) -> anyhow::Result<()> {
@@ -13,7 +13,7 @@ fn check(request: &Request) -> anyhow::Result<()> {
         packages.iter().filter(|package| !package.has_passed()).map(|package| package.name.as_str()).collect();
     anyhow::ensure!(failed.is_empty(), "tests failed in {}; the table above lists them", failed.join(", "));
     // Without this check, a change that skips every test would pass.
-    let passes = |package: &Package| package.tests.iter().any(|test| test.verdict == Verdict::Passed);
+    let passes = |package: &Package| package.tests.iter().any(|test| test.verdict == TestResult::Passed);
     anyhow::ensure!(request.run.is_some() || packages.iter().any(passes), "no test ran with Flotilla");
     Ok(())
 }

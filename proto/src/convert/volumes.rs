@@ -6,8 +6,8 @@ use flotilla_framework::{
     class::{ClassId, NodeTerm},
     volumes::{
         facts::{
-            Binding, BoundClaim, Claims, FreeVolume, Migrated, Provision, Reach, Room, UnboundClaim, VolumeFacts,
-            Wanted, ZoneLabel,
+            Binding, BoundClaim, Claims, FreeVolume, Migrated, Provision, Reach, StorageCapacity, UnboundClaim,
+            VolumeFacts, Wanted, ZoneLabel,
         },
         node::{Attachment, NodeCsi},
     },
@@ -260,7 +260,7 @@ impl Wire for Provision {
 
     fn encode(&self) -> pb::Provision {
         let Self { reach, rooms } = self;
-        let room = |room: &Room| pb::Room { capacity: room.capacity, reach: encode_reach(room.reach) };
+        let room = |room: &StorageCapacity| pb::Room { capacity: room.capacity, reach: encode_reach(room.reach) };
         pb::Provision {
             reach: encode_reach(*reach),
             needs_room: rooms.is_some(),
@@ -270,7 +270,7 @@ impl Wire for Provision {
 
     fn decode(message: pb::Provision) -> Result<Self, DecodeError> {
         let pb::Provision { reach, needs_room, rooms } = message;
-        let room = |pb::Room { capacity, reach }: pb::Room| Room { capacity, reach: decode_reach(reach) };
+        let room = |pb::Room { capacity, reach }: pb::Room| StorageCapacity { capacity, reach: decode_reach(reach) };
         let rooms = needs_room.then(|| rooms.into_iter().map(room).collect());
         Ok(Self { reach: decode_reach(reach), rooms })
     }

@@ -90,7 +90,7 @@ pub mod from_worker {
         Explained(super::Explained),
         /// The answer to a dry run.
         #[prost(message, tag = "8")]
-        Rehearsed(super::Rehearsed),
+        DryRunResults(super::DryRunResults),
     }
 }
 /// What a module says of a verdict.
@@ -237,7 +237,7 @@ pub struct Explain {
     pub trace: ::prost::alloc::string::String,
 }
 /// Try on some nodes of the shard which pods would have to go so that a pod of a class fits. No filter of the class counts
-/// over domains. Nothing changes by it. Earned reply: Rehearsed or Unable.
+/// over domains. Nothing changes by it. Earned reply: DryRunResults or Unable.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct DryRun {
     /// Comes back with the reply; unique within one epoch, also among those of Evaluate.
@@ -1288,7 +1288,7 @@ pub struct Unable {
 }
 /// What came of a dry run.
 #[derive(Clone, PartialEq, ::prost::Message)]
-pub struct Rehearsed {
+pub struct DryRunResults {
     /// The request that this answers.
     #[prost(uint64, tag = "1")]
     pub request: u64,

@@ -14,7 +14,7 @@ use flotilla_framework::{
     labels::{LabelOperator, LabelRequirement, LabelSelector},
     modules::Digest,
     node::{NodeId, NodeInfo},
-    preemption::{Outcome, Trial},
+    preemption::{DryRunResult, Trial},
     profile::{
         Args, NodeResourcesFitArgs, Plugins, Profile, ResourceWeight, ScoringStrategy, ScoringStrategyKind, ShapePoint,
         WeightedPlugin,
@@ -24,8 +24,8 @@ use flotilla_framework::{
     status::{Code, Refusal},
     volumes::{
         facts::{
-            Binding, BoundClaim, Claims, FreeVolume, Migrated, Provision, Room, UnboundClaim, VolumeFacts, Wanted,
-            ZoneLabel,
+            Binding, BoundClaim, Claims, FreeVolume, Migrated, Provision, StorageCapacity, UnboundClaim, VolumeFacts,
+            Wanted, ZoneLabel,
         },
         mounts::{self, Disk, Inline, Mount, PodVolumes},
         node::{Attachment, NodeCsi},
@@ -137,7 +137,7 @@ fn claims() -> impl Strategy<Value = Claims> {
         Just(BoundClaim::Lost),
         (reach(), option::of(migrated)).prop_map(|(reach, migrated)| BoundClaim::Volume { reach, migrated }),
     ];
-    let room = (any::<i64>(), reach()).prop_map(|(capacity, reach)| Room { capacity, reach });
+    let room = (any::<i64>(), reach()).prop_map(|(capacity, reach)| StorageCapacity { capacity, reach });
     let provision = (reach(), option::of(vec(room, 0..3))).prop_map(|(reach, rooms)| Provision { reach, rooms });
     let places = || vec(0..2_u32, 0..3);
     let unbound =
@@ -408,15 +408,15 @@ fn trial() -> impl Strategy<Value = Trial> {
     })
 }
 
-fn outcome() -> impl Strategy<Value = Outcome> {
+fn outcome() -> impl Strategy<Value = DryRunResult> {
     let codes = vec![Code::Unschedulable, Code::UnschedulableAndUnresolvable, Code::Error];
     prop_oneof![
         (btree_map(any::<u32>(), Just(()), 1..5), any::<u32>()).prop_map(|(indexes, violations)| {
-            Outcome::Victims { indexes: indexes.into_keys().collect(), violations }
+            DryRunResult::Victims { indexes: indexes.into_keys().collect(), violations }
         }),
         (any::<u16>(), select(codes), any::<u64>())
-            .prop_map(|(order, code, detail)| Outcome::Refused(order, Refusal { code, detail })),
-        select(vec![Outcome::NoVictims, Outcome::Needless, Outcome::Stale]),
+            .prop_map(|(order, code, detail)| DryRunResult::Refused(order, Refusal { code, detail })),
+        select(vec![DryRunResult::NoVictims, DryRunResult::Needless, DryRunResult::Stale]),
     ]
 }
 
@@ -547,7 +547,7 @@ fn reply() -> impl Strategy<Value = Reply> {
         (any::<u64>(), any::<u32>()).prop_map(|(generation, nodes)| Reply::Applied { generation, nodes }),
         (any::<u64>(), evaluation()).prop_map(|(request, evaluation)| Reply::Evaluated { request, evaluation }),
         (any::<u64>(), page()).prop_map(|(request, page)| Reply::Explained { request, page }),
-        (any::<u64>(), vec(outcome(), 0..4)).prop_map(|(request, outcomes)| Reply::Rehearsed { request, outcomes }),
+        (any::<u64>(), vec(outcome(), 0..4)).prop_map(|(request, outcomes)| Reply::DryRunResults { request, outcomes }),
         (any::<u64>(), select(reasons)).prop_map(|(request, why)| Reply::Unable { request, why }),
     ]
 }

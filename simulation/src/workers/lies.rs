@@ -46,7 +46,7 @@ impl Lies {
             match &mut word.reply {
                 Reply::Evaluated { evaluation, .. } => distort(seed, evaluation, &self.held),
                 Reply::Applied { nodes, generation } => (*nodes, *generation) = (1, seed.below(3)),
-                Reply::Rehearsed { outcomes, .. } => outcomes.reverse(),
+                Reply::DryRunResults { outcomes, .. } => outcomes.reverse(),
                 Reply::Hello { .. } | Reply::Explained { .. } | Reply::Unable { .. } => {}
             }
         }

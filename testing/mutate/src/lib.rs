@@ -71,7 +71,7 @@ pub struct Decoder<'a> {
 
 /// Summary of the cases.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Outcome {
+pub struct MutationSummary {
     /// Number of cases.
     pub cases: u64,
     /// Number of decoded cases.
@@ -91,9 +91,9 @@ impl Decoder<'_> {
     ///
     /// # Panics
     /// At the first input that panics or exceeds the limit, shrunk; if no sample decodes; and if every case decodes.
-    pub fn stands(&self, decode: impl Fn(&[u8]) -> bool) -> Outcome {
+    pub fn stands(&self, decode: impl Fn(&[u8]) -> bool) -> MutationSummary {
         let (seed, cases) = (variable("FLOTILLA_SEED", 1), variable("FLOTILLA_CASES", CASES));
-        let mut outcome = Outcome { cases, ..Outcome::default() };
+        let mut outcome = MutationSummary { cases, ..MutationSummary::default() };
         let mut is_any_valid = false;
         for (number, sample) in self.samples.iter().enumerate() {
             is_any_valid |= self.case(&format!("sample {number}"), sample, &decode, &mut outcome);
@@ -107,7 +107,7 @@ impl Decoder<'_> {
             let is_decoded = self.case(&format!("FLOTILLA_SEED={case}"), &input, &decode, &mut outcome);
             outcome.decoded += u64::from(is_decoded);
         }
-        let Outcome { cases, decoded, times } = outcome;
+        let MutationSummary { cases, decoded, times } = outcome;
         println!("{}: {cases} cases, {decoded} decoded, at most {times} times the input held", self.name);
         assert!(cases == 0 || decoded < cases, "{}: all of {cases} cases were decoded", self.name);
         outcome
@@ -118,10 +118,10 @@ impl Decoder<'_> {
     /// # Panics
     /// If `decode` panics or exceeds the limit.
     pub fn stands_one(&self, input: &[u8], decode: impl Fn(&[u8]) -> bool) -> bool {
-        self.case("the input", input, &decode, &mut Outcome::default())
+        self.case("the input", input, &decode, &mut MutationSummary::default())
     }
 
-    fn case(&self, case: &str, input: &[u8], decode: &impl Fn(&[u8]) -> bool, outcome: &mut Outcome) -> bool {
+    fn case(&self, case: &str, input: &[u8], decode: &impl Fn(&[u8]) -> bool, outcome: &mut MutationSummary) -> bool {
         match self.run(input, decode) {
             Ok((is_decoded, held)) => {
                 let beyond = usize::try_from(held).unwrap_or(usize::MAX).saturating_sub(self.bound.plus);
@@ -230,7 +230,7 @@ mod tests {
         Decoder { name: "a decoder", samples, form, bound: BOUND }
     }
 
-    fn message(failed: Result<Outcome, Box<dyn std::any::Any + Send>>) -> String {
+    fn message(failed: Result<MutationSummary, Box<dyn std::any::Any + Send>>) -> String {
         *failed.expect_err("a failure").downcast::<String>().expect("a text")
     }
 

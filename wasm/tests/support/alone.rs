@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use flotilla_framework::{
     class::PodInfo,
-    explain::{Explanation, Outcome, shard},
+    explain::{Explanation, NodeExplanation, shard},
     extension::{Facts, pod_fields},
     modules::{Digest, Modules as _},
     node::NodeId,
@@ -169,7 +169,8 @@ impl Alone {
         let mut view = View::new(&prepared, vec![evaluate(&prepared, &snapshot)]);
         let best = view.best(&prepared, None);
         // A single node is not scored.
-        let feasible = account.nodes.values().filter(|outcome| matches!(outcome, Outcome::Feasible { .. })).count();
+        let feasible =
+            account.nodes.values().filter(|outcome| matches!(outcome, NodeExplanation::Feasible { .. })).count();
         let of_scores = prepared.score_error().or_else(|| view.fault()).filter(|_| feasible > 1);
         let error = view.error(&prepared).or_else(|| of_scores.map(str::to_owned));
         if is_accounted {
@@ -179,8 +180,8 @@ impl Alone {
             return Came::Failed(error);
         }
         let totals = account.nodes.iter().filter_map(|(node, outcome)| match outcome {
-            Outcome::Feasible { total, .. } => Some((name(*node), total.unwrap_or(0))),
-            Outcome::Refused { code, .. } => {
+            NodeExplanation::Feasible { total, .. } => Some((name(*node), total.unwrap_or(0))),
+            NodeExplanation::Refused { code, .. } => {
                 assert_ne!(*code, Code::Error, "{account:?}");
                 None
             }

@@ -21,7 +21,7 @@ use tonic::Status;
 use crate::{counters::Counters, laps::Stopwatch, loading::Loading, spans::Begun};
 
 /// A command of the leader, or the error that ends the stream.
-pub(crate) type Word = Result<pb::ToWorker, Status>;
+pub(crate) type WorkerCommand = Result<pb::ToWorker, Status>;
 
 /// A message on the stream; an error is the last.
 pub(crate) type Answer = Result<pb::FromWorker, Status>;
@@ -42,7 +42,7 @@ pub(crate) fn start(
     answers: mpsc::Sender<Answer>,
     counters: Arc<Counters>,
     spans: Spans,
-) -> io::Result<mpsc::Sender<Word>> {
+) -> io::Result<mpsc::Sender<WorkerCommand>> {
     let (sender, words) = mpsc::channel(WORDS);
     thread::Builder::new().name("replica".to_owned()).spawn(move || {
         let output = Output { answers, counters, spans };
@@ -56,7 +56,7 @@ pub(crate) fn start(
     Ok(sender)
 }
 
-fn work(mut replica: Replica, mut words: mpsc::Receiver<Word>, output: &Output) {
+fn work(mut replica: Replica, mut words: mpsc::Receiver<WorkerCommand>, output: &Output) {
     let mut batch = Vec::with_capacity(WORDS);
     let mut loading = Loading::new(replica.registry());
     while words.blocking_recv_many(&mut batch, WORDS) > 0 {
@@ -115,7 +115,7 @@ fn obey(
     counters.stands(replica.node_count(), revision);
     Ok(answer.map(|answer| {
         let words = words::of(&answer, replica.registry());
-        encode(answer, (stopwatch.told(), words), counters)
+        encode(answer, (stopwatch.to_proto(), words), counters)
     }))
 }
 

@@ -19,7 +19,7 @@ use tonic::{Code, Status, Streaming};
 
 use crate::{
     counters::Counters,
-    cpu::{self, Answer, Word},
+    cpu::{self, Answer, WorkerCommand},
     leader::CurrentLeader,
 };
 
@@ -115,7 +115,7 @@ async fn converse(
 /// Forwards the commands of the stream. Forwards an invalid command as an error, so that it takes effect after the answers to previous
 /// commands.
 async fn listen(
-    words: &mpsc::Sender<Word>,
+    words: &mpsc::Sender<WorkerCommand>,
     first: pb::ToWorker,
     mut inbound: Streaming<pb::ToWorker>,
     counters: &Counters,
@@ -143,7 +143,7 @@ async fn listen(
 }
 
 /// A stream belongs to one leader: its state is useless for another.
-fn same_leader(word: pb::ToWorker, epoch: Epoch) -> Word {
+fn same_leader(word: pb::ToWorker, epoch: Epoch) -> WorkerCommand {
     if word.epoch == epoch {
         return Ok(word);
     }

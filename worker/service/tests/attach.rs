@@ -14,7 +14,7 @@ use flotilla_framework::{
     registry::Registry,
     replica::Replica,
     shard::{Change, Command, Epoch, FromWorker, Reply, ToWorker, Unable},
-    status::Verdict,
+    status::FilterResult,
     testing::{node, pod, profile},
 };
 use flotilla_proto::{SERVICE_NAME, Wire as _, bounds::MAX_MESSAGE_BYTES, pb};
@@ -246,7 +246,7 @@ impl Domains for Everywhere {
 }
 
 impl DomainFilter for Everywhere {
-    fn judge(&self, _: Sums<'_>) -> Verdict {
+    fn judge(&self, _: Sums<'_>) -> FilterResult {
         Ok(())
     }
 

@@ -9,12 +9,12 @@ use k8s_openapi::{
 };
 
 use crate::{
-    place::{Path, Place},
+    place::{InputPosition, Path},
     problem::Problems,
 };
 
 /// Whether all quantities of a pod spec are valid.
-pub(super) fn check_pod(spec: &api::PodSpec, title: &str, place: &Place, problems: &mut Problems) -> bool {
+pub(super) fn check_pod(spec: &api::PodSpec, title: &str, place: &InputPosition, problems: &mut Problems) -> bool {
     let containers = spec.containers.iter().enumerate().map(|(index, container)| ("containers", index, container));
     let init = spec.init_containers.iter().flatten().enumerate();
     let mut are_good = true;
@@ -32,7 +32,7 @@ pub(super) fn check_pod(spec: &api::PodSpec, title: &str, place: &Place, problem
 fn check_resources(
     resources: Option<&ResourceRequirements>,
     title: &str,
-    place: &Place,
+    place: &InputPosition,
     path: &Path,
     problems: &mut Problems,
 ) -> bool {
@@ -45,7 +45,7 @@ fn check_resources(
 pub(super) fn check(
     list: Option<&BTreeMap<String, ApiQuantity>>,
     title: &str,
-    place: &Place,
+    place: &InputPosition,
     keys: &[&str],
     problems: &mut Problems,
 ) -> bool {
@@ -55,7 +55,7 @@ pub(super) fn check(
 fn check_at(
     list: Option<&BTreeMap<String, ApiQuantity>>,
     title: &str,
-    place: &Place,
+    place: &InputPosition,
     path: &Path,
     problems: &mut Problems,
 ) -> bool {

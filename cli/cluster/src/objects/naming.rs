@@ -5,7 +5,7 @@ use std::collections::hash_map::Entry;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::Gatherer;
-use crate::{place::Place, problem::Problems};
+use crate::{place::InputPosition, problem::Problems};
 
 impl Gatherer {
     /// Claims the name of an object; `None` and an error if it has none or another object has it.
@@ -14,7 +14,7 @@ impl Gatherer {
         kind: &'static str,
         metadata: &ObjectMeta,
         is_namespaced: bool,
-        place: &Place,
+        place: &InputPosition,
         problems: &mut Problems,
     ) -> Option<String> {
         let Some(name) = metadata.name.as_deref().filter(|name| !name.is_empty()) else {

@@ -10,13 +10,13 @@ fn gather(pods: Value, classes: Value) -> (Cluster, Vec<String>) {
     let (mut gatherer, mut problems) = (Gatherer::default(), Problems::default());
     for name in ["a", "b"] {
         let node = json!({"metadata": {"name": name}, "status": {"allocatable": {"cpu": "4"}}});
-        gatherer.add_node(serde_json::from_value(node).expect("a node"), Place::nowhere(), &mut problems);
+        gatherer.add_node(serde_json::from_value(node).expect("a node"), InputPosition::nowhere(), &mut problems);
     }
     for pod in serde_json::from_value::<Vec<api::Pod>>(pods).expect("pods") {
-        gatherer.add_pod(pod, Place::nowhere(), &mut problems);
+        gatherer.add_pod(pod, InputPosition::nowhere(), &mut problems);
     }
     for class in serde_json::from_value::<Vec<PriorityClass>>(classes).expect("classes") {
-        gatherer.add_priority_class(&class, Place::nowhere(), &mut problems);
+        gatherer.add_priority_class(&class, InputPosition::nowhere(), &mut problems);
     }
     let cluster = gatherer.finish(&["default-scheduler"], &mut problems);
     (cluster, problems.render(&Sources::default()))
@@ -135,7 +135,7 @@ fn an_object_that_selects_is_known_by_kind_namespace_and_name() {
     for metadata in [json!({"name": "web", "namespace": "shop"}), json!({"name": "web"}), json!({})] {
         let object = json!({"metadata": metadata, "spec": {"selector": {}, "serviceName": "web", "template": {}}});
         let object: StatefulSet = serde_json::from_value(object).expect("a stateful set");
-        _ = gatherer.add_selecting(object, &Place::nowhere(), &mut problems);
+        _ = gatherer.add_selecting(object, &InputPosition::nowhere(), &mut problems);
     }
     let cluster = gatherer.finish(&[], &mut problems);
     let known: Vec<_> =

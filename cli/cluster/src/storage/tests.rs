@@ -7,14 +7,14 @@ use flotilla_framework::volumes::objects::{
 use serde_json::{Value, json};
 
 use super::*;
-use crate::{Gatherer, Place, Problems, source::Sources};
+use crate::{Gatherer, InputPosition, Problems, source::Sources};
 
 /// The gathered objects, and all messages.
 fn gather<T: Stored>(objects: &[Value]) -> (Vec<StorageObject>, Vec<String>) {
     let (mut gatherer, mut problems) = (Gatherer::default(), Problems::default());
     for object in objects {
         let object = serde_json::from_value::<T>(object.clone()).expect("an object of its kind");
-        gatherer.add_storage(object, &Place::nowhere(), &mut problems);
+        gatherer.add_storage(object, &InputPosition::nowhere(), &mut problems);
     }
     (gatherer.finish(&[], &mut problems).storage, problems.render(&Sources::default()))
 }

@@ -25,7 +25,7 @@ fn cluster() -> Cluster {
     Cluster { nodes: vec![node], bound: vec![pod("before", "500m")], ..Cluster::default() }
 }
 
-fn outcome(pods: usize) -> Outcome {
+fn outcome(pods: usize) -> SimulationResult {
     let placed = |index: usize| Placement {
         pod: pod(&format!("p{index}"), "250m"),
         node: Some("n1".into()),
@@ -38,7 +38,7 @@ fn outcome(pods: usize) -> Outcome {
     placements.push(Placement { pod: pod("large", "100"), node: None, message, first_message });
     let took = Duration::from_millis(10);
     let latencies = (1..=pods as u64).map(Duration::from_micros).collect();
-    Outcome { decisions: placements.len(), placements, took, latencies, evicted: Vec::new() }
+    SimulationResult { decisions: placements.len(), placements, took, latencies, evicted: Vec::new() }
 }
 
 fn printed(pods: usize, format: Format) -> String {
@@ -136,7 +136,7 @@ fn a_long_table_shows_its_beginning_and_its_end() {
 #[test]
 fn an_answer_without_pods_is_only_a_summary() {
     let cluster = Cluster::default();
-    let outcome = Outcome::default();
+    let outcome = SimulationResult::default();
     let mut out = Vec::new();
     Answer::new(&cluster, &outcome, 1).print(Format::Table, &mut out).expect("memory takes everything");
     let text = String::from_utf8(out).expect("text");

@@ -22,17 +22,17 @@ use crate::{
     asking::{LOOK_AHEAD, MAX_K},
     cycle::Progress,
     event::TimeMs,
-    groups::tried::{Asks, Outcome, Placed, Room, Seeker, Tried, Verdict},
+    groups::tried::{Asks, GroupOutcome, GroupPreemption, MemberResult, Placed, Seeker, Tried},
     judge::cache::Charge,
     judge::{
         class_states::ClassStates,
         decision::{Attempt, Decision, Placement, Want},
+        extender_answers::Question,
         reserve::MAX_PREPARATIONS,
-        said::Question,
         work::GROUP_WORK,
     },
     machine::Machine,
-    pods::Stage,
+    pods::PodStage,
     subject::{GroupKey, ProfileIndex, Subject, Uid},
     tally::GroupAttempt,
 };
@@ -73,7 +73,7 @@ impl Machine {
             Feasibility::Never(reason) => {
                 let reason = format!("{}, {reason}", flotilla_framework::pod_group::UNSCHEDULABLE);
                 Tried {
-                    outcome: Outcome::Rejected(reason),
+                    outcome: GroupOutcome::Rejected(reason),
                     verdicts: Vec::new(),
                     untried: members.clone(),
                     placed: Vec::new(),
@@ -89,12 +89,12 @@ impl Machine {
                 }
             }
         };
-        let room = matches!(tried.outcome, Outcome::Rejected(_)).then(|| self.make_room(now_ms, &seeker));
+        let room = matches!(tried.outcome, GroupOutcome::Rejected(_)).then(|| self.make_room(now_ms, &seeker));
         let room = match room.transpose() {
             Ok(room) => room,
             Err(asks) => return self.ask_for_group(now_ms, &key, true, asks),
         };
-        if matches!(tried.outcome, Outcome::Met) {
+        if matches!(tried.outcome, GroupOutcome::Met) {
             let nodes: Vec<Arc<str>> = tried.placed.iter().map(|placed| placed.placement.charge.node.clone()).collect();
             if self.gives_way(now_ms, entity, &nodes) {
                 return Progress::Decided;
@@ -120,19 +120,19 @@ impl Machine {
         now_ms: TimeMs,
         key: &GroupKey,
         seeker: &Seeker<'_>,
-        (tried, room): (&Tried, Option<&Room>),
+        (tried, room): (&Tried, Option<&GroupPreemption>),
     ) {
         let Some(profile) = self.profile(seeker.profile) else { return };
         let result = match (&tried.outcome, room) {
-            (Outcome::Met, _) => "scheduled",
-            (Outcome::Failed(_), _) | (Outcome::Rejected(_), Some(Room::Failed(_))) => "error",
-            (Outcome::Rejected(_), Some(Room::Coming(..))) => "waiting_on_preemption",
-            (Outcome::Rejected(_), _) => "unschedulable",
+            (GroupOutcome::Met, _) => "scheduled",
+            (GroupOutcome::Failed(_), _) | (GroupOutcome::Rejected(_), Some(GroupPreemption::Failed(_))) => "error",
+            (GroupOutcome::Rejected(_), Some(GroupPreemption::Coming(..))) => "waiting_on_preemption",
+            (GroupOutcome::Rejected(_), _) => "unschedulable",
         };
         let room = room.map(|room| match room {
-            Room::Coming(..) => "Success",
-            Room::None(_) => "Unschedulable",
-            Room::Failed(_) => "Error",
+            GroupPreemption::Coming(..) => "Success",
+            GroupPreemption::None(_) => "Unschedulable",
+            GroupPreemption::Failed(_) => "Error",
         });
         let profile = Arc::clone(&profile.scheduler_name);
         let members = u32::try_from(tried.verdicts.len()).unwrap_or(u32::MAX);
@@ -143,7 +143,7 @@ impl Machine {
 
     pub(super) fn member_profile(&self, uid: &Uid) -> Option<ProfileIndex> {
         match self.pods.get(uid)?.stage {
-            Stage::Member(profile) => Some(profile),
+            PodStage::Member(profile) => Some(profile),
             _ => None,
         }
     }
@@ -208,13 +208,13 @@ impl Machine {
     /// tries them again.
     fn try_members_surely(&mut self, seeker: &Seeker<'_>) -> Result<Tried, Asks> {
         let tried = self.try_members(seeker, false)?;
-        if !matches!(tried.outcome, Outcome::Rejected(_)) || !self.may_make_room(seeker) {
+        if !matches!(tried.outcome, GroupOutcome::Rejected(_)) || !self.may_make_room(seeker) {
             return Ok(tried);
         }
-        let refused = tried.verdicts.iter().filter(|(_, verdict)| matches!(verdict, Verdict::Refused(_)));
+        let refused = tried.verdicts.iter().filter(|(_, verdict)| matches!(verdict, MemberResult::Refused(_)));
         let subjects: BTreeSet<Subject> = refused.filter_map(|(uid, _)| self.subject_of_member(uid)).collect();
         let unverified: Vec<Subject> =
-            subjects.into_iter().filter(|subject| self.judge.is_said_by_workers(*subject)).collect();
+            subjects.into_iter().filter(|subject| self.judge.is_reported_by_workers(*subject)).collect();
         if unverified.is_empty() {
             return Ok(tried);
         }
@@ -234,39 +234,39 @@ impl Machine {
         self.judge.nominator_mut().try_together(members);
         let mut left = members.iter().cloned();
         let (mut verdicts, mut placed) = (Vec::new(), Vec::new());
-        let (mut outcome, mut asks) = (Outcome::Met, None);
+        let (mut outcome, mut asks) = (GroupOutcome::Met, None);
         while let Some(uid) = left.next() {
             let verdict = match self.try_member(&uid, from, (&key, for_room)) {
                 Tentative::Placed(own) => {
                     scheduled += 1;
                     placed.push(own);
-                    Verdict::Placed
+                    MemberResult::Placed
                 }
-                Tentative::Refused(diagnosis) => Verdict::Refused(diagnosis),
-                Tentative::Failed(error) => Verdict::Failed(error),
+                Tentative::Refused(diagnosis) => MemberResult::Refused(diagnosis),
+                Tentative::Failed(error) => MemberResult::Failed(error),
                 Tentative::AskExtenders(question) => {
                     asks = Some(Asks { uid, question });
                     break;
                 }
             };
             let failure = match &verdict {
-                Verdict::Failed(error) => Some(error.clone()),
-                Verdict::Placed | Verdict::Refused(_) => None,
+                MemberResult::Failed(error) => Some(error.clone()),
+                MemberResult::Placed | MemberResult::Refused(_) => None,
             };
             verdicts.push((uid, verdict));
             if let Some(error) = failure {
-                outcome = Outcome::Failed(format!("failed to schedule other pod from a pod group: {error}"));
+                outcome = GroupOutcome::Failed(format!("failed to schedule other pod from a pod group: {error}"));
                 break;
             }
             if self.judge.states().work.of_event() > GROUP_WORK {
-                outcome = Outcome::Failed(format!(
+                outcome = GroupOutcome::Failed(format!(
                     "placing the pod group takes more than the {GROUP_WORK} units of work that one attempt may take; split it, or \
                      give its pods fewer differences"
                 ));
                 break;
             }
             if let Feasibility::Never(reason) = self.feasibility(object, profile, scheduled, left.len()) {
-                outcome = Outcome::Rejected(reason);
+                outcome = GroupOutcome::Rejected(reason);
                 break;
             }
         }
@@ -275,8 +275,8 @@ impl Machine {
         if let Some(asks) = asks {
             return Err(asks);
         }
-        if matches!(outcome, Outcome::Met) && placed.is_empty() {
-            outcome = Outcome::Rejected(flotilla_framework::pod_group::UNSCHEDULABLE.to_owned());
+        if matches!(outcome, GroupOutcome::Met) && placed.is_empty() {
+            outcome = GroupOutcome::Rejected(flotilla_framework::pod_group::UNSCHEDULABLE.to_owned());
         }
         Ok(Tried { outcome, verdicts, untried: left.collect(), placed })
     }

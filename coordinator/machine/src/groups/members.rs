@@ -11,9 +11,9 @@ use super::Group;
 use crate::{
     event::TimeMs,
     machine::Machine,
-    pods::Stage,
+    pods::PodStage,
     queue::{
-        Place, QueuedEntityInfo,
+        QueuePosition, QueuedEntityInfo,
         incoming::{SCHEDULE_ATTEMPT_FAILURE, UNSCHEDULED_POD_ADD},
     },
     subject::{GroupKey, ProfileIndex, Subject, Uid},
@@ -97,12 +97,12 @@ impl Machine {
         if let Some(pod) = self.pods.get_mut(uid) {
             pod.first_queued_ms.get_or_insert(now_ms);
         }
-        self.set_stage(uid, Stage::Member(profile));
+        self.set_stage(uid, PodStage::Member(profile));
     }
 
     /// Removes a pod from the waiting members if its next stage is not `Member`.
-    pub(crate) fn leave_group_unless(&mut self, uid: &Uid, stage: Stage) {
-        let waited = |stage: Stage| matches!(stage, Stage::Member(_));
+    pub(crate) fn leave_group_unless(&mut self, uid: &Uid, stage: PodStage) {
+        let waited = |stage: PodStage| matches!(stage, PodStage::Member(_));
         let Some(pod) = self.pods.get(uid).filter(|pod| waited(pod.stage) && !waited(stage)) else { return };
         if let Some(key) = self.group_of(&pod.info) {
             self.groups.leave(uid, key);
@@ -142,7 +142,7 @@ impl Machine {
     pub(super) fn subject_of(&self, group: &Group) -> Option<Subject> {
         let (uid, _) = group.waiting.iter().min_by_key(|(_, sequence)| **sequence)?;
         let pod = self.pods.get(uid)?;
-        let Stage::Member(profile) = pod.stage else { return None };
+        let PodStage::Member(profile) = pod.stage else { return None };
         Some((profile, pod.class))
     }
 
@@ -151,7 +151,7 @@ impl Machine {
         let group = self.groups.known.get(key)?;
         let Some(object) = &group.object else { return Some((pod_group::PLUGIN, pod_group::absent(&key.1))) };
         let profile = |uid: &Uid| match self.pods.get(uid)?.stage {
-            Stage::Member(profile) => self.profile(profile),
+            PodStage::Member(profile) => self.profile(profile),
             _ => None,
         };
         if let Some(uid) = group.gated.first() {
@@ -207,7 +207,7 @@ impl Machine {
         let group = self.groups.known.get(key)?;
         let (queued_ms, sequence) = group.queued?;
         let priority = group.object.as_ref().map_or(0, |object| object.priority);
-        let place = Place { priority, queued_ms, sequence };
+        let place = QueuePosition { priority, queued_ms, sequence };
         Some(QueuedEntityInfo {
             subject: self.subject_of(group)?,
             place,

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use flotilla_framework::pod_group::{PodGroup, UNSCHEDULABLE};
 
-use super::tried::{Outcome, Placed, Room, Tried, Verdict};
+use super::tried::{GroupOutcome, GroupPreemption, MemberResult, Placed, Tried};
 use crate::{
     action::{Action, GroupReport, Nomination, Reason},
     event::TimeMs,
@@ -26,16 +26,16 @@ impl Machine {
         key: &GroupKey,
         object: &Arc<PodGroup>,
         tried: Tried,
-        room: Option<Room>,
+        room: Option<GroupPreemption>,
     ) {
         let Tried { outcome, verdicts, untried, placed } = tried;
         let outcome = match (outcome, &room) {
-            (Outcome::Rejected(_), Some(Room::Failed(error))) => Outcome::Failed(error.clone()),
+            (GroupOutcome::Rejected(_), Some(GroupPreemption::Failed(error))) => GroupOutcome::Failed(error.clone()),
             (outcome, _) => outcome,
         };
         match outcome {
-            Outcome::Met => self.place_group(now_ms, key, object, verdicts, placed),
-            Outcome::Rejected(reason) => {
+            GroupOutcome::Met => self.place_group(now_ms, key, object, verdicts, placed),
+            GroupOutcome::Rejected(reason) => {
                 self.status.groups_refused += 1;
                 let whole = self.reject_members(now_ms, &reason, verdicts, untried, room);
                 self.report_group(key, object, false, Reason::Unschedulable.as_str(), whole);
@@ -46,10 +46,10 @@ impl Machine {
                 self.set_backoff(now_ms, key);
                 self.review_groups(now_ms);
             }
-            Outcome::Failed(error) => {
+            GroupOutcome::Failed(error) => {
                 let members = verdicts.into_iter().map(|(uid, verdict)| match verdict {
-                    Verdict::Failed(own) => (uid, own),
-                    Verdict::Placed | Verdict::Refused(_) => (uid, error.clone()),
+                    MemberResult::Failed(own) => (uid, own),
+                    MemberResult::Placed | MemberResult::Refused(_) => (uid, error.clone()),
                 });
                 let members = members.chain(untried.into_iter().map(|uid| (uid, error.clone()))).collect();
                 let fails_for_good = self.fails_for_good(key);
@@ -67,13 +67,13 @@ impl Machine {
         &mut self,
         now_ms: TimeMs,
         reason: &str,
-        verdicts: Vec<(Uid, Verdict)>,
+        verdicts: Vec<(Uid, MemberResult)>,
         untried: Vec<Uid>,
-        room: Option<Room>,
+        room: Option<GroupPreemption>,
     ) -> String {
         let (told, nominations) = match room {
-            Some(Room::None(told) | Room::Failed(told)) => (Some(told), None),
-            Some(Room::Coming(told, nominations)) => (Some(told), Some(nominations)),
+            Some(GroupPreemption::None(told) | GroupPreemption::Failed(told)) => (Some(told), None),
+            Some(GroupPreemption::Coming(told, nominations)) => (Some(told), Some(nominations)),
             None => (None, None),
         };
         let whole = told.map_or_else(|| reason.to_owned(), |told| format!("{reason}, {told}"));
@@ -83,13 +83,13 @@ impl Machine {
         };
         let untried = untried.into_iter().map(|uid| (uid, reason.to_owned(), false));
         let verdicts = verdicts.into_iter().map(|(uid, verdict)| match verdict {
-            Verdict::Refused(diagnosis) => (uid, diagnosis.message, false),
-            Verdict::Placed | Verdict::Failed(_) => (uid, of_placed.clone(), nominations.is_none()),
+            MemberResult::Refused(diagnosis) => (uid, diagnosis.message, false),
+            MemberResult::Placed | MemberResult::Failed(_) => (uid, of_placed.clone(), nominations.is_none()),
         });
         for (uid, message, gives_up) in verdicts.chain(untried) {
             let nomination = match nominations.as_ref().and_then(|nominations| nominations.get(&uid)) {
-                Some(node) => self.say(now_ms, &uid, node.clone()),
-                None if gives_up => self.say(now_ms, &uid, None),
+                Some(node) => self.nominate_local(now_ms, &uid, node.clone()),
+                None if gives_up => self.nominate_local(now_ms, &uid, None),
                 None => Nomination::Keep,
             };
             self.refuse_member(&uid, message, nomination);
@@ -134,7 +134,7 @@ impl Machine {
         now_ms: TimeMs,
         key: &GroupKey,
         object: &Arc<PodGroup>,
-        verdicts: Vec<(Uid, Verdict)>,
+        verdicts: Vec<(Uid, MemberResult)>,
         placed: Vec<Placed>,
     ) {
         self.status.groups_placed += 1;
@@ -146,13 +146,13 @@ impl Machine {
         let mut placed = placed.into_iter();
         for (uid, verdict) in verdicts {
             match verdict {
-                Verdict::Placed => {
+                MemberResult::Placed => {
                     let Some(Placed { uid, subject, placement, .. }) = placed.next() else { continue };
                     self.charge(&placement.charge);
                     self.commit(now_ms, &uid, subject, placement);
                 }
-                Verdict::Refused(diagnosis) => self.refuse_member(&uid, diagnosis.message, Nomination::Keep),
-                Verdict::Failed(error) => self.fail_member(now_ms, &uid, error),
+                MemberResult::Refused(diagnosis) => self.refuse_member(&uid, diagnosis.message, Nomination::Keep),
+                MemberResult::Failed(error) => self.fail_member(now_ms, &uid, error),
             }
         }
         self.report_group(key, object, true, SCHEDULED, String::new());

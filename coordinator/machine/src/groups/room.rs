@@ -18,19 +18,19 @@ use flotilla_framework::{
     plugins::{default_preemption, dynamic_resources},
     pod_group::PodGroup,
     preemption::{
-        DryRun, Standing,
+        DryRun, PlacedPod,
         group::{self, GroupUnit},
         is_local, words,
     },
 };
 
-use super::tried::{Asks, Outcome, Placed, Room, Seeker, Tried};
+use super::tried::{Asks, GroupOutcome, GroupPreemption, Placed, Seeker, Tried};
 use crate::{
     action::{Action, PodName, Preemption, PreemptorKind, Unreserve, Victim},
     event::TimeMs,
     judge::cache::Charge,
     machine::Machine,
-    pods::{Pod, Stage},
+    pods::{Pod, PodStage},
     preempt::MAX_VICTIMS,
     subject::Uid,
 };
@@ -49,7 +49,7 @@ enum Found {
     Refused(String),
     Failed(String),
     Ongoing,
-    Victims(Vec<Standing>, Vec<Placed>),
+    Victims(Vec<PlacedPod>, Vec<Placed>),
 }
 
 impl Machine {
@@ -57,7 +57,7 @@ impl Machine {
     ///
     /// # Errors
     /// Extenders have to be called first.
-    pub(super) fn make_room(&mut self, now_ms: TimeMs, seeker: &Seeker<'_>) -> Result<Room, Asks> {
+    pub(super) fn make_room(&mut self, now_ms: TimeMs, seeker: &Seeker<'_>) -> Result<GroupPreemption, Asks> {
         let plugins = self.profile(seeker.profile).map(|profile| profile.plugins.pod_group_post_filter.clone());
         let has = |name: &str| plugins.iter().flatten().any(|known| known == name);
         let claims = has(dynamic_resources::NAME).then_some(CLAIMS);
@@ -82,25 +82,27 @@ impl Machine {
         seeker: &Seeker<'_>,
         claims: Option<&str>,
         may_preempt: bool,
-    ) -> Result<Room, Asks> {
+    ) -> Result<GroupPreemption, Asks> {
         if !may_preempt {
-            return Ok(Room::None(claims.unwrap_or_default().to_owned()));
+            return Ok(GroupPreemption::None(claims.unwrap_or_default().to_owned()));
         }
         let refused = |reason: &str| {
             let reason = format!("{PREFIX}{reason}");
-            Room::None(claims.into_iter().chain([&*reason]).collect::<Vec<_>>().join(", "))
+            GroupPreemption::None(claims.into_iter().chain([&*reason]).collect::<Vec<_>>().join(", "))
         };
         Ok(match self.search(seeker)? {
-            Found::NoVictims => Room::None(format!("{PREFIX}No preemption victims found for incoming preemptor")),
+            Found::NoVictims => {
+                GroupPreemption::None(format!("{PREFIX}No preemption victims found for incoming preemptor"))
+            }
             Found::Refused(reason) => refused(&reason),
             Found::Failed(error) => {
                 let plugin = default_preemption::NAME;
-                Room::Failed(format!("error in {plugin:?} PodGroupPostFilter plugins: {PREFIX}{error}"))
+                GroupPreemption::Failed(format!("error in {plugin:?} PodGroupPostFilter plugins: {PREFIX}{error}"))
             }
             Found::Ongoing => {
                 let nominated = |uid: &Uid| self.pods.get(uid).and_then(|pod| pod.nominated_node().cloned());
                 let nominations = seeker.members.iter().map(|uid| (Arc::clone(uid), nominated(uid))).collect();
-                Room::Coming(format!("{PREFIX}ongoing preemption on nominated nodes"), nominations)
+                GroupPreemption::Coming(format!("{PREFIX}ongoing preemption on nominated nodes"), nominations)
             }
             Found::Victims(victims, placed) => {
                 let under_way = self.preemptions.victims();
@@ -114,7 +116,10 @@ impl Machine {
                 let nominations = placed.map(|placed| (placed.uid, Some(placed.placement.charge.node))).collect();
                 let count = victims.len();
                 self.evict_for_group(now_ms, seeker, &victims);
-                Room::Coming(format!("{PREFIX}found a placement for podgroup, preempting {count} victims"), nominations)
+                GroupPreemption::Coming(
+                    format!("{PREFIX}found a placement for podgroup, preempting {count} victims"),
+                    nominations,
+                )
             }
         })
     }
@@ -135,10 +140,10 @@ impl Machine {
         }
         let nodes: BTreeSet<&Arc<str>> = pods().filter_map(Pod::nominated_node).collect();
         let priority = seeker.object.priority;
-        let is_going = |standing: &Standing| {
+        let is_going = |standing: &PlacedPod| {
             standing.is_preempted && self.pods.get(&standing.uid).is_some_and(|pod| self.rank_of(pod) < priority)
         };
-        if nodes.into_iter().any(|node| self.standing_on(node).any(|standing| is_going(&standing))) {
+        if nodes.into_iter().any(|node| self.pods_on(node).any(|standing| is_going(&standing))) {
             return Ok(Found::Ongoing);
         }
         let units = self.units_below(priority);
@@ -149,7 +154,7 @@ impl Machine {
             self.discharge_quietly(charge);
         }
         let tried = self.try_members(seeker, true);
-        if let Ok(Tried { outcome: Outcome::Met, placed, .. }) = tried {
+        if let Ok(Tried { outcome: GroupOutcome::Met, placed, .. }) = tried {
             return Ok(match self.reprieve(units, &placed) {
                 Ok(victims) => Found::Victims(victims, placed),
                 Err(reason) => Found::Refused(reason),
@@ -159,9 +164,9 @@ impl Machine {
             self.charge_quietly(charge);
         }
         Ok(match tried?.outcome {
-            Outcome::Rejected(reason) => Found::Refused(reason),
-            Outcome::Failed(error) => Found::Failed(error),
-            Outcome::Met => Found::NoVictims,
+            GroupOutcome::Rejected(reason) => Found::Refused(reason),
+            GroupOutcome::Failed(error) => Found::Failed(error),
+            GroupOutcome::Met => Found::NoVictims,
         })
     }
 
@@ -192,7 +197,7 @@ impl Machine {
             if rank >= priority {
                 continue;
             }
-            let mut standing = Standing::of(&pod.info, charge.class);
+            let mut standing = PlacedPod::of(&pod.info, charge.class);
             standing.is_preempted |= self.preemptions.is_doomed(uid);
             let one = (standing, charge.clone());
             if let Some(group) = object.filter(|object| object.disrupted_whole) {
@@ -209,7 +214,7 @@ impl Machine {
     }
 
     /// Puts back the pods that fit next to the group's pods: first those that a budget protects, then the others. Returns the victims.
-    fn reprieve(&mut self, units: Vec<Unit>, placed: &[Placed]) -> Result<Vec<Standing>, String> {
+    fn reprieve(&mut self, units: Vec<Unit>, placed: &[Placed]) -> Result<Vec<PlacedPod>, String> {
         let counts = placed
             .iter()
             .any(|placed| self.judge.states().get(placed.subject).is_none_or(|state| !is_local(&state.prepared)));
@@ -297,13 +302,13 @@ impl Machine {
     }
 
     /// Deletes the victims that are not terminating.
-    fn evict_for_group(&mut self, now_ms: TimeMs, seeker: &Seeker<'_>, victims: &[Standing]) {
+    fn evict_for_group(&mut self, now_ms: TimeMs, seeker: &Seeker<'_>, victims: &[PlacedPod]) {
         let first = seeker.members.first().and_then(|uid| self.pods.get(uid));
         let Some(scheduler_name) = first.map(|pod| Arc::clone(&pod.info.scheduler_name)) else { return };
         let (mut deleted, mut in_memory) = (Vec::new(), Vec::new());
         for standing in victims {
             let Some(victim) = self.pods.get(&standing.uid).filter(|pod| !pod.info.deleting) else { continue };
-            let is_in_memory = matches!(victim.stage, Stage::Preparing(_));
+            let is_in_memory = matches!(victim.stage, PodStage::Preparing(_));
             let victim = Victim { pod: victim.name(), generation: victim.info.generation };
             if is_in_memory { &mut in_memory } else { &mut deleted }.push(victim);
         }

@@ -5,12 +5,12 @@ use std::{collections::BTreeMap, sync::Arc};
 use flotilla_framework::{diagnosis::Diagnosis, pod_group::PodGroup, shard::Revision};
 
 use crate::{
-    judge::{decision::Placement, nominator::Nominated, said::Question},
+    judge::{decision::Placement, extender_answers::Question, nominator::Nominated},
     subject::{ProfileIndex, Subject, Uid},
 };
 
 #[derive(Debug)]
-pub(super) enum Verdict {
+pub(super) enum MemberResult {
     Placed,
     Refused(Diagnosis),
     Failed(String),
@@ -27,7 +27,7 @@ pub(super) struct Placed {
 }
 
 #[derive(Debug)]
-pub(super) enum Outcome {
+pub(super) enum GroupOutcome {
     Met,
     Rejected(String),
     Failed(String),
@@ -35,15 +35,15 @@ pub(super) enum Outcome {
 
 #[derive(Debug)]
 pub(super) struct Tried {
-    pub(super) outcome: Outcome,
+    pub(super) outcome: GroupOutcome,
     /// The result of each tried member, in order.
-    pub(super) verdicts: Vec<(Uid, Verdict)>,
+    pub(super) verdicts: Vec<(Uid, MemberResult)>,
     pub(super) untried: Vec<Uid>,
     /// The placed members, in order, without charges.
     pub(super) placed: Vec<Placed>,
 }
 
-pub(super) enum Room {
+pub(super) enum GroupPreemption {
     /// No room, with the message.
     None(String),
     /// Victims are deleted: the message, and the nominations of members; `None` removes a nomination.

@@ -279,14 +279,14 @@ impl Cache {
 
     /// Whether a worker can hold a node: the node and the classes of its pods fit into a message.
     pub(crate) fn can_be_held(&self, name: &str) -> bool {
-        if self.nodes.get(name).is_some_and(|node| !node.info.can_be_told()) {
+        if self.nodes.get(name).is_some_and(|node| !node.info.is_sendable()) {
             return false;
         }
         let classes = self.residents.get(name).into_iter().flat_map(|residents| residents.keys());
-        classes.copied().all(|class| self.classes.can_be_told(class))
+        classes.copied().all(|class| self.classes.is_sendable(class))
     }
 
-    pub(crate) const fn untold(&self) -> u64 {
+    pub(crate) const fn unsent(&self) -> u64 {
         self.untold
     }
 
@@ -318,7 +318,7 @@ impl Cache {
     /// Charges a pod to a node. Returns the change for the holder, if the node is known.
     pub(crate) fn charge(&mut self, name: &Arc<str>, class: ClassId) -> Option<(WorkerId, Change)> {
         self.classes.retain(class);
-        self.untold += u64::from(!self.classes.can_be_told(class));
+        self.untold += u64::from(!self.classes.is_sendable(class));
         *self.residents.entry(Arc::clone(name)).or_default().entry(class).or_insert(0) += 1;
         let node = self.nodes.get(name)?;
         let (id, worker) = (node.id, node.worker);
@@ -331,7 +331,7 @@ impl Cache {
     pub(crate) fn discharge(&mut self, name: &str, class: ClassId) -> Option<(WorkerId, Change)> {
         if let Some(residents) = self.residents.get_mut(name) {
             if let Some(count) = residents.get_mut(&class) {
-                self.untold -= u64::from(!self.classes.can_be_told(class));
+                self.untold -= u64::from(!self.classes.is_sendable(class));
                 *count -= 1;
                 if *count == 0 {
                     residents.swap_remove(&class);

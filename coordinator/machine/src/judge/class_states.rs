@@ -99,7 +99,7 @@ impl ClassStates {
         let clock = self.clock;
         let state = self.all.entry(subject).or_insert_with(|| {
             let facts = Arc::new(cache.facts(class));
-            let can_be_told = facts.can_be_told() && class.can_be_told();
+            let can_be_told = facts.is_sendable() && class.is_sendable();
             let prepared = Prepared::new(registry, profile, class, &facts, &cache.snapshot);
             let bytes = facts.bytes() + prepared.missing().bytes();
             self.bytes += bytes;
@@ -247,7 +247,7 @@ impl ClassStates {
             state.family.wants_own = false;
             let view = View::new(&state.prepared, ask.answers);
             let live = Live::new(view, ask.revision, !state.prepared.is_wide(), ask.trace);
-            state.live = Some(live.said_by(ask.source));
+            state.live = Some(live.from_source(ask.source));
         }
         self.make_room_for_rows(subject);
     }

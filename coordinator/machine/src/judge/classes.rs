@@ -17,18 +17,18 @@ const MAX_IDLE: usize = 1_024;
 const MAX_IDLE_BYTES: usize = 8 << 20;
 
 #[derive(Debug)]
-struct Known {
+struct CachedClass {
     class: Arc<Class>,
     needed: u32,
     comparisons: u64,
     bytes: usize,
-    can_be_told: bool,
+    is_sendable: bool,
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct Classes {
     ids: IndexMap<Arc<Class>, ClassId>,
-    known: Map<ClassId, Known>,
+    known: Map<ClassId, CachedClass>,
     idle: Set<ClassId>,
     /// Bytes of the idle classes, and of all classes.
     idle_bytes: usize,
@@ -48,8 +48,8 @@ impl Classes {
         self.next += 1;
         let id = ClassId(self.next);
         self.ids.insert(Arc::clone(class), id);
-        let (comparisons, bytes, can_be_told) = (excess::comparisons(class), class.bytes(), class.can_be_told());
-        let known = Known { class: Arc::clone(class), needed: 1, comparisons, bytes, can_be_told };
+        let (comparisons, bytes, can_be_told) = (excess::comparisons(class), class.bytes(), class.is_sendable());
+        let known = CachedClass { class: Arc::clone(class), needed: 1, comparisons, bytes, is_sendable: can_be_told };
         self.known.insert(id, known);
         self.bytes += bytes;
         if !class.pod_affinity.is_empty() {
@@ -82,7 +82,7 @@ impl Classes {
             return None;
         }
         let oldest = self.idle.shift_remove_index(0)?;
-        let Known { class, bytes, .. } = self.known.swap_remove(&oldest)?;
+        let CachedClass { class, bytes, .. } = self.known.swap_remove(&oldest)?;
         self.idle_bytes -= bytes;
         self.bytes -= bytes;
         self.ids.swap_remove(&class);
@@ -97,8 +97,8 @@ impl Classes {
         self.known.get(&id).map_or(0, |known| known.comparisons)
     }
 
-    pub(crate) fn can_be_told(&self, id: ClassId) -> bool {
-        self.known.get(&id).is_none_or(|known| known.can_be_told)
+    pub(crate) fn is_sendable(&self, id: ClassId) -> bool {
+        self.known.get(&id).is_none_or(|known| known.is_sendable)
     }
 
     pub(crate) const fn affine_version(&self) -> u64 {

@@ -16,8 +16,8 @@ use super::{
     Judge, Mismatch,
     cache::Charge,
     decision::{Attempt, Basis, Decision, Placement, PostFilter, Want},
+    extender_answers::Step,
     past::Unknowable,
-    said::Step,
     work::NODE,
 };
 use crate::subject::{Subject, Uid};

@@ -10,7 +10,7 @@ use flotilla_framework::{
 use super::past::Unknowable;
 use super::{
     cache::Charge,
-    said::{Heard, Question},
+    extender_answers::{ExtenderAnswers, Question},
 };
 use crate::{
     subject::{Subject, Uid},
@@ -34,7 +34,7 @@ pub(crate) struct Attempt<'a> {
     pub(crate) own_node_refused: bool,
     pub(crate) extenders: &'a [Arc<Extender>],
     /// Their answers about members in this attempt, and whether the attempt looks for victims.
-    pub(crate) said: Option<(&'a Heard, bool)>,
+    pub(crate) said: Option<(&'a ExtenderAnswers, bool)>,
     pub(crate) is_traced: bool,
     /// The limit of pods in PreBind is not reached.
     pub(crate) may_prepare: bool,

@@ -14,7 +14,7 @@ use super::{
     Judge,
     class_state::ClassState,
     decision::{Attempt, Decision, PostFilter, Want},
-    said::{Question, Step, Word},
+    extender_answers::{ExtenderAnswer, Question, Step},
 };
 use crate::subject::Subject;
 
@@ -55,16 +55,20 @@ impl Judge {
         let nodes = vec![Arc::clone(self.cache.name(node)?)];
         match put(attempt, Question { nodes, may_score: false, own: true }) {
             Step::Ask(question) => Some(Decision::AskExtenders(question)),
-            Step::Told(Word::Said(extended)) if !extended.nodes.is_empty() => self.take_extended(attempt, &extended),
+            Step::Told(ExtenderAnswer::Said(extended)) if !extended.nodes.is_empty() => {
+                self.take_extended(attempt, &extended)
+            }
             Step::Told(_) | Step::Again => None,
         }
     }
 
-    pub(super) fn go_by(&mut self, attempt: &Attempt<'_>, word: Word) -> Decision {
+    pub(super) fn go_by(&mut self, attempt: &Attempt<'_>, word: ExtenderAnswer) -> Decision {
         match word {
-            Word::Failed(reason) => Decision::Fail(reason),
-            Word::Said(extended) if extended.nodes.is_empty() => self.refuse_extended(attempt.subject, &extended),
-            Word::Said(extended) => self.take_extended(attempt, &extended).unwrap_or_else(|| {
+            ExtenderAnswer::Failed(reason) => Decision::Fail(reason),
+            ExtenderAnswer::Said(extended) if extended.nodes.is_empty() => {
+                self.refuse_extended(attempt.subject, &extended)
+            }
+            ExtenderAnswer::Said(extended) => self.take_extended(attempt, &extended).unwrap_or_else(|| {
                 Decision::Fail("the nodes that extenders left do not fit the pod any more".to_owned())
             }),
         }
@@ -115,7 +119,7 @@ impl Judge {
 fn put(attempt: &Attempt<'_>, question: Question) -> Step {
     let said = attempt
         .said
-        .and_then(|(heard, for_room)| heard.word_about(attempt.uid, attempt.subject.1, for_room, &question));
+        .and_then(|(heard, for_room)| heard.answer_for(attempt.uid, attempt.subject.1, for_room, &question));
     said.map_or(Step::Ask(question), Step::Told)
 }
 

@@ -35,7 +35,7 @@ pub(crate) struct Live {
 }
 
 #[derive(Debug)]
-pub(crate) struct Known<'a> {
+pub(crate) struct ClassView<'a> {
     pub(crate) prepared: &'a Prepared,
     pub(crate) matches: &'a Matches,
     pub(crate) view: &'a mut View,
@@ -52,7 +52,7 @@ impl Live {
         Self { view, over: None, revision, source: None, repaired_to: revision, counted, looked_at: 0, trace }
     }
 
-    pub(super) fn said_by(self, source: Source) -> Self {
+    pub(super) fn from_source(self, source: Source) -> Self {
         Self { source: Some(source), ..self }
     }
 
@@ -77,7 +77,7 @@ impl Live {
 
 // === impl Known ===
 
-impl Known<'_> {
+impl ClassView<'_> {
     pub(crate) fn best(&mut self) -> Best {
         self.view.best(self.prepared, self.family)
     }

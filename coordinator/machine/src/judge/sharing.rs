@@ -10,7 +10,7 @@ use super::{
     class_state::ClassState,
     class_states::ClassStates,
     families::FamilyState,
-    live::{Known, Live},
+    live::{ClassView, Live},
 };
 use crate::subject::Subject;
 
@@ -18,7 +18,7 @@ use crate::subject::Subject;
 
 impl ClassStates {
     /// The view of a subject over all nodes, if it has one.
-    pub(crate) fn known(&mut self, subject: Subject) -> Option<Known<'_>> {
+    pub(crate) fn known(&mut self, subject: Subject) -> Option<ClassView<'_>> {
         let ClassState { prepared, matches, live, .. } = self.all.get_mut(&subject)?;
         let Live { view, over, revision, source, .. } = live.as_mut()?;
         let list = match over {
@@ -26,7 +26,7 @@ impl ClassStates {
             Some(over) => Some(self.families.under(*over)?),
         };
         let source = list.map_or(source.as_ref(), |list| list.source.as_ref());
-        Some(Known { prepared, matches, view, family: list.map(|list| &list.sorted), revision: *revision, source })
+        Some(ClassView { prepared, matches, view, family: list.map(|list| &list.sorted), revision: *revision, source })
     }
 
     /// Sets the head of a subject's family. Closing the class state releases it.

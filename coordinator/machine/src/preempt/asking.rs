@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use flotilla_framework::{
     node::NodeId,
-    preemption::{Layout, Outcome, Trial, is_local},
+    preemption::{DryRunResult, Layout, Trial, is_local},
     shard::{Command, MAX_TRIAL_PODS, MAX_TRIALS, RequestId},
     weight::MAX_TOLD,
 };
@@ -16,7 +16,7 @@ use super::{Round, search::Asked};
 use crate::{
     event::{TimeMs, WorkerId},
     machine::Machine,
-    pods::Stage,
+    pods::PodStage,
 };
 
 /// Minimum number of nodes per round, if available: a round trip costs as much as ten dry runs.
@@ -48,7 +48,7 @@ impl Machine {
             let holder = holder.filter(|worker| self.roster.is_ready(*worker));
             let size = layout.as_ref().map_or(0, |layout| layout.trial.victims.len() + layout.trial.beside.len());
             let classes = layout.iter().flat_map(|layout| &layout.trial.beside);
-            let can_be_told = classes.copied().all(|class| self.judge.cache().classes.can_be_told(class));
+            let can_be_told = classes.copied().all(|class| self.judge.cache().classes.is_sendable(class));
             let holder = holder.filter(|_| can_be_told);
             let has_room = pods + size <= MAX_TRIAL_PODS;
             if let (Some(layout), Some(holder), true) = (&layout, holder, has_room) {
@@ -85,7 +85,7 @@ impl Machine {
         for (worker, trials) in trials {
             let (places, trials): (Vec<usize>, Vec<Trial>) = trials.into_iter().unzip();
             let beside = trials.iter().flat_map(|trial| &trial.beside).copied();
-            std::iter::once(class).chain(beside).for_each(|class| self.tell_class(worker, class));
+            std::iter::once(class).chain(beside).for_each(|class| self.send_class(worker, class));
             self.flush_outbox(worker);
             let (profile, facts) = (profile.clone(), facts.clone());
             let trials = trials.into();
@@ -97,7 +97,7 @@ impl Machine {
     }
 
     /// Stores a worker's dry runs; the next decision uses them.
-    pub(crate) fn rehearsed(&mut self, worker: WorkerId, request: RequestId, outcomes: Vec<Outcome>) {
+    pub(crate) fn dry_run_results(&mut self, worker: WorkerId, request: RequestId, outcomes: Vec<DryRunResult>) {
         let asked = self.preempting.as_mut().and_then(|round| round.asked.as_mut());
         let Some(asked) = asked.filter(|asked| asked.request == request) else {
             self.status.dry_runs_discarded += 1;
@@ -105,13 +105,13 @@ impl Machine {
         };
         let Some(places) = asked.owing.remove(&worker) else { return };
         let nodes = &self.judge.cache().snapshot;
-        let sound = |(place, outcome): (&usize, &Outcome)| match outcome {
-            Outcome::Victims { .. } => {
+        let sound = |(place, outcome): (&usize, &DryRunResult)| match outcome {
+            DryRunResult::Victims { .. } => {
                 let asked =
                     asked.nodes.get(*place).and_then(|(node, layout)| Some((nodes.slot(*node), layout.as_ref()?)));
                 asked.is_some_and(|(slot, layout)| slot.is_none() || layout.candidate(outcome, nodes).is_some())
             }
-            Outcome::Refused(..) | Outcome::NoVictims | Outcome::Needless | Outcome::Stale => true,
+            DryRunResult::Refused(..) | DryRunResult::NoVictims | DryRunResult::Needless | DryRunResult::Stale => true,
         };
         if places.len() == outcomes.len() && places.iter().zip(&outcomes).all(sound) {
             asked.outcomes.extend(places.into_iter().zip(outcomes));
@@ -148,7 +148,7 @@ impl Machine {
     }
 
     /// Continues a search once its answers are complete.
-    pub(crate) fn go_on_preempting(&mut self, now_ms: TimeMs) {
+    pub(crate) fn continue_preemption(&mut self, now_ms: TimeMs) {
         let is_answered = |round: &mut Round| {
             round.proposed.is_none() && round.asked.as_ref().is_none_or(|asked| asked.owing.is_empty())
         };
@@ -164,7 +164,7 @@ impl Machine {
                 }
                 match layout {
                     Some(layout) => {
-                        let outcome = outcomes.remove(&place).unwrap_or(Outcome::Stale);
+                        let outcome = outcomes.remove(&place).unwrap_or(DryRunResult::Stale);
                         round.take(&layout, outcome, &self.judge.cache().snapshot);
                     }
                     None => round.skip(node),
@@ -178,7 +178,7 @@ impl Machine {
     pub(super) fn is_waited_for(&mut self, round: &Round) -> bool {
         let generation = self.configuration.as_ref().map(|configuration| configuration.generation);
         let pod = self.pods.get(&round.uid).filter(|pod| pod.class == round.subject.1);
-        let is_queued = pod.is_some_and(|pod| pod.stage == Stage::Queued(round.subject.0));
+        let is_queued = pod.is_some_and(|pod| pod.stage == PodStage::Queued(round.subject.0));
         let waits = is_queued && self.queue.is_active(&round.uid) && generation == Some(round.generation);
         // A change of the facts may have closed the class state.
         waits && self.leading.is_some() && self.judge.open(round.subject)

@@ -10,13 +10,13 @@ use flotilla_framework::{
 };
 use flotilla_planted::planted;
 
-type Key = (Arc<str>, Arc<str>);
+type BudgetKey = (Arc<str>, Arc<str>);
 
 /// All budgets. The budgets of a class are cached until a selector changes: 24 bytes per class that was looked up.
 #[derive(Debug, Default)]
 pub(crate) struct Budgets {
-    known: BTreeMap<Key, Budget>,
-    covering: Map<ClassId, Vec<Key>>,
+    known: BTreeMap<BudgetKey, Budget>,
+    covering: Map<ClassId, Vec<BudgetKey>>,
 }
 
 // === impl Budgets ===
@@ -50,7 +50,7 @@ impl Budgets {
         if self.known.is_empty() || planted("ignores-budgets") {
             return Vec::new();
         }
-        let mut keys: Vec<Key> = Vec::new();
+        let mut keys: Vec<BudgetKey> = Vec::new();
         for (id, class) in classes {
             let known = &self.known;
             let covering = self.covering.entry(id).or_insert_with(|| covering(known, class));
@@ -62,7 +62,7 @@ impl Budgets {
     }
 }
 
-fn covering(known: &BTreeMap<Key, Budget>, class: &Class) -> Vec<Key> {
+fn covering(known: &BTreeMap<BudgetKey, Budget>, class: &Class) -> Vec<BudgetKey> {
     // No pod has an empty name, so none is taken for one with an eviction in progress.
     let unnamed: Arc<str> = Arc::default();
     let namespace = known.range((Arc::clone(&class.namespace), Arc::default())..);

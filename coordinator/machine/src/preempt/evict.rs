@@ -6,16 +6,16 @@ use std::sync::Arc;
 
 use flotilla_framework::{
     diagnosis::Diagnosis,
-    preemption::{Candidate, Standing, words},
+    preemption::{Candidate, PlacedPod, words},
 };
 
-use super::{PLUGIN, refuse::told, under_way::MAX_VICTIMS};
+use super::{PLUGIN, refuse::with_message, under_way::MAX_VICTIMS};
 use crate::{
     action::{Action, Nomination, Preemption, PreemptorKind, Reason, Report, Victim},
     cycle::Progress,
     event::{PreemptionId, TimeMs},
     machine::Machine,
-    pods::Stage,
+    pods::PodStage,
     subject::Uid,
 };
 
@@ -37,10 +37,10 @@ impl Machine {
             return self.fail(now_ms, uid, format!("{} {}", diagnosis.message, words::because(&reason)));
         }
         let wakes = !diagnosis.plugins.is_empty();
-        let diagnosis = told(diagnosis, &words::found(&node, candidate.victims.len()));
+        let diagnosis = with_message(diagnosis, &words::found(&node, candidate.victims.len()));
         let progress = self.turn_down(now_ms, uid, diagnosis, Some(Arc::clone(&node)));
         for lower in self.judge.nominator().below(&node, priority) {
-            let nomination = self.say(now_ms, &lower, None);
+            let nomination = self.nominate_local(now_ms, &lower, None);
             self.report_nomination(&lower, nomination);
             self.wake(now_ms, &lower);
         }
@@ -54,18 +54,18 @@ impl Machine {
         let cache = self.judge.cache();
         cache.snapshot.live().find_map(|slot| {
             let (node, rank) = (cache.snapshot.id(slot)?, cache.snapshot.rank(slot));
-            let is_below = |other: &Standing| other.priority < pod.info.priority && !other.is_preempted;
-            let victims: Vec<Standing> = self.standing_on(cache.name(node)?).filter(is_below).take(1).collect();
+            let is_below = |other: &PlacedPod| other.priority < pod.info.priority && !other.is_preempted;
+            let victims: Vec<PlacedPod> = self.pods_on(cache.name(node)?).filter(is_below).take(1).collect();
             (!victims.is_empty()).then_some(Candidate { node, rank, violations: 0, victims })
         })
     }
 
     /// Deletes the victims that are not terminating. `wakes`: their events wake the preemptor.
-    fn evict(&mut self, now_ms: TimeMs, uid: &Uid, node: &Arc<str>, victims: &[Standing], wakes: bool) {
+    fn evict(&mut self, now_ms: TimeMs, uid: &Uid, node: &Arc<str>, victims: &[PlacedPod], wakes: bool) {
         let (mut deleted, mut in_memory) = (Vec::new(), Vec::new());
         for standing in victims {
             let Some(victim) = self.pods.get(&standing.uid).filter(|pod| !pod.info.deleting) else { continue };
-            let is_in_memory = matches!(victim.stage, Stage::Preparing(_));
+            let is_in_memory = matches!(victim.stage, PodStage::Preparing(_));
             let victim = Victim { pod: victim.name(), generation: victim.info.generation };
             if is_in_memory { &mut in_memory } else { &mut deleted }.push(victim);
         }
@@ -114,12 +114,16 @@ impl Machine {
         for uid in self.preemptions.give_up() {
             self.wake(now_ms, &uid);
         }
-        let said: Vec<Uid> =
-            self.pods.iter().filter(|(_, pod)| pod.word.is_some()).map(|(uid, _)| Arc::clone(uid)).collect();
+        let said: Vec<Uid> = self
+            .pods
+            .iter()
+            .filter(|(_, pod)| pod.local_nomination.is_some())
+            .map(|(uid, _)| Arc::clone(uid))
+            .collect();
         for uid in said {
             if let Some(pod) = self.pods.get_mut(&uid) {
-                pod.word = None;
-                pod.unsaid.clear();
+                pod.local_nomination = None;
+                pod.unconfirmed.clear();
             }
             let before = self.nominate(&uid);
             self.end_nomination(now_ms, &uid, before);

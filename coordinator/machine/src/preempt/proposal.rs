@@ -9,11 +9,11 @@ use std::{
 
 use flotilla_framework::{
     extender::{Extender, Proposal, Victims},
-    preemption::{Candidate, Standing, pick_one, words},
+    preemption::{Candidate, PlacedPod, pick_one, words},
     shard::RequestId,
 };
 
-use super::{NOW_NS, Round, Verdict};
+use super::{NOW_NS, PreemptionResult, Round};
 use crate::{
     action::{Action, PreemptionProposal},
     event::TimeMs,
@@ -64,7 +64,7 @@ impl Machine {
             return;
         };
         let verdict = match outcome {
-            Err(reason) => Verdict::Undecided(words::because(&reason)),
+            Err(reason) => PreemptionResult::Undecided(words::because(&reason)),
             Ok(proposal) => self.judge_proposal(&round, &proposal),
         };
         self.settle_round(now_ms, round, verdict);
@@ -80,24 +80,24 @@ impl Machine {
         let Some(round) = self.preempting.take_if(is_late) else { return };
         self.status.extensions_lost += 1;
         if self.is_waited_for(&round) {
-            let verdict = Verdict::Undecided(words::because("the extenders' answer was lost"));
+            let verdict = PreemptionResult::Undecided(words::because("the extenders' answer was lost"));
             self.settle_round(now_ms, round, verdict);
         }
     }
 
     /// The best candidate that extenders left. Pods of the same or a higher priority are never victims.
-    fn judge_proposal(&self, round: &Round, proposal: &Proposal) -> Verdict {
+    fn judge_proposal(&self, round: &Round, proposal: &Proposal) -> PreemptionResult {
         let mut candidates = Vec::new();
         for (name, victims) in &proposal.nodes {
             let Some(node) = self.judge.cache().nodes.get(name).map(|node| node.id) else { continue };
-            let standing: BTreeMap<Arc<str>, Standing> =
-                self.standing_on(name).map(|pod| (Arc::clone(&pod.uid), pod)).collect();
-            let mut pods: Vec<Standing> = victims.pods.iter().filter_map(|uid| standing.get(uid).cloned()).collect();
-            let rank = |pod: &Standing| self.pods.get(&pod.uid).map_or(pod.priority, |pod| self.rank_of(pod));
+            let standing: BTreeMap<Arc<str>, PlacedPod> =
+                self.pods_on(name).map(|pod| (Arc::clone(&pod.uid), pod)).collect();
+            let mut pods: Vec<PlacedPod> = victims.pods.iter().filter_map(|uid| standing.get(uid).cloned()).collect();
+            let rank = |pod: &PlacedPod| self.pods.get(&pod.uid).map_or(pod.priority, |pod| self.rank_of(pod));
             if let Some(pod) = pods.iter().find(|pod| rank(pod) >= round.priority) {
                 let reason =
                     format!("an extender claims to preempt pod {} on node {name}, which is as important", pod.name);
-                return Verdict::Undecided(words::because(&reason));
+                return PreemptionResult::Undecided(words::because(&reason));
             }
             pods.sort_by(|left, right| left.importance(right, NOW_NS));
             let rank = self.judge.cache().snapshot.slot(node).map_or(0, |slot| self.judge.cache().snapshot.rank(slot));
@@ -105,8 +105,8 @@ impl Machine {
             candidates.push(Candidate { node, rank, violations, victims: pods });
         }
         match pick_one(&candidates, NOW_NS) {
-            Some(best) => Verdict::Found(candidates.swap_remove(best)),
-            None => Verdict::Undecided(words::because(words::NO_CANDIDATE)),
+            Some(best) => PreemptionResult::Found(candidates.swap_remove(best)),
+            None => PreemptionResult::Undecided(words::because(words::NO_CANDIDATE)),
         }
     }
 }

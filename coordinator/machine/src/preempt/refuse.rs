@@ -8,21 +8,21 @@ use flotilla_framework::{
     diagnosis::Diagnosis,
     node::NodeId,
     plugins::{default_preemption, dynamic_resources},
-    preemption::{DryRun, NominatedNode, Outcome, Standing, why_ineligible, words},
+    preemption::{DryRun, DryRunResult, NominatedNode, PlacedPod, why_ineligible, words},
     profile::Profile,
     select::Nominations,
     status::Code,
 };
 use flotilla_planted::planted;
 
-use super::{Round, Verdict, memory::AsOf};
+use super::{PreemptionResult, Round, memory::AsOf};
 use crate::{
     action::{Action, Nomination, Unreserve},
     cycle::Progress,
     event::TimeMs,
     judge::{cache::Cache, class_state::ClassState, work::POTENTIAL_NODE},
     machine::Machine,
-    pods::Stage,
+    pods::PodStage,
     subject::{Subject, Uid},
 };
 
@@ -36,7 +36,7 @@ impl Machine {
         objected: &[NodeId],
     ) -> Progress {
         let Some(pod) = self.pods.get(uid) else { return Progress::Decided };
-        let Stage::Queued(profile) = pod.stage else { return Progress::Decided };
+        let PodStage::Queued(profile) = pod.stage else { return Progress::Decided };
         let subject = (profile, pod.class);
         let is_nominated = pod.nominated_node().is_some();
         if self.fails_without_state(subject) {
@@ -51,10 +51,15 @@ impl Machine {
         }
         self.status.preemption_attempts += 1;
         if self.preemptions.is_under_way(uid) {
-            return self.set_aside(now_ms, uid, told(diagnosis, &words::because(words::RUNNING)), Nomination::Keep);
+            return self.set_aside(
+                now_ms,
+                uid,
+                with_message(diagnosis, &words::because(words::RUNNING)),
+                Nomination::Keep,
+            );
         }
         if let Some(message) = self.known_unresolvable(uid, subject).filter(|_| objected.is_empty()) {
-            let diagnosis = told(diagnosis, &message);
+            let diagnosis = with_message(diagnosis, &message);
             return self.turn_down(now_ms, uid, diagnosis, None);
         }
         if self.lets_others_preempt_first(now_ms, uid) {
@@ -85,7 +90,7 @@ impl Machine {
         }
         let Some((unreserve, words)) = self.claim_to_free(uid, subject) else { return diagnosis };
         self.free(unreserve);
-        told(diagnosis, words)
+        with_message(diagnosis, words)
     }
 
     /// Writes to a claim that blocks a pod.
@@ -114,23 +119,23 @@ impl Machine {
         uid: &Uid,
         subject: Subject,
         diagnosis: Diagnosis,
-        verdict: Verdict,
+        verdict: PreemptionResult,
         is_old: bool,
     ) -> Progress {
         match verdict {
-            Verdict::Undecided(message) => {
-                let diagnosis = told(diagnosis, &message);
+            PreemptionResult::Undecided(message) => {
+                let diagnosis = with_message(diagnosis, &message);
                 self.set_aside(now_ms, uid, diagnosis, Nomination::Keep)
             }
-            Verdict::Unresolvable(message) => {
+            PreemptionResult::Unresolvable(message) => {
                 if !is_old {
                     self.remember_unresolvable(uid, subject, &message);
                 }
-                let diagnosis = told(diagnosis, &message);
+                let diagnosis = with_message(diagnosis, &message);
                 self.turn_down(now_ms, uid, diagnosis, None)
             }
-            Verdict::Found(candidate) => self.preempt(now_ms, uid, diagnosis, &candidate),
-            Verdict::Refuted(node) => {
+            PreemptionResult::Found(candidate) => self.preempt(now_ms, uid, diagnosis, &candidate),
+            PreemptionResult::Refuted(node) => {
                 // The pod is still at the head of the queue, and is decided again.
                 self.judge.refute_refusal(subject, node);
                 self.drop_mismatched_workers();
@@ -146,29 +151,29 @@ impl Machine {
         subject: Subject,
         diagnosis: Diagnosis,
         objected: &[NodeId],
-    ) -> Result<Round, (Diagnosis, Verdict)> {
-        let Some(pod) = self.pods.get(uid) else { return Err((diagnosis, Verdict::Undecided(String::new()))) };
+    ) -> Result<Round, (Diagnosis, PreemptionResult)> {
+        let Some(pod) = self.pods.get(uid) else { return Err((diagnosis, PreemptionResult::Undecided(String::new()))) };
         let (priority, info) = (pod.info.priority, Arc::clone(&pod.info));
         if let Some(reason) = why_ineligible(&info, None) {
-            return Err((diagnosis, Verdict::Undecided(words::because(reason))));
+            return Err((diagnosis, PreemptionResult::Undecided(words::because(reason))));
         }
         if objected.is_empty()
             && !self.residents.any_at_all_below(priority)
             && !self.groups.any_below(priority)
             && let Some(message) = self.no_pod_is_below(subject)
         {
-            return Err((diagnosis, Verdict::Unresolvable(message)));
+            return Err((diagnosis, PreemptionResult::Unresolvable(message)));
         }
         let own =
             pod.nominated_node().and_then(|node| Some((self.judge.cache().nodes.get(node)?.id, Arc::clone(node))));
         let (potential, code) = match self.potential_nodes(uid, subject, own.as_ref().map(|(id, _)| *id), objected) {
             Ok(potential) => potential,
-            Err(suiting) => return Err((diagnosis, Verdict::Refuted(suiting))),
+            Err(suiting) => return Err((diagnosis, PreemptionResult::Refuted(suiting))),
         };
         if let Some((_, name)) = &own {
-            let pods: Vec<Standing> = self.ranked_on(name).collect();
+            let pods: Vec<PlacedPod> = self.ranked_on(name).collect();
             if let Some(reason) = why_ineligible(&info, Some(NominatedNode { code, pods: &pods })) {
-                return Err((diagnosis, Verdict::Undecided(words::because(reason))));
+                return Err((diagnosis, PreemptionResult::Undecided(words::because(reason))));
             }
         }
         Ok(self.round(uid, subject, diagnosis, priority, potential, objected))
@@ -186,7 +191,7 @@ impl Machine {
             }
             None => return None,
         };
-        let outcomes = std::iter::repeat_n(("", &Outcome::NoVictims), potential);
+        let outcomes = std::iter::repeat_n(("", &DryRunResult::NoVictims), potential);
         words::fruitless(&state.prepared, outcomes, self.judge.cache().nodes.len()).ok()
     }
 
@@ -212,21 +217,21 @@ impl Machine {
     }
 
     /// The pods on a node. Victims of preemptions in flight count as terminating before the watch shows it.
-    pub(crate) fn standing_on(&self, node: &str) -> impl Iterator<Item = Standing> {
+    pub(crate) fn pods_on(&self, node: &str) -> impl Iterator<Item = PlacedPod> {
         self.residents.on(node).filter_map(|uid| {
             let pod = self.pods.get(uid)?;
             let charge = pod.charge.as_ref()?;
-            let mut standing = Standing::of(&pod.info, charge.class);
+            let mut standing = PlacedPod::of(&pod.info, charge.class);
             standing.is_preempted |= self.preemptions.is_doomed(uid);
             Some(standing)
         })
     }
 
     /// The same, with the priority at which each is preempted.
-    fn ranked_on(&self, node: &str) -> impl Iterator<Item = Standing> {
-        self.standing_on(node).map(|standing| {
+    fn ranked_on(&self, node: &str) -> impl Iterator<Item = PlacedPod> {
+        self.pods_on(node).map(|standing| {
             let priority = self.pods.get(&standing.uid).map_or(standing.priority, |pod| self.rank_of(pod));
-            Standing { priority, ..standing }
+            PlacedPod { priority, ..standing }
         })
     }
 
@@ -292,7 +297,7 @@ fn potential_nodes(
 
 const FREED: &str = "of ResourceClaim completed";
 
-pub(super) fn told(mut diagnosis: Diagnosis, message: &str) -> Diagnosis {
+pub(super) fn with_message(mut diagnosis: Diagnosis, message: &str) -> Diagnosis {
     if !message.is_empty() {
         // Messages of several plugins form one list.
         let is_next = diagnosis.message.ends_with(FREED);

@@ -10,11 +10,11 @@ use flotilla_framework::{
     contain::contain,
     diagnosis::Diagnosis,
     node::NodeId,
-    preemption::{Candidate, DryRun, Layout, Outcome, Shortlist, Standing, lay_out, pick_one, words},
+    preemption::{Candidate, DryRun, DryRunResult, Layout, PlacedPod, Shortlist, lay_out, pick_one, words},
     shard::Revision,
 };
 
-use super::{NOW_NS, Round, Verdict};
+use super::{NOW_NS, PreemptionResult, Round};
 use crate::{
     cycle::Progress,
     event::TimeMs,
@@ -80,7 +80,7 @@ impl Machine {
         self.finish(now_ms, &uid, subject, diagnosis, verdict, revision)
     }
 
-    pub(super) fn settle_round(&mut self, now_ms: TimeMs, round: Round, verdict: Verdict) {
+    pub(super) fn settle_round(&mut self, now_ms: TimeMs, round: Round, verdict: PreemptionResult) {
         let Round { uid, subject, diagnosis, revision, .. } = round;
         self.finish(now_ms, &uid, subject, diagnosis, verdict, revision);
     }
@@ -91,7 +91,7 @@ impl Machine {
         uid: &Uid,
         subject: Subject,
         diagnosis: Diagnosis,
-        verdict: Verdict,
+        verdict: PreemptionResult,
         revision: Revision,
     ) -> Progress {
         let is_old = self.judge.cache().revision() != revision;
@@ -120,7 +120,7 @@ impl Machine {
         while !round.shortlist.is_enough() {
             let Some(node) = round.left.pop() else { return };
             let Some(layout) = self.layout(node, beside.beside(node), round.priority) else {
-                round.failures.push((node, Outcome::NoVictims));
+                round.failures.push((node, DryRunResult::NoVictims));
                 continue;
             };
             let Some((prepared, cache)) = self.judge.with_prepared(round.subject) else { return };
@@ -147,25 +147,25 @@ impl Machine {
         if !self.residents.any_below(name, priority) {
             return None;
         }
-        let standing: Vec<Standing> = self.standing_on(name).filter(|pod| pod.priority < priority).collect();
+        let standing: Vec<PlacedPod> = self.pods_on(name).filter(|pod| pod.priority < priority).collect();
         let classes = &self.judge.cache().classes;
-        let of = |pod: &Standing| Some((pod.class, classes.get(pod.class)?.as_ref()));
+        let of = |pod: &PlacedPod| Some((pod.class, classes.get(pod.class)?.as_ref()));
         let budgets = self.budgets.covering(standing.iter().filter_map(of));
         let class = |id: ClassId| classes.get(id).map(Arc::clone);
         Some(lay_out(node, &standing, beside.to_vec(), priority, NOW_NS, &budgets, class))
     }
 
     /// The best candidate, or none. `None`: a worker's result was incorrect.
-    fn choose(&mut self, round: &mut Round) -> Option<Verdict> {
+    fn choose(&mut self, round: &mut Round) -> Option<PreemptionResult> {
         let mut was_wrong = false;
         while let Some(best) = pick_one(&round.candidates, NOW_NS) {
             let candidate = round.candidates.swap_remove(best);
             if !round.is_from_workers {
-                return Some(Verdict::Found(candidate));
+                return Some(PreemptionResult::Found(candidate));
             }
             let own = self.try_here(round, candidate.node);
             if own.as_ref() == Some(&candidate) {
-                return Some(Verdict::Found(candidate));
+                return Some(PreemptionResult::Found(candidate));
             }
             if self.judge.cache().revision() == round.revision {
                 self.status.dry_runs_refuted += 1;
@@ -175,7 +175,7 @@ impl Machine {
             }
             // The cluster changed since. The node may still be the best with its current result.
             if let Some(own) = own {
-                return Some(Verdict::Found(own));
+                return Some(PreemptionResult::Found(own));
             }
             was_wrong = true;
         }
@@ -183,13 +183,13 @@ impl Machine {
             return None;
         }
         let Some(state) = self.judge.states().get(round.subject) else {
-            return Some(Verdict::Undecided(String::new()));
+            return Some(PreemptionResult::Undecided(String::new()));
         };
         let name = |node: &NodeId| self.judge.cache().name(*node).map_or("", |name| &**name);
         let outcomes = round.failures.iter().map(|(node, outcome)| (name(node), outcome));
         Some(match words::fruitless(&state.prepared, outcomes, self.judge.cache().nodes.len()) {
-            Ok(message) => Verdict::Unresolvable(message),
-            Err(message) => Verdict::Undecided(message),
+            Ok(message) => PreemptionResult::Unresolvable(message),
+            Err(message) => PreemptionResult::Undecided(message),
         })
     }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use flotilla_framework::{
     diagnosis::Diagnosis,
     node::NodeId,
-    preemption::{Candidate, Layout, Outcome, Shortlist},
+    preemption::{Candidate, DryRunResult, Layout, Shortlist},
     shard::{Generation, RequestId, Revision},
     snapshot::Snapshot,
 };
@@ -32,7 +32,7 @@ pub(crate) struct Round {
     pub(super) shortlist: Shortlist,
     pub(super) candidates: Vec<Candidate>,
     /// Results of nodes that are no candidates.
-    pub(super) failures: Vec<(NodeId, Outcome)>,
+    pub(super) failures: Vec<(NodeId, DryRunResult)>,
     pub(super) asked: Option<Asked>,
     /// Workers took part, so the choice has to be confirmed.
     pub(super) is_from_workers: bool,
@@ -50,13 +50,13 @@ pub(crate) struct Asked {
     pub(super) owing: BTreeMap<WorkerId, Vec<usize>>,
     /// The nodes in order; without a layout if there is no potential victim.
     pub(super) nodes: Vec<(NodeId, Option<Layout>)>,
-    pub(super) outcomes: BTreeMap<usize, Outcome>,
+    pub(super) outcomes: BTreeMap<usize, DryRunResult>,
 }
 
 // === impl Round ===
 
 impl Round {
-    pub(super) fn take(&mut self, layout: &Layout, outcome: Outcome, nodes: &Snapshot) {
+    pub(super) fn take(&mut self, layout: &Layout, outcome: DryRunResult, nodes: &Snapshot) {
         match layout.candidate(&outcome, nodes) {
             Some(candidate) if self.shortlist.add(candidate.violations) => self.candidates.push(candidate),
             Some(_) => {}
@@ -65,6 +65,6 @@ impl Round {
     }
 
     pub(super) fn skip(&mut self, node: NodeId) {
-        self.failures.push((node, Outcome::NoVictims));
+        self.failures.push((node, DryRunResult::NoVictims));
     }
 }

@@ -94,7 +94,7 @@ impl Preemptions {
 
     /// A restored backup may have reverted completed deletions: the next watch event of each victim decides. It does not decide preemptions
     /// in flight.
-    pub(crate) fn doubt_all(&mut self) {
+    pub(crate) fn unconfirm_all(&mut self) {
         let under_way: BTreeSet<&Uid> = self.by_preemptor.values().flat_map(|known| &known.victims).collect();
         for (victim, is_doubted) in &mut self.doomed {
             *is_doubted = !under_way.contains(victim);

@@ -9,7 +9,7 @@ use std::{collections::BTreeSet, sync::Arc};
 use flotilla_framework::{
     class::ClassId,
     node::NodeId,
-    preemption::{Layout, Standing, Unit, lay_out_units},
+    preemption::{Layout, PlacedPod, Unit, lay_out_units},
 };
 
 use super::NOW_NS;
@@ -31,7 +31,7 @@ impl Machine {
             return None;
         }
         let classes = &self.judge.cache().classes;
-        let of = |pod: &Standing| Some((pod.class, classes.get(pod.class)?.as_ref()));
+        let of = |pod: &PlacedPod| Some((pod.class, classes.get(pod.class)?.as_ref()));
         let pods = units.iter().flat_map(|unit| unit.pods.iter().chain(unit.elsewhere.iter().map(|(_, pod)| pod)));
         let budgets = self.budgets.covering(pods.filter_map(of));
         let class = |id: ClassId| classes.get(id).map(Arc::clone);
@@ -69,7 +69,7 @@ impl Machine {
         let Some(pod) = self.pods.get(uid) else { return };
         let Some(charge) = &pod.charge else { return };
         let Some(node) = self.judge.cache().nodes.get(&charge.node).map(|node| node.id) else { return };
-        let mut standing = Standing::of(&pod.info, charge.class);
+        let mut standing = PlacedPod::of(&pod.info, charge.class);
         standing.is_preempted |= self.preemptions.is_doomed(uid);
         if charge.node == *here {
             unit.pods.push(standing);

@@ -5,22 +5,22 @@
 use flotilla_framework::map::Map;
 use std::collections::BTreeMap;
 
-use super::{Place, Subject, Ticket};
+use super::{QueuePosition, Subject, Ticket};
 
 #[derive(Debug, Default)]
 pub(super) struct Active {
     /// Tickets with their subjects, because each event looks at the next ones.
-    tickets: BTreeMap<Place, (Ticket, Subject)>,
+    tickets: BTreeMap<QueuePosition, (Ticket, Subject)>,
     waiting: Map<Subject, usize>,
     pods: usize,
 }
 
 impl Active {
-    pub(super) fn insert(&mut self, place: Place, ticket: Ticket, subject: Subject) {
+    pub(super) fn insert(&mut self, place: QueuePosition, ticket: Ticket, subject: Subject) {
         self.tickets.insert(place, (ticket, subject));
     }
 
-    pub(super) fn remove(&mut self, place: Place) {
+    pub(super) fn remove(&mut self, place: QueuePosition) {
         self.tickets.remove(&place);
     }
 
@@ -28,7 +28,7 @@ impl Active {
         self.tickets.first_key_value().map(|(_, (ticket, subject))| (ticket, *subject))
     }
 
-    pub(super) fn tickets(&self) -> impl Iterator<Item = (&Place, &Ticket)> {
+    pub(super) fn tickets(&self) -> impl Iterator<Item = (&QueuePosition, &Ticket)> {
         self.tickets.iter().map(|(place, (ticket, _))| (place, ticket))
     }
 

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 use crate::event::TimeMs;
 
-use super::{Place, Ticket, Uid};
+use super::{QueuePosition, Ticket, Uid};
 
 /// Window in which pods are ordered by priority, and the interval of returns; kube-scheduler's `backoffQOrderingWindowDuration`.
 const WINDOW_MS: TimeMs = 1_000;
@@ -61,46 +61,51 @@ impl Pace {
 #[derive(Debug, Default)]
 pub(super) struct Backoff {
     pub(super) pace: Pace,
-    tickets: BTreeMap<(TimeMs, Place), Ticket>,
+    tickets: BTreeMap<(TimeMs, QueuePosition), Ticket>,
     /// The same tickets in the order of activeQ. A group has the place of its first pod here, and in `tickets` the place of its first
     /// expiry.
-    order: BTreeMap<Place, Ticket>,
-    errors: BTreeMap<(TimeMs, Place), Uid>,
+    order: BTreeMap<QueuePosition, Ticket>,
+    errors: BTreeMap<(TimeMs, QueuePosition), Uid>,
 }
 
 impl Backoff {
-    pub(super) fn insert(&mut self, until_ms: TimeMs, place: Place, ticket: Ticket) {
+    pub(super) fn insert(&mut self, until_ms: TimeMs, place: QueuePosition, ticket: Ticket) {
         self.order.insert(place, ticket.clone());
         self.tickets.insert((until_ms, place), ticket);
     }
 
-    pub(super) fn remove(&mut self, until_ms: TimeMs, place: Place) {
+    pub(super) fn remove(&mut self, until_ms: TimeMs, place: QueuePosition) {
         self.order.remove(&place);
         self.tickets.remove(&(until_ms, place));
     }
 
     /// Moves a ticket in the order of expiry.
-    pub(super) fn shift(&mut self, from: Option<(TimeMs, Place)>, to: Option<(TimeMs, Place)>, ticket: &Ticket) {
+    pub(super) fn shift(
+        &mut self,
+        from: Option<(TimeMs, QueuePosition)>,
+        to: Option<(TimeMs, QueuePosition)>,
+        ticket: &Ticket,
+    ) {
         from.into_iter().for_each(|key| _ = self.tickets.remove(&key));
         to.into_iter().for_each(|key| _ = self.tickets.insert(key, ticket.clone()));
     }
 
     /// Moves a ticket in the order of activeQ.
-    pub(super) fn reorder(&mut self, from: Option<Place>, to: Option<Place>, ticket: &Ticket) {
+    pub(super) fn reorder(&mut self, from: Option<QueuePosition>, to: Option<QueuePosition>, ticket: &Ticket) {
         from.into_iter().for_each(|place| _ = self.order.remove(&place));
         to.into_iter().for_each(|place| _ = self.order.insert(place, ticket.clone()));
     }
 
-    pub(super) fn insert_error(&mut self, until_ms: TimeMs, place: Place, uid: Uid) {
+    pub(super) fn insert_error(&mut self, until_ms: TimeMs, place: QueuePosition, uid: Uid) {
         self.errors.insert((until_ms, place), uid);
     }
 
-    pub(super) fn remove_error(&mut self, until_ms: TimeMs, place: Place) {
+    pub(super) fn remove_error(&mut self, until_ms: TimeMs, place: QueuePosition) {
         self.errors.remove(&(until_ms, place));
     }
 
     /// The tickets that may be popped early, in the order of activeQ.
-    pub(super) fn in_order(&self) -> impl Iterator<Item = (&Place, &Ticket)> {
+    pub(super) fn in_order(&self) -> impl Iterator<Item = (&QueuePosition, &Ticket)> {
         let may = self.pace.pops;
         self.order.iter().take_while(move |_| may)
     }

@@ -2,7 +2,7 @@
 
 use indexmap::IndexMap;
 
-use super::{Group, Queue, Room, Subject, Ticket, Uid};
+use super::{Group, Queue, Section, Subject, Ticket, Uid};
 
 /// Range of the search for a pod in activeQ; look-ahead does not request more subjects.
 const NEAR: usize = 64;
@@ -20,9 +20,11 @@ impl Queue {
         let mut crowds = IndexMap::<Subject, Crowd>::new();
         for entry in self.entries.values() {
             match entry.room {
-                Room::Active => crowds.entry(entry.entity_info.subject).or_default().active += 1,
-                Room::Backoff | Room::Errors => crowds.entry(entry.entity_info.subject).or_default().backing_off += 1,
-                Room::Group(_) => {}
+                Section::Active => crowds.entry(entry.entity_info.subject).or_default().active += 1,
+                Section::Backoff | Section::Errors => {
+                    crowds.entry(entry.entity_info.subject).or_default().backing_off += 1
+                }
+                Section::Group(_) => {}
             }
         }
         let awake = |group: &Group| group.woken.len();

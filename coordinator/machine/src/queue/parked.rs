@@ -17,7 +17,7 @@ use indexmap::IndexSet;
 
 use crate::event::TimeMs;
 
-use super::{Entry, Pace, Place, ProfileIndex, Subject, Uid};
+use super::{Entry, Pace, ProfileIndex, QueuePosition, Subject, Uid};
 
 pub(crate) type Plugins = Arc<[&'static str]>;
 
@@ -35,7 +35,7 @@ pub(crate) struct Rejectors {
 pub(crate) struct GroupId(u64);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Key {
+pub(super) struct ParkedKey {
     pub(super) subject: Subject,
     pub(super) priority: i32,
     /// The number of their [`Rejectors`].
@@ -46,16 +46,16 @@ pub(super) struct Key {
 
 #[derive(Debug, Default)]
 pub(super) struct Half {
-    pub(super) ready: BTreeMap<Place, Uid>,
+    pub(super) ready: BTreeMap<QueuePosition, Uid>,
     /// The other pods, by expiry.
-    pub(super) backing: BTreeMap<(TimeMs, Place), Uid>,
+    pub(super) backing: BTreeMap<(TimeMs, QueuePosition), Uid>,
     /// The expiry of each of these, in the order of activeQ.
-    pub(super) order: BTreeMap<Place, TimeMs>,
+    pub(super) order: BTreeMap<QueuePosition, TimeMs>,
 }
 
 #[derive(Debug)]
 pub(super) struct Group {
-    pub(super) key: Key,
+    pub(super) key: ParkedKey,
     pub(super) parked: Half,
     pub(super) woken: Half,
     /// Minimum number of refusals of any of its pods, including those on behalf of the group.
@@ -66,11 +66,11 @@ pub(super) struct Group {
     pub(super) is_held: bool,
     /// Time of the last attempt or flush of the whole group.
     pub(super) looked_at_ms: TimeMs,
-    pub(super) active: Option<Place>,
+    pub(super) active: Option<QueuePosition>,
     /// Its place in backoffQ by expiry.
-    pub(super) backoff: Option<(TimeMs, Place)>,
+    pub(super) backoff: Option<(TimeMs, QueuePosition)>,
     /// Its place in backoffQ in the order of activeQ.
-    pub(super) early: Option<Place>,
+    pub(super) early: Option<QueuePosition>,
     /// Number of its pods counted in activeQ.
     pub(super) counted: usize,
 }
@@ -78,7 +78,7 @@ pub(super) struct Group {
 #[derive(Debug, Default)]
 pub(super) struct Groups {
     known: BTreeMap<GroupId, Group>,
-    by_key: BTreeMap<Key, GroupId>,
+    by_key: BTreeMap<ParkedKey, GroupId>,
     /// Groups with parked pods, by refusing plugin.
     listening: BTreeMap<&'static str, BTreeSet<(Subject, GroupId)>>,
     /// All sets of plugins that ever refused a pod. With 14 plugins at most 2^14 sets, some 3 MB; some dozens with the default profile.
@@ -100,7 +100,7 @@ impl Half {
         self.ready.is_empty() && self.backing.is_empty()
     }
 
-    pub(super) fn insert(&mut self, until_ms: TimeMs, place: Place, uid: Uid, is_backing_off: bool) {
+    pub(super) fn insert(&mut self, until_ms: TimeMs, place: QueuePosition, uid: Uid, is_backing_off: bool) {
         if is_backing_off {
             self.backing.insert((until_ms, place), uid);
             self.order.insert(place, until_ms);
@@ -167,7 +167,7 @@ impl Half {
 // === impl Group ===
 
 impl Group {
-    fn new(key: Key) -> Self {
+    fn new(key: ParkedKey) -> Self {
         Self {
             key,
             parked: Half::default(),
@@ -188,14 +188,14 @@ impl Group {
     }
 
     /// The first expiry among the woken pods.
-    pub(super) fn first_backing(&self) -> Option<(TimeMs, Place)> {
+    pub(super) fn first_backing(&self) -> Option<(TimeMs, QueuePosition)> {
         let held = self.held().map(|(place, _)| (self.held_ms, place));
         let backing = self.woken.backing.first_key_value().map(|(key, _)| *key);
         held.into_iter().chain(backing.map(|(until_ms, place)| (until_ms.max(self.held_ms), place))).min()
     }
 
     /// The first of them in the order of activeQ, with its expiry.
-    pub(super) fn first_early(&self) -> Option<(Place, TimeMs, &Uid)> {
+    pub(super) fn first_early(&self) -> Option<(QueuePosition, TimeMs, &Uid)> {
         let held = self.held().map(|(place, uid)| (place, self.held_ms, uid));
         let backing = self.woken.order.first_key_value().and_then(|(&place, &until_ms)| {
             Some((place, until_ms.max(self.held_ms), self.woken.backing.get(&(until_ms, place))?))
@@ -203,7 +203,7 @@ impl Group {
         held.into_iter().chain(backing).min_by_key(|(place, ..)| *place)
     }
 
-    fn held(&self) -> Option<(Place, &Uid)> {
+    fn held(&self) -> Option<(QueuePosition, &Uid)> {
         self.woken.ready.first_key_value().filter(|_| self.is_held).map(|(&place, uid)| (place, uid))
     }
 
@@ -239,7 +239,7 @@ impl Groups {
         self.sets.get_index(number)
     }
 
-    pub(super) fn open(&mut self, key: Key) -> GroupId {
+    pub(super) fn open(&mut self, key: ParkedKey) -> GroupId {
         if let Some(&id) = self.by_key.get(&key) {
             return id;
         }
@@ -250,14 +250,14 @@ impl Groups {
         id
     }
 
-    pub(super) fn find(&self, key: Key) -> Option<GroupId> {
+    pub(super) fn find(&self, key: ParkedKey) -> Option<GroupId> {
         self.by_key.get(&key).copied()
     }
 
     /// The open groups of a subject up to a priority.
     pub(super) fn alike(&self, subject: Subject, priority: i32) -> Vec<GroupId> {
-        let first = Key { subject, priority: i32::MIN, set: 0, alone: 0 };
-        let last = Key { subject, priority, set: usize::MAX, alone: u64::MAX };
+        let first = ParkedKey { subject, priority: i32::MIN, set: 0, alone: 0 };
+        let last = ParkedKey { subject, priority, set: usize::MAX, alone: u64::MAX };
         let shared = self.by_key.range(first..=last).filter(|(key, _)| key.alone == 0);
         shared.map(|(_, &id)| id).collect()
     }
@@ -288,7 +288,7 @@ impl Groups {
     /// Changes the set of plugins of a group, unless another group has it.
     pub(super) fn rename(&mut self, id: GroupId, set: usize) {
         let Some(group) = self.known.get_mut(&id) else { return };
-        let (old, new, pods) = (group.key, Key { set, ..group.key }, group.len());
+        let (old, new, pods) = (group.key, ParkedKey { set, ..group.key }, group.len());
         group.key = new;
         let listens = !group.parked.is_empty();
         self.by_key.remove(&old);
@@ -346,7 +346,7 @@ impl Groups {
         self.parked
     }
 
-    fn listen(&mut self, key: Key, id: GroupId, listens: bool) {
+    fn listen(&mut self, key: ParkedKey, id: GroupId, listens: bool) {
         let Some(Rejectors { plugins, pending }) = self.sets.get_index(key.set) else { return };
         for &plugin in plugins.iter().chain(pending.iter()) {
             let groups = self.listening.entry(plugin).or_default();

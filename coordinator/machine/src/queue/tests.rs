@@ -19,18 +19,18 @@ fn by(plugins: &[&'static str]) -> Rejectors {
 }
 
 #[derive(Default)]
-struct Room {
+struct QueueFixture {
     queue: Queue,
     now_ms: TimeMs,
 }
 
-impl Room {
+impl QueueFixture {
     fn entity_info(&mut self, class: u64, priority: i32, count: u32) -> QueuedEntityInfo {
         let (queued_ms, sequence) = self.queue.stamp(self.now_ms);
         let until_ms = self.queue.pace().expiry(queued_ms, count, 1);
         QueuedEntityInfo {
             subject: subject(class),
-            place: Place { priority, queued_ms, sequence },
+            place: QueuePosition { priority, queued_ms, sequence },
             until_ms,
             refusals: count,
         }
@@ -121,7 +121,7 @@ fn a_longest_backoff_of_zero_is_none_at_all_and_many_pods_of_an_entity_may_wait_
 fn without_the_gate_backoff_is_exact_and_no_pod_is_popped_before_its_end() {
     let pace = Pace { pops: false, ..Pace::default() };
     assert_eq!(pace.expiry(300, 1, 1), 1_300);
-    let mut room = Room::default();
+    let mut room = QueueFixture::default();
     room.queue.set_pace(pace);
     room.park("a", 1, &[FIT], 1);
     room.wake(FIT);
@@ -132,7 +132,7 @@ fn without_the_gate_backoff_is_exact_and_no_pod_is_popped_before_its_end() {
 
 #[test]
 fn a_pod_that_was_tried_keeps_the_time_of_its_attempt_as_its_place() {
-    let mut room = Room::default();
+    let mut room = QueueFixture::default();
     room.park("tried", 1, &[FIT], 1);
     room.pass(5_000);
     room.add("new", 2, 0);
@@ -143,7 +143,7 @@ fn a_pod_that_was_tried_keeps_the_time_of_its_attempt_as_its_place() {
 
 #[test]
 fn an_empty_active_queue_takes_who_was_refused_and_never_who_came_back_with_an_error() {
-    let mut room = Room::default();
+    let mut room = QueueFixture::default();
     let failed = room.entity_info(1, 100, 1);
     room.queue.err(&uid("failed"), failed, 0, SCHEDULE_ATTEMPT_FAILURE);
     room.park("refused", 2, &[FIT], 4);
@@ -161,7 +161,7 @@ fn an_empty_active_queue_takes_who_was_refused_and_never_who_came_back_with_an_e
 
 #[test]
 fn pods_are_taken_before_their_time_in_the_order_of_the_active_queue_whenever_their_backoff_ends() {
-    let mut room = Room::default();
+    let mut room = QueueFixture::default();
     // Pods of one kind form a group at the place of its first pod; the pod of priority 20 has more attempts.
     for (name, class, priority, count) in [("b", 1, 5, 1), ("a", 1, 5, 4), ("high", 2, 20, 5), ("low", 3, 0, 1)] {
         let entity_info = room.entity_info(class, priority, count);
@@ -181,7 +181,7 @@ fn pods_are_taken_before_their_time_in_the_order_of_the_active_queue_whenever_th
 
 #[test]
 fn the_queue_of_pods_that_may_be_early_is_that_of_those_that_back_off() {
-    let mut room = Room::default();
+    let mut room = QueueFixture::default();
     for index in 0..60_u64 {
         room.park(
             &format!("p{index}"),
@@ -211,7 +211,7 @@ fn the_queue_of_pods_that_may_be_early_is_that_of_those_that_back_off() {
 
 #[test]
 fn a_group_that_is_refused_by_an_attempt_before_its_time_is_not_held_for_longer() {
-    let mut room = Room::default();
+    let mut room = QueueFixture::default();
     for name in ["a", "b"] {
         room.park(name, 1, &[FIT], 3);
     }
@@ -231,7 +231,7 @@ fn a_group_that_is_refused_by_an_attempt_before_its_time_is_not_held_for_longer(
 
 #[test]
 fn an_error_without_any_backoff_is_not_tried_twice_at_one_time() {
-    let mut room = Room::default();
+    let mut room = QueueFixture::default();
     room.queue.set_pace(Pace { max_ms: 0, ..Pace::default() });
     room.now_ms = 4_321;
     let entity_info = room.entity_info(1, 0, 3);
@@ -244,7 +244,7 @@ fn an_error_without_any_backoff_is_not_tried_twice_at_one_time() {
 
 #[test]
 fn a_group_wakes_as_one_and_its_first_pod_is_at_the_head() {
-    let mut room = Room::default();
+    let mut room = QueueFixture::default();
     for name in ["a", "b", "c"] {
         room.park(name, 1, &[FIT], 1);
         room.now_ms += 1;
@@ -262,7 +262,7 @@ fn a_group_wakes_as_one_and_its_first_pod_is_at_the_head() {
 
 #[test]
 fn what_no_node_has_for_one_no_node_has_for_the_others_and_they_are_parked_again_at_once() {
-    let mut room = Room::default();
+    let mut room = QueueFixture::default();
     for index in 0..100 {
         room.park(&format!("p{index:02}"), 1, &[FIT], 1);
     }
@@ -282,7 +282,7 @@ fn what_no_node_has_for_one_no_node_has_for_the_others_and_they_are_parked_again
 
 #[test]
 fn a_group_that_is_refused_backs_off_like_a_pod_and_a_new_pod_in_it_resets_that() {
-    let mut room = Room::default();
+    let mut room = QueueFixture::default();
     for name in ["a", "b"] {
         room.park(name, 1, &[FIT], 1);
     }
@@ -302,7 +302,7 @@ fn a_group_that_is_refused_backs_off_like_a_pod_and_a_new_pod_in_it_resets_that(
 
 #[test]
 fn pods_of_a_higher_priority_and_pods_that_are_alone_answer_for_themselves() {
-    let mut room = Room::default();
+    let mut room = QueueFixture::default();
     for (name, priority, alone) in [("low", 0, false), ("high", 5, false), ("nominated", 0, true)] {
         let entity_info = room.entity_info(1, priority, 1);
         room.queue.park(&uid(name), entity_info, by(&[FIT]), alone, SCHEDULE_ATTEMPT_FAILURE);
@@ -315,7 +315,7 @@ fn pods_of_a_higher_priority_and_pods_that_are_alone_answer_for_themselves() {
 
 #[test]
 fn a_pod_that_is_nominated_leaves_its_group_and_comes_back_to_it() {
-    let mut room = Room::default();
+    let mut room = QueueFixture::default();
     for name in ["a", "b"] {
         room.park(name, 1, &[FIT], 1);
     }
@@ -331,7 +331,7 @@ fn a_pod_that_is_nominated_leaves_its_group_and_comes_back_to_it() {
 
 #[test]
 fn pods_parked_while_their_group_is_awake_wait_for_the_next_event() {
-    let mut room = Room::default();
+    let mut room = QueueFixture::default();
     room.park("a", 1, &[FIT], 1);
     room.pass(5_000);
     room.wake(FIT);
@@ -346,7 +346,7 @@ fn pods_parked_while_their_group_is_awake_wait_for_the_next_event() {
 #[test]
 fn groups_that_are_merged_lose_no_pod_in_either_order() {
     for (many, few) in [(30, 3), (3, 30)] {
-        let mut room = Room::default();
+        let mut room = QueueFixture::default();
         for index in 0..many {
             room.park(&format!("fit{index}"), 1, &[FIT], 1);
         }
@@ -367,7 +367,7 @@ fn groups_that_are_merged_lose_no_pod_in_either_order() {
 
 #[test]
 fn a_plugin_that_waits_by_itself_has_its_pods_tried_without_backoff() {
-    let mut room = Room::default();
+    let mut room = QueueFixture::default();
     let entity_info = room.entity_info(1, 0, 5);
     let rejectors = Rejectors { plugins: [FIT].into(), pending: ["DynamicResources"].into() };
     room.queue.park(&uid("a"), entity_info, rejectors, false, SCHEDULE_ATTEMPT_FAILURE);
@@ -381,7 +381,7 @@ fn a_plugin_that_waits_by_itself_has_its_pods_tried_without_backoff() {
 
 #[test]
 fn the_flush_takes_a_group_that_was_not_tried_for_too_long() {
-    let mut room = Room::default();
+    let mut room = QueueFixture::default();
     room.park("a", 1, &[FIT], 1);
     room.pass(200_000);
     assert_eq!(room.queue.flush(300_000, room.now_ms), 0);
@@ -397,7 +397,7 @@ fn the_flush_takes_a_group_that_was_not_tried_for_too_long() {
 
 #[test]
 fn a_pod_whose_class_changes_keeps_its_place() {
-    let mut room = Room::default();
+    let mut room = QueueFixture::default();
     room.add("active", 1, 0);
     room.park("parked", 1, &[FIT], 1);
     room.park("woken", 2, &[TAINT], 9);
@@ -414,7 +414,7 @@ fn a_pod_whose_class_changes_keeps_its_place() {
 
 #[test]
 fn every_way_into_a_queue_is_counted_under_its_event() {
-    let mut room = Room::default();
+    let mut room = QueueFixture::default();
     room.add("a", 1, 0);
     room.park("a", 1, &[FIT], 1);
     room.wake(FIT);
@@ -435,7 +435,7 @@ fn every_way_into_a_queue_is_counted_under_its_event() {
 
 #[test]
 fn an_emptied_queue_keeps_nothing_of_its_pods() {
-    let mut room = Room::default();
+    let mut room = QueueFixture::default();
     for index in 0..50_u64 {
         room.park(&format!("p{index}"), index % 7, if index % 2 == 0 { &[FIT] } else { &[TAINT] }, 1);
     }

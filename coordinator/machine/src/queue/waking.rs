@@ -15,7 +15,7 @@ use std::sync::Arc;
 use crate::event::TimeMs;
 
 use super::{
-    Early, Entry, Group, GroupId, Key, Queue, QueuedEntityInfo, Rejectors, Room, Subject, Ticket, Uid,
+    Early, Entry, Group, GroupId, ParkedKey, Queue, QueuedEntityInfo, Rejectors, Section, Subject, Ticket, Uid,
     incoming::{BACKOFF_COMPLETE, POP_FROM_BACKOFF_Q, UNSCHEDULABLE_TIMEOUT},
     parked::Half,
 };
@@ -39,19 +39,19 @@ impl Queue {
     pub(super) fn add_parked(&mut self, uid: &Uid, entity_info: QueuedEntityInfo, set: usize, alone: bool) {
         let QueuedEntityInfo { subject, place, until_ms, refusals } = entity_info;
         let alone = if alone { place.sequence } else { 0 };
-        let id = self.groups.open(Key { subject, priority: place.priority, set, alone });
+        let id = self.groups.open(ParkedKey { subject, priority: place.priority, set, alone });
         // The backoff is checked when the group is used.
         self.groups.change_parked(id, |group| {
             group.tries = if refusals <= 1 || group.len() == 0 { refusals } else { group.tries };
             group.parked.insert(until_ms, place, Arc::clone(uid), until_ms != 0);
         });
-        self.enter(uid, Entry { entity_info, room: Room::Group(id), rejectors: Some(set) });
+        self.enter(uid, Entry { entity_info, room: Section::Group(id), rejectors: Some(set) });
     }
 
     /// Sets whether results of other pods apply to a parked pod.
     pub(crate) fn set_alone(&mut self, uid: &Uid, alone: bool) {
         let Some(entry) = self.entries.get(uid) else { return };
-        let (entity_info, Room::Group(id)) = (entry.entity_info, entry.room) else { return };
+        let (entity_info, Section::Group(id)) = (entry.entity_info, entry.room) else { return };
         let Some(group) = self.groups.get(id).filter(|group| (group.key.alone != 0) != alone) else { return };
         let (set, is_parked) = (group.key.set, group.is_parked(entry));
         if is_parked {
@@ -115,7 +115,7 @@ impl Queue {
             let tries = if is_due { group.tries + 1 } else { group.tries };
             let (key, woken) = (group.key, std::mem::take(&mut group.woken));
             self.stand(id, now_ms);
-            let others = self.groups.find(Key { set, ..key }).filter(|other| *other != id);
+            let others = self.groups.find(ParkedKey { set, ..key }).filter(|other| *other != id);
             let others = others.and_then(|other| self.groups.get(other)).map(|group| group.tries);
             let tries = others.map_or(tries, |others| others.min(tries));
             let id = self.meet(id, key, set, woken);
@@ -128,8 +128,8 @@ impl Queue {
 
     /// Parks the woken half of a group under another set of plugins, and returns its new group. If two groups merge, the pods of the
     /// smaller one move, so each pod moves as often as its group doubles.
-    fn meet(&mut self, id: GroupId, old: Key, set: usize, mut woken: Half) -> GroupId {
-        let new = Key { set, ..old };
+    fn meet(&mut self, id: GroupId, old: ParkedKey, set: usize, mut woken: Half) -> GroupId {
+        let new = ParkedKey { set, ..old };
         let other = self.groups.find(new).filter(|_| new != old);
         let others = other.and_then(|id| self.groups.get(id)).map_or(0, Group::len);
         let is_left = self.groups.get(id).is_some_and(|group| group.parked.is_empty());
@@ -159,12 +159,12 @@ impl Queue {
         id
     }
 
-    fn take_in<'a>(&mut self, id: GroupId, uids: impl Iterator<Item = &'a Uid>, from: Key, set: usize) {
+    fn take_in<'a>(&mut self, id: GroupId, uids: impl Iterator<Item = &'a Uid>, from: ParkedKey, set: usize) {
         let mut pods = 0;
         for uid in uids {
             pods += 1;
             if let Some(entry) = self.entries.get_mut(uid) {
-                entry.room = Room::Group(id);
+                entry.room = Section::Group(id);
             }
         }
         self.groups.refused(from.subject.0, Some(from.set), -pods);

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use flotilla_framework::class::PodInfo;
 
-use crate::{machine::Machine, queue::Incoming, tally::Judged};
+use crate::{machine::Machine, queue::Incoming, tally::PluginPoint};
 
 /// The counts.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -18,7 +18,7 @@ pub struct Census {
     /// Source: `unschedulable_pods`, gated pods included.
     pub unschedulable: BTreeMap<(Arc<str>, &'static str), u64>,
     /// Attempts since the start, by the plugins that took part.
-    pub judged: BTreeMap<Judged, u64>,
+    pub judged: BTreeMap<PluginPoint, u64>,
     /// Failures of PreBind since the start, by plugin.
     pub pre_bind_failures: BTreeMap<&'static str, u64>,
     /// Pods that entered a queue since the start.

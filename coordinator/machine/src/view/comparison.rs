@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use flotilla_framework::{
     class::{Class, PodInfo},
-    explain::{Explanation, Outcome, PluginScore},
+    explain::{Explanation, NodeExplanation, PluginScore},
     node::NodeId,
     registry::Registry,
     snapshot::Snapshot,
@@ -17,7 +17,7 @@ use crate::{
     event::{Configuration, Event},
     judge::{decision::Basis, past::Rewind},
     machine::Machine,
-    pods::{Pod, Stage},
+    pods::{Pod, PodStage},
     recall::{Unknowable, explain},
     subject::{PodName, Subject},
 };
@@ -62,12 +62,12 @@ pub struct Compared {
     /// The number of feasible nodes.
     pub feasible: usize,
     /// The difference.
-    pub verdict: Verdict,
+    pub verdict: DecisionDifference,
 }
 
 /// The difference between another scheduler's decision and Flotilla's.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Verdict {
+pub enum DecisionDifference {
     /// The same node.
     SameNode,
     /// Different nodes with the same total, the highest.
@@ -157,7 +157,7 @@ impl Machine {
 impl Pod {
     /// Whether the pod waits for a node.
     const fn waits(&self) -> bool {
-        matches!(self.stage, Stage::Gated(_) | Stage::Queued(_) | Stage::Member(_))
+        matches!(self.stage, PodStage::Gated(_) | PodStage::Queued(_) | PodStage::Member(_))
     }
 }
 
@@ -201,15 +201,15 @@ struct Sight<'a> {
 }
 
 impl Sight<'_> {
-    fn verdict(&self, theirs: &Theirs) -> Verdict {
+    fn verdict(&self, theirs: &Theirs) -> DecisionDifference {
         if let Some(error) = &self.explanation.error {
-            return Verdict::Failed { error: error.clone() };
+            return DecisionDifference::Failed { error: error.clone() };
         }
         match theirs {
             Theirs::Node(node) => self.beside(node),
             Theirs::Unschedulable(message) => match self.choice() {
-                Some(ours) => Verdict::Feasible { ours: self.name(ours) },
-                None => Verdict::Neither {
+                Some(ours) => DecisionDifference::Feasible { ours: self.name(ours) },
+                None => DecisionDifference::Neither {
                     same_words: reasons(message) == reasons(&self.explanation.message),
                     ours: self.explanation.message.clone(),
                 },
@@ -218,27 +218,27 @@ impl Sight<'_> {
     }
 
     /// Compares a node with Flotilla's choice.
-    fn beside(&self, theirs: &Arc<str>) -> Verdict {
+    fn beside(&self, theirs: &Arc<str>) -> DecisionDifference {
         let Some((id, outcome)) = self.explanation.nodes.iter().find(|(id, _)| self.name(**id) == *theirs) else {
-            return Verdict::NodeUnknown;
+            return DecisionDifference::NodeUnknown;
         };
         match (outcome, self.choice()) {
-            (Outcome::Refused { plugin, reasons, .. }, _) => {
-                Verdict::Refused { plugin: *plugin, reasons: Arc::clone(reasons) }
+            (NodeExplanation::Refused { plugin, reasons, .. }, _) => {
+                DecisionDifference::Refused { plugin: *plugin, reasons: Arc::clone(reasons) }
             }
-            (Outcome::Feasible { .. }, Some(ours)) if ours == *id => Verdict::SameNode,
-            (Outcome::Feasible { scores, total }, Some(ours)) => {
+            (NodeExplanation::Feasible { .. }, Some(ours)) if ours == *id => DecisionDifference::SameNode,
+            (NodeExplanation::Feasible { scores, total }, Some(ours)) => {
                 let best = self.explanation.nodes.get(&ours);
-                let totals = (best.and_then(Outcome::total).unwrap_or(0), total.unwrap_or(0));
+                let totals = (best.and_then(NodeExplanation::total).unwrap_or(0), total.unwrap_or(0));
                 let ours = self.name(ours);
                 match best {
-                    Some(Outcome::Feasible { scores: best, .. }) if totals.0 != totals.1 => {
-                        Verdict::Lower { ours, totals, parts: parts(best, scores) }
+                    Some(NodeExplanation::Feasible { scores: best, .. }) if totals.0 != totals.1 => {
+                        DecisionDifference::Lower { ours, totals, parts: parts(best, scores) }
                     }
-                    _ => Verdict::EqualTotal { ours, total: totals.0 },
+                    _ => DecisionDifference::EqualTotal { ours, total: totals.0 },
                 }
             }
-            (Outcome::Feasible { .. }, None) => Verdict::SameNode,
+            (NodeExplanation::Feasible { .. }, None) => DecisionDifference::SameNode,
         }
     }
 

@@ -8,7 +8,7 @@ use crate::{
     action::Reason,
     event::TimeMs,
     machine::Machine,
-    pods::{Pod, Stage},
+    pods::{Pod, PodStage},
     queue::SubQueue,
     subject::{GroupKey, Uid},
 };
@@ -32,7 +32,7 @@ pub struct Outlook {
     /// Its priority.
     pub priority: i32,
     /// Its state.
-    pub standing: Standing,
+    pub standing: PodState,
     /// The number of attempts in this process.
     pub attempts: u32,
     /// Time since it could first be tried, in milliseconds.
@@ -43,7 +43,7 @@ pub struct Outlook {
 
 /// The state of a pod, in terms of kube-scheduler's queue. All times are in milliseconds.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Standing {
+pub enum PodState {
     /// In activeQ.
     Active {
         /// The number of pods before it.
@@ -131,62 +131,62 @@ impl Machine {
             uid: Arc::clone(uid),
             scheduler_name: Arc::clone(&pod.info.scheduler_name),
             priority: pod.info.priority,
-            standing: self.standing(now_ms, uid, pod),
+            standing: self.pod_state(now_ms, uid, pod),
             attempts: pod.attempts,
             queued_for_ms: pod.first_queued_ms.map(|since| now_ms.saturating_sub(since)),
-            told: pod.told.clone(),
+            told: pod.last_report.clone(),
         })
     }
 
-    fn standing(&self, now_ms: TimeMs, uid: &Uid, pod: &Pod) -> Standing {
+    fn pod_state(&self, now_ms: TimeMs, uid: &Uid, pod: &Pod) -> PodState {
         let node = || pod.charge.as_ref().map(|charge| Arc::clone(&charge.node)).unwrap_or_default();
         match pod.stage {
-            Stage::Assigned => Standing::Bound { node: node() },
-            Stage::Preparing(_) => {
+            PodStage::Assigned => PodState::Bound { node: node() },
+            PodStage::Preparing(_) => {
                 let left = |until_ms: TimeMs| until_ms.saturating_sub(now_ms);
-                Standing::Preparing { node: node(), left_ms: self.preparations.deadline(uid).map(left) }
+                PodState::Preparing { node: node(), left_ms: self.preparations.deadline(uid).map(left) }
             }
-            Stage::Assumed(_) => Standing::Binding { node: node(), answered: !self.binding.contains(uid) },
-            Stage::Gated(index) => match self.gate(index, uid) {
-                Some((plugin, message)) => Standing::Gated { plugin: Some(plugin), message },
-                None => Standing::Gated { plugin: None, message: self.excess(uid).unwrap_or_default() },
+            PodStage::Assumed(_) => PodState::Binding { node: node(), answered: !self.binding.contains(uid) },
+            PodStage::Gated(index) => match self.gate(index, uid) {
+                Some((plugin, message)) => PodState::Gated { plugin: Some(plugin), message },
+                None => PodState::Gated { plugin: None, message: self.excess(uid).unwrap_or_default() },
             },
-            Stage::Foreign => Standing::NotOurs(self.not_ours(pod)),
-            Stage::Member(_) => match self.group_of(&pod.info) {
-                Some(key) => self.standing_of_group(now_ms, &key),
-                None => Standing::NotOurs(NotOurs::Elsewhere),
+            PodStage::Foreign => PodState::NotOurs(self.not_ours(pod)),
+            PodStage::Member(_) => match self.group_of(&pod.info) {
+                Some(key) => self.group_state(now_ms, &key),
+                None => PodState::NotOurs(NotOurs::Elsewhere),
             },
-            Stage::Queued(_) => self.queued(now_ms, uid),
+            PodStage::Queued(_) => self.queued(now_ms, uid),
         }
     }
 
-    fn standing_of_group(&self, now_ms: TimeMs, key: &GroupKey) -> Standing {
+    fn group_state(&self, now_ms: TimeMs, key: &GroupKey) -> PodState {
         match (self.group_gate(key), self.group_entity(key)) {
             (None, Some(entity)) => self.queued(now_ms, entity),
-            (Some((plugin, message)), _) => Standing::Gated { plugin: Some(plugin), message },
-            (None, None) => Standing::NotOurs(NotOurs::Elsewhere),
+            (Some((plugin, message)), _) => PodState::Gated { plugin: Some(plugin), message },
+            (None, None) => PodState::NotOurs(NotOurs::Elsewhere),
         }
     }
 
-    fn queued(&self, now_ms: TimeMs, uid: &Uid) -> Standing {
+    fn queued(&self, now_ms: TimeMs, uid: &Uid) -> PodState {
         match self.queue.sub_queue(uid) {
             Some(SubQueue::Active(place)) => {
-                Standing::Active { ahead: self.queue.ahead_of(place), for_ms: now_ms.saturating_sub(place.queued_ms) }
+                PodState::Active { ahead: self.queue.ahead_of(place), for_ms: now_ms.saturating_sub(place.queued_ms) }
             }
-            Some(SubQueue::Backoff(until_ms)) => Standing::BackingOff { left_ms: until_ms.saturating_sub(now_ms) },
+            Some(SubQueue::Backoff(until_ms)) => PodState::BackingOff { left_ms: until_ms.saturating_sub(now_ms) },
             Some(SubQueue::Parked { rejectors, since_ms, looked_at_ms }) => {
                 let longest = self.configuration.as_ref().map_or(0, |known| known.pod_max_in_unschedulable_ms);
                 let rejected_by = rejectors.plugins.iter().chain(rejectors.pending.iter());
                 let rejected_by =
                     rejected_by.map(|&plugin| Rejection { plugin, waits_for: wakers::of(self.registry, plugin) });
-                Standing::Unschedulable {
+                PodState::Unschedulable {
                     for_ms: now_ms.saturating_sub(since_ms),
                     rejected_by: rejected_by.collect(),
                     flush_in_ms: looked_at_ms.saturating_add(longest).saturating_sub(now_ms),
                 }
             }
             // A queued pod is in the queue; the audit checks it.
-            None => Standing::Active { ahead: 0, for_ms: 0 },
+            None => PodState::Active { ahead: 0, for_ms: 0 },
         }
     }
 

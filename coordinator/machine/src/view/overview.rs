@@ -8,7 +8,7 @@ use indexmap::IndexMap;
 use crate::{
     event::{TimeMs, WorkerId},
     machine::Machine,
-    pods::Stage,
+    pods::PodStage,
     quarantine::Offender,
     recent::SlowEvaluation,
     status::Status,
@@ -160,7 +160,7 @@ impl Machine {
             counts.insert(subject, [crowd.active, crowd.backing_off, crowd.parked, 0]);
         }
         for pod in self.pods.values() {
-            if let Stage::Gated(profile) = pod.stage {
+            if let PodStage::Gated(profile) = pod.stage {
                 counts.entry((profile, pod.class)).or_default()[3] += 1;
             }
         }
@@ -171,7 +171,7 @@ impl Machine {
         counts.truncate(CLASSES);
         let mut examples: IndexMap<Subject, (Arc<str>, Arc<str>)> = IndexMap::new();
         for pod in self.pods.values() {
-            let (Stage::Gated(profile) | Stage::Queued(profile)) = pod.stage else { continue };
+            let (PodStage::Gated(profile) | PodStage::Queued(profile)) = pod.stage else { continue };
             let subject = (profile, pod.class);
             if counts.contains_key(&subject) && !examples.contains_key(&subject) {
                 examples.insert(subject, (Arc::clone(&pod.info.class.namespace), Arc::clone(&pod.info.name)));

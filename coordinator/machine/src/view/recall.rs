@@ -12,7 +12,7 @@ use std::{
 use flotilla_framework::{
     class::{Class, ClassId},
     explain::{
-        Explanation, Outcome, PluginScore,
+        Explanation, NodeExplanation, PluginScore,
         shard::{self, MAX_PAGE_NODES, Page},
     },
     node::NodeId,
@@ -76,7 +76,7 @@ pub(crate) struct Kept {
 const _: () = assert!(size_of::<Kept>() <= 256);
 
 #[derive(Debug, Clone)]
-struct Room {
+struct PastPreemption {
     uid: Uid,
     node: Arc<str>,
     victims: Arc<[PodName]>,
@@ -89,7 +89,7 @@ pub(crate) struct Decisions {
     /// With the bytes of each.
     kept: VecDeque<(Kept, usize)>,
     bytes: usize,
-    rooms: VecDeque<Room>,
+    rooms: VecDeque<PastPreemption>,
 }
 
 /// A kept decision with a copy of the nodes. [`Self::account`] evaluates it, and may run on another thread.
@@ -98,7 +98,7 @@ pub struct Recall {
     kept: Kept,
     registry: Registry,
     rewind: Result<Rewind, Unknowable>,
-    rooms: Vec<Room>,
+    rooms: Vec<PastPreemption>,
     now_ms: TimeMs,
 }
 
@@ -233,7 +233,7 @@ impl Decisions {
             return;
         }
         let victims = victims.map(|victim| victim.pod.clone()).collect();
-        self.rooms.push_back(Room { uid: Arc::clone(uid), node: Arc::clone(node), victims, at_ms: now_ms });
+        self.rooms.push_back(PastPreemption { uid: Arc::clone(uid), node: Arc::clone(node), victims, at_ms: now_ms });
         if self.rooms.len() > ROOMS_KEPT {
             self.rooms.pop_front();
         }
@@ -291,7 +291,7 @@ impl Recall {
         let Self { kept, registry, rewind, rooms, now_ms } = self;
         let changes_since = rewind.as_ref().ok().map(Rewind::len);
         let picture = rewind.and_then(Rewind::into_nodes).and_then(|nodes| picture(&kept, registry, nodes));
-        let preempted = |room: Room| Preempted {
+        let preempted = |room: PastPreemption| Preempted {
             node: room.node,
             victims: room.victims,
             ago_ms: now_ms.saturating_sub(room.at_ms),
@@ -385,8 +385,8 @@ fn candidates(
     name: &impl Fn(NodeId) -> Arc<str>,
 ) -> Vec<Candidate> {
     let feasible = explanation.nodes.iter().filter_map(|(&id, outcome)| match outcome {
-        Outcome::Feasible { scores, total } => Some((id, scores, *total)),
-        Outcome::Refused { .. } => None,
+        NodeExplanation::Feasible { scores, total } => Some((id, scores, *total)),
+        NodeExplanation::Refused { .. } => None,
     });
     let mut feasible: Vec<_> = feasible.collect();
     let rank = |id: NodeId| nodes.slot(id).map_or(u64::MAX, |slot| nodes.rank(slot));
@@ -407,7 +407,7 @@ fn candidates(
 fn refused(explanation: &Explanation, name: &impl Fn(NodeId) -> Arc<str>) -> Vec<RefusedNodes> {
     let mut groups: BTreeMap<Grounds<'_>, Vec<NodeId>> = BTreeMap::new();
     for (&id, outcome) in &explanation.nodes {
-        if let Outcome::Refused { plugin, reasons, .. } = outcome {
+        if let NodeExplanation::Refused { plugin, reasons, .. } = outcome {
             groups.entry((*plugin, reasons)).or_default().push(id);
         }
     }

@@ -52,7 +52,7 @@ pub(crate) struct Tally {
     /// Attempts by the plugins that took part, under the current profiles.
     pub(crate) attempts: IndexMap<(ProfileIndex, Parts), u64>,
     /// The same under earlier profiles, by plugin, point and profile.
-    pub(crate) earlier: BTreeMap<Judged, u64>,
+    pub(crate) earlier: BTreeMap<PluginPoint, u64>,
 }
 
 /// Attempts and evaluations that the last event ended.
@@ -83,7 +83,7 @@ pub struct GroupAttempt {
 
 /// A plugin that took part in attempts.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Judged {
+pub struct PluginPoint {
     /// The plugin.
     pub plugin: &'static str,
     /// The extension point: kube-scheduler's label.
@@ -123,13 +123,13 @@ impl Tally {
     }
 
     /// Attempts since the start, by the plugins that took part.
-    pub(crate) fn judged(&self, registry: Registry, profiles: &[Profile]) -> BTreeMap<Judged, u64> {
+    pub(crate) fn judged(&self, registry: Registry, profiles: &[Profile]) -> BTreeMap<PluginPoint, u64> {
         let mut judged = self.earlier.clone();
         for (&(index, parts), &count) in &self.attempts {
             let Some(profile) = profiles.get(index).map(|profile| &profile.scheduler_name) else { continue };
             for point in Point::ALL {
                 for plugin in parts.of(registry, point) {
-                    let key = Judged { plugin, point: point.name(), profile: Arc::clone(profile) };
+                    let key = PluginPoint { plugin, point: point.name(), profile: Arc::clone(profile) };
                     *judged.entry(key).or_insert(0) += count;
                 }
             }

@@ -62,7 +62,7 @@ impl Machine {
     }
 
     /// Emits records of completed evaluations.
-    pub(crate) fn tell_evaluations(&mut self) {
+    pub(crate) fn record_evaluations(&mut self) {
         if self.judge.states().over.is_empty() {
             return;
         }

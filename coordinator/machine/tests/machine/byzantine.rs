@@ -26,7 +26,7 @@ const LIAR: &str = "liar";
 
 /// Free capacity per node and the time since it grew: a search for victims uses the state of its begin.
 #[derive(Default)]
-struct Room {
+struct FreeCapacity {
     taken: BTreeMap<Arc<str>, BTreeSet<Arc<str>>>,
     freed_ms: BTreeMap<Arc<str>, u64>,
 }
@@ -34,7 +34,7 @@ struct Room {
 /// Maximum duration of a search: a few requests to workers of 100 ms each.
 const SEARCH_MS: u64 = 2_000;
 
-impl Room {
+impl FreeCapacity {
     /// Records the nodes with less usage than at the last call.
     fn look(&mut self, world: &World) {
         let mut taken: BTreeMap<Arc<str>, BTreeSet<Arc<str>>> = BTreeMap::new();
@@ -132,7 +132,7 @@ impl World {
                     }
                     (Reply::Evaluated { evaluation, .. }, _) => distort(seed, evaluation),
                     (Reply::Applied { nodes, generation }, _) => (*nodes, *generation) = (1, seed.below(3)),
-                    (Reply::Rehearsed { outcomes, .. }, _) => outcomes.reverse(),
+                    (Reply::DryRunResults { outcomes, .. }, _) => outcomes.reverse(),
                     _ => {}
                 }
             }
@@ -174,7 +174,7 @@ fn any_pod(seed: &mut Seed, index: u64) -> PodInfo {
 }
 
 /// Checks that no later preemption is for a pod with room on some node.
-fn check_evictions(world: &World, room: &Room, seen: usize, seed: u64) {
+fn check_evictions(world: &World, room: &FreeCapacity, seen: usize, seed: u64) {
     for preemption in world.preemptions.iter().skip(seen) {
         let Some(preemptor) = world.api.get(&preemption.preemptor.uid) else { continue };
         let class = &preemptor.class;
@@ -244,7 +244,7 @@ fn quiet(world: &mut World, seed: &mut Seed, lies: &mut Lies, number: u64) -> us
                 world.run_worker(id);
             }
             while world.run_watch() {}
-            check_evictions(world, &Room::default(), 0, number);
+            check_evictions(world, &FreeCapacity::default(), 0, number);
         }
         world.settle();
         let place = world.place_of(&format!("late-{index}"));
@@ -269,7 +269,7 @@ fn run(number: u64) -> (usize, usize, usize) {
     }
     world.settle();
     let honest: BTreeSet<WorkerId> = world.workers.keys().copied().collect();
-    let (mut lies, mut room) = (Lies::default(), Room::default());
+    let (mut lies, mut room) = (Lies::default(), FreeCapacity::default());
     for index in 0..200 {
         match seed.below(10) {
             0..=3 => world.pod(any_pod(&mut seed, index)),

@@ -129,8 +129,8 @@ fn events_have_kube_schedulers_labels() {
         (Event::Tick, None),
     ] {
         let described = format!("{event:?}");
-        assert_eq!(world.machine.take_in(0, event), label, "{described}");
-        world.machine.go_on(0);
+        assert_eq!(world.machine.handle_event(0, event), label, "{described}");
+        world.machine.poll_actions(0);
     }
 }
 

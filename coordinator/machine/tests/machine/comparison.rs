@@ -7,7 +7,7 @@ use flotilla_framework::{
     testing::{self, PodBuilder, node, pod},
 };
 use flotilla_machine::{
-    comparison::{Compared, Verdict},
+    comparison::{Compared, DecisionDifference},
     event::Event,
 };
 
@@ -40,7 +40,7 @@ fn compared(world: &mut World, after: PodInfo) -> Option<Compared> {
     found
 }
 
-fn verdict(waiting: PodBuilder, after: PodInfo) -> Verdict {
+fn verdict(waiting: PodBuilder, after: PodInfo) -> DecisionDifference {
     let mut world = following();
     world.pod(waiting.build());
     compared(&mut world, after).expect("the pod was waiting").verdict
@@ -52,11 +52,13 @@ const WORDS: &str = "0/3 nodes are available: 1 node(s) had untolerated taint(s)
 fn a_node_of_another_scheduler_is_the_same_or_lower_or_refused_or_unknown() {
     let web = || pod("web").request("cpu", "1");
     let of = |node: &str| verdict(web(), on(web(), node));
-    assert_eq!(of("large"), Verdict::SameNode);
-    assert_eq!(of("gone"), Verdict::NodeUnknown);
-    let Verdict::Refused { plugin: Some("TaintToleration"), reasons } = of("tainted") else { panic!("it is tainted") };
+    assert_eq!(of("large"), DecisionDifference::SameNode);
+    assert_eq!(of("gone"), DecisionDifference::NodeUnknown);
+    let DecisionDifference::Refused { plugin: Some("TaintToleration"), reasons } = of("tainted") else {
+        panic!("it is tainted")
+    };
     assert_eq!(*reasons, ["node(s) had untolerated taint(s)".to_owned()]);
-    let Verdict::Lower { ours, totals: (best, theirs), parts } = of("small") else {
+    let DecisionDifference::Lower { ours, totals: (best, theirs), parts } = of("small") else {
         panic!("the large node is better")
     };
     assert_eq!(&*ours, "large");
@@ -76,8 +78,12 @@ fn of_two_equal_nodes_either_may_be_taken() {
         compared(&mut world, on(pod("web"), theirs)).expect("the pod was waiting").verdict
     };
     let both = [of("a"), of("b")];
-    assert_eq!(both.iter().filter(|verdict| **verdict == Verdict::SameNode).count(), 1, "{both:?}");
-    assert_eq!(both.iter().filter(|verdict| matches!(verdict, Verdict::EqualTotal { .. })).count(), 1, "{both:?}");
+    assert_eq!(both.iter().filter(|verdict| **verdict == DecisionDifference::SameNode).count(), 1, "{both:?}");
+    assert_eq!(
+        both.iter().filter(|verdict| matches!(verdict, DecisionDifference::EqualTotal { .. })).count(),
+        1,
+        "{both:?}"
+    );
 }
 
 #[test]
@@ -88,11 +94,11 @@ fn a_pod_that_no_node_takes_has_the_same_reasons_or_others_or_a_node() {
     let cases =
         [(WORDS.to_owned(), true), (format!("{WORDS} {advice}"), true), ("0/3 nodes are available".into(), false)];
     for (message, expected) in cases {
-        let Verdict::Neither { ours, same_words } = after(&message) else { panic!("it is huge") };
+        let DecisionDifference::Neither { ours, same_words } = after(&message) else { panic!("it is huge") };
         assert_eq!((&*ours, same_words), (WORDS, expected), "{message}");
     }
     let web = || pod("web").request("cpu", "1");
-    assert_eq!(verdict(web(), unschedulable(web(), WORDS)), Verdict::Feasible { ours: "large".into() });
+    assert_eq!(verdict(web(), unschedulable(web(), WORDS)), DecisionDifference::Feasible { ours: "large".into() });
 }
 
 #[test]
@@ -106,7 +112,7 @@ fn only_a_pod_that_was_seen_waiting_is_compared_and_only_when_something_was_deci
     assert_eq!(compared(&mut world, unschedulable(web(), WORDS)), None, "it has been compared");
     let placed = compared(&mut world, on(web(), "large")).expect("now it is placed");
     assert_eq!((&*placed.pod.name, &*placed.profile), ("web", "default-scheduler"));
-    assert_eq!((placed.nodes, placed.feasible, placed.verdict), (3, 2, Verdict::SameNode));
+    assert_eq!((placed.nodes, placed.feasible, placed.verdict), (3, 2, DecisionDifference::SameNode));
     assert_eq!(compared(&mut world, on(web(), "large")), None, "it is where it was");
     let foreign = || PodInfo { scheduler_name: "another".into(), ..web().build() };
     assert_eq!(compared(&mut world, PodInfo { uid: "other".into(), ..foreign() }), None);
@@ -122,13 +128,13 @@ fn pods_that_were_placed_before_count() {
         world.pod(pod().build());
         assert_eq!(
             compared(&mut world, on(pod(), expected)).map(|found| found.verdict),
-            Some(Verdict::SameNode),
+            Some(DecisionDifference::SameNode),
             "{name}"
         );
     }
     let last = || pod("last").request("cpu", "5");
     world.pod(last().build());
-    let Some(Compared { verdict: Verdict::Refused { plugin, .. }, feasible, .. }) =
+    let Some(Compared { verdict: DecisionDifference::Refused { plugin, .. }, feasible, .. }) =
         compared(&mut world, on(last(), "large"))
     else {
         panic!("the node is full")

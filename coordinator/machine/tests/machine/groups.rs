@@ -10,7 +10,7 @@ use flotilla_framework::{
 use flotilla_machine::{
     action::Reason,
     event::{BindFailure, Configuration, Event},
-    outlook::{PodName, Standing},
+    outlook::{PodName, PodState},
 };
 
 use crate::world::World;
@@ -73,7 +73,7 @@ fn condition(world: &World) -> Option<(bool, &str, &str)> {
 fn gate(world: &World, pod: &str) -> Option<String> {
     let name = PodName { namespace: "default".into(), name: pod.into() };
     match world.machine.outlook(world.now_ms, &name)?.standing {
-        Standing::Gated { message, .. } => Some(message),
+        PodState::Gated { message, .. } => Some(message),
         _ => None,
     }
 }

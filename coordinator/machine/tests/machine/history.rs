@@ -797,7 +797,7 @@ fn a_list_of_all_pods_takes_nothing_back_that_was_decided_or_answered_after_it_w
     world.node(node("n").capacity("cpu", "10").build());
     world.pod(asks("binding", "1"));
     let binding = decided(&mut world);
-    world.tell(Event::PodsListedAnew);
+    world.tell(Event::PodsRelisted);
     world.tell(Event::Bound { uid: binding.uid });
     world.pod(asks("later", "1"));
     let later = decided(&mut world);
@@ -807,7 +807,7 @@ fn a_list_of_all_pods_takes_nothing_back_that_was_decided_or_answered_after_it_w
     }
     world.run_workers();
     assert!(world.binds.is_empty(), "the list may be older than both binds: {:?}", world.binds);
-    world.tell(Event::PodsListedAnew);
+    world.tell(Event::PodsRelisted);
     world.tell(Event::PodApplied(asks("later", "1").into()));
     world.run_workers();
     assert_eq!(&*decided(&mut world).name, "later", "this list is not");

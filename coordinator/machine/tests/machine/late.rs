@@ -314,7 +314,7 @@ fn no_worker_is_told_of_a_class_that_is_too_large_and_its_node_is_judged_here() 
     let mut world = World::new(2);
     nodes(&mut world, 8);
     let large = too_large("large", "node-3");
-    assert!(!large.class.can_be_told(), "{} bytes", large.class.weight());
+    assert!(!large.class.is_sendable(), "{} bytes", large.class.weight());
     world.pod(large);
     world.settle();
     let told = |world: &World| world.workers.values().map(|worker| worker.replica.node_count()).sum::<usize>();
@@ -322,7 +322,7 @@ fn no_worker_is_told_of_a_class_that_is_too_large_and_its_node_is_judged_here() 
     // A new worker does not get it either.
     let new = world.join("late");
     assert!(world.workers[&new].inbox.iter().all(|word| match &word.command {
-        Command::RegisterClass { class, .. } => class.can_be_told(),
+        Command::RegisterClass { class, .. } => class.is_sendable(),
         _ => true,
     }));
     world.settle();

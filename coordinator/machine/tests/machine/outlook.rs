@@ -3,7 +3,7 @@
 use flotilla_framework::testing::{self, node, pod};
 use flotilla_machine::{
     event::{BindFailure, Event},
-    outlook::{NotOurs, Outlook, PodName, Standing},
+    outlook::{NotOurs, Outlook, PodName, PodState},
 };
 
 use crate::world::World;
@@ -12,7 +12,7 @@ fn outlook(world: &World, name: &str) -> Option<Outlook> {
     world.machine.outlook(world.now_ms, &PodName { namespace: "default".into(), name: name.into() })
 }
 
-fn standing(world: &World, name: &str) -> Standing {
+fn standing(world: &World, name: &str) -> PodState {
     outlook(world, name).expect("the machine knows it").standing
 }
 
@@ -25,7 +25,7 @@ fn pods_in_the_active_queue_know_how_many_go_before_them() {
     }
     world.now_ms += 250;
     for (name, ahead) in [("first", 0), ("middle", 1), ("last", 2)] {
-        assert_eq!(standing(&world, name), Standing::Active { ahead, for_ms: 250 }, "{name}");
+        assert_eq!(standing(&world, name), PodState::Active { ahead, for_ms: 250 }, "{name}");
     }
     let first = outlook(&world, "first").expect("known");
     assert_eq!((first.attempts, first.priority, first.queued_for_ms, first.told), (0, 5, Some(250), None));
@@ -40,7 +40,7 @@ fn an_unschedulable_pod_knows_who_refused_it_what_they_wait_for_and_when_it_is_t
     world.settle();
     world.now_ms += 5_000;
     let told = outlook(&world, "big").expect("known");
-    let Standing::Unschedulable { for_ms, rejected_by, flush_in_ms } = told.standing else {
+    let PodState::Unschedulable { for_ms, rejected_by, flush_in_ms } = told.standing else {
         panic!("{:?}", told.standing)
     };
     assert_eq!((for_ms, flush_in_ms), (5_000, 295_000));
@@ -61,12 +61,12 @@ fn a_pod_whose_bind_failed_backs_off_and_knows_for_how_long() {
     while world.binds.is_empty() {
         world.run_workers();
     }
-    assert_eq!(standing(&world, "web"), Standing::Binding { node: "n".into(), answered: false });
+    assert_eq!(standing(&world, "web"), PodState::Binding { node: "n".into(), answered: false });
     let uid = world.binds.pop_front().expect("asked for").uid;
     world.tell(Event::BindFailed { uid, failure: BindFailure::Error("the API server is away".to_owned()) });
     world.now_ms += 300;
     let told = outlook(&world, "web").expect("known");
-    assert_eq!(told.standing, Standing::BackingOff { left_ms: 1_700 });
+    assert_eq!(told.standing, PodState::BackingOff { left_ms: 1_700 });
     assert_eq!(told.attempts, 1);
     assert_eq!(told.told.map(|(_, text)| text).as_deref(), Some("the API server is away"));
 }
@@ -80,16 +80,16 @@ fn a_bind_is_under_way_until_the_watch_shows_the_pod_on_its_node() {
         world.run_workers();
     }
     world.run_bind();
-    assert_eq!(standing(&world, "web"), Standing::Binding { node: "n".into(), answered: true });
+    assert_eq!(standing(&world, "web"), PodState::Binding { node: "n".into(), answered: true });
     world.settle();
-    assert_eq!(standing(&world, "web"), Standing::Bound { node: "n".into() });
+    assert_eq!(standing(&world, "web"), PodState::Bound { node: "n".into() });
 }
 
 #[test]
 fn a_gated_pod_names_the_plugin_that_keeps_it_out_and_its_words() {
     let mut world = World::new(1);
     world.pod(pod("waiting").gate("example.com/quota").build());
-    let Standing::Gated { plugin, message } = standing(&world, "waiting") else { panic!("it is gated") };
+    let PodState::Gated { plugin, message } = standing(&world, "waiting") else { panic!("it is gated") };
     assert_eq!(plugin, Some("SchedulingGates"));
     assert!(message.contains("example.com/quota"), "{message}");
 }
@@ -108,7 +108,7 @@ fn for_a_pod_that_is_not_scheduled_here_the_answer_says_why() {
     world.settle();
     let expected = [("theirs", NotOurs::OtherScheduler), ("leaving", NotOurs::Deleting), ("ended", NotOurs::Finished)];
     for (name, why) in expected {
-        assert_eq!(standing(&world, name), Standing::NotOurs(why), "{name}");
+        assert_eq!(standing(&world, name), PodState::NotOurs(why), "{name}");
     }
     assert_eq!(outlook(&world, "unheard-of"), None);
     let elsewhere = PodName { namespace: "other".into(), name: "theirs".into() };

@@ -8,7 +8,7 @@ use flotilla_framework::{
     profile::{Args, Profile, WeightedPlugin},
     registry::Registry,
     snapshot::{Slot, Snapshot},
-    status::{Refusal, Verdict},
+    status::{FilterResult, Refusal},
     testing::{self, node, pod, pod_group},
 };
 use flotilla_machine::{
@@ -74,7 +74,7 @@ impl Plugin for Faulty {
 }
 
 impl NodeFilter for Prepared {
-    fn filter(&self, nodes: &Snapshot, slot: Slot) -> Verdict {
+    fn filter(&self, nodes: &Snapshot, slot: Slot) -> FilterResult {
         match self.at {
             At::Filter => assert!(!self.is_bad, "Filter of a bad pod"),
             At::DryRun if self.is_bad => {

@@ -8,7 +8,7 @@ use flotilla_framework::{
     class::{Class, PodInfo},
     extender::Extender,
     labels::LabelSelector,
-    preemption::{Budget, Outcome},
+    preemption::{Budget, DryRunResult},
     shard::{FromWorker, Reply},
     testing::{self, PodBuilder, node, pod},
 };
@@ -259,7 +259,7 @@ fn a_victim_whose_deletion_a_restored_backup_took_back_is_preempted_again() {
         world.tell(Event::PodApplied(Arc::new(shown.build())));
         world.advance(20_000);
         assert_eq!(world.preemptions.len(), 0, "it goes, whatever a watch that lags behind tells");
-        world.tell(Event::PodsListedAnew);
+        world.tell(Event::PodsRelisted);
         world.tell(Event::PodApplied(Arc::new(low().build())));
         world.advance(20_000);
         assert_eq!(world.preemptions.len(), 1, "shown before: {was_shown}");
@@ -484,7 +484,7 @@ fn an_answer_to_another_question_is_dropped_and_counted() {
     world.delete_pod("uid-high");
     world.settle();
     assert_eq!((world.machine.status().dry_runs_discarded, world.evicted.len()), (1, 0));
-    let word = FromWorker { epoch: 1, revision: 0, reply: Reply::Rehearsed { request: 99, outcomes: Vec::new() } };
+    let word = FromWorker { epoch: 1, revision: 0, reply: Reply::DryRunResults { request: 99, outcomes: Vec::new() } };
     world.tell(Event::FromWorker { worker: asked, word });
     assert_eq!(world.machine.status().dry_runs_discarded, 2);
 }
@@ -492,9 +492,9 @@ fn an_answer_to_another_question_is_dropped_and_counted() {
 #[test]
 fn no_pod_is_preempted_by_a_worker_s_answer_alone() {
     for lie in [
-        Outcome::Victims { indexes: vec![7], violations: 0 },
-        Outcome::Victims { indexes: vec![0], violations: 0 },
-        Outcome::Needless,
+        DryRunResult::Victims { indexes: vec![7], violations: 0 },
+        DryRunResult::Victims { indexes: vec![0], violations: 0 },
+        DryRunResult::Needless,
     ] {
         let mut world = full(1);
         world.tell(budget("low", 0));
@@ -505,14 +505,14 @@ fn no_pod_is_preempted_by_a_worker_s_answer_alone() {
         }
         let (worker, words) = world.intercept();
         for mut word in words {
-            if let Reply::Rehearsed { outcomes, .. } = &mut word.reply {
+            if let Reply::DryRunResults { outcomes, .. } = &mut word.reply {
                 *outcomes = outcomes.iter().map(|_| lie.clone()).collect();
             }
             world.tell(Event::FromWorker { worker, word });
         }
         world.settle();
         world.advance(10_000);
-        assert_eq!(evicted(&world).len(), usize::from(lie != Outcome::Needless), "{lie:?}");
+        assert_eq!(evicted(&world).len(), usize::from(lie != DryRunResult::Needless), "{lie:?}");
         assert!(evicted(&world).iter().all(|(_, node, victims)| (*node, victims[0]) == ("a", "low")), "{lie:?}");
     }
 }

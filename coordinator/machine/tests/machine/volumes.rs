@@ -397,7 +397,7 @@ fn a_pod_that_waits_for_its_volume_is_tried_anew_when_a_list_has_not_what_was_wr
         tell_all(&mut world);
         assert_eq!(world.waits_for_volumes(), 1, "a watch that lags behind");
         for kind in [StorageKind::Claim, StorageKind::Volume] {
-            world.tell(Event::StorageListedAnew(kind));
+            world.tell(Event::StorageRelisted(kind));
         }
         tell_all(&mut world);
         assert_eq!(world.waits_for_volumes(), u64::from(is_written), "{is_written}");

@@ -208,8 +208,8 @@ fn a_worker_is_not_late_while_its_answer_waits_unread_or_because_the_machine_was
     let (worker, words) = world.intercept();
     let asked_ms = world.now_ms;
     let tick = |world: &mut World, now_ms, heard_ms| {
-        world.machine.take_in(now_ms, Event::Tick);
-        world.machine.go_on_heard(now_ms, heard_ms)
+        world.machine.handle_event(now_ms, Event::Tick);
+        world.machine.poll_actions_as_of(now_ms, heard_ms)
     };
     // Five seconds later, one of them read by the machine.
     assert_eq!(tick(&mut world, asked_ms + 5_000, asked_ms + 1_000), []);

@@ -13,31 +13,31 @@ use serde::{
 };
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct FieldName {
     /// The innermost type with fields or variants.
     pub(super) holder: &'static str,
     /// Its field or variant.
     pub(super) field: &'static str,
 }
 
-impl Place {
+impl FieldName {
     pub(super) const NONE: Self = Self { holder: "", field: "" };
 }
 
 pub(super) trait Texts {
-    fn text(&self, place: Place, text: &str) -> String;
+    fn text(&self, place: FieldName, text: &str) -> String;
 }
 
 pub(super) struct Masked<'a, S, T> {
     pub(super) inner: S,
     pub(super) texts: &'a T,
-    pub(super) place: Place,
+    pub(super) place: FieldName,
 }
 
 struct Within<'a, V: ?Sized, T> {
     value: &'a V,
     texts: &'a T,
-    place: Place,
+    place: FieldName,
 }
 
 impl<V: Serialize + ?Sized, T: Texts> Serialize for Within<'_, V, T> {
@@ -49,7 +49,7 @@ impl<V: Serialize + ?Sized, T: Texts> Serialize for Within<'_, V, T> {
 pub(super) struct Parts<'a, C, T> {
     inner: C,
     texts: &'a T,
-    place: Place,
+    place: FieldName,
 }
 
 macro_rules! pass {
@@ -116,7 +116,7 @@ impl<'a, S: Serializer, T: Texts> Serializer for Masked<'a, S, T> {
         variant: &'static str,
         value: &V,
     ) -> Result<S::Ok, S::Error> {
-        let place = Place { holder: name, field: variant };
+        let place = FieldName { holder: name, field: variant };
         self.inner.serialize_newtype_variant(name, index, variant, &Within { value, texts: self.texts, place })
     }
 
@@ -139,7 +139,7 @@ impl<'a, S: Serializer, T: Texts> Serializer for Masked<'a, S, T> {
         variant: &'static str,
         len: usize,
     ) -> Result<Self::SerializeTupleVariant, S::Error> {
-        let place = Place { holder: name, field: variant };
+        let place = FieldName { holder: name, field: variant };
         Ok(Parts { inner: self.inner.serialize_tuple_variant(name, index, variant, len)?, texts: self.texts, place })
     }
 
@@ -148,7 +148,7 @@ impl<'a, S: Serializer, T: Texts> Serializer for Masked<'a, S, T> {
     }
 
     fn serialize_struct(self, name: &'static str, len: usize) -> Result<Self::SerializeStruct, S::Error> {
-        let place = Place { holder: name, field: "" };
+        let place = FieldName { holder: name, field: "" };
         Ok(Parts { inner: self.inner.serialize_struct(name, len)?, texts: self.texts, place })
     }
 
@@ -159,7 +159,7 @@ impl<'a, S: Serializer, T: Texts> Serializer for Masked<'a, S, T> {
         variant: &'static str,
         len: usize,
     ) -> Result<Self::SerializeStructVariant, S::Error> {
-        let place = Place { holder: name, field: variant };
+        let place = FieldName { holder: name, field: variant };
         Ok(Parts { inner: self.inner.serialize_struct_variant(name, index, variant, len)?, texts: self.texts, place })
     }
 
@@ -217,7 +217,7 @@ impl<C: SerializeStruct, T: Texts> SerializeStruct for Parts<'_, C, T> {
     type Error = C::Error;
 
     fn serialize_field<V: Serialize + ?Sized>(&mut self, field: &'static str, value: &V) -> Result<(), C::Error> {
-        let within = Within { value, texts: self.texts, place: Place { field, ..self.place } };
+        let within = Within { value, texts: self.texts, place: FieldName { field, ..self.place } };
         self.inner.serialize_field(field, &within)
     }
 
@@ -235,7 +235,7 @@ impl<C: SerializeStructVariant, T: Texts> SerializeStructVariant for Parts<'_, C
     type Error = C::Error;
 
     fn serialize_field<V: Serialize + ?Sized>(&mut self, field: &'static str, value: &V) -> Result<(), C::Error> {
-        let within = Within { value, texts: self.texts, place: Place { field, ..self.place } };
+        let within = Within { value, texts: self.texts, place: FieldName { field, ..self.place } };
         self.inner.serialize_field(field, &within)
     }
 

@@ -1,6 +1,6 @@
 //! Classifies the texts of an entry. Unlisted texts are names.
 
-use super::masked::Place;
+use super::masked::FieldName;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
@@ -12,7 +12,7 @@ pub(super) enum Kind {
     Sentence,
 }
 
-pub(super) fn kind(place: Place) -> Kind {
+pub(super) fn kind(place: FieldName) -> Kind {
     match (place.holder, place.field) {
         ("Requirement" | "Toleration" | "Taint" | "DeviceToleration", "operator" | "effect")
         | ("HostPort", "protocol")

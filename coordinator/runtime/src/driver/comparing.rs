@@ -36,8 +36,8 @@ impl<F: FnMut(Comparison) + Send + 'static> Course for Comparing<F> {
         &mut self.machine
     }
 
-    fn take_in(&mut self, now_ms: TimeMs, event: Event) -> Option<&'static str> {
+    fn handle_event(&mut self, now_ms: TimeMs, event: Event) -> Option<&'static str> {
         self.machine.compare(&event).into_iter().for_each(&mut self.compared);
-        self.machine.take_in(now_ms, event)
+        self.machine.handle_event(now_ms, event)
     }
 }

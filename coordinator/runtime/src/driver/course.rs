@@ -13,12 +13,12 @@ pub(super) trait Course: Send + 'static {
     fn machine(&self) -> &Machine;
     fn machine_mut(&mut self) -> &mut Machine;
 
-    fn take_in(&mut self, now_ms: TimeMs, event: Event) -> Option<&'static str> {
-        self.machine_mut().take_in(now_ms, event)
+    fn handle_event(&mut self, now_ms: TimeMs, event: Event) -> Option<&'static str> {
+        self.machine_mut().handle_event(now_ms, event)
     }
 
-    fn go_on(&mut self, now_ms: TimeMs, heard_ms: TimeMs) -> Vec<Action> {
-        self.machine_mut().go_on_heard(now_ms, heard_ms)
+    fn poll_actions(&mut self, now_ms: TimeMs, heard_ms: TimeMs) -> Vec<Action> {
+        self.machine_mut().poll_actions_as_of(now_ms, heard_ms)
     }
 
     fn asked_at(&mut self, began_ms: TimeMs, now_ms: TimeMs) {

@@ -18,10 +18,10 @@ pub(super) const NEWS: usize = 65_536;
 pub(super) const ANSWERS: usize = 8_192;
 /// Size of one event in a channel, without the objects it points to.
 const EVENT_BYTES: usize = 288;
-const _: () = assert!(size_of::<Told>() <= EVENT_BYTES);
+const _: () = assert!(size_of::<QueuedEvent>() <= EVENT_BYTES);
 
 #[derive(Debug)]
-pub(super) struct Told {
+pub(super) struct QueuedEvent {
     pub(super) event: Event,
     pub(super) arrived_ms: TimeMs,
     pub(super) applied: Option<oneshot::Sender<()>>,
@@ -29,20 +29,20 @@ pub(super) struct Told {
 
 #[derive(Debug, Clone)]
 pub(super) struct Senders {
-    pub(super) answers: mpsc::Sender<Told>,
-    pub(super) news: mpsc::Sender<Told>,
+    pub(super) answers: mpsc::Sender<QueuedEvent>,
+    pub(super) news: mpsc::Sender<QueuedEvent>,
 }
 
 impl Senders {
-    pub(super) const fn of(&self, event: &Event) -> &mpsc::Sender<Told> {
+    pub(super) const fn of(&self, event: &Event) -> &mpsc::Sender<QueuedEvent> {
         if event.is_preferred() { &self.answers } else { &self.news }
     }
 }
 
 #[derive(Debug)]
 pub(super) struct Inbox {
-    answers: mpsc::Receiver<Told>,
-    news: mpsc::Receiver<Told>,
+    answers: mpsc::Receiver<QueuedEvent>,
+    news: mpsc::Receiver<QueuedEvent>,
     heard_ms: TimeMs,
 }
 
@@ -55,7 +55,7 @@ pub(super) fn open() -> (Senders, Inbox) {
 impl Inbox {
     /// Fills `batch` with up to `most` answers, then up to `most` watch events, so that answers cannot starve these.
     /// [`answer`](Self::answer) returns later answers. Pending: the next event wakes the thread. Ready with 0: all senders are gone.
-    pub(super) fn poll(&mut self, context: &mut Context<'_>, batch: &mut Vec<Told>, most: usize) -> Poll<usize> {
+    pub(super) fn poll(&mut self, context: &mut Context<'_>, batch: &mut Vec<QueuedEvent>, most: usize) -> Poll<usize> {
         let answers = self.answers.poll_recv_many(context, batch, most);
         let news = self.news.poll_recv_many(context, batch, most);
         match (answers, news) {
@@ -67,12 +67,12 @@ impl Inbox {
         }
     }
 
-    pub(super) fn answer(&mut self) -> Option<Told> {
+    pub(super) fn answer(&mut self) -> Option<QueuedEvent> {
         self.answers.try_recv().ok()
     }
 
     /// The time up to which all answers were received, for deadlines of answers, when this event is applied at `now_ms`.
-    pub(super) fn heard(&mut self, told: Option<&Told>, now_ms: TimeMs) -> TimeMs {
+    pub(super) fn observed_ms(&mut self, told: Option<&QueuedEvent>, now_ms: TimeMs) -> TimeMs {
         let heard_ms = match told {
             Some(told) if told.event.is_preferred() => told.arrived_ms,
             _ if self.answers.is_empty() => now_ms,
@@ -91,17 +91,17 @@ mod tests {
 
     use super::*;
 
-    fn told(event: Event) -> Told {
-        Told { event, arrived_ms: 0, applied: None }
+    fn queued(event: Event) -> QueuedEvent {
+        QueuedEvent { event, arrived_ms: 0, applied: None }
     }
 
     #[test]
     fn a_flood_of_answers_does_not_keep_the_news_waiting() {
         let (senders, mut inbox) = open();
         for number in 0..1_000 {
-            senders.answers.try_send(told(Event::WorkerLost { worker: WorkerId(number) })).expect("there is room");
+            senders.answers.try_send(queued(Event::WorkerLost { worker: WorkerId(number) })).expect("there is room");
         }
-        senders.news.try_send(told(Event::Synced)).expect("there is room");
+        senders.news.try_send(queued(Event::Synced)).expect("there is room");
         let mut batch = Vec::new();
         let polled = inbox.poll(&mut Context::from_waker(Waker::noop()), &mut batch, 100);
         assert_eq!(polled, Poll::Ready(101));

@@ -44,13 +44,13 @@ impl<T: Tap> Course for Recording<T> {
         &mut self.machine
     }
 
-    fn take_in(&mut self, now_ms: TimeMs, event: Event) -> Option<&'static str> {
+    fn handle_event(&mut self, now_ms: TimeMs, event: Event) -> Option<&'static str> {
         self.tap.event(now_ms, &event);
-        self.machine.take_in(now_ms, event)
+        self.machine.handle_event(now_ms, event)
     }
 
-    fn go_on(&mut self, now_ms: TimeMs, heard_ms: TimeMs) -> Vec<Action> {
-        let actions = self.machine.go_on_heard(now_ms, heard_ms);
+    fn poll_actions(&mut self, now_ms: TimeMs, heard_ms: TimeMs) -> Vec<Action> {
+        let actions = self.machine.poll_actions_as_of(now_ms, heard_ms);
         self.tap.actions(heard_ms, &actions);
         actions
     }

@@ -16,12 +16,12 @@ struct Listener {
 }
 
 impl Course for Listener {
-    fn take_in(&mut self, _: TimeMs, event: Event) -> Option<&'static str> {
+    fn handle_event(&mut self, _: TimeMs, event: Event) -> Option<&'static str> {
         let _ = self.told.send(event);
         None
     }
 
-    fn go_on(&mut self, _: TimeMs, _: TimeMs) -> Vec<Action> {
+    fn poll_actions(&mut self, _: TimeMs, _: TimeMs) -> Vec<Action> {
         Vec::new()
     }
 

@@ -30,7 +30,7 @@ impl Puppet {
 }
 
 impl Course for Puppet {
-    fn take_in(&mut self, now_ms: TimeMs, event: Event) -> Option<&'static str> {
+    fn handle_event(&mut self, now_ms: TimeMs, event: Event) -> Option<&'static str> {
         self.log.lock().expect("unpoisoned").push((now_ms, event.clone()));
         self.status.decisions += 1;
         self.actions = match event {
@@ -52,7 +52,7 @@ impl Course for Puppet {
         None
     }
 
-    fn go_on(&mut self, now_ms: TimeMs, heard_ms: TimeMs) -> Vec<Action> {
+    fn poll_actions(&mut self, now_ms: TimeMs, heard_ms: TimeMs) -> Vec<Action> {
         self.times.lock().expect("unpoisoned").push((now_ms, heard_ms, None));
         std::mem::take(&mut self.actions)
     }
@@ -101,7 +101,7 @@ fn events_are_applied_in_the_order_they_are_told_and_actions_performed_in_the_or
     let (actions, performed) = std_mpsc::channel();
     let (handle, thread) = spawn_course(puppet, move |action| actions.send(action).expect("the test listens"));
     let numbers = 0..2_000;
-    numbers.clone().for_each(|number| handle.tell_blocking(lost(number)));
+    numbers.clone().for_each(|number| handle.send_event_blocking(lost(number)));
     let given: Vec<_> = performed.iter().take(4_000).collect();
     for (number, pair) in numbers.zip(given.chunks(2)) {
         let action =
@@ -121,7 +121,7 @@ async fn a_question_is_answered_while_the_machine_rests_and_is_no_event() {
     let (handle, thread) = spawn_course(puppet, |_| {});
     let first = handle.ask(|machine, now_ms| (machine.status().decisions, now_ms)).await.expect("it lives");
     assert_eq!(first.0, 0);
-    handle.tell(lost(1)).await.expect("it lives");
+    handle.send_event(lost(1)).await.expect("it lives");
     tokio::time::sleep(Duration::from_millis(2)).await;
     let later = handle.ask(|_, now_ms| now_ms).await.expect("it lives");
     assert!(later > first.1, "it is told the time");
@@ -153,10 +153,10 @@ async fn after_a_panic_every_handle_reports_that_the_machine_has_stopped() {
     let (puppet, _) = Puppet::new(Vec::new());
     let (handle, thread) = spawn_course(puppet, |_| {});
     assert_eq!(handle.progress(Duration::from_secs(1)), Ok(()));
-    handle.tell(Event::Following).await.expect("it lives");
+    handle.send_event(Event::Following).await.expect("it lives");
     handle.stopped().await;
-    assert_eq!(handle.tell(Event::Synced).await, Err(Stopped));
-    handle.tell_blocking(Event::Synced);
+    assert_eq!(handle.send_event(Event::Synced).await, Err(Stopped));
+    handle.send_event_blocking(Event::Synced);
     assert!(handle.progress(Duration::from_secs(1)).is_err());
     thread.join().expect_err("the panic is handed on");
 }
@@ -166,7 +166,7 @@ async fn the_status_is_published_when_the_machine_comes_to_rest() {
     let (puppet, _) = Puppet::new(Vec::new());
     let (handle, _thread) = spawn_course(puppet, |_| {});
     for number in 0..100 {
-        handle.tell(lost(number)).await.expect("it lives");
+        handle.send_event(lost(number)).await.expect("it lives");
     }
     let mut status = handle.watch_status();
     status.wait_for(|status| status.decisions == 100).await.expect("it lives");
@@ -184,13 +184,13 @@ async fn an_event_that_finds_no_room_waits_is_counted_and_is_not_lost() {
             gate.recv().expect("the test opens it");
         }
     });
-    handle.tell(lost(0)).await.expect("it lives");
+    handle.send_event(lost(0)).await.expect("it lives");
     let more = NEWS as u64 + 2 * BATCH as u64;
     let teller = tokio::spawn({
         let handle = handle.clone();
         async move {
             for number in 0..more {
-                handle.tell(news(number)).await.expect("it lives");
+                handle.send_event(news(number)).await.expect("it lives");
             }
         }
     });
@@ -208,11 +208,11 @@ async fn an_event_that_finds_no_room_waits_is_counted_and_is_not_lost() {
 async fn an_answer_does_not_wait_behind_what_the_watches_tell() {
     let (puppet, log) = Puppet::new(Vec::new());
     let (handle, _thread) = spawn_course(puppet, |_| {});
-    handle.tell(Event::Synced).await.expect("it lives");
+    handle.send_event(Event::Synced).await.expect("it lives");
     for number in 0..1_000 {
-        handle.tell(news(number)).await.expect("it lives");
+        handle.send_event(news(number)).await.expect("it lives");
     }
-    handle.tell_applied(lost(1)).await.expect("it lives");
+    handle.send_event_applied(lost(1)).await.expect("it lives");
     let log = log.lock().expect("unpoisoned");
     let place = log.iter().position(|(_, event)| *event == lost(1)).expect("applied");
     // The event in hand, and at most one after it.
@@ -224,15 +224,15 @@ async fn an_answer_that_arrived_in_time_is_not_late_because_the_machine_was_long
     let (puppet, log) = Puppet::new(Vec::new());
     let times = Arc::clone(&puppet.times);
     let (handle, _thread) = spawn_course(puppet, |_| {});
-    handle.tell(Event::Synced).await.expect("it lives");
+    handle.send_event(Event::Synced).await.expect("it lives");
     while log.lock().map_or(true, |log| log.is_empty()) {
         tokio::task::yield_now().await;
     }
-    handle.tell(news(1)).await.expect("it lives");
-    handle.tell(lost(1)).await.expect("it lives");
+    handle.send_event(news(1)).await.expect("it lives");
+    handle.send_event(lost(1)).await.expect("it lives");
     tokio::time::sleep(LONG / 6).await;
-    handle.tell_applied(lost(2)).await.expect("it lives");
-    handle.tell_applied(news(2)).await.expect("it lives");
+    handle.send_event_applied(lost(2)).await.expect("it lives");
+    handle.send_event_applied(news(2)).await.expect("it lives");
     let (log, times) = (log.lock().expect("unpoisoned"), times.lock().expect("unpoisoned"));
     let of = |event: &Event| times[log.iter().position(|(_, applied)| applied == event).expect("applied")];
     let (long, half) = (of(&Event::Synced), LONG.as_millis() as TimeMs / 2);

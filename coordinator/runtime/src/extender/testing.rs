@@ -10,7 +10,7 @@ use tokio::net::TcpListener;
 type Asked = Arc<Mutex<Vec<(String, Value)>>>;
 
 /// An extender's answer to a call.
-pub type Say = fn(&str, &Value) -> (StatusCode, String);
+pub type Respond = fn(&str, &Value) -> (StatusCode, String);
 
 /// A small extender, and the calls it received.
 pub struct Played {
@@ -31,7 +31,7 @@ impl Played {
     }
 }
 
-type Shared = (Asked, Say);
+type Shared = (Asked, Respond);
 
 async fn respond(State((asked, say)): State<Shared>, request: axum::extract::Request) -> impl IntoResponse {
     let verb = request.uri().path().trim_start_matches('/').to_owned();
@@ -44,13 +44,13 @@ async fn respond(State((asked, say)): State<Shared>, request: axum::extract::Req
     say(&verb, &question)
 }
 
-pub(super) fn router(say: Say) -> (Router, Asked) {
+pub(super) fn router(say: Respond) -> (Router, Asked) {
     let asked = Asked::default();
     (Router::new().fallback(respond).with_state((Arc::clone(&asked), say)), asked)
 }
 
 /// Starts an extender over HTTP.
-pub async fn play(say: Say) -> Played {
+pub async fn play(say: Respond) -> Played {
     let (router, asked) = router(say);
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let url = format!("http://{}", listener.local_addr().expect("bound"));

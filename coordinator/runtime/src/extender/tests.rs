@@ -18,12 +18,12 @@ use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 
 use super::{
-    testing::{Played, Say, configured, play, router},
+    testing::{Played, Respond, configured, play, router},
     *,
 };
 
 /// Starts an extender over HTTPS; also returns its certificate in PEM, for the name `extender.test`.
-async fn play_secured(say: Say) -> (Played, String) {
+async fn play_secured(say: Respond) -> (Played, String) {
     let certified = rcgen::generate_simple_self_signed(["extender.test".to_owned()]).expect("a certificate");
     let key = rustls::pki_types::PrivateKeyDer::try_from(certified.signing_key.serialize_der()).expect("a key");
     let provider = Arc::new(rustls::crypto::ring::default_provider());

@@ -87,7 +87,7 @@ impl Questions {
     /// Registers an incoming message and its plugin durations.
     pub(super) fn answered(&self, word: &FromWorker, laps: &[pb::Lap]) {
         let (request, error) = match &word.reply {
-            Reply::Evaluated { request, .. } | Reply::Rehearsed { request, .. } => (request, None),
+            Reply::Evaluated { request, .. } | Reply::DryRunResults { request, .. } => (request, None),
             Reply::Unable { request, why } => (request, Some(why)),
             _ => return,
         };
@@ -173,7 +173,7 @@ mod tests {
     }
 
     fn answer(request: RequestId) -> FromWorker {
-        FromWorker { epoch: 1, revision: 1, reply: Reply::Rehearsed { request, outcomes: Vec::new() } }
+        FromWorker { epoch: 1, revision: 1, reply: Reply::DryRunResults { request, outcomes: Vec::new() } }
     }
 
     #[test]

@@ -223,7 +223,7 @@ impl Attached {
             }
             _ => warn!(worker = %self.address, stream = worker.0, reason = %end, "lost a worker"),
         }
-        match inner.handle.tell(Event::WorkerLost { worker }).await {
+        match inner.handle.send_event(Event::WorkerLost { worker }).await {
             Ok(()) => end,
             Err(stopped) => stopped.into(),
         }
@@ -238,8 +238,8 @@ impl Attached {
     ) -> End {
         let mut expiring = std::pin::pin!(expiring(inner, self.peer.clone()));
         let ended: Result<std::convert::Infallible, End> = async {
-            inner.handle.tell(Event::WorkerJoined { worker, name: Arc::clone(&self.address) }).await?;
-            inner.handle.tell(Event::FromWorker { worker, word: self.hello.clone() }).await?;
+            inner.handle.send_event(Event::WorkerJoined { worker, name: Arc::clone(&self.address) }).await?;
+            inner.handle.send_event(Event::FromWorker { worker, word: self.hello.clone() }).await?;
             loop {
                 let message = tokio::select! {
                     biased;
@@ -252,7 +252,7 @@ impl Attached {
                 };
                 let (word, laps) = wire::decode(message, inner)?;
                 self.questions.answered(&word, &laps);
-                inner.handle.tell(Event::FromWorker { worker, word }).await?;
+                inner.handle.send_event(Event::FromWorker { worker, word }).await?;
             }
         }
         .await;

@@ -167,7 +167,7 @@ async fn the_real_machine_brings_a_worker_to_work() {
     let profiles = flotilla_configuration::Configuration::default().profiles;
     let configuration = Arc::new(Configuration::new(1, profiles));
     for event in [Event::Configured(configuration), Event::Synced, Event::Leading { epoch: 1 }] {
-        handle.tell_applied(event).await.expect("it lives");
+        handle.send_event_applied(event).await.expect("it lives");
     }
     fanout.connect(&address);
     let speaker = fanout.clone();

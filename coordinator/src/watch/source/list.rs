@@ -52,10 +52,10 @@ impl<K: Kind> Source<K> {
         let gone = self.known.finish();
         info!(what = K::WHAT, version = self.version, count, gone = gone.len(), "listed");
         for gone in gone {
-            self.tell(K::deleted(gone)).await?;
+            self.send_event(K::deleted(gone)).await?;
         }
         if let Some(listed) = K::listed(&self.version) {
-            self.tell(listed).await?;
+            self.send_event(listed).await?;
         }
         self.shared.count_objects(self.known.len());
         self.reach();
@@ -67,8 +67,8 @@ impl<K: Kind> Source<K> {
 
     /// Sends the machine the start of a relist, before any request of the list.
     async fn announce(&self) -> Result<(), Stopped> {
-        match K::listed_anew().filter(|_| self.shared.counters.lists.get() > 0) {
-            Some(event) if !planted("ignores-restores") => self.handle.tell_applied(event).await,
+        match K::relisted().filter(|_| self.shared.counters.lists.get() > 0) {
+            Some(event) if !planted("ignores-restores") => self.handle.send_event_applied(event).await,
             _ => Ok(()),
         }
     }

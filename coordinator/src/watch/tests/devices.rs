@@ -49,7 +49,7 @@ async fn where_a_list_of_claims_begins_and_ends_is_told() {
         told.push(match heard.recv().await.expect("more to come") {
             Event::ObjectApplied(object) => format!("+{}", object.key().name()),
             Event::ObjectDeleted(key) => format!("-{}", key.name()),
-            Event::ClaimsListedAnew => "anew".to_owned(),
+            Event::ClaimsRelisted => "anew".to_owned(),
             Event::ClaimsListed { version } => format!("up to {version}"),
             other => format!("{other:?}"),
         });

@@ -16,7 +16,7 @@ use k8s_openapi::api::resource::v1 as api;
 
 use super::{Doing, Held};
 
-pub(super) enum Judged {
+pub(super) enum ClaimCheck {
     /// The claim is in the intended state.
     Done(Held),
     /// Write this, on this claim.
@@ -43,31 +43,36 @@ impl Doing<'_> {
     ///
     /// # Errors
     /// The write no longer applies.
-    pub(super) fn judge(&self, patch: &ClaimPatch, held: &Held, fresh: Option<&DeviceClaim>) -> Result<Judged, String> {
+    pub(super) fn judge(
+        &self,
+        patch: &ClaimPatch,
+        held: &Held,
+        fresh: Option<&DeviceClaim>,
+    ) -> Result<ClaimCheck, String> {
         let target = self.target;
         let Some(fresh) = fresh else {
             return match patch {
-                ClaimPatch::Create(_) => Ok(Judged::Again(patch.clone(), held.clone())),
-                _ if self.removes() => Ok(Judged::Done(Held::default())),
+                ClaimPatch::Create(_) => Ok(ClaimCheck::Again(patch.clone(), held.clone())),
+                _ if self.removes() => Ok(ClaimCheck::Done(Held::default())),
                 _ => Err(format!("claim {target} got deleted in the meantime")),
             };
         };
         let on = Held { uid: Arc::clone(&fresh.uid), version: Arc::clone(&fresh.resource_version) };
         if !held.uid.is_empty() && held.uid != fresh.uid {
             return match self.removes() {
-                true => Ok(Judged::Done(Held::default())),
+                true => Ok(ClaimCheck::Done(Held::default())),
                 false => Err(format!("claim {target} got deleted in the meantime")),
             };
         }
         match patch {
-            ClaimPatch::Create(_) => self.is_created(fresh).map(|()| Judged::Done(on)),
+            ClaimPatch::Create(_) => self.is_created(fresh).map(|()| ClaimCheck::Done(on)),
             ClaimPatch::SetFinalizers(_) => self.finalizers(patch, fresh, on),
             ClaimPatch::SetStatus { allocation, .. } => self.status(allocation.as_ref(), fresh, on),
-            ClaimPatch::RemoveReservation(uid) if !fresh.is_reserved_for(uid) => Ok(Judged::Done(on)),
-            ClaimPatch::Deallocate if fresh.allocation.is_none() => Ok(Judged::Done(on)),
+            ClaimPatch::RemoveReservation(uid) if !fresh.is_reserved_for(uid) => Ok(ClaimCheck::Done(on)),
+            ClaimPatch::Deallocate if fresh.allocation.is_none() => Ok(ClaimCheck::Done(on)),
             ClaimPatch::Deallocate => Err(format!("claim {target} got changed in the meantime")),
             ClaimPatch::RemoveReservation(_) | ClaimPatch::Delete | ClaimPatch::TellPod { .. } => {
-                Ok(Judged::Again(patch.clone(), on))
+                Ok(ClaimCheck::Again(patch.clone(), on))
             }
         }
     }
@@ -85,7 +90,7 @@ impl Doing<'_> {
     }
 
     /// One finalizer is added or removed. The others are kept from the claim.
-    fn finalizers(&self, patch: &ClaimPatch, fresh: &DeviceClaim, on: Held) -> Result<Judged, String> {
+    fn finalizers(&self, patch: &ClaimPatch, fresh: &DeviceClaim, on: Held) -> Result<ClaimCheck, String> {
         let has = fresh.finalizers.iter().any(|finalizer| &**finalizer == FINALIZER);
         let mut finalizers = fresh.finalizers.clone();
         if protects(patch) {
@@ -95,8 +100,8 @@ impl Doing<'_> {
             finalizers.retain(|finalizer| &**finalizer != FINALIZER);
         }
         match has == protects(patch) {
-            true => Ok(Judged::Done(on)),
-            false => Ok(Judged::Again(ClaimPatch::SetFinalizers(finalizers), on)),
+            true => Ok(ClaimCheck::Done(on)),
+            false => Ok(ClaimCheck::Again(ClaimPatch::SetFinalizers(finalizers), on)),
         }
     }
 
@@ -111,11 +116,16 @@ impl Doing<'_> {
         }
     }
 
-    fn status(&self, allocation: Option<&Arc<Allocation>>, fresh: &DeviceClaim, on: Held) -> Result<Judged, String> {
+    fn status(
+        &self,
+        allocation: Option<&Arc<Allocation>>,
+        fresh: &DeviceClaim,
+        on: Held,
+    ) -> Result<ClaimCheck, String> {
         let target = self.target;
         let is_ours = |made: &Allocation| allocation.is_none_or(|ours| ours.results == made.results);
         if fresh.is_reserved_for(self.pod.uid) && fresh.allocation.as_deref().is_some_and(is_ours) {
-            return Ok(Judged::Done(on));
+            return Ok(ClaimCheck::Done(on));
         }
         if allocation.is_some() {
             self.is_free(fresh)?;
@@ -134,6 +144,6 @@ impl Doing<'_> {
             name: self.pod.name.into(),
             uid: self.pod.uid.into(),
         });
-        Ok(Judged::Again(ClaimPatch::SetStatus { allocation: allocation.cloned(), reserved_for }, on))
+        Ok(ClaimCheck::Again(ClaimPatch::SetStatus { allocation: allocation.cloned(), reserved_for }, on))
     }
 }

@@ -86,7 +86,7 @@ pub(super) fn of(target: Target<'_>, patch: &ClaimPatch, held: &Held) -> Result<
             let options = json!({ "apiVersion": "v1", "kind": "DeleteOptions", "preconditions": metadata });
             request(Method::DELETE, &target.one(), JSON, &options)
         }
-        ClaimPatch::TellPod { pod, uid, mappings } => tell_pod(target, pod, uid, mappings),
+        ClaimPatch::TellPod { pod, uid, mappings } => pod_status_request(target, pod, uid, mappings),
     }
 }
 
@@ -103,7 +103,7 @@ pub(super) fn replace(target: Target<'_>, claim: Vec<u8>) -> Result<Request<Vec<
 }
 
 /// Writes the name of the claim for extended resources to the pod.
-pub(super) fn tell_pod(
+pub(super) fn pod_status_request(
     target: Target<'_>,
     pod: &str,
     uid: &str,

@@ -3,11 +3,11 @@
 use super::{Around, Evaluator, is_fatal};
 use crate::{
     plan::{Attribute, By, Qualifier, Root},
-    value::{Failure, Outcome, Value, number, show},
+    value::{EvalResult, Failure, Value, number, show},
 };
 
 impl Evaluator<'_> {
-    pub(super) fn resolve(&mut self, attribute: &Attribute, scope: Around<'_>) -> Outcome {
+    pub(super) fn resolve(&mut self, attribute: &Attribute, scope: Around<'_>) -> EvalResult {
         let value = match &attribute.root {
             Root::Choice { condition, yes, no } => {
                 return match self.node(condition, scope)? {
@@ -24,7 +24,7 @@ impl Evaluator<'_> {
         self.qualify_all(value, &attribute.qualifiers, is_counted, scope)
     }
 
-    fn variable(&mut self, name: &str, is_global: bool, scope: Around<'_>) -> Outcome {
+    fn variable(&mut self, name: &str, is_global: bool, scope: Around<'_>) -> EvalResult {
         match scope {
             Some(scope) if !is_global => self.local(name, scope),
             _ if name == "device" => Ok(self.device.clone()),
@@ -32,7 +32,13 @@ impl Evaluator<'_> {
         }
     }
 
-    fn qualify_all(&mut self, value: Value, qualifiers: &[Qualifier], is_counted: bool, scope: Around<'_>) -> Outcome {
+    fn qualify_all(
+        &mut self,
+        value: Value,
+        qualifiers: &[Qualifier],
+        is_counted: bool,
+        scope: Around<'_>,
+    ) -> EvalResult {
         let (mut value, mut optional) = match value {
             Value::Optional(None) => return Ok(Value::NONE),
             Value::Optional(Some(inner)) => ((*inner).clone(), true),
@@ -79,7 +85,7 @@ impl Evaluator<'_> {
         optional: bool,
         found: Result<Option<Value>, Failure>,
     ) -> Result<Option<Value>, Failure> {
-        let outcome: Outcome = match &found {
+        let outcome: EvalResult = match &found {
             Ok(Some(found)) => Ok(found.clone()),
             Ok(None) => return Ok(None),
             Err(failure) => Err(failure.clone()),

@@ -5,7 +5,7 @@ use std::{cell::RefCell, sync::Arc};
 use super::{Around, Evaluator, is_fatal};
 use crate::{
     plan::Fold,
-    value::{Failure, List, Map, Outcome, Value, show::go_type},
+    value::{EvalResult, Failure, List, Map, Value, show::go_type},
 };
 
 /// Variables of a comprehension and of the enclosing ones.
@@ -18,7 +18,7 @@ pub(super) struct Scope<'scope> {
 #[derive(Default)]
 struct State {
     /// `None` before its first use.
-    accumulator: Option<Outcome>,
+    accumulator: Option<EvalResult>,
     first: Option<Value>,
     second: Option<Value>,
     /// Whether a list or map accumulator grows in place.
@@ -26,7 +26,7 @@ struct State {
 }
 
 impl Evaluator<'_> {
-    pub(super) fn local(&mut self, name: &str, scope: &Scope<'_>) -> Outcome {
+    pub(super) fn local(&mut self, name: &str, scope: &Scope<'_>) -> EvalResult {
         if name == scope.fold.accumulator {
             return self.accumulated(scope);
         }
@@ -51,7 +51,7 @@ impl Evaluator<'_> {
     }
 
     /// Value of the accumulator. Like upstream, it evaluates the initial value on first use.
-    fn accumulated(&mut self, scope: &Scope<'_>) -> Outcome {
+    fn accumulated(&mut self, scope: &Scope<'_>) -> EvalResult {
         if let Some(outcome) = &scope.state.borrow().accumulator {
             return outcome.clone();
         }
@@ -75,7 +75,7 @@ impl Evaluator<'_> {
         initial
     }
 
-    pub(super) fn fold(&mut self, fold: &Fold, outer: Around<'_>) -> Outcome {
+    pub(super) fn fold(&mut self, fold: &Fold, outer: Around<'_>) -> EvalResult {
         let range = self.node(&fold.range, outer)?;
         let scope = Scope { fold, outer, state: RefCell::default() };
         let two = fold.second.is_some();

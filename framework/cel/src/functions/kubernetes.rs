@@ -9,7 +9,7 @@ use crate::{
     quantity::{Amount, Quantity},
     semver::Semver,
     url::{Url, check_request},
-    value::{Failure, List, Map, Outcome, Value},
+    value::{EvalResult, Failure, List, Map, Value},
 };
 
 pub(super) fn operation(overload: &str) -> Option<Operation> {
@@ -76,7 +76,7 @@ fn of_quantity(overload: &str) -> Option<Operation> {
     })
 }
 
-fn sum(made: Result<Quantity, &'static str>) -> Outcome {
+fn sum(made: Result<Quantity, &'static str>) -> EvalResult {
     made.map(Value::Quantity).map_err(Failure::new)
 }
 
@@ -98,7 +98,7 @@ fn parse_semver(arguments: &[Value]) -> Result<Result<Semver, String>, Failure> 
 
 fn of_semver(overload: &str) -> Option<Operation> {
     // Upstream's numbers are unsigned, its integers are signed.
-    fn number(value: u64) -> Outcome {
+    fn number(value: u64) -> EvalResult {
         Ok(Value::Int(value.cast_signed()))
     }
     Some(match overload {
@@ -161,7 +161,11 @@ fn ip(arguments: &[Value], at: usize) -> Result<IpAddr, Failure> {
 }
 
 fn of_ip(overload: &str) -> Option<Operation> {
-    fn test(arguments: &[Value], v4: fn(&std::net::Ipv4Addr) -> bool, v6: fn(&std::net::Ipv6Addr) -> bool) -> Outcome {
+    fn test(
+        arguments: &[Value],
+        v4: fn(&std::net::Ipv4Addr) -> bool,
+        v6: fn(&std::net::Ipv6Addr) -> bool,
+    ) -> EvalResult {
         Ok(Value::Bool(match ip(arguments, 0)? {
             IpAddr::V4(address) => v4(&address),
             IpAddr::V6(address) => v6(&address),

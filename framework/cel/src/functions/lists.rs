@@ -8,7 +8,7 @@ use super::{
     operation::{Operation, Singleton},
     operators,
 };
-use crate::value::{Failure, List, Outcome, Value, compare, show};
+use crate::value::{EvalResult, Failure, List, Value, compare, show};
 
 const MAX_RANGE: i64 = 1_000_000;
 
@@ -84,7 +84,7 @@ fn optional(value: Option<Value>) -> Value {
     value.map_or(Value::NONE, Value::some)
 }
 
-fn slice(arguments: &[Value]) -> Outcome {
+fn slice(arguments: &[Value]) -> EvalResult {
     let list = list(arguments, 0)?;
     let [_, Value::Int(start), Value::Int(end)] = arguments else { return Err(Failure::no_such_overload()) };
     let refused = |why: String| Err(Failure::new(format!("cannot slice({start}, {end}), {why}")));
@@ -100,7 +100,7 @@ fn slice(arguments: &[Value]) -> Outcome {
     }
 }
 
-fn flatten(value: &Value, depth: &Value) -> Outcome {
+fn flatten(value: &Value, depth: &Value) -> EvalResult {
     match (value, depth) {
         (Value::List(_), Value::Int(depth)) if *depth < 0 => Err(Failure::new("level must be non-negative")),
         (Value::List(list), Value::Int(depth)) => {
@@ -124,7 +124,7 @@ fn flatten_into(list: &List, depth: i64, flat: &mut Vec<Value>) {
     }
 }
 
-fn range(arguments: &[Value]) -> Outcome {
+fn range(arguments: &[Value]) -> EvalResult {
     match arguments {
         [Value::Int(count)] if *count < 0 => {
             Err(Failure::new(format!("lists.range: size must be non-negative, got {count}")))
@@ -137,7 +137,7 @@ fn range(arguments: &[Value]) -> Outcome {
     }
 }
 
-fn distinct(arguments: &[Value]) -> Outcome {
+fn distinct(arguments: &[Value]) -> EvalResult {
     let mut unique: Vec<Value> = Vec::new();
     for value in list(arguments, 0)?.values().iter() {
         let mut seen = false;
@@ -151,7 +151,7 @@ fn distinct(arguments: &[Value]) -> Outcome {
     Ok(Value::List(List::new(unique)))
 }
 
-fn unwrap(arguments: &[Value]) -> Outcome {
+fn unwrap(arguments: &[Value]) -> EvalResult {
     let mut values = Vec::new();
     for value in list(arguments, 0)?.values().iter() {
         match value {
@@ -162,7 +162,7 @@ fn unwrap(arguments: &[Value]) -> Outcome {
     Ok(Value::List(List::new(values)))
 }
 
-fn insert_all(arguments: &[Value]) -> Outcome {
+fn insert_all(arguments: &[Value]) -> EvalResult {
     let [Value::Map(map), Value::Map(added)] = arguments else { return Err(Failure::no_such_overload()) };
     let mut map = map.clone();
     for (key, value) in added.entries() {
@@ -180,7 +180,7 @@ fn has_all(list: &List, sought: &List) -> Result<bool, Failure> {
     Ok(true)
 }
 
-fn index(arguments: &[Value], last: bool) -> Outcome {
+fn index(arguments: &[Value], last: bool) -> EvalResult {
     let list = list(arguments, 0)?;
     let values = list.values();
     let mut found = -1;
@@ -195,7 +195,7 @@ fn index(arguments: &[Value], last: bool) -> Outcome {
     Ok(Value::Int(found))
 }
 
-fn includes(arguments: &[Value]) -> Outcome {
+fn includes(arguments: &[Value]) -> EvalResult {
     let [target, sought] = arguments else { return Err(Failure::no_such_overload()) };
     let Value::List(list) = target else { return compare::is_equal_to(target, sought).map(Value::Bool) };
     for value in list.values().iter() {
@@ -206,7 +206,7 @@ fn includes(arguments: &[Value]) -> Outcome {
     Ok(Value::Bool(false))
 }
 
-fn is_sorted(arguments: &[Value]) -> Outcome {
+fn is_sorted(arguments: &[Value]) -> EvalResult {
     let values = list(arguments, 0)?.values();
     if !values.iter().all(compare::has_order) {
         return Err(Failure::no_such_overload());
@@ -215,7 +215,7 @@ fn is_sorted(arguments: &[Value]) -> Outcome {
     Ok(Value::Bool(values.windows(2).all(is_ordered)))
 }
 
-fn sum(arguments: &[Value], zero: Value) -> Outcome {
+fn sum(arguments: &[Value], zero: Value) -> EvalResult {
     let Some(add) = operators::singleton("_+_") else { return Err(Failure::no_such_overload()) };
     let mut total = zero;
     for value in list(arguments, 0)?.values().iter() {
@@ -227,7 +227,7 @@ fn sum(arguments: &[Value], zero: Value) -> Outcome {
     Ok(total)
 }
 
-fn extreme(arguments: &[Value], name: &str, replaced_if: Ordering) -> Outcome {
+fn extreme(arguments: &[Value], name: &str, replaced_if: Ordering) -> EvalResult {
     let mut best: Option<Value> = None;
     for value in list(arguments, 0)?.values().iter() {
         if !compare::has_order(value) {
@@ -266,7 +266,7 @@ fn in_order(left: &Value, right: &Value) -> Ordering {
 }
 
 /// Sorts a list, by keys if given. The sort is stable; upstream's need not be.
-fn sort(arguments: &[Value]) -> Outcome {
+fn sort(arguments: &[Value]) -> EvalResult {
     let values = list(arguments, 0)?.values();
     let Some(Value::List(keys)) = arguments.last() else { return Err(Failure::no_such_overload()) };
     let keys = keys.values();

@@ -1,8 +1,8 @@
 //! Signature of function implementations.
 
-use crate::value::{Outcome, Value};
+use crate::value::{EvalResult, Value};
 
-pub(crate) type Operation = fn(&[Value]) -> Outcome;
+pub(crate) type Operation = fn(&[Value]) -> EvalResult;
 
 #[derive(Debug)]
 pub(crate) struct Singleton {

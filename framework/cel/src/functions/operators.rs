@@ -5,7 +5,7 @@ use std::{cmp::Ordering, sync::Arc};
 use super::{operation::Singleton, text};
 use crate::{
     time,
-    value::{Failure, Outcome, Value, compare},
+    value::{EvalResult, Failure, Value, compare},
 };
 
 pub(super) fn singleton(function: &str) -> Option<&'static Singleton> {
@@ -68,19 +68,19 @@ fn is_number(value: &Value) -> bool {
     matches!(value, Value::Double(_) | Value::Int(_) | Value::Uint(_))
 }
 
-fn int(value: Option<i64>) -> Outcome {
+fn int(value: Option<i64>) -> EvalResult {
     value.map(Value::Int).ok_or_else(|| Failure::new("integer overflow"))
 }
 
-fn uint(value: Option<u64>) -> Outcome {
+fn uint(value: Option<u64>) -> EvalResult {
     value.map(Value::Uint).ok_or_else(|| Failure::new("unsigned integer overflow"))
 }
 
-fn duration(value: Option<i64>) -> Outcome {
+fn duration(value: Option<i64>) -> EvalResult {
     value.map(Value::Duration).ok_or_else(time::duration_overflow)
 }
 
-fn negate(arguments: &[Value]) -> Outcome {
+fn negate(arguments: &[Value]) -> EvalResult {
     match arguments {
         [Value::Double(value)] => Ok(Value::Double(-value)),
         [Value::Int(value)] => int(value.checked_neg()),
@@ -89,7 +89,7 @@ fn negate(arguments: &[Value]) -> Outcome {
     }
 }
 
-fn add(arguments: &[Value]) -> Outcome {
+fn add(arguments: &[Value]) -> EvalResult {
     use Value::{Bytes, Double, Duration, Int, List, String, Timestamp, Uint};
     match arguments {
         [Int(a), Int(b)] => int(a.checked_add(*b)),
@@ -104,7 +104,7 @@ fn add(arguments: &[Value]) -> Outcome {
     }
 }
 
-fn subtract(arguments: &[Value]) -> Outcome {
+fn subtract(arguments: &[Value]) -> EvalResult {
     use Value::{Double, Duration, Int, Timestamp, Uint};
     match arguments {
         [Int(a), Int(b)] => int(a.checked_sub(*b)),
@@ -120,7 +120,7 @@ fn subtract(arguments: &[Value]) -> Outcome {
     }
 }
 
-fn multiply(arguments: &[Value]) -> Outcome {
+fn multiply(arguments: &[Value]) -> EvalResult {
     match arguments {
         [Value::Int(a), Value::Int(b)] => int(a.checked_mul(*b)),
         [Value::Uint(a), Value::Uint(b)] => uint(a.checked_mul(*b)),
@@ -129,7 +129,7 @@ fn multiply(arguments: &[Value]) -> Outcome {
     }
 }
 
-fn divide(arguments: &[Value]) -> Outcome {
+fn divide(arguments: &[Value]) -> EvalResult {
     match arguments {
         [Value::Int(_), Value::Int(0)] | [Value::Uint(_), Value::Uint(0)] => Err(Failure::new("division by zero")),
         [Value::Int(a), Value::Int(b)] => int(a.checked_div(*b)),
@@ -139,7 +139,7 @@ fn divide(arguments: &[Value]) -> Outcome {
     }
 }
 
-fn modulo(arguments: &[Value]) -> Outcome {
+fn modulo(arguments: &[Value]) -> EvalResult {
     match arguments {
         [Value::Int(_), Value::Int(0)] | [Value::Uint(_), Value::Uint(0)] => Err(Failure::new("modulus by zero")),
         [Value::Int(a), Value::Int(b)] => int(a.checked_rem(*b)),
@@ -148,11 +148,11 @@ fn modulo(arguments: &[Value]) -> Outcome {
     }
 }
 
-fn order(arguments: &[Value], holds: fn(Ordering) -> bool) -> Outcome {
+fn order(arguments: &[Value], holds: fn(Ordering) -> bool) -> EvalResult {
     compare::compare(&arguments[0], &arguments[1]).map(|order| Value::Bool(holds(order)))
 }
 
-fn is_in(arguments: &[Value]) -> Outcome {
+fn is_in(arguments: &[Value]) -> EvalResult {
     match arguments {
         [sought, Value::List(list)] => compare::contains(list, sought).map(Value::Bool),
         [sought, Value::Map(map)] => Ok(Value::Bool(map.find_entry(sought)?.is_some())),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{formatting, operation::Operation};
-use crate::value::{Failure, List, Outcome, Value, show};
+use crate::value::{EvalResult, Failure, List, Value, show};
 
 pub(super) fn operation(overload: &str) -> Option<Operation> {
     Some(match overload {
@@ -28,7 +28,7 @@ pub(super) fn operation(overload: &str) -> Option<Operation> {
 }
 
 /// Reached only by a pattern search with wrong argument types. The evaluation runs all other searches.
-pub(crate) fn not_searched(_arguments: &[Value]) -> Outcome {
+pub(crate) fn not_searched(_arguments: &[Value]) -> EvalResult {
     Err(Failure::no_such_overload())
 }
 
@@ -56,7 +56,7 @@ fn is_space(one: char) -> bool {
     one.is_whitespace() || one == '\u{85}'
 }
 
-fn test(arguments: &[Value], holds: fn(&str, &str) -> bool) -> Outcome {
+fn test(arguments: &[Value], holds: fn(&str, &str) -> bool) -> EvalResult {
     Ok(Value::Bool(holds(string(arguments, 0)?, string(arguments, 1)?)))
 }
 
@@ -68,18 +68,18 @@ fn index(index: i64, length: usize) -> Result<usize, Failure> {
     usize::try_from(index).ok().filter(|at| *at <= length).ok_or_else(|| out_of_range(index))
 }
 
-fn char_at(arguments: &[Value]) -> Outcome {
+fn char_at(arguments: &[Value]) -> EvalResult {
     let text: Vec<char> = string(arguments, 0)?.chars().collect();
     let at = index(int(arguments, 1)?.unwrap_or_default(), text.len())?;
     let found: String = text.get(at).into_iter().collect();
     Ok(Value::string(&found))
 }
 
-fn found_at(found: Option<usize>) -> Outcome {
+fn found_at(found: Option<usize>) -> EvalResult {
     Ok(Value::Int(found.map_or(-1, |at| i64::try_from(at).unwrap_or(i64::MAX))))
 }
 
-fn index_of(arguments: &[Value]) -> Outcome {
+fn index_of(arguments: &[Value]) -> EvalResult {
     let text: Vec<char> = string(arguments, 0)?.chars().collect();
     let part: Vec<char> = string(arguments, 1)?.chars().collect();
     let offset = int(arguments, 2)?.unwrap_or_default();
@@ -93,7 +93,7 @@ fn index_of(arguments: &[Value]) -> Outcome {
     found_at(text[from..].windows(part.len()).position(|window| window == part).map(|at| at + from))
 }
 
-fn last_index_of(arguments: &[Value]) -> Outcome {
+fn last_index_of(arguments: &[Value]) -> EvalResult {
     let text: Vec<char> = string(arguments, 0)?.chars().collect();
     let part: Vec<char> = string(arguments, 1)?.chars().collect();
     let from = match int(arguments, 2)? {
@@ -112,7 +112,7 @@ fn last_index_of(arguments: &[Value]) -> Outcome {
     found_at(text[..end].windows(part.len()).rposition(|window| window == part))
 }
 
-fn replace(arguments: &[Value]) -> Outcome {
+fn replace(arguments: &[Value]) -> EvalResult {
     let (text, old, new) = (string(arguments, 0)?, string(arguments, 1)?, string(arguments, 2)?);
     let made = match int(arguments, 3)?.map(usize::try_from) {
         Some(Ok(most)) => text.replacen(old, new, most),
@@ -121,7 +121,7 @@ fn replace(arguments: &[Value]) -> Outcome {
     Ok(Value::string(&made))
 }
 
-fn split(arguments: &[Value]) -> Outcome {
+fn split(arguments: &[Value]) -> EvalResult {
     let (text, separator) = (string(arguments, 0)?, string(arguments, 1)?);
     let most = match int(arguments, 2)?.map(usize::try_from) {
         Some(Ok(0)) => return Ok(strings([])),
@@ -142,7 +142,7 @@ fn split(arguments: &[Value]) -> Outcome {
     Ok(strings(parts))
 }
 
-fn substring(arguments: &[Value]) -> Outcome {
+fn substring(arguments: &[Value]) -> EvalResult {
     let text: Vec<char> = string(arguments, 0)?.chars().collect();
     let start = int(arguments, 1)?.unwrap_or_default();
     let end = int(arguments, 2)?;
@@ -155,7 +155,7 @@ fn substring(arguments: &[Value]) -> Outcome {
     Ok(Value::string(&made))
 }
 
-fn format(arguments: &[Value]) -> Outcome {
+fn format(arguments: &[Value]) -> EvalResult {
     let text = string(arguments, 0)?;
     let Some(Value::List(list)) = arguments.get(1) else { return Err(Failure::no_such_overload()) };
     let values = list.values();
@@ -184,7 +184,7 @@ fn quote(text: &str) -> String {
     quoted
 }
 
-fn join(arguments: &[Value]) -> Outcome {
+fn join(arguments: &[Value]) -> EvalResult {
     let Some(Value::List(list)) = arguments.first() else { return Err(Failure::no_such_overload()) };
     let separator = if arguments.len() > 1 { string(arguments, 1)? } else { "" };
     let mut texts: Vec<Arc<str>> = Vec::new();

@@ -3,7 +3,7 @@
 use super::operation::Operation;
 use crate::{
     time::{self, Civil},
-    value::{Failure, Outcome, Value},
+    value::{EvalResult, Failure, Value},
 };
 
 pub(super) fn operation(overload: &str) -> Option<Operation> {
@@ -39,7 +39,7 @@ pub(super) fn operation(overload: &str) -> Option<Operation> {
     })
 }
 
-fn part(arguments: &[Value], part: fn(Civil) -> i64) -> Outcome {
+fn part(arguments: &[Value], part: fn(Civil) -> i64) -> EvalResult {
     let civil = match arguments {
         [Value::Timestamp(time)] => time.civil("UTC")?,
         [Value::Timestamp(time), Value::String(zone)] => time.civil(zone)?,
@@ -48,7 +48,7 @@ fn part(arguments: &[Value], part: fn(Civil) -> i64) -> Outcome {
     Ok(Value::Int(part(civil)))
 }
 
-fn whole(arguments: &[Value], unit: i64) -> Outcome {
+fn whole(arguments: &[Value], unit: i64) -> EvalResult {
     match arguments {
         [Value::Duration(nanoseconds)] => Ok(Value::Int(nanoseconds / unit)),
         _ => Err(Failure::no_such_overload()),

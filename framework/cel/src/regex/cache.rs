@@ -21,13 +21,13 @@ const fn compiling(bytes: usize) -> u64 {
 /// A cache of compiled patterns, by text.
 #[derive(Debug, Default)]
 pub struct Patterns {
-    kept: BTreeMap<Arc<str>, (Known, usize)>,
+    kept: BTreeMap<Arc<str>, (CompiledPattern, usize)>,
     bytes: usize,
     /// The last pattern that was too large for the cache.
-    large: Option<(Arc<str>, Known, usize)>,
+    large: Option<(Arc<str>, CompiledPattern, usize)>,
 }
 
-type Known = Result<Arc<Pattern>, Arc<str>>;
+type CompiledPattern = Result<Arc<Pattern>, Arc<str>>;
 
 #[derive(Debug)]
 pub(crate) struct Found {
@@ -49,7 +49,7 @@ impl Patterns {
     /// Returns the compiled pattern. The outer error means that the work limit is reached. The inner error means an invalid pattern,
     /// approximately in Go's words.
     pub(crate) fn get(&mut self, text: &Arc<str>, effort: &mut Effort) -> Result<Result<Found, Arc<str>>, Failure> {
-        let found = |known: &Known, size: usize| known.clone().map(|pattern| Found { pattern, size });
+        let found = |known: &CompiledPattern, size: usize| known.clone().map(|pattern| Found { pattern, size });
         if let Some((known, size)) = self.kept.get(text) {
             return Ok(found(known, *size));
         }
@@ -60,7 +60,7 @@ impl Patterns {
         effort.work((text.len() as u64).saturating_mul(20))?;
         for size in SIZES {
             effort.work(compiling(size))?;
-            let known: Known = match Pattern::compile(text, size) {
+            let known: CompiledPattern = match Pattern::compile(text, size) {
                 Ok(None) => continue,
                 Ok(Some(pattern)) => Ok(Arc::new(pattern)),
                 Err(told) => Err(told.into()),
@@ -72,7 +72,7 @@ impl Patterns {
         Ok(Err(format!("error parsing regexp: expression too large: `{text}`").into()))
     }
 
-    fn keep(&mut self, text: &Arc<str>, known: Known, size: usize) {
+    fn keep(&mut self, text: &Arc<str>, known: CompiledPattern, size: usize) {
         let size_with_text = size + text.len();
         if size_with_text > MAX_KEPT / 2 {
             self.large = Some((Arc::clone(text), known, size));

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Failure, Outcome, Value, number, show};
+use super::{EvalResult, Failure, Value, number, show};
 use crate::{
     net,
     time::{self, Timestamp},
@@ -12,7 +12,7 @@ fn refused(value: &Value, to: &str) -> Failure {
     Failure::new(format!("type conversion error from '{}' to '{to}'", value.type_name()))
 }
 
-pub(crate) fn to_int(value: &Value) -> Outcome {
+pub(crate) fn to_int(value: &Value) -> EvalResult {
     let made = match value {
         Value::Int(value) => Some(*value),
         Value::Uint(value) => Some(i64::try_from(*value).map_err(|_| Failure::new("integer overflow"))?),
@@ -29,7 +29,7 @@ fn parse_int(text: &str) -> Option<i64> {
     text.parse().ok()
 }
 
-pub(crate) fn to_uint(value: &Value) -> Outcome {
+pub(crate) fn to_uint(value: &Value) -> EvalResult {
     let made = match value {
         Value::Int(value) => Some(u64::try_from(*value).map_err(|_| Failure::new("unsigned integer overflow"))?),
         Value::Uint(value) => Some(*value),
@@ -40,7 +40,7 @@ pub(crate) fn to_uint(value: &Value) -> Outcome {
     made.map(Value::Uint).ok_or_else(|| refused(value, "uint"))
 }
 
-pub(crate) fn to_double(value: &Value) -> Outcome {
+pub(crate) fn to_double(value: &Value) -> EvalResult {
     let made = match value {
         Value::Int(value) => Some(*value as f64),
         Value::Uint(value) => Some(*value as f64),
@@ -83,7 +83,7 @@ fn parse_hex_double(text: &str) -> Option<f64> {
     made.is_finite().then_some(made)
 }
 
-pub(crate) fn to_bool(value: &Value) -> Outcome {
+pub(crate) fn to_bool(value: &Value) -> EvalResult {
     let made = match value {
         Value::Bool(value) => Some(*value),
         Value::String(text) => match &**text {
@@ -96,7 +96,7 @@ pub(crate) fn to_bool(value: &Value) -> Outcome {
     made.map(Value::Bool).ok_or_else(|| refused(value, "bool"))
 }
 
-pub(crate) fn to_bytes(value: &Value) -> Outcome {
+pub(crate) fn to_bytes(value: &Value) -> EvalResult {
     match value {
         Value::Bytes(_) => Ok(value.clone()),
         Value::String(text) => Ok(Value::Bytes(Arc::from(text.as_bytes()))),
@@ -104,7 +104,7 @@ pub(crate) fn to_bytes(value: &Value) -> Outcome {
     }
 }
 
-pub(crate) fn to_duration(value: &Value) -> Outcome {
+pub(crate) fn to_duration(value: &Value) -> EvalResult {
     let made = match value {
         Value::Duration(value) => Some(*value),
         Value::String(text) => time::parse_duration(text),
@@ -113,7 +113,7 @@ pub(crate) fn to_duration(value: &Value) -> Outcome {
     made.map(Value::Duration).ok_or_else(|| refused(value, "google.protobuf.Duration"))
 }
 
-pub(crate) fn to_timestamp(value: &Value) -> Outcome {
+pub(crate) fn to_timestamp(value: &Value) -> EvalResult {
     let made = match value {
         Value::Timestamp(time) => Some(*time),
         Value::Int(second) => Some(Timestamp::from_seconds(*second)?),

@@ -18,12 +18,12 @@ pub(crate) struct Map {
 
 #[derive(Clone, Debug, Default)]
 struct Table {
-    entries: BTreeMap<Key, (Value, Value)>,
+    entries: BTreeMap<MapKey, (Value, Value)>,
     weight: u64,
 }
 
 impl Table {
-    fn insert(&mut self, key: Key, entry: (Value, Value)) {
+    fn insert(&mut self, key: MapKey, entry: (Value, Value)) {
         let added = entry.0.weight().saturating_add(entry.1.weight());
         let replaced = self.entries.insert(key, entry);
         let removed = replaced.map_or(0, |(key, value)| key.weight().saturating_add(value.weight()));
@@ -47,7 +47,7 @@ pub(crate) enum Keys {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Key {
+pub(crate) enum MapKey {
     Null,
     Bool(bool),
     Int(i64),
@@ -95,21 +95,21 @@ pub(crate) fn unhashable(value: &Value) -> Option<&'static str> {
 }
 
 /// Key of a value, or `None` if no other value can be equal to it.
-fn key(value: &Value) -> Result<Option<Key>, Failure> {
+fn key(value: &Value) -> Result<Option<MapKey>, Failure> {
     if let Some(go_type) = unhashable(value) {
         return Err(Failure::unhashable(go_type));
     }
     Ok(match value {
-        Value::Null => Some(Key::Null),
-        Value::Bool(value) => Some(Key::Bool(*value)),
-        Value::Int(value) => Some(Key::Int(*value)),
-        Value::Uint(value) => Some(Key::Uint(*value)),
+        Value::Null => Some(MapKey::Null),
+        Value::Bool(value) => Some(MapKey::Bool(*value)),
+        Value::Int(value) => Some(MapKey::Int(*value)),
+        Value::Uint(value) => Some(MapKey::Uint(*value)),
         Value::Double(value) if value.is_nan() => None,
-        Value::Double(value) => Some(Key::Double(Ordered(*value))),
-        Value::String(text) => Some(Key::String(Arc::clone(text))),
-        Value::Duration(value) => Some(Key::Duration(*value)),
-        Value::Timestamp(time) => Some(Key::Timestamp(*time)),
-        Value::Type(name) => Some(Key::Type(Arc::clone(name))),
+        Value::Double(value) => Some(MapKey::Double(Ordered(*value))),
+        Value::String(text) => Some(MapKey::String(Arc::clone(text))),
+        Value::Duration(value) => Some(MapKey::Duration(*value)),
+        Value::Timestamp(time) => Some(MapKey::Timestamp(*time)),
+        Value::Type(name) => Some(MapKey::Type(Arc::clone(name))),
         _ => None,
     })
 }
@@ -119,7 +119,7 @@ impl Map {
     pub(crate) fn new(entries: Vec<(Value, Value)>) -> Result<Self, Failure> {
         let mut table = Table::default();
         for (at, entry) in entries.into_iter().enumerate() {
-            table.insert(key(&entry.0)?.unwrap_or(Key::Unique(at)), entry);
+            table.insert(key(&entry.0)?.unwrap_or(MapKey::Unique(at)), entry);
         }
         Ok(Self { entries: Entries::Fixed(Arc::new(table)), keys: Keys::Any })
     }
@@ -127,7 +127,7 @@ impl Map {
     pub(crate) fn of_strings(entries: impl IntoIterator<Item = (Arc<str>, Value)>, keys: Keys) -> Self {
         let mut table = Table::default();
         for (name, value) in entries {
-            table.insert(Key::String(Arc::clone(&name)), (Value::String(name), value));
+            table.insert(MapKey::String(Arc::clone(&name)), (Value::String(name), value));
         }
         Self { entries: Entries::Fixed(Arc::new(table)), keys }
     }
@@ -167,7 +167,7 @@ impl Map {
     pub(crate) fn find_entry(&self, sought: &Value) -> Result<Option<Value>, Failure> {
         if self.keys != Keys::Any {
             let Value::String(name) = sought else { return Ok(None) };
-            let name = Key::String(Arc::clone(name));
+            let name = MapKey::String(Arc::clone(name));
             return Ok(self.with(|table| table.entries.get(&name).map(|entry| entry.1.clone())));
         }
         if self.len() == 0 {
@@ -198,27 +198,27 @@ impl Map {
         let entry = (name.clone(), value.clone());
         if let Entries::Growing(table) = &self.entries {
             let mut table = table.lock().unwrap_or_else(PoisonError::into_inner);
-            let key = key(name)?.unwrap_or(Key::Unique(table.entries.len()));
+            let key = key(name)?.unwrap_or(MapKey::Unique(table.entries.len()));
             table.insert(key, entry);
             return Ok(self.clone());
         }
         let mut table = self.with(Table::clone);
-        let key = key(name)?.unwrap_or(Key::Unique(table.entries.len()));
+        let key = key(name)?.unwrap_or(MapKey::Unique(table.entries.len()));
         table.insert(key, entry);
         Ok(Self { entries: Entries::Fixed(Arc::new(table)), keys: Keys::Any })
     }
 }
 
 /// Keys of other types that are the same number.
-fn same_numbers(key: &Key) -> Vec<Key> {
+fn same_numbers(key: &MapKey) -> Vec<MapKey> {
     let mut alike = Vec::new();
     match key {
-        Key::Double(Ordered(value)) => {
-            alike.extend(number::double_to_int_lossless(*value).map(Key::Int));
-            alike.extend(number::double_to_uint_lossless(*value).map(Key::Uint));
+        MapKey::Double(Ordered(value)) => {
+            alike.extend(number::double_to_int_lossless(*value).map(MapKey::Int));
+            alike.extend(number::double_to_uint_lossless(*value).map(MapKey::Uint));
         }
-        Key::Int(value) => alike.extend(u64::try_from(*value).ok().map(Key::Uint)),
-        Key::Uint(value) => alike.extend(i64::try_from(*value).ok().map(Key::Int)),
+        MapKey::Int(value) => alike.extend(u64::try_from(*value).ok().map(MapKey::Uint)),
+        MapKey::Uint(value) => alike.extend(i64::try_from(*value).ok().map(MapKey::Int)),
         _ => {}
     }
     alike

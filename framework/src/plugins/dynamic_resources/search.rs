@@ -26,7 +26,7 @@ use crate::{
     extension::{Lack, NodeFilter, NodeScore},
     selector::{self, Term},
     snapshot::{Slot, Snapshot},
-    status::{Refusal, Verdict},
+    status::{FilterResult, Refusal},
     symbols::Lookup,
 };
 
@@ -181,7 +181,7 @@ fn scene<'a>(devices: &'a NodeDevices, wanted: &'a Wanted) -> Scene<'a> {
 }
 
 impl NodeFilter for Search {
-    fn filter(&self, nodes: &Snapshot, slot: Slot) -> Verdict {
+    fn filter(&self, nodes: &Snapshot, slot: Slot) -> FilterResult {
         let served = self.served(nodes, slot)?;
         if self.claims.claims.is_empty() && served == Served::default() {
             return Ok(());

@@ -3,7 +3,7 @@
 use super::{MIB, contribution};
 use crate::testing::{
     NodeBuilder, PodBuilder,
-    checks::{Standing, alone},
+    checks::{NodeWithPods, alone},
     node, pod,
 };
 
@@ -13,12 +13,12 @@ fn images(names: &[&str]) -> PodBuilder {
     pod("p").class(|class| class.images = names.iter().map(|&name| name.into()).collect())
 }
 
-fn holding(name: &str, images: &[(&str, i64)]) -> Standing {
+fn holding(name: &str, images: &[(&str, i64)]) -> NodeWithPods {
     let add = |node: NodeBuilder, (image, mib): &(&str, i64)| node.image(image, mib * MIB);
     (images.iter().fold(node(name), add), Vec::new())
 }
 
-type Row<'a> = (&'a str, &'a [&'a str], Vec<Standing>, Vec<i64>);
+type Row<'a> = (&'a str, &'a [&'a str], Vec<NodeWithPods>, Vec<i64>);
 
 #[test]
 fn nodes_that_hold_more_of_the_images_score_higher() {

@@ -5,7 +5,7 @@ use crate::{
     node::NodeInfo,
     testing::{
         PodBuilder,
-        checks::{Said, Standing, alone, unresolvable, unschedulable},
+        checks::{NodeWithPods, Said, alone, unresolvable, unschedulable},
         node, pod, selecting, term,
     },
 };
@@ -39,7 +39,7 @@ fn existing() -> Said {
 }
 
 /// Three nodes with pods: two in zone a, one in zone b.
-fn zones(pods: [Vec<PodBuilder>; 3]) -> Vec<Standing> {
+fn zones(pods: [Vec<PodBuilder>; 3]) -> Vec<NodeWithPods> {
     let nodes = [("n0", "a"), ("n1", "a"), ("n2", "b")].map(|(name, zone)| node(name).label("zone", zone));
     nodes.into_iter().zip(pods).collect()
 }

@@ -8,7 +8,7 @@ use crate::{
     node::NodeInfo,
     testing::{
         NodeBuilder, PodBuilder,
-        checks::{Said, Standing, alone, unresolvable, unschedulable},
+        checks::{NodeWithPods, Said, alone, unresolvable, unschedulable},
         node, pod, selecting,
     },
 };
@@ -22,7 +22,7 @@ fn web(name: &str) -> PodBuilder {
 }
 
 /// Nodes by zone, with the number of the application's pods on each. A zone `-` means no label.
-fn cluster(nodes: &[(&str, usize)]) -> Vec<Standing> {
+fn cluster(nodes: &[(&str, usize)]) -> Vec<NodeWithPods> {
     let standing = |(number, &(zone, pods)): (usize, &(&str, usize))| {
         let built = node(&format!("n{number}"));
         let built = if zone == "-" { built } else { built.label("zone", zone) };
@@ -212,7 +212,7 @@ fn selected(facts: Facts) -> Facts {
     Facts { default_selector: DefaultSelector(selecting(WEB)), ..facts }
 }
 
-fn zoned(zones: &[(&str, usize)]) -> Vec<Standing> {
+fn zoned(zones: &[(&str, usize)]) -> Vec<NodeWithPods> {
     let standing = |(number, &(zone, pods)): (usize, &(&str, usize))| {
         let built = node(&format!("n{number}"));
         let built = if zone == "-" { built } else { built.label("topology.kubernetes.io/zone", zone) };

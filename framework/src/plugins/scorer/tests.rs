@@ -5,7 +5,7 @@ use crate::{
     profile::{ScoringStrategy, ScoringStrategyKind, default_resources},
     testing::{
         NodeBuilder, PodBuilder,
-        checks::{Alone, Standing, alone},
+        checks::{Alone, NodeWithPods, alone},
         node, pod,
     },
 };
@@ -28,7 +28,7 @@ fn asks(milli_cpu: i64, memory: i64) -> PodBuilder {
     pod("p").request("cpu", &format!("{milli_cpu}m")).request("memory", &memory.to_string())
 }
 
-type Row<'a> = (&'a str, &'a [(&'a str, i64)], PodBuilder, Vec<Standing>, Vec<i64>);
+type Row<'a> = (&'a str, &'a [(&'a str, i64)], PodBuilder, Vec<NodeWithPods>, Vec<i64>);
 
 fn check(kind: ScoringStrategyKind, shape: &[(i32, i32)], table: Vec<Row<'_>>) {
     for (case, resources, pod, nodes, expected) in table {

@@ -4,7 +4,7 @@ use crate::{
     extension::ClusterEvent,
     testing::{
         NodeBuilder, PodBuilder,
-        checks::{Standing, alone, unresolvable},
+        checks::{NodeWithPods, alone, unresolvable},
         node, pod,
     },
 };
@@ -52,7 +52,7 @@ fn a_hard_taint_refuses_unless_some_toleration_tolerates_it() {
     }
 }
 
-fn soft(name: &str, taints: &[(&str, &str)]) -> Standing {
+fn soft(name: &str, taints: &[(&str, &str)]) -> NodeWithPods {
     let add = |node: NodeBuilder, (key, value): &(&str, &str)| node.taint(key, value, "PreferNoSchedule");
     (taints.iter().fold(node(name), add), Vec::new())
 }

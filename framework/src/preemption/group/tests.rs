@@ -6,12 +6,12 @@ use super::{GroupUnit, reprieve, sort_by_importance, violating};
 use crate::{
     class::{Class, ClassId},
     labels::LabelSelector,
-    preemption::{Budget, Standing},
+    preemption::{Budget, PlacedPod},
     testing::pod,
 };
 
-fn standing(name: &str, started_ns: Option<i64>) -> Standing {
-    Standing { started_ns, ..Standing::of(&pod(name).build(), ClassId(1)) }
+fn standing(name: &str, started_ns: Option<i64>) -> PlacedPod {
+    PlacedPod { started_ns, ..PlacedPod::of(&pod(name).build(), ClassId(1)) }
 }
 
 fn unit(priority: i32, is_of_group: bool, names: &[&str]) -> GroupUnit<()> {

@@ -8,7 +8,7 @@ use super::{Pod, limits::is_migrated, missing_claim, reach::Reaches};
 use crate::{
     quantity::Quantity,
     volumes::{
-        facts::{Binding, BoundClaim, Claims, FreeVolume, Migrated, Provision, Room, UnboundClaim},
+        facts::{Binding, BoundClaim, Claims, FreeVolume, Migrated, Provision, StorageCapacity, UnboundClaim},
         objects::{BindingMode, Claim, StorageClass, Volume, VolumeSource},
         storage::ClaimKey,
     },
@@ -194,14 +194,14 @@ impl<'a> Finding<'a> {
     }
 
     /// Capacities that fit a volume. Upstream takes the first of an unsorted list; here they are sorted by namespace and name.
-    fn rooms(&mut self, class: &StorageClass, bytes: i64) -> Vec<Room> {
+    fn rooms(&mut self, class: &StorageClass, bytes: i64) -> Vec<StorageCapacity> {
         let mut rooms = Vec::new();
         for room in self.pod.storage.capacities().filter(|room| room.storage_class == class.name) {
             let limit = room.maximum_volume_size.or(room.capacity);
             let Some(topology) = &room.node_topology else { continue };
             if limit.is_some_and(|limit| limit.units() >= bytes) {
                 let reach = self.reaches.of_selector(topology);
-                rooms.push(Room { capacity: room.capacity.map_or(0, Quantity::units), reach });
+                rooms.push(StorageCapacity { capacity: room.capacity.map_or(0, Quantity::units), reach });
             }
         }
         rooms

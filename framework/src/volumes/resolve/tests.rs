@@ -7,9 +7,9 @@ use crate::{
     },
     volumes::{
         facts::{Binding, MAX_WEIGHT, VolumeFacts},
+        in_use::StorageInUse,
         node::Attachment,
         objects::{StorageObject, VolumeAttachment},
-        standing::Standing,
     },
 };
 
@@ -23,7 +23,7 @@ fn local_volumes(count: usize) -> impl Iterator<Item = StorageObject> {
 
 #[test]
 fn a_class_without_volumes_has_no_facts() {
-    assert_eq!(stored([]).facts(&pod("p").into_class(), &Standing::default()), None);
+    assert_eq!(stored([]).facts(&pod("p").into_class(), &StorageInUse::default()), None);
 }
 
 #[test]
@@ -32,7 +32,7 @@ fn volumes_and_lists_of_nodes_are_told_of_once_however_many_claims_they_suit() {
     let claims = ["a", "b", "c"].map(|name| StorageObject::Claim(claim(name)));
     let storage = stored(local_volumes(10).chain(claims).chain([later]));
     let class = pod("p").claim("a").claim("b").claim("c").into_class();
-    let facts = storage.facts(&class, &Standing::default()).expect("facts");
+    let facts = storage.facts(&class, &StorageInUse::default()).expect("facts");
     let Binding::Claims(claims) = &facts.binding else { panic!("claims, not {:?}", facts.binding) };
     assert_eq!((claims.volumes.len(), claims.reaches.len(), claims.unbound.len()), (10, 10, 3));
 }
@@ -42,7 +42,7 @@ fn so_many_local_volumes_can_be_told_of_and_not_many_more() {
     let weigh = |count: usize| {
         let later = StorageObject::StorageClass(storage_class("later", "kubernetes.io/no-provisioner"));
         let storage = stored(local_volumes(count).chain([StorageObject::Claim(claim("data")), later]));
-        storage.facts(&pod("p").claim("data").into_class(), &Standing::default()).expect("facts")
+        storage.facts(&pod("p").claim("data").into_class(), &StorageInUse::default()).expect("facts")
     };
     assert!(weigh(20_000).weight() <= MAX_WEIGHT);
     assert!(weigh(40_000).weight() > MAX_WEIGHT);
@@ -52,7 +52,7 @@ fn so_many_local_volumes_can_be_told_of_and_not_many_more() {
 #[test]
 fn claims_are_used_as_long_as_a_pod_stands_that_names_them() {
     let class = pod("p").claim("data").ephemeral("own").into_class();
-    let mut standing = Standing::default();
+    let mut standing = StorageInUse::default();
     assert!(standing.add(&class));
     assert!(!standing.add(&class), "a second user is no news");
     assert!(standing.is_used("default", "data") && !standing.is_used("default", "p-own"));

@@ -93,7 +93,7 @@ fn work(search: &Search) -> u64 {
     search.kept.lock().unwrap_or_else(PoisonError::into_inner).verdicts.work().done()
 }
 
-fn outcomes(search: &Search, nodes: &Snapshot) -> Vec<Verdict> {
+fn outcomes(search: &Search, nodes: &Snapshot) -> Vec<FilterResult> {
     nodes.live().map(|slot| search.filter(nodes, slot)).collect()
 }
 

@@ -27,7 +27,7 @@ pub(crate) type Idle = SmallVec<[bool; 16]>;
 
 /// The counts of a class's filters while pods are added or removed temporarily.
 #[derive(Debug)]
-pub(crate) struct Beside<'a> {
+pub(crate) struct TrialCounts<'a> {
     pub(crate) prepared: &'a Prepared,
     /// `None` where no filter counts over domains.
     pub(crate) tables: Option<&'a mut Tables>,
@@ -51,7 +51,7 @@ pub(crate) fn idle(prepared: &Prepared, tables: Option<&Tables>) -> Idle {
     prepared.filters().iter().map(|known| is_idle(&known.filter, known.first_term)).collect()
 }
 
-impl Beside<'_> {
+impl TrialCounts<'_> {
     pub(crate) fn both_passes(
         &mut self,
         nodes: &mut Snapshot,

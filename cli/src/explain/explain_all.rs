@@ -8,8 +8,8 @@ use std::{
 
 use flotilla_account::{
     account::Account,
+    explainer::{Explainer, explain_account},
     question::is_like_others,
-    telling::{Teller, told},
     words,
     world::World,
 };
@@ -25,8 +25,8 @@ use crate::page::{
 ///
 /// # Errors
 /// As for [`Teller::tell`].
-pub(crate) fn tell_all<'a>(
-    teller: &mut Teller,
+pub(crate) fn explain_all<'a>(
+    teller: &mut Explainer,
     pods: impl Iterator<Item = &'a Arc<PodInfo>>,
 ) -> anyhow::Result<Accounts> {
     let mut accounts = Accounts::default();
@@ -37,7 +37,7 @@ pub(crate) fn tell_all<'a>(
             Some(&other) => accounts.share(pod.key(), other),
             None => {
                 known.insert(key, accounts.len());
-                accounts.add(pod.key(), &teller.tell(pod)?)?;
+                accounts.add(pod.key(), &teller.explain(pod)?)?;
             }
         }
     }
@@ -54,14 +54,14 @@ pub(super) struct Pages {
 
 impl Pages {
     pub(super) fn add(&mut self, account: &Account, world: &World) -> io::Result<()> {
-        let told = told(account, world);
-        let reason = told.gate.as_ref().map(|(_, reason)| reason.as_str()).or(Some(told.error.as_str()));
-        let message = match reason.filter(|reason| !reason.is_empty()).unwrap_or(&told.message) {
-            "" => format!("would fit {}", words::nodes(told.feasible.len())),
+        let explained = explain_account(account, world);
+        let reason = explained.gate.as_ref().map(|(_, reason)| reason.as_str()).or(Some(explained.error.as_str()));
+        let message = match reason.filter(|reason| !reason.is_empty()).unwrap_or(&explained.message) {
+            "" => format!("would fit {}", words::nodes(explained.feasible.len())),
             message => message.to_owned(),
         };
         self.messages.insert(account.pod.key(), message);
-        Ok(self.accounts.add(account.pod.key(), &told)?)
+        Ok(self.accounts.add(account.pod.key(), &explained)?)
     }
 
     pub(super) fn print(

@@ -10,13 +10,19 @@ use super::tried::Asks;
 use crate::{
     cycle::Progress,
     event::TimeMs,
-    judge::said::{Asked, Word},
+    judge::extender_answers::{Asked, ExtenderAnswer},
     machine::Machine,
     subject::GroupKey,
 };
 
 impl Machine {
-    pub(crate) fn hear_of_member(&mut self, asked: &Asked<'_>, key: &GroupKey, for_room: bool, word: Word) {
+    pub(crate) fn take_member_answer(
+        &mut self,
+        asked: &Asked<'_>,
+        key: &GroupKey,
+        for_room: bool,
+        word: ExtenderAnswer,
+    ) {
         let generation = self.configuration.as_ref().map(|configuration| configuration.generation);
         let is_current = self.leading.is_some() && generation == Some(asked.generation);
         let group = self.groups.known.get_mut(key).filter(|group| is_current && group.attempt_from.is_some());

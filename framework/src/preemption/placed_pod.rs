@@ -6,7 +6,7 @@ use crate::class::{ClassId, PodInfo};
 
 /// A pod on a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Standing {
+pub struct PlacedPod {
     /// `metadata.uid`.
     pub uid: Arc<str>,
     /// `metadata.name`; the namespace is in the class.
@@ -21,7 +21,7 @@ pub struct Standing {
     pub is_preempted: bool,
 }
 
-impl Standing {
+impl PlacedPod {
     /// A pod; `class` is the number of its class.
     #[must_use]
     pub fn of(pod: &PodInfo, class: ClassId) -> Self {

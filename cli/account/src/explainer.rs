@@ -6,14 +6,15 @@ use std::{
 };
 
 use flotilla_cluster::Cluster;
-use flotilla_framework::{class::PodInfo, explain::Outcome, profile::Profile, registry::Registry};
+use flotilla_framework::{class::PodInfo, explain::NodeExplanation, profile::Profile, registry::Registry};
 
 use super::{
     account,
     account::Account,
     answer::name,
-    missing, preemption,
-    told::{Preemption, Refused, Told},
+    missing,
+    pod_explanation::{PodExplanation, Preemption, Refused},
+    preemption,
     world::World,
 };
 
@@ -22,7 +23,7 @@ const MOST_MISSES: usize = 40;
 
 /// Evaluates pods, one at a time.
 #[derive(Debug)]
-pub struct Teller {
+pub struct Explainer {
     world: World,
     profiles: Vec<Profile>,
 }
@@ -37,7 +38,7 @@ pub struct NoProfile {
     pub scheduler: Arc<str>,
 }
 
-impl Teller {
+impl Explainer {
     /// Evaluates pods of `cluster`, without extenders.
     pub fn new(registry: Registry, cluster: &Cluster, profiles: &[Profile]) -> Self {
         Self { world: World::new(registry, cluster, profiles), profiles: profiles.to_vec() }
@@ -47,39 +48,39 @@ impl Teller {
     ///
     /// # Errors
     /// No profile has the pod's scheduler name.
-    pub fn tell(&mut self, pod: &Arc<PodInfo>) -> Result<Told, NoProfile> {
+    pub fn explain(&mut self, pod: &Arc<PodInfo>) -> Result<PodExplanation, NoProfile> {
         let profile = self.profiles.iter().find(|profile| profile.scheduler_name == pod.scheduler_name);
         let profile =
             profile.ok_or_else(|| NoProfile { pod: pod.key(), scheduler: Arc::clone(&pod.scheduler_name) })?;
         let world = &mut self.world;
         if let Some(held) = account::held_back(pod, profile, world) {
-            return Ok(told(&held, world));
+            return Ok(explain_account(&held, world));
         }
         let lifted = world.lift(pod);
         let subject = world.subject(&pod.class);
         let mut account = account::make(pod, profile, &subject, &[], world, true);
         account.preempted = preemption::make(pod, profile, &subject, &account.explanation, world);
-        let told = told(&account, world);
+        let explained = explain_account(&account, world);
         if let Some(lifted) = lifted {
             world.put_back(pod, lifted);
         }
-        Ok(told)
+        Ok(explained)
     }
 }
 
 /// Converts an account to the form that the page reads.
-pub fn told(account: &Account, world: &World) -> Told {
+pub fn explain_account(account: &Account, world: &World) -> PodExplanation {
     let Account { gate, explanation, .. } = account;
     let scores = explanation.nodes.values().filter_map(|outcome| match outcome {
-        Outcome::Feasible { scores, .. } => Some(scores),
-        Outcome::Refused { .. } => None,
+        NodeExplanation::Feasible { scores, .. } => Some(scores),
+        NodeExplanation::Refused { .. } => None,
     });
     let mut plugins: BTreeSet<&str> = scores.flatten().map(|score| score.plugin).collect();
     let extenders = account.extended.iter().flat_map(|extended| &extended.priorities);
     plugins.extend(extenders.map(|priorities| &*priorities.extender));
     let plugins: Vec<&str> = plugins.into_iter().collect();
     let feasible = explanation.nodes.iter().filter_map(|(&id, outcome)| {
-        let Outcome::Feasible { scores, total } = outcome else { return None };
+        let NodeExplanation::Feasible { scores, total } = outcome else { return None };
         let mut values = vec![None; plugins.len()];
         let own = scores.iter().map(|score| (score.plugin, score.weighted));
         let others = account.priorities(name(world, id)).filter_map(|(extender, score)| Some((extender, score?.1)));
@@ -99,7 +100,7 @@ pub fn told(account: &Account, world: &World) -> Told {
             .map(|known| (known.node.0, known.victims.iter().map(|pod| world.key(pod)).collect()))
             .collect(),
     });
-    Told {
+    PodExplanation {
         gate: gate.as_ref().map(|(plugin, reason)| ((*plugin).to_owned(), reason.clone())),
         error: explanation.error.as_deref().unwrap_or_default().to_owned(),
         message: explanation.message.clone(),

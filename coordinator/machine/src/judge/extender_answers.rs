@@ -14,7 +14,7 @@ pub(crate) enum Step {
     /// Results are incomplete: decide again.
     Again,
     /// The answer about a member of a group that is being tried.
-    Told(Word),
+    Told(ExtenderAnswer),
 }
 
 #[derive(Debug)]
@@ -38,20 +38,20 @@ const MAX_ASKED: u8 = 3;
 const MAX_NODES: usize = 1_000_000;
 
 #[derive(Debug, Clone)]
-pub(crate) enum Word {
+pub(crate) enum ExtenderAnswer {
     Said(Arc<Extended>),
     Failed(String),
 }
 
 /// Answers in one attempt, by member, by whether the attempt looks for victims, and by whether only the nominated node is asked.
 #[derive(Debug, Default)]
-pub(crate) struct Heard {
-    words: BTreeMap<(bool, bool, Uid), (ClassId, Word, u8)>,
+pub(crate) struct ExtenderAnswers {
+    words: BTreeMap<(bool, bool, Uid), (ClassId, ExtenderAnswer, u8)>,
 }
 
 // === impl Word ===
 
-impl Word {
+impl ExtenderAnswer {
     pub(crate) fn of(outcome: ExtensionOutcome) -> Self {
         match outcome {
             ExtensionOutcome::Done(extended) => Self::Said(Arc::from(extended)),
@@ -70,12 +70,18 @@ impl Word {
 
 // === impl Heard ===
 
-impl Heard {
-    pub(super) fn word_about(&self, uid: &Uid, class: ClassId, for_room: bool, question: &Question) -> Option<Word> {
+impl ExtenderAnswers {
+    pub(super) fn answer_for(
+        &self,
+        uid: &Uid,
+        class: ClassId,
+        for_room: bool,
+        question: &Question,
+    ) -> Option<ExtenderAnswer> {
         let (known, word, times) = self.words.get(&(for_room, question.own, Arc::clone(uid)))?;
         let is_answer = match word {
-            Word::Said(extended) => extended.is_about(&question.nodes) || *times >= MAX_ASKED,
-            Word::Failed(_) => true,
+            ExtenderAnswer::Said(extended) => extended.is_about(&question.nodes) || *times >= MAX_ASKED,
+            ExtenderAnswer::Failed(_) => true,
         };
         (*known == class && is_answer).then(|| word.clone())
     }
@@ -84,11 +90,11 @@ impl Heard {
         self.words.clear();
     }
 
-    pub(crate) fn keep(&mut self, asked: &Asked<'_>, for_room: bool, word: Word) {
+    pub(crate) fn keep(&mut self, asked: &Asked<'_>, for_room: bool, word: ExtenderAnswer) {
         let nodes: usize = self.words.values().map(|(_, word, _)| word.nodes()).sum();
         let word = match nodes + word.nodes() > MAX_NODES {
             false => word,
-            true => Word::Failed(format!(
+            true => ExtenderAnswer::Failed(format!(
                 "extenders were asked about more than {MAX_NODES} nodes for the pods of one group; make the group smaller"
             )),
         };

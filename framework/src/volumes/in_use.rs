@@ -6,12 +6,12 @@ use crate::class::{Class, ClassId};
 
 /// Storage in use by assigned and assumed pods.
 #[derive(Debug, Clone, Default)]
-pub struct Standing {
+pub struct StorageInUse {
     claims: BTreeMap<Arc<str>, BTreeMap<Arc<str>, u32>>,
     uncountable: BTreeMap<ClassId, Arc<str>>,
 }
 
-impl Standing {
+impl StorageInUse {
     /// Counts an assigned pod. Returns whether the claims in use changed. Source: `NodeInfo.updatePVCRefCounts`, which ignores claims of
     /// ephemeral volumes.
     pub fn add(&mut self, class: &Class) -> bool {

@@ -3,7 +3,7 @@
 use flotilla_framework::{
     class::ClassId,
     node::NodeId,
-    preemption::{Outcome, Trial},
+    preemption::{DryRunResult, Trial},
     shard::{MAX_TRIAL_PODS, MAX_TRIALS, RequestId},
     status::Refusal,
 };
@@ -41,33 +41,33 @@ pub(super) fn decode_trials(trials: Vec<pb::Trial>) -> Result<Vec<Trial>, Decode
     })
 }
 
-pub(super) fn encode(request: RequestId, outcomes: &[Outcome]) -> pb::Rehearsed {
-    pb::Rehearsed { request, outcomes: outcomes.iter().map(encode_outcome).collect() }
+pub(super) fn encode(request: RequestId, outcomes: &[DryRunResult]) -> pb::DryRunResults {
+    pb::DryRunResults { request, outcomes: outcomes.iter().map(encode_outcome).collect() }
 }
 
-pub(super) fn decode(message: pb::Rehearsed) -> Result<Vec<Outcome>, DecodeError> {
+pub(super) fn decode(message: pb::DryRunResults) -> Result<Vec<DryRunResult>, DecodeError> {
     at_most("outcomes", message.outcomes.len(), MAX_TRIALS)?;
     each("outcomes", message.outcomes, decode_outcome)
 }
 
-fn encode_outcome(outcome: &Outcome) -> pb::TrialOutcome {
+fn encode_outcome(outcome: &DryRunResult) -> pb::TrialOutcome {
     use pb::trial_outcome::Outcome as Message;
     let miss = |miss: pb::TrialMiss| Message::Miss(miss.into());
     let outcome = match outcome {
-        Outcome::Victims { indexes, violations } => {
+        DryRunResult::Victims { indexes, violations } => {
             Message::Victims(pb::TrialVictims { indexes: indexes.clone(), violations: *violations })
         }
-        Outcome::Refused(order, Refusal { code, detail }) => {
+        DryRunResult::Refused(order, Refusal { code, detail }) => {
             Message::Refusal(pb::Refusal { order: u32::from(*order), code: encode_code(*code).into(), detail: *detail })
         }
-        Outcome::NoVictims => miss(pb::TrialMiss::NoVictims),
-        Outcome::Needless => miss(pb::TrialMiss::Needless),
-        Outcome::Stale => miss(pb::TrialMiss::Stale),
+        DryRunResult::NoVictims => miss(pb::TrialMiss::NoVictims),
+        DryRunResult::Needless => miss(pb::TrialMiss::Needless),
+        DryRunResult::Stale => miss(pb::TrialMiss::Stale),
     };
     pb::TrialOutcome { outcome: Some(outcome) }
 }
 
-fn decode_outcome(message: pb::TrialOutcome) -> Result<Outcome, DecodeError> {
+fn decode_outcome(message: pb::TrialOutcome) -> Result<DryRunResult, DecodeError> {
     use pb::trial_outcome::Outcome as Message;
     Ok(match present("outcome", message.outcome)? {
         Message::Victims(pb::TrialVictims { indexes, violations }) => {
@@ -77,16 +77,16 @@ fn decode_outcome(message: pb::TrialOutcome) -> Result<Outcome, DecodeError> {
             if !indexes.is_sorted_by(|left, right| left < right) {
                 return Err(DecodeError::new("victims.indexes", Problem::Unsorted));
             }
-            Outcome::Victims { indexes, violations }
+            DryRunResult::Victims { indexes, violations }
         }
         Message::Refusal(pb::Refusal { order, code, detail }) => {
             let code = decode_code(code).map_err(|error| error.within("refusal"))?;
-            Outcome::Refused(narrow("refusal.order", order)?, Refusal { code, detail })
+            DryRunResult::Refused(narrow("refusal.order", order)?, Refusal { code, detail })
         }
         Message::Miss(miss) => match pb::TrialMiss::try_from(miss) {
-            Ok(pb::TrialMiss::NoVictims) => Outcome::NoVictims,
-            Ok(pb::TrialMiss::Needless) => Outcome::Needless,
-            Ok(pb::TrialMiss::Stale) => Outcome::Stale,
+            Ok(pb::TrialMiss::NoVictims) => DryRunResult::NoVictims,
+            Ok(pb::TrialMiss::Needless) => DryRunResult::Needless,
+            Ok(pb::TrialMiss::Stale) => DryRunResult::Stale,
             Ok(pb::TrialMiss::Unspecified) => return Err(DecodeError::new("miss", Problem::Missing)),
             Err(_) => return Err(DecodeError::range("miss", miss, pb::TrialMiss::Stale as i32)),
         },

@@ -5,7 +5,7 @@ use serde::Serialize;
 /// How the nodes evaluate one pod.
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Told {
+pub struct PodExplanation {
     /// The PreEnqueue plugin that gates the pod, and its reason.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gate: Option<(String, String)>,

@@ -18,9 +18,9 @@ const MOST_BYTES: usize = 1 << 10;
 const OTHERS: &str = "node(s) were refused by a module that gave too many different reasons";
 
 #[derive(Debug, Default)]
-pub(crate) struct Words(RwLock<BTreeMap<u64, Arc<str>>>);
+pub(crate) struct Reasons(RwLock<BTreeMap<u64, Arc<str>>>);
 
-impl Words {
+impl Reasons {
     /// Stores a message and returns its number.
     pub(crate) fn number(&self, text: &str) -> u64 {
         let text = cut(text);
@@ -62,10 +62,10 @@ mod tests {
 
     #[test]
     fn words_have_the_same_number_everywhere_and_a_bound() {
-        let (one, other) = (Words::default(), Words::default());
+        let (one, other) = (Reasons::default(), Reasons::default());
         let number = one.number("no room");
         assert_eq!((other.number("no room"), one.get(number).as_deref()), (number, Some("no room")));
-        let learning = Words::default();
+        let learning = Reasons::default();
         learning.learn(number, "something else");
         assert_eq!(learning.get(number), None, "words that have another number");
         learning.learn(number, "no room");

@@ -209,8 +209,8 @@ fn by_hand(world: &World, nodes: &mut Snapshot, prepared: &Prepared) -> ByHand {
     let mut feasible = Vec::new();
     for slot in nodes.live() {
         let local = match prepared.judge(nodes, slot) {
-            NodeExplanation::Refused(order, refusal) => Err((order, refusal)),
-            NodeExplanation::Feasible(feasible) => Ok(feasible),
+            NodeResult::Refused(order, refusal) => Err((order, refusal)),
+            NodeResult::Feasible(feasible) => Ok(feasible),
         };
         let wide = toys.iter().filter_map(|(toy, _, counts)| {
             limit(toy.most, counts[slot as usize]).err().map(|refusal| (order(toy.name), refusal))

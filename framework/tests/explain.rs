@@ -176,7 +176,7 @@ fn a_feasible_node_is_told_with_every_plugin_that_did_not_skip() {
     let pod = pod("p").request("cpu", "1").prefer(3, "disk", "In", &["ssd"]);
     let fast = node("fast").capacity("cpu", "4").capacity("memory", "8Gi").label("disk", "ssd");
     let explanation = explain(&[fast, node("slow").capacity("cpu", "4").capacity("memory", "8Gi")], &pod);
-    let NodeResult::Feasible { scores, total } = &explanation.nodes[&NodeId(0)] else { panic!("{explanation:?}") };
+    let NodeExplanation::Feasible { scores, total } = &explanation.nodes[&NodeId(0)] else { panic!("{explanation:?}") };
     let score = |plugin, raw, weighted| PluginScore { plugin, raw, weighted };
     let expected = [
         score("TaintToleration", 0, 300),
@@ -201,7 +201,7 @@ fn a_class_that_a_pre_filter_refuses_is_refused_by_every_node() {
     let explanation = explain(&two, &named);
     let refused = |code, plugin, reason: &str| {
         let reasons = [reason.to_owned()].into();
-        NodeResult::Refused { code, plugin, reasons, domain: None }
+        NodeExplanation::Refused { code, plugin, reasons, domain: None }
     };
     let outcome = refused(Code::UnschedulableAndUnresolvable, None, "node(s) didn't satisfy plugin(s) [NodeAffinity]");
     assert_eq!(explanation.nodes.values().collect::<Vec<_>>(), [&outcome; 3]);
@@ -217,7 +217,7 @@ fn a_single_node_is_taken_even_where_scores_cannot_be_made() {
     let error = two.error.clone().expect("an error");
     assert!(error.starts_with("running PreScore plugin \"NodeAffinity\": "), "{error}");
     assert_eq!((two.best(), two.feasible(), two.message.as_str()), (vec![], 2, ""));
-    assert_eq!(two.nodes[&NodeId(1)], NodeResult::Feasible { scores: Vec::new(), total: None });
+    assert_eq!(two.nodes[&NodeId(1)], NodeExplanation::Feasible { scores: Vec::new(), total: None });
 }
 
 #[test]
@@ -235,7 +235,7 @@ fn a_profile_that_scores_nothing_gives_every_node_the_same() {
     let class: Class = Class::default();
     let prepared = Prepared::new(Registry::built_in(), &profile, &class, &Facts::default(), &nodes);
     let explanation = Explanation::new(&prepared, &profile, &pages(&prepared, &nodes, 1));
-    assert_eq!(explanation.nodes[&NodeId(0)], NodeResult::Feasible { scores: Vec::new(), total: Some(1) });
+    assert_eq!(explanation.nodes[&NodeId(0)], NodeExplanation::Feasible { scores: Vec::new(), total: Some(1) });
 }
 
 #[test]

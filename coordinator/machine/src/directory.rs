@@ -23,8 +23,6 @@ pub struct Directory {
     version: u64,
 }
 
-// === impl Directory ===
-
 impl Directory {
     /// Sets the labels of a namespace; `None` removes it. Returns whether that is a change.
     pub fn set_namespace(&mut self, name: &Arc<str>, labels: Option<&Labels>) -> bool {

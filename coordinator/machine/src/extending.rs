@@ -28,8 +28,6 @@ pub(crate) struct Extending {
     pub(crate) until_ms: TimeMs,
 }
 
-// === impl Extending ===
-
 impl Extending {
     pub(crate) fn asked(&self) -> Asked<'_> {
         Asked { uid: &self.uid, class: self.class, own: self.own, generation: self.generation }

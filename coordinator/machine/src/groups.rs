@@ -117,8 +117,6 @@ impl Group {
     }
 }
 
-// === impl Groups ===
-
 impl Groups {
     pub(crate) fn objects(&self) -> usize {
         self.known.values().filter(|group| group.object.is_some()).count()

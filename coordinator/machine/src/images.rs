@@ -28,8 +28,6 @@ fn names(node: &NodeInfo) -> IndexMap<&Arc<str>, i64> {
     names
 }
 
-// === impl Images ===
-
 impl Images {
     /// Adds a node.
     pub fn add(&mut self, node: &NodeInfo) {

@@ -82,8 +82,6 @@ pub(crate) struct Mismatch {
     pub(crate) reason: String,
 }
 
-// === impl Judge ===
-
 impl Judge {
     pub(crate) fn new(registry: Registry) -> Self {
         Self {

@@ -158,8 +158,6 @@ pub struct Machine {
     pub(crate) ticked: u64,
 }
 
-// === impl Machine ===
-
 impl Machine {
     /// Creates a follower without configuration. It decides nothing until it is configured, synced and leader.
     #[must_use]

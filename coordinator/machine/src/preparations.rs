@@ -67,8 +67,6 @@ pub(crate) struct Preparations {
     last_id: u64,
 }
 
-// === impl Preparation ===
-
 impl Preparation {
     /// The first timeout and its step; `None` while writes are in flight.
     pub(crate) fn deadline(&self) -> Option<(TimeMs, usize)> {
@@ -87,8 +85,6 @@ impl Preparation {
         self.steps.iter().filter(|step| step.timeout_ms.is_some()).flat_map(|step| step.reservation.objects())
     }
 }
-
-// === impl Preparations ===
 
 impl Preparations {
     pub(crate) fn len(&self) -> usize {

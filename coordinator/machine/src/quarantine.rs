@@ -37,8 +37,6 @@ pub(crate) struct Quarantine {
     known: BTreeMap<Mark, Offender>,
 }
 
-// === impl Quarantine ===
-
 impl Quarantine {
     /// Records an offence. Returns the end of the quarantine: `now_ms` for the first offence.
     pub(crate) fn offend(&mut self, now_ms: TimeMs, marks: impl Iterator<Item = Mark>, reason: &str) -> TimeMs {

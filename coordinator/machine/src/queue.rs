@@ -120,8 +120,6 @@ pub(crate) struct Queue {
     sequence: u64,
 }
 
-// === impl Queue ===
-
 impl Queue {
     pub(crate) fn set_pace(&mut self, pace: Pace) {
         self.backoff.pace = pace;

@@ -50,8 +50,6 @@ pub(crate) const ACKNOWLEDGEMENTS: u8 = 2;
 /// messages take the machine less than 1 ms.
 pub(crate) const MAX_UNASKED: u32 = 64;
 
-// === impl Worker ===
-
 impl Worker {
     pub(crate) fn is_sent(&mut self, command: &Command) {
         let is_answered = matches!(
@@ -92,8 +90,6 @@ impl Worker {
         self.late.take_if(|(newest, _)| *newest <= request);
     }
 }
-
-// === impl Roster ===
 
 impl Roster {
     pub(crate) fn join(&mut self, id: WorkerId, name: Arc<str>, now_ms: TimeMs) {

@@ -27,8 +27,6 @@ struct InNamespace {
     owners: IndexMap<Owner, Set<Uid>>,
 }
 
-// === impl Unread ===
-
 impl Unread {
     /// Adds the fields of a pod that its class does not have.
     pub(crate) fn insert(&mut self, uid: &Uid, whole: &Class, class: &Class) {
@@ -85,8 +83,6 @@ impl Unread {
         pods
     }
 }
-
-// === impl InNamespace ===
 
 impl InNamespace {
     fn find(&self, told: &LabelProperty, pods: &mut Set<Uid>) {

@@ -42,8 +42,6 @@ pub struct Comparison {
     pub placements: Value,
 }
 
-// === impl Comparison ===
-
 impl Comparison {
     /// Whether kube-scheduler's result differs or is missing. After a failed PreBind the decided node is not always known.
     #[must_use]

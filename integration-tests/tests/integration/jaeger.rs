@@ -38,8 +38,6 @@ struct Trace {
     spans: Vec<Span>,
 }
 
-// === impl Trace ===
-
 impl Trace {
     fn read(told: &Value) -> anyhow::Result<Self> {
         let id = text(&told["traceID"])?;

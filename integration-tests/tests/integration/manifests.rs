@@ -373,7 +373,8 @@ fn metrics(expression: &str) -> anyhow::Result<BTreeSet<String>> {
 
 #[test]
 fn rules_and_dashboard_ask_for_metrics_that_there_are() -> anyhow::Result<()> {
-    let known = ["reference/metrics", "concepts/transport"].map(|page| fs::read_to_string(deployed::path(&format!("../docs/{page}.md"))));
+    let known = ["reference/metrics", "concepts/transport"]
+        .map(|page| fs::read_to_string(deployed::path(&format!("../docs/{page}.md"))));
     let known = known.into_iter().collect::<Result<String, _>>()?;
     let is_known = |name: &str| {
         let whole = ["_bucket", "_sum", "_count"].iter().find_map(|part| name.strip_suffix(part)).unwrap_or(name);

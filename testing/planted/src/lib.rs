@@ -17,7 +17,10 @@ pub const DEFECTS: &[(&str, &str)] = &[
     ("binds-by-name", "S4: a binding does not name the UID"),
     ("binds-without-a-lead", "S5: a request is sent after leadership has ended"),
     ("confuses-namesakes", "a new pod of the same name does not end the old pod"),
-    ("counts-its-lead-from-the-answer", "S5: the Lease is counted from the answer to the renewal, not from its request"),
+    (
+        "counts-its-lead-from-the-answer",
+        "S5: the Lease is counted from the answer to the renewal, not from its request",
+    ),
     ("evicts-by-name", "S4: a deletion does not name the UID"),
     ("evicts-first", "P3: a pod preempts before it searches for a feasible node"),
     ("formats-any-precision", "O1: a selector formats with more decimals than Rust can (H1)"),

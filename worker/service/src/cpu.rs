@@ -115,7 +115,7 @@ fn obey(
     counters.stands(replica.node_count(), revision);
     Ok(answer.map(|answer| {
         let words = words::of(&answer, replica.registry());
-        encode(answer, (stopwatch.to_proto(), words), counters)
+        encode(answer, (stopwatch.into_proto(), words), counters)
     }))
 }
 

@@ -18,7 +18,7 @@ impl Stopwatch {
         Self { is_wanted, last: Instant::now(), laps: Vec::new() }
     }
 
-    pub(crate) fn to_proto(self) -> Vec<pb::Lap> {
+    pub(crate) fn into_proto(self) -> Vec<pb::Lap> {
         self.laps
     }
 }
@@ -68,7 +68,7 @@ mod tests {
             stopwatch.lap("NodePorts", Point::Filter, 3);
             stopwatch.lap("NodeName", Point::Filter, 0);
             stopwatch.lap("ImageLocality", Point::Score, 2);
-            stopwatch.to_proto().into_iter().map(|lap| (lap.plugin, lap.point, lap.nodes)).collect::<Vec<_>>()
+            stopwatch.into_proto().into_iter().map(|lap| (lap.plugin, lap.point, lap.nodes)).collect::<Vec<_>>()
         };
         assert_eq!(told(true), [("NodePorts".to_owned(), 1, 3), ("ImageLocality".to_owned(), 2, 2)]);
         assert_eq!(told(false), []);

@@ -95,8 +95,6 @@ pub(crate) enum NodeEvent {
     Unchanged,
 }
 
-// === impl Cache ===
-
 impl Cache {
     pub(crate) fn new(registry: Registry) -> Self {
         Self { objects: Objects::of(registry), ..Self::default() }

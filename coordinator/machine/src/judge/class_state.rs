@@ -45,8 +45,6 @@ pub(crate) struct ClassState {
     pub(super) counted: u64,
 }
 
-// === impl ClassState ===
-
 impl ClassState {
     pub(crate) fn own(&self) -> Option<&Live> {
         self.live.as_ref().filter(|live| live.is_own())

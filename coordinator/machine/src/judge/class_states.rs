@@ -55,8 +55,6 @@ pub(crate) struct ClassStates {
     pub(crate) over: Vec<Over>,
 }
 
-// === impl ClassStates ===
-
 impl ClassStates {
     pub(crate) fn clear(&mut self) {
         self.released.extend(self.all.values().filter_map(|state| state.family.head()));
@@ -247,7 +245,7 @@ impl ClassStates {
             state.family.wants_own = false;
             let view = View::new(&state.prepared, ask.answers);
             let live = Live::new(view, ask.revision, !state.prepared.is_wide(), ask.trace);
-            state.live = Some(live.from_source(ask.source));
+            state.live = Some(live.with_source(ask.source));
         }
         self.make_room_for_rows(subject);
     }

@@ -87,8 +87,6 @@ pub(crate) struct Basis {
     pub(crate) asked_extenders: bool,
 }
 
-// === impl Decision ===
-
 impl Decision {
     pub(crate) fn beside(self, rivals: Option<Rivals>) -> Self {
         match self {

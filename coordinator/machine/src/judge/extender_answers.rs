@@ -49,8 +49,6 @@ pub(crate) struct ExtenderAnswers {
     words: BTreeMap<(bool, bool, Uid), (ClassId, ExtenderAnswer, u8)>,
 }
 
-// === impl Word ===
-
 impl ExtenderAnswer {
     pub(crate) fn of(outcome: ExtensionOutcome) -> Self {
         match outcome {
@@ -67,8 +65,6 @@ impl ExtenderAnswer {
         }
     }
 }
-
-// === impl Heard ===
 
 impl ExtenderAnswers {
     pub(super) fn answer_for(

@@ -51,8 +51,6 @@ pub(crate) struct FamilyState {
     pub(super) is_cut: bool,
 }
 
-// === impl FamilyState ===
-
 impl FamilyState {
     pub(crate) const fn head(&self) -> Option<ClassId> {
         self.head
@@ -74,8 +72,6 @@ impl FamilyState {
         self.whole.as_ref().map_or(0, |(answers, ..)| answers.iter().map(offers).sum())
     }
 }
-
-// === impl Families ===
 
 impl Families {
     pub(crate) fn clear(&mut self) {

@@ -45,14 +45,12 @@ pub(crate) struct ClassView<'a> {
     pub(crate) source: Option<&'a Source>,
 }
 
-// === impl Live ===
-
 impl Live {
     pub(super) fn new(view: View, revision: Revision, counted: bool, trace: Option<Asker>) -> Self {
         Self { view, over: None, revision, source: None, repaired_to: revision, counted, looked_at: 0, trace }
     }
 
-    pub(super) fn from_source(self, source: Source) -> Self {
+    pub(super) fn with_source(self, source: Source) -> Self {
         Self { source: Some(source), ..self }
     }
 
@@ -74,8 +72,6 @@ impl Live {
         grown
     }
 }
-
-// === impl Known ===
 
 impl ClassView<'_> {
     pub(crate) fn best(&mut self) -> Best {

@@ -32,8 +32,6 @@ pub(crate) struct Nominator {
     version: u64,
 }
 
-// === impl Nominator ===
-
 impl Nominator {
     pub(crate) fn is_empty(&self) -> bool {
         self.pods.is_empty()

@@ -26,8 +26,6 @@ struct Panicked {
     message: String,
 }
 
-// === impl Judge ===
-
 impl Judge {
     /// Decides a pod, see [`Judge::decide_now`]. A panic fails the attempt.
     pub(crate) fn decide(&mut self, attempt: &Attempt<'_>) -> Decision {

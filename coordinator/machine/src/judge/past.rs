@@ -59,8 +59,6 @@ pub enum Unknowable {
     ManyNominated,
 }
 
-// === impl Past ===
-
 impl Past {
     /// Records the state before the change that makes this revision.
     pub(crate) fn note(&mut self, revision: Revision, before: Before) {
@@ -92,8 +90,6 @@ impl Before {
     }
 }
 
-// === impl Cache ===
-
 impl Cache {
     /// Prepares the reconstruction of a revision. Copies the nodes: some 3 MB for 5,000.
     ///
@@ -113,8 +109,6 @@ impl Cache {
         Ok(Rewind { nodes: self.snapshot.clone(), changes })
     }
 }
-
-// === impl Rewind ===
 
 impl Rewind {
     pub(crate) fn len(&self) -> usize {

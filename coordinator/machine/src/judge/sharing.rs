@@ -14,8 +14,6 @@ use super::{
 };
 use crate::subject::Subject;
 
-// === impl ClassStates ===
-
 impl ClassStates {
     /// The view of a subject over all nodes, if it has one.
     pub(crate) fn known(&mut self, subject: Subject) -> Option<ClassView<'_>> {

@@ -19,8 +19,6 @@ pub(crate) struct Budgets {
     covering: Map<ClassId, Vec<BudgetKey>>,
 }
 
-// === impl Budgets ===
-
 impl Budgets {
     /// Adds or updates a budget. Returns its previous selector.
     pub(crate) fn apply(&mut self, budget: &Budget) -> Option<LabelSelector> {

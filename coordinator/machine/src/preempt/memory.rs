@@ -21,8 +21,6 @@ pub(crate) struct Unresolvable {
     known: Map<(Subject, i32), (AsOf, String)>,
 }
 
-// === impl Unresolvable ===
-
 impl Unresolvable {
     /// The message for a subject and priority, if the state is unchanged.
     pub(crate) fn message(&self, subject: Subject, priority: i32, as_of: AsOf) -> Option<&str> {

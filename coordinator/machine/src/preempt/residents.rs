@@ -13,8 +13,6 @@ pub(crate) struct Residents {
     priorities: BTreeMap<i32, usize>,
 }
 
-// === impl Residents ===
-
 impl Residents {
     pub(crate) fn moves(&mut self, uid: &Uid, priority: i32, old: Option<&Charge>, new: Option<&Charge>) {
         if let Some(old) = old

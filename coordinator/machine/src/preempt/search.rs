@@ -53,8 +53,6 @@ pub(crate) struct Asked {
     pub(super) outcomes: BTreeMap<usize, DryRunResult>,
 }
 
-// === impl Round ===
-
 impl Round {
     pub(super) fn take(&mut self, layout: &Layout, outcome: DryRunResult, nodes: &Snapshot) {
         match layout.candidate(&outcome, nodes) {

@@ -36,8 +36,6 @@ pub(crate) struct Preemptions {
     last_id: u64,
 }
 
-// === impl Preemptions ===
-
 impl Preemptions {
     pub(crate) fn len(&self) -> usize {
         self.by_preemptor.len()

@@ -89,8 +89,6 @@ pub(super) struct Groups {
     last: u64,
 }
 
-// === impl Half ===
-
 impl Half {
     pub(super) fn len(&self) -> usize {
         self.ready.len() + self.backing.len()
@@ -164,8 +162,6 @@ impl Half {
     }
 }
 
-// === impl Group ===
-
 impl Group {
     fn new(key: ParkedKey) -> Self {
         Self {
@@ -211,8 +207,6 @@ impl Group {
         self.parked.contains(entry)
     }
 }
-
-// === impl Groups ===
 
 impl Groups {
     pub(super) fn get(&self, id: GroupId) -> Option<&Group> {

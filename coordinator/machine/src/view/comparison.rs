@@ -125,8 +125,6 @@ pub struct Part {
     pub theirs: i64,
 }
 
-// === impl Machine ===
-
 impl Machine {
     /// The decision of another scheduler in an event that is about to be handled. `None`: the event has none, the pod was not seen waiting,
     /// or it is too large.
@@ -169,8 +167,6 @@ fn decision(before: &PodInfo, after: &PodInfo) -> Option<Theirs> {
     let said = after.condition.as_ref().filter(|said| !said.status && &*said.reason == UNSCHEDULABLE)?;
     (before.condition.as_ref() != Some(said)).then(|| Theirs::Unschedulable(Arc::clone(&said.message)))
 }
-
-// === impl Comparison ===
 
 impl Comparison {
     /// Evaluates every plugin on every node. Takes as long as an evaluation of all nodes.

@@ -185,8 +185,6 @@ pub struct RefusedNodes {
     pub examples: Vec<Arc<str>>,
 }
 
-// === impl Decisions ===
-
 impl Default for Decisions {
     fn default() -> Self {
         Self { most: DECISIONS_KEPT, kept: VecDeque::new(), bytes: 0, rooms: VecDeque::new() }
@@ -240,8 +238,6 @@ impl Decisions {
     }
 }
 
-// === impl Machine ===
-
 impl Machine {
     /// Sets the number of kept decisions instead of [`DECISIONS_KEPT`].
     #[must_use]
@@ -281,8 +277,6 @@ impl Machine {
         Some(Recall { kept, registry: self.registry, rewind, rooms, now_ms })
     }
 }
-
-// === impl Recall ===
 
 impl Recall {
     /// Evaluates the decision again. Takes as long as an evaluation of all nodes, and a microsecond for each later change.

@@ -39,8 +39,6 @@ pub(crate) struct Recent {
     slow: Vec<SlowEvaluation>,
 }
 
-// === impl Recent ===
-
 impl Recent {
     pub(crate) fn count(&mut self, now_ms: TimeMs, decisions: u64) {
         let more = decisions.saturating_sub(self.counted);

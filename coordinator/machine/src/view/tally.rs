@@ -92,8 +92,6 @@ pub struct PluginPoint {
     pub profile: Arc<str>,
 }
 
-// === impl Tally ===
-
 impl Tally {
     pub(crate) fn begin(&mut self, now_ms: TimeMs) {
         self.now_ms = now_ms;

@@ -163,8 +163,6 @@ pub(crate) struct Over {
     pub(crate) failure: Option<&'static str>,
 }
 
-// === impl Traced ===
-
 impl Traced {
     /// The span of a part.
     #[must_use]
@@ -180,8 +178,6 @@ impl Traced {
         self.context.child(name, number)
     }
 }
-
-// === impl Course ===
 
 impl Course {
     pub(crate) const NONE: Self = Self { queued_ms: 0, decided: 0, ended: 0 };

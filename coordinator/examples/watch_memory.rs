@@ -1,7 +1,5 @@
-//! What a cluster costs in memory: the watches and the machine of a coordinator are told of nodes and pods by an API
-//! server that is a function.
-//!
-//! Knows: objects as large as those of real clusters. Must not know: what is kept of them.
+//! Memory of a coordinator per cluster size: its watches and its machine, with an API server that is a function. Objects are as large as
+//! those of real clusters.
 //!
 //! `cargo run --release --example watch_memory -- NODES PODS`
 

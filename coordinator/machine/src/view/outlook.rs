@@ -149,7 +149,7 @@ impl Machine {
             PodStage::Assumed(_) => PodState::Binding { node: node(), answered: !self.binding.contains(uid) },
             PodStage::Gated(index) => match self.gate(index, uid) {
                 Some((plugin, message)) => PodState::Gated { plugin: Some(plugin), message },
-                None => PodState::Gated { plugin: None, message: self.excess(uid).unwrap_or_default() },
+                None => PodState::Gated { plugin: None, message: self.excess(uid).unwrap_or_else(|| held(pod)) },
             },
             PodStage::Foreign => PodState::NotOurs(self.not_ours(pod)),
             PodStage::Member(_) => match self.group_of(&pod.info) {
@@ -201,4 +201,9 @@ impl Machine {
             NotOurs::Elsewhere
         }
     }
+}
+
+/// The error that a pod is held for.
+fn held(pod: &Pod) -> String {
+    pod.last_report.as_ref().map(|(_, message)| message.clone()).unwrap_or_default()
 }

@@ -14,6 +14,7 @@ use flotilla_framework::{
 use flotilla_machine::{
     action::Reason,
     event::{Configuration, Event},
+    outlook::{PodName, PodState},
 };
 
 use crate::world::World;
@@ -151,6 +152,9 @@ fn a_pod_for_which_a_plugin_panics_is_held_and_the_others_are_placed() {
         let last = reports.last().expect("its owner is informed");
         assert_eq!(last.reason, Reason::SchedulerError, "{at:?}");
         assert!(last.message.contains("a plugin panicked: "), "{at:?}: {}", last.message);
+        let name = PodName { namespace: "default".into(), name: "bad-1".into() };
+        let standing = world.machine.outlook(world.now_ms, &name).expect("the pod is known").standing;
+        assert_eq!(standing, PodState::Gated { plugin: None, message: last.message.clone() }, "{at:?}");
         let panics = world.machine.status().plugin_panics;
         assert!(panics > 0, "{at:?}");
         // Time alone does not release it.

@@ -185,13 +185,13 @@ mod tests {
             "explain pod NAME --coordinator https://127.0.0.1:10000 --coordinator-ca /tmp/flotilla-x/pki/ca.crt\n",
             "release/flotilla status --coordinator https://127.0.0.1:10000 --coordinator-ca /tmp/flotilla-x/pki/ca.crt\n",
             "--cert /tmp/flotilla-x/pki/a.crt --key /tmp/flotilla-x/pki/a.key",
-            "End it with `target/release/flotilla down`. All",
+            "End it with `target/release/flotilla down`.",
         ] {
             assert!(text.contains(expected), "{expected}\n{text}");
         }
         let text = running(&["a", DEFAULT_SCHEDULER]).summary("flotilla", false);
-        assert!(text.contains("schedulerName is a, default-scheduler, or that name none.\n"), "{text}");
-        assert!(text.contains("End it with Ctrl-C, or `flotilla down` in another terminal."), "{text}");
+        assert!(text.contains("with schedulerName a, default-scheduler, or without one.\n"), "{text}");
+        assert!(text.contains("End it with Ctrl-C, or `flotilla down` in another terminal"), "{text}");
     }
 
     #[test]

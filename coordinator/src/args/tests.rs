@@ -183,5 +183,5 @@ fn the_endpoints_are_guarded_unless_that_is_refused_in_so_many_words() {
     assert!(access.insecure_open_endpoints);
     assert_eq!(access.authorization_always_allow_paths, ["/metrics", "/healthz/*"]);
     assert_eq!(access.authorization_webhook_cache_unauthorized_ttl, Duration::from_secs(60));
-    assert!(refusal("--requestheader-client-ca-file=d").contains("no proxy speaks for others here"));
+    assert!(refusal("--requestheader-client-ca-file=d").contains("authenticating proxies are not supported"));
 }

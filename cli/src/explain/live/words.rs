@@ -236,7 +236,7 @@ mod tests {
         assert_eq!(
             lines(&told(state, 1))[1..5],
             [
-                "NodeResourcesFit waits for a pod to go, a new node or a node with more to give",
+                "NodeResourcesFit waits for a pod to be deleted, a new node or more allocatable resources on a node",
                 "NodeName waits for a new node",
                 "Own waits for WidgetAdd or a new node",
                 "Other waits for any event",

@@ -41,7 +41,7 @@ mod tests {
     #[test]
     fn a_changelog_that_says_nothing_is_refused_with_the_next_step() {
         let error = |changelog: &str| of(changelog, "1.0.0").expect_err("nothing is said").to_string();
-        assert!(error(CHANGELOG).contains("write what has changed"), "{}", error(CHANGELOG));
+        assert!(error(CHANGELOG).contains("add the changes for users"), "{}", error(CHANGELOG));
         assert!(error("# Changelog\n").contains("\"## Unreleased\""), "{}", error("# Changelog\n"));
     }
 }

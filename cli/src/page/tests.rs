@@ -1,3 +1,5 @@
+//! Contents and length of the page as text.
+
 use std::sync::Arc;
 
 use flotilla_framework::{

@@ -1,3 +1,5 @@
+//! Pods of workloads.
+
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 

@@ -1,3 +1,5 @@
+//! Objects before and after the defaults.
+
 use serde_json::{Value, json};
 
 use super::*;

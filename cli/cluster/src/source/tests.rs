@@ -1,3 +1,5 @@
+//! Documents of a file, with their positions.
+
 use serde_json::json;
 
 use super::*;

@@ -1,3 +1,5 @@
+//! Tables, JSON and YAML of a simulation.
+
 use std::sync::Arc;
 
 use flotilla_framework::ingest;

@@ -39,6 +39,7 @@ fn blocks(markdown: &str) -> Vec<String> {
     for line in markdown.lines().map(str::trim) {
         if line.starts_with("```") {
             is_code = !is_code;
+            continue;
         }
         let begins = line.is_empty()
             || line.starts_with(['-', '*', '|', '#', '`', '>'])
@@ -154,5 +155,6 @@ fn phrases_are_found_in_prose_and_not_in_code() {
     assert_eq!(found("What is told to\nsomebody: `tell`, retold.", "tell|told"), 1);
     assert_eq!(found("The kubelet has what\nit needs, and what IS left.", "what it|what is"), 2);
     assert_eq!(found("```\ntell\n```\ntell", "tell"), 1);
-    assert_eq!(comments("let a = 1; // told\n/// It is told\n/// twice: told.").len(), 3);
+    let told = comments("let a = 1; // told\n/// It is told\n/// twice: told.");
+    assert_eq!(told.iter().map(|block| occurrences(block, "told")).sum::<usize>(), 2);
 }

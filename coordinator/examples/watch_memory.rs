@@ -26,7 +26,7 @@ use serde_json::json;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-/// How long the machine may take for what it has been told.
+/// Time limit for the machine to apply all events.
 const PATIENCE: Duration = Duration::from_secs(900);
 
 /// How many objects there are.
@@ -71,7 +71,7 @@ async fn measure(cluster: Cluster) -> Result<()> {
     Ok(())
 }
 
-/// A line of what the kernel says of this process, in KiB.
+/// A field of `/proc/self/status`, in KiB.
 fn memory(line: &str) -> Result<u64> {
     let status = std::fs::read_to_string("/proc/self/status").context("cannot read /proc/self/status")?;
     let line = status.lines().find_map(|text| text.strip_prefix(line)?.strip_prefix(':')).context("no such line")?;

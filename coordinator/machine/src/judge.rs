@@ -52,6 +52,23 @@ use decision::{Attempt, Want};
 use nominator::Nominator;
 use panics::Panics;
 
+/// Decides pods on the coordinator's copy of the cluster. It performs no action and knows no queue.
+///
+/// The machine calls it in this order:
+///
+/// 1. [`Judge::configure`] with each configuration. All class states close.
+/// 2. [`Judge::cache_mut`] and [`Judge::nominator_mut`] with each change of nodes, pods and nominations. Each change increases the cache's
+///    revision. Class states are not updated here, but when a decision needs them.
+/// 3. [`Judge::wants`] for pods near the head of the queue: the request to workers that the next decision needs. The machine sends it,
+///    and [`Judge::take_answer`] merges each answer.
+/// 4. [`Judge::decide`] for the pod at the head. It repairs the answers to the current revision: it evaluates the nodes that changed since
+///    the request. Then it selects the node and evaluates it once more on the coordinator, so that an incorrect answer binds no pod. If the
+///    answers are missing, the decision is [`Decision::Ask`](decision::Decision::Ask).
+/// 5. [`Judge::take_mismatches`] after each decision: the workers with incorrect answers, which the machine drops.
+///
+/// A decision is a value. The machine carries it out, for example charges the pod to its node, and returns to step 2.
+///
+/// A panic of a plugin fails the attempt of one pod ([`panics`]). Caches and class states are then restored.
 #[derive(Debug)]
 pub(crate) struct Judge {
     registry: Registry,

@@ -97,7 +97,7 @@ impl Handle {
         self.send(event, None).await
     }
 
-    /// As [`tell`](Self::tell); returns after the machine has applied the event and the performer has its actions.
+    /// As [`Self::send_event`]; returns after the machine has applied the event and the performer has its actions.
     ///
     /// # Errors
     /// [`Stopped`]: the machine has stopped.
@@ -122,7 +122,7 @@ impl Handle {
         }
     }
 
-    /// As [`tell`](Self::tell), from a thread that may block. Drops the event if the machine has stopped.
+    /// As [`Self::send_event`], from a thread that may block. Drops the event if the machine has stopped.
     ///
     /// Do not call it from the performer: it would wait for its own thread.
     pub fn send_event_blocking(&self, event: Event) {

@@ -24,7 +24,7 @@ use crate::page::{
 /// The accounts of pods that stay pending. Pods with equal requests share one.
 ///
 /// # Errors
-/// As for [`Teller::tell`].
+/// As for [`Explainer::explain`].
 pub(crate) fn explain_all<'a>(
     teller: &mut Explainer,
     pods: impl Iterator<Item = &'a Arc<PodInfo>>,

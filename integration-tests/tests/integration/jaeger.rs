@@ -299,7 +299,7 @@ async fn a_pod_that_names_a_trace_is_part_of_it_and_of_none_where_that_is_not_re
     assert_eq!(of_pod(&jaeger, &unrecorded).await?, []);
     assert_eq!(traces(&jaeger, &named(UNRECORDED)).await?, []);
     let Err(error) = flotilla_trace(&cluster, &jaeger, &["pod/unrecorded"]) else { panic!("it was shown") };
-    assert!(error.to_string().contains("says that its trace is not recorded"), "{error}");
+    assert!(error.to_string().contains("disables its trace"), "{error}");
     Ok(())
 }
 

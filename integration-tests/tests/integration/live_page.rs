@@ -237,7 +237,7 @@ async fn answers(server: &Server, name: &str, workers: usize) -> anyhow::Result<
         ("GET /live/traces/default/huge?attempt=x HTTP/1.1\r\nHost: HERE", 400, "attempt=N"),
         ("GET /live/traces/default/none HTTP/1.1\r\nHost: HERE", 502, "there is no pod \"none\""),
         ("GET /live/traces/default/gated HTTP/1.1\r\nHost: HERE", 502, "has no trace of"),
-        ("GET /account/1/0 HTTP/1.1\r\nHost: HERE", 410, "load this one again"),
+        ("GET /account/1/0 HTTP/1.1\r\nHost: HERE", 410, "reload this one too"),
     ] {
         let (status, body) = server.ask(request)?;
         assert!(status == expected && body.contains(words), "{request}: {status}: {body}");

@@ -98,7 +98,7 @@ async fn who_is_of_another_authority_or_role_is_refused_and_pods_are_placed_with
     // The worker is trusted from now on, and does not trust the coordinator.
     mount(&fleet.certificates(Role::Worker), &trusting(ours.issue(Role::Worker, now_s())?, &[&strange]))?;
     wait_for_failure(&fleet, "coordinator", "refused").await?;
-    wait_for_log(&cluster, "worker-0", &["a TLS handshake failed", "its certificate is of no authority"]).await?;
+    wait_for_log(&cluster, "worker-0", &["a TLS handshake failed", "no authority in our ca.crt"]).await?;
 
     mount(&fleet.certificates(Role::Worker), &ours.issue(Role::Worker, now_s())?)?;
     fleet.wait_for_workers("coordinator", 1).await?;

@@ -6,7 +6,7 @@ use std::{ffi::OsString, process::ExitCode};
 
 use clap::Subcommand;
 
-use crate::output::tell;
+use crate::output::print_notes;
 
 const BAD_INPUT: u8 = 2;
 
@@ -57,7 +57,7 @@ pub(crate) fn refuse(command: &AbsentCommand) -> ExitCode {
         AbsentCommand::Coordinator(_) => "coordinator",
         AbsentCommand::Worker(_) => "worker",
     };
-    tell(&[message(&format!("flotilla {name}"))]);
+    print_notes(&[message(&format!("flotilla {name}"))]);
     ExitCode::from(BAD_INPUT)
 }
 

@@ -70,7 +70,7 @@ pub(crate) enum Command {
     /// answer: the node of each pod, or why the pod stays pending.
     #[command(after_help = SIMULATE_EXAMPLES)]
     Simulate(SimulateArgs),
-    /// Show what a change would do to pods, without making it
+    /// Show the effect of a change on pods, without making it
     ///
     /// Simulates the cluster with and without the change. Prints which pods would be placed, moved, left pending or preempted, how full
     /// nodes and zones would be, and the first bottleneck. Changes nothing.

@@ -81,7 +81,7 @@ const FOREIGN: &[(&str, &str)] = &[
 /// The Flotilla coordinator: watches the cluster, has its workers filter and score, and binds pods to nodes.
 ///
 /// It is a drop-in for kube-scheduler: it reads the same KubeSchedulerConfiguration, elects one leader among its
-/// replicas, and schedules the pods whose schedulerName is that of one of its profiles.
+/// replicas, and schedules the pods that name one of its profiles as their scheduler.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "flotilla-coordinator", version, after_help = EXAMPLES, max_term_width = 110)]
 pub struct Args {

@@ -152,7 +152,8 @@ impl Machine {
         }
     }
 
-    /// Begins the attempt and returns the revision that it has to be based on: the one at which the pod reached the head of the queue.
+    /// Begins the attempt. Returns the revision at which the pod reached the head of the queue; the decision needs this revision or a later
+    /// one.
     fn begin(&mut self, now_ms: TimeMs, uid: &Uid, subject: Subject) -> Option<Revision> {
         let revision = self.judge.cache().revision();
         let pod = self.pods.get_mut(uid)?;

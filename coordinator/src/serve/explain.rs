@@ -121,7 +121,7 @@ pub enum QueueState {
     },
     /// Gated.
     Gated {
-        /// The PreEnqueue plugin that gates it; `None` if the pod needs a plugin that is not built in.
+        /// The PreEnqueue plugin that gates the pod; `None` if the pod is too large, or held after an error.
         #[serde(skip_serializing_if = "Option::is_none")]
         plugin: Option<String>,
         /// The plugin's message.

@@ -164,7 +164,7 @@ impl Pending {
     fn pop(&mut self) -> Option<Report> {
         loop {
             let uid = self.order.pop_front()?;
-            // A removed report leaves its place in the order, and a later report has another one.
+            // The place of a removed report stays in the order; a later report of the pod is at the end.
             if !self.writing.contains(&uid)
                 && let Some(report) = self.newest.remove(&uid)
             {

@@ -82,7 +82,10 @@ async fn a_changed_configuration_is_a_new_generation_and_a_bad_one_changes_nothi
     assert!(note.starts_with("generation 2 stays active: ") && note.contains(word), "{note}");
     assert_eq!(fleet.metric("coordinator", "flotilla_configuration_last_reload_successful").await?, Some(0.0));
     let log = cluster.processes().log_tail("coordinator", 200);
-    assert!(log.contains("the changed configuration is invalid; generation") && log.contains("config.yaml:6:3"), "{log}");
+    assert!(
+        log.contains("the changed configuration is invalid; generation") && log.contains("config.yaml:6:3"),
+        "{log}"
+    );
     cluster.create_pods([pod("third", "another", &[])]).await?;
     wait_until_running(&cluster, "third", 1).await?;
 

@@ -68,7 +68,7 @@ pub enum Leadership {
     },
     /// It leads.
     Leading {
-        /// Derived from the Lease's creation time and transitions, see [`epoch_of`]: each later leader has a larger one.
+        /// Derived from the Lease's creation time and transitions, see `epoch_of`: each later leader has a larger one.
         epoch: u64,
         /// The end of this lead unless renewed, on the clock of [`now`].
         valid_until: Instant,

@@ -1,4 +1,4 @@
-//! Label selectors for pods and namespaces: the semantics of `metav1.LabelSelector`. [`crate::selector`] selects nodes.
+//! Label selectors for pods and namespaces: the semantics of `metav1.LabelSelector`. `crate::selector` selects nodes.
 
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;

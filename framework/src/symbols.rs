@@ -30,7 +30,7 @@ const MAX_SYMBOLS: u32 = u32::MAX / 2;
 
 /// A table of the strings of nodes.
 ///
-/// Bound: [`MAX_SYMBOLS`] different strings; at 40 bytes each they would need 80 GiB, so memory ends first.
+/// Bound: `MAX_SYMBOLS` different strings; at 40 bytes each they would need 80 GiB, so memory ends first.
 #[derive(Debug, Clone, Default)]
 pub struct Symbols {
     texts: IndexSet<Box<str>>,

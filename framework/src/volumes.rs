@@ -1,7 +1,7 @@
 //! Volumes: claims, persistent volumes, storage classes and CSI drivers, and their effect on scheduling.
 //!
 //! The coordinator caches all storage objects. It derives the facts of a class of pods ([`facts`]), the CSI data of a node ([`node`]) and
-//! the claims in use ([`standing`]). The plugins evaluate nodes by these alone.
+//! the claims in use ([`in_use`]). The plugins evaluate nodes by these alone.
 
 pub mod binding;
 pub(crate) mod cache;

@@ -52,7 +52,7 @@ const AUDIT_ALWAYS_BELOW: usize = 200;
 ///
 /// 1. [`Machine::new`]. The first events are usually [`Event::Configured`], the objects of the initial lists, [`Event::Synced`] and
 ///    [`Event::Leading`]. The machine decides only when all three conditions hold.
-/// 2. For each event [`Machine::apply`], or its halves [`Machine::take_in`] and [`Machine::go_on_heard`], always as a pair. The time never
+/// 2. For each event [`Machine::apply`], or its halves [`Machine::handle_event`] and [`Machine::poll_actions_as_of`], always as a pair. The time never
 ///    decreases between calls.
 /// 3. The caller executes the actions in order. If the call took long, [`Machine::asked_at`] then moves the start of the workers' deadlines
 ///    to the time of sending.
@@ -220,7 +220,7 @@ impl Machine {
         self.poll_actions(now_ms)
     }
 
-    /// The first half of [`Self::apply`], for callers that measure the halves: updates the state and wakes pods. [`Self::go_on`] has to
+    /// The first half of [`Self::apply`], for callers that measure the halves: updates the state and wakes pods. [`Self::poll_actions`] has to
     /// follow. Returns kube-scheduler's label of the event, if it has one.
     pub fn handle_event(&mut self, now_ms: TimeMs, event: Event) -> Option<&'static str> {
         flotilla_planted::begin_event();
@@ -237,7 +237,7 @@ impl Machine {
         self.poll_actions_as_of(now_ms, now_ms)
     }
 
-    /// As [`Self::go_on`], if answers that arrived after `heard_ms` may be unread. Deadlines are checked against `heard_ms`, so that no
+    /// As [`Self::poll_actions`], if answers that arrived after `heard_ms` may be unread. Deadlines are checked against `heard_ms`, so that no
     /// worker is late because of the caller.
     pub fn poll_actions_as_of(&mut self, now_ms: TimeMs, heard_ms: TimeMs) -> Vec<Action> {
         self.record_evaluations();

@@ -1,7 +1,7 @@
 //! The scheduling queue: activeQ, backoffQ, and parked (unschedulable) pods.
 //!
 //! An entity is a pod or a pod group, and is in one place. Parked pods are kept in groups for which every event has the same effect. A
-//! group wakes and is parked as one. Only its first pod is tried: if that is infeasible on all nodes, so are the others ([`waking`]).
+//! group wakes and is parked as one. Only its first pod is tried: if that is infeasible on all nodes, so are the others (`waking`).
 //!
 //! Source: `backend/queue/scheduling_queue.go`.
 

@@ -50,7 +50,7 @@ pub enum Input<'a> {
 pub enum Entry<'a> {
     /// The first entry of a part.
     Header(Header),
-    /// An input and its time. Its [`Outcome`] follows.
+    /// An input and its time. Its [`TurnOutcome`](crate::TurnOutcome) follows.
     Turn {
         /// Time of the input.
         now_ms: TimeMs,

@@ -784,7 +784,7 @@ pub struct Class {
 /// A metadata field of a pod that plugins read.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct PodField {
-    /// metadata.name, metadata.namespace or metadata.labels\['<key>'\].
+    /// metadata.name, metadata.namespace or metadata.labels\['KEY'\].
     #[prost(string, tag = "1")]
     pub path: ::prost::alloc::string::String,
     /// Its value.

@@ -36,7 +36,7 @@ use crate::{
 pub use crate::judge::past::Unknowable;
 
 /// Default number of kept decisions. One takes up to 256 bytes and some 200 for the pod's names. Its class and facts, some 3 KB, are shared
-/// by the pods of a class. This is 7.5 MB with few classes, and up to [`MAX_BYTES`] if each pod has its own class.
+/// by the pods of a class. This is 7.5 MB with few classes, and up to `MAX_BYTES` if each pod has its own class.
 pub const DECISIONS_KEPT: usize = 16_384;
 
 /// Maximum number of bytes, with classes.

@@ -37,8 +37,8 @@ impl<'a> From<Option<&'a Path>> for Origin<'a> {
 
 impl<'a> Origin<'a> {
     /// The file, else the coordinator's configuration if known, else the defaults.
-    pub(crate) fn new(file: Option<&'a Path>, told: Option<&'a Text>) -> Self {
-        file.map_or_else(|| told.map_or(Self::Defaults, Self::Text), Self::File)
+    pub(crate) fn new(file: Option<&'a Path>, fallback: Option<&'a Text>) -> Self {
+        file.map_or_else(|| fallback.map_or(Self::Defaults, Self::Text), Self::File)
     }
 }
 

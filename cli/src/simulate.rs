@@ -43,9 +43,9 @@ fn simulate(args: &SimulateArgs, registry: Registry) -> Result<ExitCode, Failure
     Ok(if fails { ExitCode::from(STAYS_PENDING) } else { ExitCode::SUCCESS })
 }
 
-/// A simulation for the page. `told`: the configuration to use without a file.
-pub(crate) fn for_page(args: &SimulateArgs, told: Option<&Text>, registry: Registry) -> Result<Simulated, Failure> {
-    let (cluster, outcome, settings) = outcome(args, told, registry)?;
+/// A simulation for the page. `fallback`: the configuration that applies if no file is given.
+pub(crate) fn for_page(args: &SimulateArgs, fallback: Option<&Text>, registry: Registry) -> Result<Simulated, Failure> {
+    let (cluster, outcome, settings) = outcome(args, fallback, registry)?;
     let figures = Answer::new(&cluster, &outcome, args.workers).figures();
     Ok(Simulated::new(args, figures, cluster, outcome, settings))
 }
@@ -53,12 +53,12 @@ pub(crate) fn for_page(args: &SimulateArgs, told: Option<&Text>, registry: Regis
 /// The input cluster, the simulation's result, and the configuration.
 fn outcome(
     args: &SimulateArgs,
-    told: Option<&Text>,
+    fallback: Option<&Text>,
     registry: Registry,
 ) -> Result<(Cluster, SimulationResult, Settings), Failure> {
     log(args.verbose);
     let gates = cluster::gates(&args.feature_gates)?;
-    let origin = Origin::new(args.config.as_deref(), told);
+    let origin = Origin::new(args.config.as_deref(), fallback);
     let (configuration, refusal) = cluster::configuration_without_calls(origin, &gates, registry, "flotilla simulate")?;
     let cluster = read(args, &configuration.profiles, &gates)?.showing(registry, &configuration.profiles);
     if let Some(refusal) = cluster.pending.iter().find_map(|pod| refusal(pod)) {

@@ -69,11 +69,11 @@ fn whatif(args: &WhatifArgs, registry: Registry) -> Result<ExitCode, Failure> {
     Ok(if args.fail_on.iter().any(fails) { ExitCode::from(STAYS_PENDING) } else { ExitCode::SUCCESS })
 }
 
-/// Simulates both sides. `told`: the configuration to use without a file.
-pub(crate) fn compared(args: &WhatifArgs, told: Option<&Text>, registry: Registry) -> Result<Compared, Failure> {
+/// Simulates both sides. `fallback`: the current configuration if no file is given.
+pub(crate) fn compared(args: &WhatifArgs, fallback: Option<&Text>, registry: Registry) -> Result<Compared, Failure> {
     log(args.verbose);
     let gates = cluster::gates(&args.feature_gates)?;
-    let now = Origin::new(args.current_config.as_deref(), told);
+    let now = Origin::new(args.current_config.as_deref(), fallback);
     let next = args.config.as_deref().map_or(now, Origin::File);
     let (now, refuse_now) = cluster::configuration_without_calls(now, &gates, registry, NAME)?;
     let (next, refuse_next) = cluster::configuration_without_calls(next, &gates, registry, NAME)?;

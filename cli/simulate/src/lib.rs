@@ -1,4 +1,4 @@
-//! Places the pods of a cluster from files: the machine, real workers on loopback, and stand-ins for the API server and its controllers.
+//! Schedules the pods of a cluster from files: the machine, workers on loopback, and substitutes for the API server and its controllers.
 //!
 //! Contains: starting the parts, feeding them the cluster, and recording the decisions. Does not depend on: where the cluster comes
 //! from, or how the answer is printed.

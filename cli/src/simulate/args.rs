@@ -94,9 +94,6 @@ pub(crate) struct SimulateArgs {
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) tie_break_seed: u64,
 
-    #[command(flatten)]
-    pub(crate) live: LiveArgs,
-
     /// Exit with code 3 if a pod stays pending
     #[arg(long, value_name = "WHAT", value_enum)]
     pub(crate) fail_on: Option<FailOn>,
@@ -104,6 +101,10 @@ pub(crate) struct SimulateArgs {
     /// Log the coordinator and the workers to standard error; -vv logs more
     #[arg(short, long, action = ArgAction::Count)]
     pub(crate) verbose: u8,
+
+    // At the end: clap applies the heading of a group to all flags after it.
+    #[command(flatten)]
+    pub(crate) live: LiveArgs,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -61,7 +61,7 @@ impl Source {
     }
 
     /// The configuration of the live cluster's coordinator, if no file replaces it.
-    fn told(&self) -> Option<Text> {
+    fn live_configuration(&self) -> Option<Text> {
         #[cfg(feature = "cluster")]
         return self.coordinator.as_ref()?.ask();
         #[cfg(not(feature = "cluster"))]
@@ -70,17 +70,17 @@ impl Source {
 
     /// Reads the cluster, schedules its pods and renders the page.
     pub(super) fn read(&self) -> Result<Content, Failure> {
-        let told = self.told();
+        let fallback = self.live_configuration();
         match &self.what {
             What::Simulated(args) => {
-                let simulated = simulate::for_page(args, told.as_ref(), self.registry)?;
+                let simulated = simulate::for_page(args, fallback.as_ref(), self.registry)?;
                 let report = simulated.report().context(UNWRITTEN).map_err(Failure::run)?;
                 let (page, made_ms) = self.page(report).context(UNWRITTEN).map_err(Failure::run)?;
                 let pods = simulated.pods().cloned().map(Some).collect();
                 Ok(Content { page, made_ms, pods, teller: simulated.explainer() })
             }
             What::Compared(args) => {
-                let compared = whatif::compared(args, told.as_ref(), self.registry)?;
+                let compared = whatif::compared(args, fallback.as_ref(), self.registry)?;
                 let made = compared.report(|report| self.page(report));
                 let (page, made_ms) = made.context(UNWRITTEN).map_err(Failure::run)?;
                 Ok(Content { page, made_ms, pods: compared.pods(), teller: compared.explainer() })

@@ -64,9 +64,6 @@ pub(crate) struct WhatifArgs {
     #[arg(long, value_name = "FILE", help_heading = CHANGES)]
     pub(crate) config: Option<PathBuf>,
 
-    #[command(flatten)]
-    pub(crate) changes: Changes,
-
     /// Number of workers; the answer is the same for any number
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=64))]
     pub(crate) workers: u16,
@@ -83,12 +80,16 @@ pub(crate) struct WhatifArgs {
     #[arg(long, value_name = "WHAT", value_enum, action = ArgAction::Append)]
     pub(crate) fail_on: Vec<FailOn>,
 
-    #[command(flatten)]
-    pub(crate) live: LiveArgs,
-
     /// Log the coordinator and the workers to standard error; -vv logs more
     #[arg(short, long, action = ArgAction::Count)]
     pub(crate) verbose: u8,
+
+    // At the end: clap applies the heading of a group to all flags after it.
+    #[command(flatten)]
+    pub(crate) changes: Changes,
+
+    #[command(flatten)]
+    pub(crate) live: LiveArgs,
 }
 
 /// The changes, in this order: files, then nodes, then all others.

@@ -71,14 +71,14 @@ impl<'a> Faults<'a> {
         locked(&self.busy).contains(process)
     }
 
-    /// Injects a fault, waits for its duration, and removes it. `tell` is called at its start.
+    /// Injects a fault, waits for its duration, and removes it. `on_start` is called at its start.
     ///
     /// # Errors
     /// Injection or removal fails, which is a defect of the test.
     pub(super) async fn carry_out(
         &self,
         planned: &Planned,
-        tell: impl Fn(&dyn fmt::Display),
+        on_start: impl Fn(&dyn fmt::Display),
     ) -> anyhow::Result<FaultOutcome> {
         let lasts = planned.lasts;
         let place = self.place(&planned.fault);
@@ -86,22 +86,22 @@ impl<'a> Faults<'a> {
             return Ok(FaultOutcome::Left("another fault is under way there".to_owned()));
         };
         let made = match planned.fault {
-            Fault::Kill(process) => self.kill(&self.process(process), lasts, &tell).await,
-            Fault::Terminate(process) => self.terminate(&self.process(process), &tell),
-            Fault::Stop(process) => self.stop(&self.process(process), lasts, &tell).await,
-            Fault::FullDisk(process) => self.fill_disk(&self.process(process), lasts, &tell).await,
-            Fault::Network(path, trouble) => self.network(path, trouble, lasts, &tell).await,
+            Fault::Kill(process) => self.kill(&self.process(process), lasts, &on_start).await,
+            Fault::Terminate(process) => self.terminate(&self.process(process), &on_start),
+            Fault::Stop(process) => self.stop(&self.process(process), lasts, &on_start).await,
+            Fault::FullDisk(process) => self.fill_disk(&self.process(process), lasts, &on_start).await,
+            Fault::Network(path, trouble) => self.network(path, trouble, lasts, &on_start).await,
             Fault::TurnedAway(coordinator, percent) => {
-                self.odds(coordinator, Odds { turned_away: percent, lost: 0 }, lasts, &tell).await
+                self.odds(coordinator, Odds { turned_away: percent, lost: 0 }, lasts, &on_start).await
             }
             Fault::AnswersLost(coordinator, percent) => {
-                self.odds(coordinator, Odds { turned_away: 0, lost: percent }, lasts, &tell).await
+                self.odds(coordinator, Odds { turned_away: 0, lost: percent }, lasts, &on_start).await
             }
-            Fault::Pause(server) => self.stop(component(server).name(), lasts, &tell).await,
-            Fault::Restart(server) => self.restart(component(server), lasts, &tell).await,
-            Fault::CertificatesRenewed => self.renew(&tell),
-            Fault::AuthorityReplaced => self.replace_authority(lasts, &tell).await,
-            Fault::CertificateWrong(role) => self.wrong_certificate(role, lasts, &tell).await,
+            Fault::Pause(server) => self.stop(component(server).name(), lasts, &on_start).await,
+            Fault::Restart(server) => self.restart(component(server), lasts, &on_start).await,
+            Fault::CertificatesRenewed => self.renew(&on_start),
+            Fault::AuthorityReplaced => self.replace_authority(lasts, &on_start).await,
+            Fault::CertificateWrong(role) => self.wrong_certificate(role, lasts, &on_start).await,
         };
         drop(place);
         made
@@ -152,23 +152,23 @@ impl<'a> Faults<'a> {
         &self,
         process: &str,
         lasts: Duration,
-        tell: &impl Fn(&dyn fmt::Display),
+        on_start: &impl Fn(&dyn fmt::Display),
     ) -> anyhow::Result<FaultOutcome> {
         if !self.runs(process)? {
             return Ok(ended(process));
         }
-        tell(&process);
+        on_start(&process);
         self.scene.cluster.processes().kill(process)?;
         sleep(lasts).await;
         Ok(FaultOutcome::Over)
     }
 
-    fn terminate(&self, process: &str, tell: &impl Fn(&dyn fmt::Display)) -> anyhow::Result<FaultOutcome> {
+    fn terminate(&self, process: &str, on_start: &impl Fn(&dyn fmt::Display)) -> anyhow::Result<FaultOutcome> {
         // It may end at any moment.
         if self.scene.cluster.processes().signal(process, "TERM").is_err() {
             return Ok(ended(process));
         }
-        tell(&process);
+        on_start(&process);
         Ok(FaultOutcome::Over)
     }
 
@@ -176,13 +176,13 @@ impl<'a> Faults<'a> {
         &self,
         process: &str,
         lasts: Duration,
-        tell: &impl Fn(&dyn fmt::Display),
+        on_start: &impl Fn(&dyn fmt::Display),
     ) -> anyhow::Result<FaultOutcome> {
         let processes = self.scene.cluster.processes();
         if processes.signal(process, "STOP").is_err() {
             return Ok(ended(process));
         }
-        tell(&process);
+        on_start(&process);
         sleep(lasts).await;
         processes.signal(process, "CONT")?;
         Ok(FaultOutcome::Over)
@@ -192,12 +192,12 @@ impl<'a> Faults<'a> {
         &self,
         process: &str,
         lasts: Duration,
-        tell: &impl Fn(&dyn fmt::Display),
+        on_start: &impl Fn(&dyn fmt::Display),
     ) -> anyhow::Result<FaultOutcome> {
         if !self.runs(process)? {
             return Ok(ended(process));
         }
-        tell(&process);
+        on_start(&process);
         self.limit_files(process, Some(0))?;
         sleep(lasts).await;
         // A restarted process has no limit, which is the desired state.
@@ -225,7 +225,7 @@ impl<'a> Faults<'a> {
         path: Path,
         trouble: Trouble,
         lasts: Duration,
-        tell: &impl Fn(&dyn fmt::Display),
+        on_start: &impl Fn(&dyn fmt::Display),
     ) -> anyhow::Result<FaultOutcome> {
         let coordinators = &self.scene.coordinators;
         let links = match path {
@@ -234,8 +234,8 @@ impl<'a> Faults<'a> {
             Path::AllToWorker(number) => coordinators.iter().map(|from| &from.to_workers[number]).collect(),
         };
         match path {
-            Path::ToApiServer(from) | Path::ToWorker(from, _) => tell(&coordinators[self.number(from)].name),
-            Path::AllToWorker(number) => tell(&worker(number)),
+            Path::ToApiServer(from) | Path::ToWorker(from, _) => on_start(&coordinators[self.number(from)].name),
+            Path::AllToWorker(number) => on_start(&worker(number)),
         }
         links.iter().for_each(|link| link.set(Some(trouble)));
         sleep(lasts).await;
@@ -248,10 +248,10 @@ impl<'a> Faults<'a> {
         coordinator: Coordinator,
         odds: Odds,
         lasts: Duration,
-        tell: &impl Fn(&dyn fmt::Display),
+        on_start: &impl Fn(&dyn fmt::Display),
     ) -> anyhow::Result<FaultOutcome> {
         let coordinator = &self.scene.coordinators[self.number(coordinator)];
-        tell(&coordinator.name);
+        on_start(&coordinator.name);
         coordinator.gate.set(odds);
         sleep(lasts).await;
         coordinator.gate.set(Odds::default());
@@ -262,9 +262,9 @@ impl<'a> Faults<'a> {
         &self,
         component: Component,
         lasts: Duration,
-        tell: &impl Fn(&dyn fmt::Display),
+        on_start: &impl Fn(&dyn fmt::Display),
     ) -> anyhow::Result<FaultOutcome> {
-        tell(&component.name());
+        on_start(&component.name());
         self.scene.cluster.kill(component)?;
         sleep(lasts).await;
         let mut ready = self.scene.cluster.restart(component).await;
@@ -277,8 +277,8 @@ impl<'a> Faults<'a> {
         ready.map(|()| FaultOutcome::Over)
     }
 
-    fn renew(&self, tell: &impl Fn(&dyn fmt::Display)) -> anyhow::Result<FaultOutcome> {
-        tell(&"all");
+    fn renew(&self, on_start: &impl Fn(&dyn fmt::Display)) -> anyhow::Result<FaultOutcome> {
+        on_start(&"all");
         let authority = self.scene.authority();
         for role in ROLES {
             mount(&self.scene.certificates(role), &authority.issue(role, now_s())?)?;
@@ -290,9 +290,9 @@ impl<'a> Faults<'a> {
     async fn replace_authority(
         &self,
         lasts: Duration,
-        tell: &impl Fn(&dyn fmt::Display),
+        on_start: &impl Fn(&dyn fmt::Display),
     ) -> anyhow::Result<FaultOutcome> {
-        tell(&"all");
+        on_start(&"all");
         let (old, new) = (self.scene.authority(), Arc::new(Authority::make(now_s())?));
         for (signer, trusted) in [(&old, vec![&*new, &old]), (&new, vec![&*new, &old]), (&new, vec![&*new])] {
             for role in ROLES {
@@ -308,9 +308,9 @@ impl<'a> Faults<'a> {
         &self,
         role: Role,
         lasts: Duration,
-        tell: &impl Fn(&dyn fmt::Display),
+        on_start: &impl Fn(&dyn fmt::Display),
     ) -> anyhow::Result<FaultOutcome> {
-        tell(&role);
+        on_start(&role);
         let (folder, authority) = (self.scene.certificates(role), self.scene.authority());
         let strange = Authority::make(now_s())?;
         mount(&folder, &trusting(strange.issue(role, now_s())?, &[&authority]))?;

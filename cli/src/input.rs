@@ -6,7 +6,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use flotilla_cluster::Loader;
+use clap::ArgAction;
+use flotilla_cluster::{Loader, PodTemplate};
 
 use crate::{output::Failure, reach::LiveArgs};
 
@@ -22,24 +23,43 @@ pub(crate) struct Text {
     pub(crate) text: String,
 }
 
+/// The flags for reading files.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub(crate) struct FileArgs {
+    /// Make pods from the custom resources of a kind, by the pod template at the path: KIND=PATH, such as
+    /// Batch.example.com=spec.tasks[*].template. The number of pods is in the fields replicas, parallelism or minAvailable next to
+    /// the template, multiplied by the replicas above. Not needed for the kinds of Argo Rollouts, JobSet, Kubeflow, KubeRay and others
+    #[arg(long, value_name = "KIND=PATH", action = ArgAction::Append)]
+    pub(crate) pod_template: Vec<PodTemplate>,
+}
+
+/// Without flags.
+static NO_FLAGS: FileArgs = FileArgs { pod_template: Vec::new() };
+
 /// The sources of a cluster: a live one, then files.
 #[derive(Debug)]
 pub(crate) struct Inputs<'a> {
     pub(crate) live: Option<Text>,
     pub(crate) files: &'a [PathBuf],
+    pub(crate) flags: &'a FileArgs,
 }
 
 impl<'a> Inputs<'a> {
-    pub(crate) const fn files(files: &'a [PathBuf]) -> Self {
-        Self { live: None, files }
+    pub(crate) fn files(files: &'a [PathBuf], flags: &'a FileArgs) -> Self {
+        Self { live: None, files, flags }
+    }
+
+    /// No files.
+    pub(crate) fn none() -> Self {
+        Self::files(&[], &NO_FLAGS)
     }
 
     /// The inputs that the flags name.
     ///
     /// # Errors
     /// The live cluster cannot be read, or this build lacks the feature.
-    pub(crate) fn of(files: &'a [PathBuf], live: &LiveArgs) -> Result<Self, Failure> {
-        Ok(Self { live: read_live(live)?, files })
+    pub(crate) fn of(files: &'a [PathBuf], flags: &'a FileArgs, live: &LiveArgs) -> Result<Self, Failure> {
+        Ok(Self { live: read_live(live)?, files, flags })
     }
 }
 

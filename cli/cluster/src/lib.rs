@@ -5,7 +5,9 @@
 
 use flotilla_framework::{extension::pod_fields, profile::Profile, registry::Registry};
 
+mod advice;
 mod beside;
+mod custom;
 mod decode;
 mod defaults;
 mod devices;
@@ -21,6 +23,8 @@ mod problem;
 mod selecting;
 mod source;
 mod storage;
+#[cfg(test)]
+mod test_support;
 mod texts;
 mod tree;
 mod workloads;
@@ -28,6 +32,7 @@ mod workloads;
 pub use flotilla_objects::path::Path;
 
 pub use beside::References;
+pub use custom::PodTemplate;
 pub use devices::Device;
 pub use edit::{Edit, Nothing};
 pub use groups::{GATE, Groups};
@@ -54,5 +59,6 @@ impl Cluster {
 /// Whether scheduling reads this kind.
 #[must_use]
 pub fn is_read(api_version: &str, kind: &str) -> bool {
-    !matches!(kinds::find(Some(api_version), kind), Err(_) | Ok(kinds::Kind::Ignored(_)))
+    let found = kinds::find(Some(api_version), kind).map(|found| found.kind);
+    !matches!(found, Err(_) | Ok(kinds::Kind::Ignored(_) | kinds::Kind::Custom))
 }

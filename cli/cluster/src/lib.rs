@@ -28,6 +28,7 @@ mod test_support;
 mod texts;
 mod tree;
 mod workloads;
+mod yaml;
 
 pub use flotilla_objects::path::Path;
 
@@ -54,6 +55,25 @@ impl Cluster {
         self.bound.iter_mut().chain(&mut self.pending).for_each(|pod| *pod = pod.showing(&fields));
         self
     }
+}
+
+/// The first object of a text; `name` is its name in messages.
+///
+/// # Errors
+/// The text is not valid YAML or JSON: one line for each error, with its place.
+pub fn parse(name: &str, text: String) -> Result<serde_json::Value, Vec<String>> {
+    let (mut sources, mut problems) = (Sources::default(), Problems::default());
+    for document in sources.add(name.to_owned(), text) {
+        match sources.decode(document) {
+            Ok(serde_json::Value::Null) => {}
+            Ok(value) => return Ok(value),
+            Err(faults) => {
+                faults.into_iter().for_each(|fault| problems.error_at(document, fault.mark, fault.text));
+                return Err(problems.render(&sources));
+            }
+        }
+    }
+    Err(vec![format!("{name}: holds no object; expected Kubernetes objects in YAML or JSON")])
 }
 
 /// Whether scheduling reads this kind.

@@ -24,6 +24,7 @@ use super::{
     selecting::Selecting,
     source::Sources,
     storage::Stored,
+    yaml::Fault,
 };
 
 /// Reads texts and gathers their objects.
@@ -96,6 +97,11 @@ impl<'a> Loader<'a> {
         self.problems.error_said(sentence);
     }
 
+    /// Reports a warning that is in no text; the sentence names the place.
+    pub fn warn(&mut self, sentence: String) {
+        self.problems.warning_said(sentence);
+    }
+
     /// Adds one object of a list that is in no file.
     pub fn element(&mut self, value: Value, kind: &'static str) {
         (self.seen)();
@@ -134,8 +140,12 @@ impl<'a> Loader<'a> {
         match self.sources.decode(document) {
             Ok(Value::Null) => return false,
             Ok(value) => self.document(value, InputPosition::document(document)),
-            Err(fault) => {
-                self.problems.error_at(document, fault.mark, fault.text);
+            Err(faults) => {
+                for Fault { mark, text, other } in faults {
+                    let other = other.and_then(|mark| self.sources.position(document, mark));
+                    let text = other.map_or_else(|| text.clone(), |other| format!("{text} {other}"));
+                    self.problems.error_at(document, mark, text);
+                }
                 return false;
             }
         }
@@ -160,7 +170,9 @@ impl<'a> Loader<'a> {
                 Value::Null => "nothing",
                 _ => "a single value",
             };
-            let text = format!("found {found}, expected a Kubernetes object with apiVersion, kind and metadata");
+            let expected = || format!("found {found}, expected a Kubernetes object with apiVersion, kind and metadata");
+            let known = self.text_of(&place).and_then(advice::of_text);
+            let text = known.map_or_else(expected, str::to_owned);
             self.problems.error(place, text);
             return Vec::new();
         };
@@ -235,7 +247,8 @@ impl<'a> Loader<'a> {
             Some(Value::String(kind)) => kind.as_str(),
             None | Some(Value::Null) if of_list.is_some() => of_list.unwrap_or_default(),
             _ => {
-                let text = "this object has no kind; expected one, such as `kind: Pod`";
+                let text = self.text_of(place).and_then(advice::of_text).or_else(|| advice::of_fields(fields));
+                let text = text.unwrap_or("this object has no kind; expected one, such as `kind: Pod`");
                 self.problems.error(place.keys(&["kind"]), text);
                 return None;
             }
@@ -254,6 +267,11 @@ impl<'a> Loader<'a> {
                 None
             }
         }
+    }
+
+    /// The text of a document, if the place is all of it.
+    fn text_of(&self, place: &InputPosition) -> Option<&str> {
+        place.document.filter(|_| place.path == Path::default()).and_then(|document| self.sources.text(document))
     }
 
     /// Reads an object of an older version as one of the current version.

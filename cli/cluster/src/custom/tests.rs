@@ -188,7 +188,7 @@ fn pods_have_the_labels_and_the_owner_that_a_controller_sets() {
     let place = InputPosition::nowhere();
     let (kind, api_version) = ("PyTorchJob".to_owned(), value["apiVersion"].as_str().expect("text").to_owned());
     let custom = Custom { api_version, kind, metadata, fields, place };
-    let rule = rule(None, "kubeflow.org", "PyTorchJob", &fields).expect("a known kind");
+    let rule = rule(None, "kubeflow.org", "PyTorchJob", &custom.fields).expect("a known kind");
     let planned = custom.workloads(&rule, &mut problems);
     let Some(Workload::Custom(made)) = planned.first().map(|planned| &planned.workload) else { panic!("no pods") };
     let labels = made.template.metadata.as_ref().and_then(|metadata| metadata.labels.clone()).expect("labels");

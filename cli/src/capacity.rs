@@ -84,7 +84,8 @@ fn read(
     gates: &flotilla_configuration::features::FeatureGates,
 ) -> Result<(Cluster, Arc<PodInfo>), Failure> {
     let profiles = &configuration.profiles;
-    let (mut files, _) = Files::read(Inputs::of(&args.files, &args.live)?, &mut Nothing, profiles, gates)?;
+    let (mut files, _) =
+        Files::read(Inputs::of(&args.files, &args.reading, &args.live)?, &mut Nothing, profiles, gates)?;
     let mut model = Model::default();
     files.apply(std::slice::from_ref(&args.pod), &mut model, gates)?;
     let file = args.pod.display();

@@ -106,10 +106,10 @@ fn explain_cluster(
         cluster::configuration(args.config.as_deref(), &gates, workers.registry())?;
     let asking = Asking::new(&extenders).map_err(|error| Failure::input(vec![format!("{error:#}")]))?;
     let cluster = match &asking {
-        Some(_) => cluster::read_with_texts(&args.files, &profiles, &gates)?,
+        Some(_) => cluster::read_with_texts(Inputs::files(&args.files, &args.reading), &profiles, &gates)?,
         None => {
             let manifests = Manifests::of(args.output == Format::Html && !args.no_questions);
-            cluster::read(Inputs::files(&args.files), None, &profiles, &gates, manifests)?
+            cluster::read(Inputs::files(&args.files, &args.reading), None, &profiles, &gates, manifests)?
         }
     };
     let cluster = cluster.showing(workers.registry(), &profiles);

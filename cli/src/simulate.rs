@@ -76,7 +76,7 @@ fn outcome(
 
 /// The cluster of the files, of a live cluster and of `--generate`.
 fn read(args: &SimulateArgs, profiles: &[Profile], gates: &FeatureGates) -> Result<Cluster, Failure> {
-    let inputs = Inputs::of(&args.files, &args.live)?;
+    let inputs = Inputs::of(&args.files, &args.reading, &args.live)?;
     let manifests = Manifests::of(args.output == Format::Html && !args.no_questions);
     let Some(words) = &args.generate else { return cluster::read(inputs, None, profiles, gates, manifests) };
     let make = |gatherer: &mut Gatherer, problems: &mut Problems| {

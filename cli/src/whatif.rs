@@ -78,7 +78,8 @@ pub(crate) fn compared(args: &WhatifArgs, fallback: Option<&Text>, registry: Reg
     let (now, refuse_now) = cluster::configuration_without_calls(now, &gates, registry, NAME)?;
     let (next, refuse_next) = cluster::configuration_without_calls(next, &gates, registry, NAME)?;
     let mut survey = Survey::default();
-    let (mut files, before) = Files::read(Inputs::of(&args.files, &args.live)?, &mut survey, &now.profiles, &gates)?;
+    let inputs = Inputs::of(&args.files, &args.reading, &args.live)?;
+    let (mut files, before) = Files::read(inputs, &mut survey, &now.profiles, &gates)?;
     let mut applied = Applied::default();
     files.apply(&args.changes.apply, &mut applied, &gates)?;
     let mut plan = Plan::new(&args.changes, &survey, &applied.0).map_err(Failure::input)?;

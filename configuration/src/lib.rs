@@ -23,7 +23,7 @@ mod modules;
 mod path;
 mod plugin_sets;
 mod report;
-mod scalar;
+pub mod scalar;
 mod settings;
 #[cfg(test)]
 mod tests;

@@ -5,7 +5,9 @@
 
 use flotilla_framework::{extension::pod_fields, profile::Profile, registry::Registry};
 
+mod advice;
 mod beside;
+mod custom;
 mod decode;
 mod defaults;
 mod devices;
@@ -21,13 +23,17 @@ mod problem;
 mod selecting;
 mod source;
 mod storage;
+#[cfg(test)]
+mod test_support;
 mod texts;
 mod tree;
 mod workloads;
+mod yaml;
 
 pub use flotilla_objects::path::Path;
 
 pub use beside::References;
+pub use custom::PodTemplate;
 pub use devices::Device;
 pub use edit::{Edit, Nothing};
 pub use groups::{GATE, Groups};
@@ -51,8 +57,28 @@ impl Cluster {
     }
 }
 
+/// The first object of a text; `name` is its name in messages.
+///
+/// # Errors
+/// The text is not valid YAML or JSON: one line for each error, with its place.
+pub fn parse(name: &str, text: String) -> Result<serde_json::Value, Vec<String>> {
+    let (mut sources, mut problems) = (Sources::default(), Problems::default());
+    for document in sources.add(name.to_owned(), text) {
+        match sources.decode(document) {
+            Ok(serde_json::Value::Null) => {}
+            Ok(value) => return Ok(value),
+            Err(faults) => {
+                faults.into_iter().for_each(|fault| problems.error_at(document, fault.mark, fault.text));
+                return Err(problems.render(&sources));
+            }
+        }
+    }
+    Err(vec![format!("{name}: holds no object; expected Kubernetes objects in YAML or JSON")])
+}
+
 /// Whether scheduling reads this kind.
 #[must_use]
 pub fn is_read(api_version: &str, kind: &str) -> bool {
-    !matches!(kinds::find(Some(api_version), kind), Err(_) | Ok(kinds::Kind::Ignored(_)))
+    let found = kinds::find(Some(api_version), kind).map(|found| found.kind);
+    !matches!(found, Err(_) | Ok(kinds::Kind::Ignored(_) | kinds::Kind::Custom))
 }

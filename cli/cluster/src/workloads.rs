@@ -1,6 +1,6 @@
 //! Workloads of the input, and the summary of their pods.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use flotilla_workloads::{Made, OwnedPod, Workload};
 use k8s_openapi::{
@@ -17,12 +17,34 @@ const MOST_NAMED: usize = 4;
 /// The input of the controllers.
 #[derive(Default)]
 pub(super) struct Workloads {
-    pub(super) workloads: Vec<(Workload, InputPosition)>,
+    pub(super) workloads: Vec<Planned>,
+    /// The controllers of objects other than pods.
+    parents: BTreeMap<ObjectName, ObjectName>,
     pub(super) pods: Vec<OwnedPod>,
     /// Creation time and name of the default StorageClass.
     pub(super) class: Option<(i64, String)>,
     /// The cluster runs its own controllers.
     pub(super) are_left: bool,
+}
+
+/// Kind, and `namespace/name`.
+type ObjectName = (String, String);
+
+/// A workload of the input, or one that the controller of a custom resource would create.
+pub(super) struct Planned {
+    pub(super) workload: Workload,
+    pub(super) place: InputPosition,
+    pub(super) origin: Option<Origin>,
+}
+
+/// The custom resource of a workload.
+pub(super) struct Origin {
+    pub(super) api_version: String,
+    pub(super) kind: String,
+    /// `namespace/name`.
+    pub(super) key: String,
+    /// The workload's selector counts for default spreading.
+    pub(super) selects: bool,
 }
 
 /// The pods that were created for workloads.
@@ -56,6 +78,46 @@ impl Workloads {
     }
 }
 
+impl Workloads {
+    /// Remembers the controller of an object other than a pod.
+    pub(super) fn see_owner(&mut self, kind: &str, metadata: &ObjectMeta) {
+        let controller = metadata.owner_references.iter().flatten().find(|owner| owner.controller == Some(true));
+        if let Some(owner) = controller {
+            let key = key(metadata);
+            let namespace = key.split('/').next().unwrap_or_default();
+            let parent = (owner.kind.clone(), format!("{namespace}/{}", owner.name));
+            self.parents.insert((kind.to_owned(), key), parent);
+        }
+    }
+
+    /// Removes the workloads of custom resources whose controllers have already created the same workloads.
+    pub(super) fn without_existing(&mut self) {
+        let mut existing: BTreeSet<ObjectName> = BTreeSet::new();
+        for planned in &self.workloads {
+            let (workload, origin) = (&planned.workload, planned.origin.as_ref());
+            let own = || (workload.kind().to_owned(), key(workload.metadata()));
+            let mut at = origin.map_or_else(own, |origin| (origin.kind.clone(), origin.key.clone()));
+            while let Some(parent) = self.parents.get(&at).filter(|parent| existing.insert((*parent).clone())) {
+                at.clone_from(parent);
+            }
+        }
+        // Pods whose ReplicaSet or ReplicationController is not in the input.
+        for pod in &self.pods {
+            if let (kind @ ("ReplicaSet" | "ReplicationController"), name) = pod.owner()
+                && let Some((name, _)) = name.rsplit_once('-')
+            {
+                existing.insert((kind.to_owned(), format!("{}/{name}", pod.namespace())));
+            }
+        }
+        self.workloads.retain(|planned| {
+            planned.origin.as_ref().is_none_or(|origin| {
+                let of_pods = (planned.workload.kind().to_owned(), origin.key.clone());
+                !existing.contains(&(origin.kind.clone(), origin.key.clone())) && !existing.contains(&of_pods)
+            })
+        });
+    }
+}
+
 impl Gatherer {
     /// Creates no pods for workloads, because the cluster has its own controllers.
     pub fn without_workloads(mut self) -> Self {
@@ -67,16 +129,44 @@ impl Gatherer {
     pub(super) fn add_workload(&mut self, mut workload: Workload, place: InputPosition) {
         if !self.workloads.are_left {
             workload.identify();
-            self.workloads.workloads.push((workload, place));
+            self.workloads.see_owner(workload.kind(), workload.metadata());
+            self.workloads.workloads.push(Planned { workload, place, origin: None });
+        }
+    }
+
+    /// Adds the workloads that the controller of a custom resource would create.
+    pub(super) fn add_planned(&mut self, planned: Vec<Planned>) {
+        if !self.workloads.are_left {
+            let identified = planned.into_iter().map(|mut one| {
+                one.workload.identify();
+                one
+            });
+            self.workloads.workloads.extend(identified);
+        }
+    }
+}
+
+impl Origin {
+    /// Names the custom resource as the owner if it has the kind and the name of the workload that stands for it.
+    pub(super) fn own(&self, workload: &Workload, made: &mut Made) {
+        if self.kind == workload.kind() && self.key == key(workload.metadata()) {
+            let owners = made.pods.iter_mut().flat_map(|pod| pod.metadata.owner_references.iter_mut().flatten());
+            owners.for_each(|owner| owner.api_version.clone_from(&self.api_version));
         }
     }
 }
 
 impl Summary {
-    pub(super) fn add(&mut self, workload: &Workload, made: &Made) {
+    pub(super) fn add(&mut self, workload: &Workload, origin: Option<&Origin>, made: &Made) {
         if !made.pods.is_empty() {
-            let title = format!("{} {}", workload.kind(), key(workload.metadata()));
-            self.made.push((title, made.pods.len()));
+            let title = match origin {
+                Some(origin) => format!("{} {}", origin.kind, origin.key),
+                None => format!("{} {}", workload.kind(), key(workload.metadata())),
+            };
+            match self.made.last_mut() {
+                Some((last, count)) if *last == title => *count += made.pods.len(),
+                _ => self.made.push((title, made.pods.len())),
+            }
         }
         self.surplus.extend(made.surplus.iter().cloned());
     }
@@ -104,6 +194,7 @@ pub(super) fn key(metadata: &ObjectMeta) -> String {
 pub(super) const fn template(workload: &Workload) -> &'static [&'static str] {
     match workload {
         Workload::CronJob(_) => &["spec", "jobTemplate", "spec", "template"],
+        Workload::Custom(_) => &[],
         _ => &["spec", "template"],
     }
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{ArgAction, ArgGroup, ValueEnum};
 
-use crate::reach::LiveArgs;
+use crate::{input::FileArgs, reach::LiveArgs};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -40,6 +40,9 @@ pub(crate) struct CapacityArgs {
     /// Files with the cluster, as for `flotilla simulate`; a directory means its *.yaml, *.yml and *.json files, - means standard input
     #[arg(short = 'f', long = "filename", value_name = "FILE", num_args = 1.., action = ArgAction::Append)]
     pub(super) files: Vec<PathBuf>,
+
+    #[command(flatten)]
+    pub(super) reading: FileArgs,
 
     /// A file with a Pod, or with an object that has a pod template, such as a Deployment; - means standard input
     #[arg(long, value_name = "FILE", required = true)]

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{ArgAction, ValueEnum};
 
 use super::target::LiveArgs;
+use crate::input::FileArgs;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -42,6 +43,9 @@ pub(crate) struct ExplainArgs {
     /// standard input
     #[arg(short = 'f', long = "filename", value_name = "FILE", num_args = 1.., action = ArgAction::Append, required_unless_present_any = ["target", "cases"], conflicts_with_all = ["cases", "target"])]
     pub(super) files: Vec<PathBuf>,
+
+    #[command(flatten)]
+    pub(super) reading: FileArgs,
 
     /// The pod of a live cluster to explain: pod NAME, or pod/NAME
     #[arg(value_name = "pod NAME", num_args = 1..=2, conflicts_with_all = ["cases", "pods"])]

@@ -107,7 +107,7 @@ impl Plan {
             format!("{count:?} is no number of nodes; write one up to {MOST_NODES}, such as 3=node.yaml")
         })?;
         let (name, text) = input::read(path.as_ref())?;
-        let mut model: Value = serde_yaml::from_str(&text).map_err(|error| format!("{name}: {error}"))?;
+        let mut model = flotilla_cluster::parse(&name, text).map_err(|errors| errors.join("\n"))?;
         if model.get("kind").and_then(Value::as_str) == Some("List") {
             model = model.pointer("/items/0").cloned().unwrap_or_default();
         }

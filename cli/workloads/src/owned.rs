@@ -86,6 +86,18 @@ impl OwnedPod {
         format!("{}/{}", self.namespace, self.name)
     }
 
+    /// The kind and the name of the controller; empty if there is none.
+    #[must_use]
+    pub fn owner(&self) -> (&str, &str) {
+        (&self.owner.kind, &self.owner.name)
+    }
+
+    /// The namespace.
+    #[must_use]
+    pub fn namespace(&self) -> &str {
+        &self.namespace
+    }
+
     pub(crate) fn has_owner(&self) -> bool {
         !self.owner.name.is_empty()
     }

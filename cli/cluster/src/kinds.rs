@@ -19,10 +19,20 @@ pub(super) enum Kind {
     Storage(StorageKind),
     /// A kind of Dynamic Resource Allocation; `None`: ResourceClaimTemplate.
     Device(Option<DeviceKind>),
+    /// A kind that changes or refuses created pods.
+    Admission(Admission),
     /// A list, with the kind of elements that do not state theirs.
     List(Option<&'static str>),
     /// A Kubernetes kind that does not affect scheduling, by name.
     Ignored(&'static str),
+}
+
+/// Kinds that the API server's admission reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Admission {
+    LimitRange,
+    ResourceQuota,
+    RuntimeClass,
 }
 
 /// Workload kinds without a selector that scheduling reads.
@@ -35,7 +45,7 @@ pub(super) enum Workload {
 }
 
 /// Kubernetes kinds that do not affect scheduling.
-const IGNORED: [&str; 46] = [
+const IGNORED: [&str; 43] = [
     "APIService",
     "Binding",
     "CertificateSigningRequest",
@@ -57,7 +67,6 @@ const IGNORED: [&str; 46] = [
     "IngressClass",
     "Lease",
     "LeaseCandidate",
-    "LimitRange",
     "LocalSubjectAccessReview",
     "MutatingAdmissionPolicy",
     "MutatingAdmissionPolicyBinding",
@@ -69,10 +78,8 @@ const IGNORED: [&str; 46] = [
     "PodMetrics",
     "PodTemplate",
     "PriorityLevelConfiguration",
-    "ResourceQuota",
     "Role",
     "RoleBinding",
-    "RuntimeClass",
     "Secret",
     "ServiceAccount",
     "ServiceCIDR",
@@ -89,7 +96,7 @@ const STORAGE: &str = "storage.k8s.io";
 const DEVICES: &str = "resource.k8s.io";
 
 /// The kinds that are read, with API group and expected version.
-const READ: [(&str, Kind, &str, &str); 25] = [
+const READ: [(&str, Kind, &str, &str); 28] = [
     ("CSIDriver", Kind::Storage(StorageKind::CsiDriver), STORAGE, "storage.k8s.io/v1"),
     ("CSINode", Kind::Storage(StorageKind::CsiNode), STORAGE, "storage.k8s.io/v1"),
     ("CSIStorageCapacity", Kind::Storage(StorageKind::StorageCapacity), STORAGE, "storage.k8s.io/v1"),
@@ -99,6 +106,7 @@ const READ: [(&str, Kind, &str, &str); 25] = [
     ("DeviceClass", Kind::Device(Some(DeviceKind::Class)), DEVICES, "resource.k8s.io/v1"),
     ("DeviceTaintRule", Kind::Device(Some(DeviceKind::TaintRule)), DEVICES, "resource.k8s.io/v1"),
     ("Job", Kind::Workload(Workload::Job), "batch", "batch/v1"),
+    ("LimitRange", Kind::Admission(Admission::LimitRange), "", "v1"),
     ("Namespace", Kind::Namespace, "", "v1"),
     ("Node", Kind::Node, "", "v1"),
     ("PersistentVolume", Kind::Storage(StorageKind::Volume), "", "v1"),
@@ -110,7 +118,9 @@ const READ: [(&str, Kind, &str, &str); 25] = [
     ("ReplicationController", Kind::ReplicationController, "", "v1"),
     ("ResourceClaim", Kind::Device(Some(DeviceKind::Claim)), DEVICES, "resource.k8s.io/v1"),
     ("ResourceClaimTemplate", Kind::Device(None), DEVICES, "resource.k8s.io/v1"),
+    ("ResourceQuota", Kind::Admission(Admission::ResourceQuota), "", "v1"),
     ("ResourceSlice", Kind::Device(Some(DeviceKind::Slice)), DEVICES, "resource.k8s.io/v1"),
+    ("RuntimeClass", Kind::Admission(Admission::RuntimeClass), "node.k8s.io", "node.k8s.io/v1"),
     ("Service", Kind::Service, "", "v1"),
     ("StatefulSet", Kind::StatefulSet, "apps", "apps/v1"),
     ("StorageClass", Kind::Storage(StorageKind::StorageClass), STORAGE, "storage.k8s.io/v1"),

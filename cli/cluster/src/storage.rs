@@ -23,6 +23,11 @@ pub(super) trait Stored: Object {
 
     fn fill_in(&mut self) {}
 
+    /// The claim, if the object is one.
+    fn claim(&self) -> Option<&PersistentVolumeClaim> {
+        None
+    }
+
     fn read(&self) -> Result<StorageObject, IngestError>;
 }
 
@@ -32,6 +37,10 @@ impl Stored for PersistentVolumeClaim {
 
     fn metadata_mut(&mut self) -> &mut ObjectMeta {
         &mut self.metadata
+    }
+
+    fn claim(&self) -> Option<&PersistentVolumeClaim> {
+        Some(self)
     }
 
     fn read(&self) -> Result<StorageObject, IngestError> {

@@ -8,7 +8,11 @@ pub mod path;
 use k8s_openapi::api::{
     apps::v1::{DaemonSet, Deployment, ReplicaSet, StatefulSet},
     batch::v1::{CronJob, Job},
-    core::v1::{Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, ReplicationController, Service},
+    core::v1::{
+        LimitRange, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, ReplicationController,
+        ResourceQuota, Service,
+    },
+    node::v1::RuntimeClass,
     policy::v1::PodDisruptionBudget,
     resource::v1::{DeviceClass, DeviceTaintRule, ResourceClaim, ResourceClaimTemplate, ResourceSlice},
     scheduling::{v1::PriorityClass, v1beta1::PodGroup},
@@ -47,9 +51,9 @@ macro_rules! objects {
 }
 
 objects! {
-    CSIDriver CSINode CSIStorageCapacity CronJob DaemonSet Deployment DeviceClass DeviceTaintRule Job Namespace Node
+    CSIDriver CSINode CSIStorageCapacity CronJob DaemonSet Deployment DeviceClass DeviceTaintRule Job LimitRange Namespace Node
     PersistentVolume PersistentVolumeClaim Pod PodDisruptionBudget PodGroup PriorityClass ReplicaSet ReplicationController
-    ResourceClaim ResourceClaimTemplate ResourceSlice Service StatefulSet StorageClass VolumeAttachment
+    ResourceClaim ResourceClaimTemplate ResourceQuota ResourceSlice RuntimeClass Service StatefulSet StorageClass VolumeAttachment
 }
 
 fn value(object: &impl Serialize) -> Value {

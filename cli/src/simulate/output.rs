@@ -29,6 +29,8 @@ const LAST_ROWS: usize = 10;
 #[serde(rename_all = "camelCase")]
 pub(super) struct Answer<'a> {
     placements: Vec<Row<'a>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    not_created: Vec<NotCreated<'a>>,
     summary: Summary,
 }
 
@@ -43,6 +45,14 @@ struct Row<'a> {
     /// The message of the first attempt, if there were several.
     #[serde(skip_serializing_if = "Option::is_none")]
     first_message: Option<&'a str>,
+}
+
+/// Pods that the API server refuses.
+#[derive(Debug, Serialize)]
+struct NotCreated<'a> {
+    /// The pod, or the workload with its kind.
+    of: &'a str,
+    message: &'a str,
 }
 
 #[derive(Debug, Serialize)]
@@ -70,7 +80,7 @@ struct Latency {
 }
 
 impl<'a> Answer<'a> {
-    pub(super) fn new(cluster: &Cluster, outcome: &'a SimulationResult, workers: u16) -> Self {
+    pub(super) fn new(cluster: &'a Cluster, outcome: &'a SimulationResult, workers: u16) -> Self {
         let placed = outcome.placements.iter().filter(|placement| placement.node.is_some());
         let resources = usage::of(cluster, placed.clone().map(|placement| &*placement.pod));
         let (pods, placed) = (outcome.placements.len(), placed.count());
@@ -90,7 +100,9 @@ impl<'a> Answer<'a> {
             latency,
             resources,
         };
-        Self { placements: outcome.placements.iter().map(Row::new).collect(), summary }
+        let refused = cluster.made.refused.iter();
+        let not_created = refused.map(|refused| NotCreated { of: &refused.of, message: &refused.text }).collect();
+        Self { placements: outcome.placements.iter().map(Row::new).collect(), not_created, summary }
     }
 
     pub(super) fn print(&self, format: Format, out: &mut dyn Write) -> io::Result<()> {

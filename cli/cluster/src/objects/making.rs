@@ -9,13 +9,13 @@ use crate::{problem::Problems, workloads};
 impl Gatherer {
     /// Creates the pods that controllers would create.
     pub(super) fn make_pods(&mut self, problems: &mut Problems) -> workloads::Summary {
-        let workloads::Workloads { workloads, pods, class, .. } = std::mem::take(&mut self.workloads);
+        let workloads::Workloads { workloads, pods, class, are_left } = std::mem::take(&mut self.workloads);
         let mut summary = workloads::Summary::default();
         let (objects, places): (Vec<_>, Vec<_>) = workloads.into_iter().unzip();
         let nodes: Vec<_> = self.nodes.iter().chain(&self.others).cloned().collect();
         let made = flotilla_workloads::make(&objects, Surroundings { pods: &pods, nodes: &nodes });
         for ((workload, place), made) in objects.iter().zip(&places).zip(made) {
-            summary.add(workload, &made);
+            self.admission.workload = summary.add(workload, &made);
             if let Some(set) = made.replica_set {
                 self.add_selecting(set, place, problems);
             }
@@ -41,7 +41,9 @@ impl Gatherer {
                 }
             }
         }
+        self.admission.workload = None;
         self.workloads.class = class;
+        self.workloads.are_left = are_left;
         summary
     }
 

@@ -36,7 +36,14 @@ fn capacity(args: &CapacityArgs, registry: Registry) -> Result<ExitCode, Failure
     let gates = cluster::gates(&args.feature_gates)?;
     let (configuration, refusal) =
         cluster::configuration_without_calls(args.config.as_deref().into(), &gates, registry, "flotilla capacity")?;
-    let (cluster, model) = read(args, &configuration, &gates)?;
+    let (cluster, model) = match read(args, &configuration, &gates)? {
+        Read::Admitted(cluster, model) => (*cluster, model),
+        Read::Refused(pod, message) => {
+            let answer = Answer { pod, message, is_refused: true, ..Answer::default() };
+            crate::output::print(|out| answer.print(args.output, out))?;
+            return Ok(exit_code(args, 0));
+        }
+    };
     let cluster = cluster.showing(registry, &configuration.profiles);
     let model = model.showing(&pod_fields(registry, &configuration.profiles));
     if let Some(refusal) = cluster.pending.iter().chain([&model]).find_map(|pod| refusal(pod)) {
@@ -53,6 +60,10 @@ fn capacity(args: &CapacityArgs, registry: Registry) -> Result<ExitCode, Failure
         drained: Vec::new(),
     };
     let limit = args.limit as usize;
+    // The pod itself is charged to the quotas already.
+    let quota = cluster.made.copies.get(&model.key()).map(|(more, message)| (more + 1, message.clone()));
+    let quota = quota.filter(|(most, _)| *most <= limit);
+    let limit = quota.as_ref().map_or(limit, |(most, _)| *most);
     let counted = count(&cluster, &model, limit, &settings).map_err(Failure::run)?;
     let why = match &counted.stopped {
         Some((pod, _)) => why::why(&counted.cluster, pod, &settings.profiles, registry),
@@ -63,26 +74,39 @@ fn capacity(args: &CapacityArgs, registry: Registry) -> Result<ExitCode, Failure
         None => Vec::new(),
     };
     let fits = counted.fits;
+    let quota = quota.filter(|(most, _)| fits == *most).map(|(_, message)| message);
+    let is_refused = quota.is_some();
     let answer = Answer {
-        pod: model.key().trim_end_matches("-copy").to_owned(),
+        pod: shown(&model.key()),
         fits,
-        is_limit: counted.stopped.is_none() && fits == limit,
+        is_limit: counted.stopped.is_none() && fits == limit && quota.is_none(),
         nodes: counted.nodes,
-        message: counted.stopped.map(|(_, message)| message).unwrap_or_default(),
+        message: quota.or(counted.stopped.map(|(_, message)| message)).unwrap_or_default(),
+        is_refused,
         refusals: why.refusals,
         changes,
     };
     crate::output::print(|out| answer.print(args.output, out))?;
+    Ok(exit_code(args, fits))
+}
+
+fn exit_code(args: &CapacityArgs, fits: usize) -> ExitCode {
     let fails = args.fail_below.is_some_and(|wanted| fits < wanted);
-    Ok(if fails { ExitCode::from(STAYS_PENDING) } else { ExitCode::SUCCESS })
+    if fails { ExitCode::from(STAYS_PENDING) } else { ExitCode::SUCCESS }
 }
 
 /// The cluster and the pod to count.
+enum Read {
+    Admitted(Box<Cluster>, Arc<PodInfo>),
+    /// The API server refuses the pod: its name and the reason.
+    Refused(String, String),
+}
+
 fn read(
     args: &CapacityArgs,
     configuration: &Configuration,
     gates: &flotilla_configuration::features::FeatureGates,
-) -> Result<(Cluster, Arc<PodInfo>), Failure> {
+) -> Result<Read, Failure> {
     let profiles = &configuration.profiles;
     let (mut files, _) =
         Files::read(Inputs::of(&args.files, &args.reading, &args.live)?, &mut Nothing, profiles, gates)?;
@@ -95,6 +119,9 @@ fn read(
         return Err(Failure::input(vec![text]));
     }
     let mut cluster = files.changed(&mut model, profiles, gates, Manifests::Dropped)?;
+    if let Some(refused) = cluster.made.refused.iter().find(|refused| refused.of == model.key) {
+        return Ok(Read::Refused(shown(&model.key), refused.reason.clone()));
+    }
     let place = cluster.pending.iter().rposition(|pod| pod.key() == model.key);
     let pod = place.map(|place| cluster.pending.remove(place)).ok_or_else(|| {
         Failure::input(vec![format!(
@@ -102,7 +129,12 @@ fn read(
              --config"
         )])
     })?;
-    Ok((cluster, pod))
+    Ok(Read::Admitted(Box::new(cluster), pod))
+}
+
+/// The name of the pod without that of its copies.
+fn shown(key: &str) -> String {
+    key.trim_end_matches("-copy").to_owned()
 }
 
 /// The smallest change of each kind that admits more.

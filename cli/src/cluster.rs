@@ -270,7 +270,7 @@ fn gather_from(
 ) -> Result<Cluster, Failure> {
     let mut problems = Problems::default();
     if let Some(make) = made_up {
-        make(&mut gatherer, &mut problems);
+        gatherer.complete(|gatherer| make(gatherer, &mut problems));
     }
     let progress = progress("{spinner} {pos} objects read");
     let known = sources.count();
@@ -296,6 +296,7 @@ fn gather_from(
         return Err(Failure::input(lines));
     }
     lines.extend(cluster.made.line());
+    lines.extend(cluster.made.notes.iter().cloned());
     if how.is_told {
         print_notes(&lines);
     }

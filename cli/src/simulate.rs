@@ -31,7 +31,7 @@ pub(crate) fn command(args: &SimulateArgs, registry: Registry) -> ExitCode {
 fn simulate(args: &SimulateArgs, registry: Registry) -> Result<ExitCode, Failure> {
     let (cluster, outcome, settings) = outcome(args, None, registry)?;
     let is_pending = outcome.placements.iter().any(|placement| placement.node.is_none());
-    let fails = is_pending && args.fail_on == Some(FailOn::Pending);
+    let fails = (is_pending || !cluster.made.refused.is_empty()) && args.fail_on == Some(FailOn::Pending);
     let answer = Answer::new(&cluster, &outcome, args.workers);
     if args.output == Format::Html {
         let figures = answer.figures();

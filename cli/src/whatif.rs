@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 use crate::{
     cluster::{self, Files, Manifests, Origin},
     input::{self, Inputs, Text},
-    output::{Failure, STAYS_PENDING},
+    output::{Failure, STAYS_PENDING, print_notes},
     progress::log,
 };
 
@@ -63,7 +63,7 @@ fn whatif(args: &WhatifArgs, registry: Registry) -> Result<ExitCode, Failure> {
         format => answer.print(format, out),
     })?;
     let fails = |what: &FailOn| match what {
-        FailOn::Pending => answer.has_pending(),
+        FailOn::Pending => answer.has_pending() || compared.is_refused,
         FailOn::Preemption => !answer.preemptions.is_empty(),
     };
     Ok(if args.fail_on.iter().any(fails) { ExitCode::from(STAYS_PENDING) } else { ExitCode::SUCCESS })
@@ -85,6 +85,8 @@ pub(crate) fn compared(args: &WhatifArgs, fallback: Option<&Text>, registry: Reg
     let mut plan = Plan::new(&args.changes, &survey, &applied.0).map_err(Failure::input)?;
     let after = files.changed(&mut plan, &next.profiles, &gates, Manifests::of(args.is_asked()))?;
     drop((survey, files));
+    print_notes(&after.made.new_lines(&before.made));
+    let is_refused = after.made.refused.iter().any(|refused| !before.made.refused.contains(refused));
     let (before, after) = (before.showing(registry, &now.profiles), after.showing(registry, &next.profiles));
     refused(&before, refuse_now)?;
     refused(&after, refuse_next)?;
@@ -96,7 +98,17 @@ pub(crate) fn compared(args: &WhatifArgs, fallback: Option<&Text>, registry: Reg
     let answer = Answer::new(words, &before, &after, &next.profiles, registry);
     let Settings { profiles, extenders, .. } = next;
     let subject = input::names(&args.files);
-    Ok(Compared { answer, before, after, profiles, extenders, subject, registry, is_asked: args.is_asked() })
+    Ok(Compared {
+        answer,
+        is_refused,
+        before,
+        after,
+        profiles,
+        extenders,
+        subject,
+        registry,
+        is_asked: args.is_asked(),
+    })
 }
 
 fn refused(

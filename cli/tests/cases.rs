@@ -71,6 +71,11 @@ fn simulate_makes_pods_of_workloads() {
 }
 
 #[test]
+fn simulate_admits_pods_as_the_api_server() {
+    check("admission");
+}
+
+#[test]
 fn explain_says_how_each_node_evaluates_a_pod() {
     check("explain");
 }

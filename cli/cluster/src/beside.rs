@@ -12,7 +12,10 @@ use flotilla_framework::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::objects::{Cluster, Gatherer};
+use super::{
+    admission::Rules,
+    objects::{Cluster, Gatherer},
+};
 
 const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
 
@@ -28,6 +31,8 @@ pub struct References {
     /// ResourceClaimTemplates by namespace and name.
     #[serde(with = "pairs")]
     pub templates: BTreeMap<(Arc<str>, Arc<str>), Arc<ClaimSpec>>,
+    /// LimitRanges, RuntimeClasses and node selectors of namespaces.
+    pub rules: Rules,
 }
 
 /// Serializes maps with tuple keys as lists.

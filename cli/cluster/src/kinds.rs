@@ -19,6 +19,8 @@ pub(super) enum Kind {
     Storage(StorageKind),
     /// A kind of Dynamic Resource Allocation; `None`: ResourceClaimTemplate.
     Device(Option<DeviceKind>),
+    /// A kind that changes or refuses created pods.
+    Admission(Admission),
     /// A list, with the kind of elements that do not state theirs.
     List(Option<&'static str>),
     /// A Kubernetes kind that does not affect scheduling, by name.
@@ -41,6 +43,14 @@ pub(super) struct Unknown {
     pub(super) text: String,
 }
 
+/// Kinds that the API server's admission reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Admission {
+    LimitRange,
+    ResourceQuota,
+    RuntimeClass,
+}
+
 /// Workload kinds without a selector that scheduling reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Workload {
@@ -51,7 +61,7 @@ pub(super) enum Workload {
 }
 
 /// Kubernetes kinds that do not affect scheduling.
-const IGNORED: [&str; 61] = [
+const IGNORED: [&str; 58] = [
     "APIService",
     "Binding",
     "CertificateSigningRequest",
@@ -74,7 +84,6 @@ const IGNORED: [&str; 61] = [
     "IngressClass",
     "Lease",
     "LeaseCandidate",
-    "LimitRange",
     "LocalSubjectAccessReview",
     "MutatingAdmissionPolicy",
     "MutatingAdmissionPolicyBinding",
@@ -93,10 +102,8 @@ const IGNORED: [&str; 61] = [
     "ResourceClass",
     "ResourceClassParameters",
     "ResourcePoolStatusRequest",
-    "ResourceQuota",
     "Role",
     "RoleBinding",
-    "RuntimeClass",
     "Scale",
     "Secret",
     "SelfSubjectAccessReview",
@@ -120,7 +127,7 @@ const STORAGE: &str = "storage.k8s.io";
 const DEVICES: &str = "resource.k8s.io";
 
 /// The kinds that are read, with API group and expected version.
-const READ: [(&str, Kind, &str, &str); 25] = [
+const READ: [(&str, Kind, &str, &str); 28] = [
     ("CSIDriver", Kind::Storage(StorageKind::CsiDriver), STORAGE, "storage.k8s.io/v1"),
     ("CSINode", Kind::Storage(StorageKind::CsiNode), STORAGE, "storage.k8s.io/v1"),
     ("CSIStorageCapacity", Kind::Storage(StorageKind::StorageCapacity), STORAGE, "storage.k8s.io/v1"),
@@ -130,6 +137,7 @@ const READ: [(&str, Kind, &str, &str); 25] = [
     ("DeviceClass", Kind::Device(Some(DeviceKind::Class)), DEVICES, "resource.k8s.io/v1"),
     ("DeviceTaintRule", Kind::Device(Some(DeviceKind::TaintRule)), DEVICES, "resource.k8s.io/v1"),
     ("Job", Kind::Workload(Workload::Job), "batch", "batch/v1"),
+    ("LimitRange", Kind::Admission(Admission::LimitRange), "", "v1"),
     ("Namespace", Kind::Namespace, "", "v1"),
     ("Node", Kind::Node, "", "v1"),
     ("PersistentVolume", Kind::Storage(StorageKind::Volume), "", "v1"),
@@ -141,7 +149,9 @@ const READ: [(&str, Kind, &str, &str); 25] = [
     ("ReplicationController", Kind::ReplicationController, "", "v1"),
     ("ResourceClaim", Kind::Device(Some(DeviceKind::Claim)), DEVICES, "resource.k8s.io/v1"),
     ("ResourceClaimTemplate", Kind::Device(None), DEVICES, "resource.k8s.io/v1"),
+    ("ResourceQuota", Kind::Admission(Admission::ResourceQuota), "", "v1"),
     ("ResourceSlice", Kind::Device(Some(DeviceKind::Slice)), DEVICES, "resource.k8s.io/v1"),
+    ("RuntimeClass", Kind::Admission(Admission::RuntimeClass), "node.k8s.io", "node.k8s.io/v1"),
     ("Service", Kind::Service, "", "v1"),
     ("StatefulSet", Kind::StatefulSet, "apps", "apps/v1"),
     ("StorageClass", Kind::Storage(StorageKind::StorageClass), STORAGE, "storage.k8s.io/v1"),

@@ -5,6 +5,7 @@
 
 use flotilla_framework::{extension::pod_fields, profile::Profile, registry::Registry};
 
+mod admission;
 mod advice;
 mod beside;
 mod custom;
@@ -17,6 +18,7 @@ mod kinds;
 mod load;
 mod locate;
 pub mod manifest;
+mod missing;
 mod objects;
 mod place;
 mod problem;
@@ -32,6 +34,7 @@ mod yaml;
 
 pub use flotilla_objects::path::Path;
 
+pub use admission::Rules;
 pub use beside::References;
 pub use custom::PodTemplate;
 pub use devices::Device;
@@ -45,7 +48,18 @@ pub use problem::Problems;
 pub use selecting::Selecting;
 pub use source::Sources;
 pub use texts::{Serializer, Texts};
-pub use workloads::Summary;
+pub use workloads::{Refused, Summary};
+
+/// The limit of names in one note.
+const MOST_NAMES: usize = 3;
+
+/// The first names of a list, and how many more there are.
+fn bounded<'a>(names: impl ExactSizeIterator<Item = &'a str>) -> String {
+    let left_out = names.len().saturating_sub(MOST_NAMES);
+    let shown: Vec<&str> = names.take(MOST_NAMES).collect();
+    let shown = shown.join(", ");
+    if left_out > 0 { format!("{shown} and {left_out} more") } else { shown }
+}
 
 impl Cluster {
     /// Keeps the pod fields that the plugins of these profiles read.

@@ -176,6 +176,7 @@ impl<'a> Loader<'a> {
             self.problems.error(place, text);
             return Vec::new();
         };
+        self.gatherer.see(fields, of_list);
         let Some(kind) = self.kind(fields, &place, of_list) else { return Vec::new() };
         if kind == Kind::Custom && self.is_custom_list(fields) {
             return self.custom_list(fields, &place);
@@ -222,6 +223,7 @@ impl<'a> Loader<'a> {
                     self.gatherer.add_namespace(namespace, &place, self.problems);
                 }
             }
+            Kind::Admission(kind) => self.admission(kind, value, &place),
             Kind::Service => self.selecting::<api::Service>(value, &place),
             Kind::ReplicationController => self.controller(value, place, Workload::ReplicationController),
             Kind::ReplicaSet => self.controller(value, place, Workload::ReplicaSet),
@@ -352,6 +354,26 @@ impl<'a> Loader<'a> {
     fn device_of<T: Device>(&mut self, value: Value, place: &InputPosition) {
         if let Some(object) = decode::<T>(value, place, self.problems) {
             self.gatherer.add_device(object, place, self.problems);
+        }
+    }
+
+    fn admission(&mut self, kind: kinds::Admission, value: Value, place: &InputPosition) {
+        match kind {
+            kinds::Admission::LimitRange => {
+                if let Some(range) = decode(value, place, self.problems) {
+                    self.gatherer.add_limit_range(&range, place, self.problems);
+                }
+            }
+            kinds::Admission::ResourceQuota => {
+                if let Some(quota) = decode(value, place, self.problems) {
+                    self.gatherer.add_quota(&quota, place, self.problems);
+                }
+            }
+            kinds::Admission::RuntimeClass => {
+                if let Some(class) = decode(value, place, self.problems) {
+                    self.gatherer.add_runtime_class(&class, place, self.problems);
+                }
+            }
         }
     }
 

@@ -23,6 +23,7 @@ use k8s_openapi::{
 use serde::{Deserialize, Serialize};
 
 use super::{
+    admission::{self, Admission},
     beside::References,
     defaults,
     devices::{self, Device},
@@ -35,11 +36,16 @@ use super::{
     workloads,
 };
 
+mod admitting;
 mod amounts;
 mod making;
 mod naming;
+mod noting;
+mod sorting;
 
+use admitting::{NewClaim, NewPod};
 use amounts::{check, check_pod};
+use sorting::{Sorted, no_such_class, with_defaults};
 
 /// The priority classes that every cluster has.
 const BUILT_IN: [(&str, i32); 2] =
@@ -104,6 +110,14 @@ struct Draft {
     /// The templates of claims that do not exist yet, by claim name.
     made: BTreeMap<Arc<str>, String>,
     place: InputPosition,
+    /// The pod was never in a cluster.
+    is_new: bool,
+    /// A new pod that admission may change.
+    new: Option<Box<NewPod>>,
+    /// The index of the workload that the pod is created for.
+    workload: Option<usize>,
+    /// The RuntimeClass of a new pod, if the input has none of them.
+    runtime: Option<String>,
 }
 
 enum Priority {
@@ -135,6 +149,10 @@ pub struct Gatherer {
     pub(super) groups: Option<Vec<groups::Draft>>,
     pub(super) workloads: workloads::Workloads,
     texts: Option<Texts>,
+    admission: Admission,
+    new_claims: Vec<NewClaim>,
+    /// The controllers of pods, such as `ReplicaSet shop/web-6d4`, with the number of their pods.
+    owners: BTreeMap<String, usize>,
     /// The nodes of the existing cluster.
     others: Vec<Arc<NodeInfo>>,
     /// The priority and policy of pods without a class.
@@ -155,9 +173,10 @@ impl Gatherer {
 
     /// Knows the objects of `cluster` that others may refer to.
     pub(super) fn knowing(cluster: &Cluster) -> Self {
-        let References { priorities, default, templates, .. } = cluster.references.clone();
+        let References { priorities, default, templates, rules, .. } = cluster.references.clone();
+        let admission = Admission { rules, ..Admission::default() };
         let (namespaces, others) = (cluster.namespaces.clone(), cluster.nodes.clone());
-        Self { priorities, usual: default, templates, namespaces, others, ..Self::default() }
+        Self { priorities, usual: default, templates, namespaces, others, admission, ..Self::default() }
     }
 
     /// Takes a node in, with its defaults.
@@ -211,7 +230,11 @@ impl Gatherer {
             (None, None) => Priority::Default,
         };
         let has_policy = spec.preemption_policy.is_some();
+        let (is_new, is_kept) = (self.is_new(&pod.metadata), self.awaits_admission(&pod));
+        let pod_level = spec.resources.clone().filter(|_| is_kept);
+        let runtime = spec.runtime_class_name.clone().filter(|_| is_new);
         self.workloads.see(&pod);
+        self.see_owner(&pod);
         defaults::pod(&mut pod);
         if let Some(first) = self.claim_uid(&pod.metadata, &place) {
             let text =
@@ -231,7 +254,9 @@ impl Gatherer {
                 if owners.any(|owner| owner.controller == Some(true)) {
                     self.controlled.insert(Arc::clone(&info.uid));
                 }
-                self.pods.push(Draft { info, priority, has_policy, made, place });
+                let new = is_kept.then(|| Box::new(NewPod { pod, pod_level }));
+                let workload = self.admission.workload;
+                self.pods.push(Draft { info, priority, has_policy, made, place, is_new, new, workload, runtime });
             }
             Err(error) => problems.error(place, format!("{title}: {error}")),
         }
@@ -248,6 +273,7 @@ impl Gatherer {
                 return;
             }
             self.default_priority = Some((value, place));
+            self.admission.default_class = Some(name.clone());
         }
         self.priorities.insert(name, value);
     }
@@ -260,6 +286,7 @@ impl Gatherer {
     ) {
         let Some(name) = self.claim("Namespace", &namespace.metadata, false, place, problems) else { return };
         defaults::namespace(&mut namespace);
+        self.admission.rules.see_namespace(&namespace);
         let labels = ingest::selectors::namespace_labels(namespace.metadata.labels.as_ref());
         self.namespaces.insert(name.into(), labels);
     }
@@ -312,6 +339,7 @@ impl Gatherer {
     pub(super) fn add_storage<T: Stored>(&mut self, mut object: T, place: &InputPosition, problems: &mut Problems) {
         let metadata = object.metadata_mut();
         let Some(name) = self.claim(T::NAME, metadata, T::IS_NAMESPACED, place, problems) else { return };
+        let is_new = !self.admission.is_off && admission::is_new(metadata);
         defaults::identity(metadata, T::IS_NAMESPACED);
         if T::NAME == "StorageClass" {
             self.workloads.see_class(metadata);
@@ -321,7 +349,12 @@ impl Gatherer {
             self.topology_keys.entry(driver).or_insert(keys);
         }
         match object.read() {
-            Ok(read) => self.storage.push(read),
+            Ok(read) => {
+                if is_new {
+                    self.keep_claim(&object, place);
+                }
+                self.storage.push(read);
+            }
             Err(error) if error.is_too_large() => {
                 problems.warning(place.clone(), format!("{} {name:?}: {error}; it is ignored", T::NAME));
             }
@@ -351,8 +384,13 @@ impl Gatherer {
     /// Resolves references. Pods of other schedulers than `schedulers` stay out of the pending pods.
     pub fn finish(mut self, schedulers: &[&str], problems: &mut Problems) -> Cluster {
         self.nodes.sort_by(|left, right| left.name.cmp(&right.name));
-        let made = self.make_pods(problems);
+        self.admission.is_closed = true;
+        let mut made = self.make_pods(problems);
         self.make_ephemeral_claims(problems);
+        self.admit(&mut made, problems);
+        if self.others.is_empty() && !self.workloads.are_left {
+            self.note(&mut made);
+        }
         let known: HashSet<Arc<str>> =
             self.nodes.iter().chain(&self.others).map(|node| Arc::clone(&node.name)).collect();
         let mut priorities: BTreeMap<&str, (i32, bool)> =
@@ -360,9 +398,9 @@ impl Gatherer {
         priorities.extend(self.priorities.iter().map(|(name, value)| (name.as_str(), *value)));
         let default = self.default_priority.as_ref().map_or(self.usual, |(value, _)| *value);
         let groups = groups::finish(self.groups, &priorities, default.0, problems);
-        let (mut bound, mut pending) = (Vec::new(), Vec::new());
+        let mut sorted = Sorted { known, ..Sorted::default() };
         let mut devices = self.devices;
-        for Draft { mut info, priority, has_policy, made, place } in self.pods {
+        for Draft { mut info, priority, has_policy, made, place, .. } in self.pods {
             devices.extend(devices::made_for(&mut info, &made, &self.templates));
             let mut prioritise = |(value, never): (i32, bool)| {
                 info.priority = value;
@@ -380,33 +418,17 @@ impl Gatherer {
                     }
                 },
             }
-            match &info.node_name {
-                _ if info.finished => {}
-                Some(node) if known.contains(node) => bound.push(Arc::new(info)),
-                Some(node) => {
-                    let text =
-                        format!("pod {:?} is on node {node:?}, which is not in the input; it is left out", info.key());
-                    problems.warning(place.keys(&["spec", "nodeName"]), text);
-                }
-                None if info.deleting => {
-                    let text = format!("pod {:?} is being deleted; it is left out", info.key());
-                    problems.warning(place.keys(&["metadata", "deletionTimestamp"]), text);
-                }
-                None if !schedulers.contains(&&*info.scheduler_name) => {
-                    let text = other_scheduler(&info, schedulers);
-                    problems.warning(place.keys(&["spec", "schedulerName"]), text);
-                }
-                // The condition is from another scheduler.
-                None => pending.push(Arc::new(PodInfo { condition: None, ..info })),
-            }
+            sorted.add(info, &place, schedulers, problems);
         }
+        let Sorted { bound, pending, .. } = sorted;
         let of_pods = bound.iter().chain(&pending).map(|pod| &pod.class.namespace);
         let in_use = of_pods.chain(self.selectors.iter().map(|(object, _)| &object.namespace));
         let namespaces = with_defaults(self.namespaces, in_use);
         let (selectors, texts, mut budgets) = (self.selectors, self.texts.unwrap_or_default(), self.budgets);
         budgets.sort_by_key(|budget| (Arc::clone(&budget.namespace), Arc::clone(&budget.name)));
         let storage_class = self.workloads.class;
-        let references = References { priorities: self.priorities, default, storage_class, templates: self.templates };
+        let (priorities, templates, rules) = (self.priorities, self.templates, self.admission.rules);
+        let references = References { priorities, default, storage_class, templates, rules };
         Cluster {
             nodes: self.nodes,
             bound,
@@ -451,37 +473,6 @@ impl Gatherer {
 
 fn spec_is_unbound(pod: &api::Pod) -> bool {
     pod.spec.as_ref().is_some_and(|spec| spec.node_name.as_deref().is_none_or(str::is_empty))
-}
-
-fn with_defaults<'a>(
-    mut namespaces: BTreeMap<Arc<str>, Labels>,
-    in_use: impl Iterator<Item = &'a Arc<str>>,
-) -> BTreeMap<Arc<str>, Labels> {
-    for name in in_use {
-        if !namespaces.contains_key(name) {
-            namespaces.insert(Arc::clone(name), defaults::namespace_labels(name));
-        }
-    }
-    namespaces
-}
-
-fn no_such_class(info: &PodInfo, class: &str, known: &BTreeMap<&str, (i32, bool)>) -> String {
-    let names: Vec<&str> = known.keys().copied().collect();
-    format!(
-        "pod {:?} has priorityClassName {class:?}, which is not in the input; expected one of {}, or a PriorityClass of \
-         this name",
-        info.key(),
-        names.join(", ")
-    )
-}
-
-fn other_scheduler(info: &PodInfo, schedulers: &[&str]) -> String {
-    format!(
-        "pod {:?} asks for scheduler {:?}, and profiles are {}; it is left out",
-        info.key(),
-        info.scheduler_name,
-        schedulers.join(", ")
-    )
 }
 
 #[cfg(test)]

@@ -10,8 +10,11 @@ use k8s_openapi::{
 
 use super::{objects::Gatherer, place::InputPosition};
 
-/// The annotation of the default StorageClass.
-const DEFAULT_CLASS: &str = "storageclass.kubernetes.io/is-default-class";
+/// The annotations of the default StorageClass.
+const DEFAULT_CLASS: [&str; 2] =
+    ["storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class"];
+/// The annotation that precedes `spec.storageClassName` of a claim.
+const CLAIM_CLASS: &str = "volume.beta.kubernetes.io/storage-class";
 const MOST_NAMED: usize = 4;
 
 /// The input of the controllers.
@@ -51,9 +54,36 @@ pub(super) struct Origin {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Summary {
     /// Created pods by workload.
-    made: Vec<(String, usize)>,
+    made: Vec<Created>,
+    /// The pods that the API server refuses.
+    pub refused: Vec<Refused>,
+    /// The number of further copies of hand-written pods that quotas admit, by `namespace/name`, and why no more.
+    pub copies: BTreeMap<String, (usize, String)>,
+    /// Lines about objects that are not modelled or missing.
+    pub notes: Vec<String>,
     /// The pods that a controller would delete, as `namespace/name`.
     pub surplus: Vec<String>,
+}
+
+/// Pods that the API server refuses.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Refused {
+    /// The pod as `namespace/name`, or its workload with the kind.
+    pub of: String,
+    /// The error of the API server.
+    pub reason: String,
+    /// A sentence with both.
+    pub text: String,
+}
+
+/// The pods created for one workload.
+#[derive(Debug, Clone, Default, PartialEq)]
+struct Created {
+    /// Such as `Deployment shop/web`.
+    title: String,
+    count: usize,
+    /// Each pod is created after the one before it.
+    is_ordered: bool,
 }
 
 impl Workloads {
@@ -65,8 +95,10 @@ impl Workloads {
 
     /// Source: `GetDefaultClass` in `pkg/volume/util`. The newest default StorageClass counts, and of those the first by name.
     pub(super) fn see_class(&mut self, metadata: &ObjectMeta) {
-        let annotation = |annotations: &BTreeMap<String, String>| annotations.get(DEFAULT_CLASS).cloned();
-        if metadata.annotations.as_ref().and_then(annotation).as_deref() != Some("true") {
+        let is_set = |annotations: &BTreeMap<String, String>| {
+            DEFAULT_CLASS.iter().any(|key| annotations.get(*key).is_some_and(|value| value == "true"))
+        };
+        if !metadata.annotations.as_ref().is_some_and(is_set) {
             return;
         }
         let created = metadata.creation_timestamp.as_ref().map_or(0, |time| time.0.as_second());
@@ -157,29 +189,65 @@ impl Origin {
 }
 
 impl Summary {
-    pub(super) fn add(&mut self, workload: &Workload, origin: Option<&Origin>, made: &Made) {
-        if !made.pods.is_empty() {
-            let title = match origin {
-                Some(origin) => format!("{} {}", origin.kind, origin.key),
-                None => format!("{} {}", workload.kind(), key(workload.metadata())),
-            };
-            match self.made.last_mut() {
-                Some((last, count)) if *last == title => *count += made.pods.len(),
-                _ => self.made.push((title, made.pods.len())),
-            }
-        }
+    /// Adds the pods of a workload; returns the workload's index if it has any. `origin`: the custom resource that it stands for.
+    pub(super) fn add(&mut self, workload: &Workload, origin: Option<&Origin>, made: &Made) -> Option<usize> {
         self.surplus.extend(made.surplus.iter().cloned());
+        if made.pods.is_empty() {
+            return None;
+        }
+        let title = match origin {
+            Some(origin) => format!("{} {}", origin.kind, origin.key),
+            None => format!("{} {}", workload.kind(), key(workload.metadata())),
+        };
+        let is_ordered = match workload {
+            Workload::StatefulSet(set) => set.spec.pod_management_policy.as_deref() != Some("Parallel"),
+            _ => false,
+        };
+        match self.made.last_mut() {
+            Some(last) if last.title == title => last.count += made.pods.len(),
+            _ => self.made.push(Created { title, count: made.pods.len(), is_ordered }),
+        }
+        Some(self.made.len() - 1)
+    }
+
+    /// The workload of an index, such as `Deployment shop/web`.
+    pub(super) fn title(&self, workload: usize) -> Option<&str> {
+        self.made.get(workload).map(|made| &*made.title)
+    }
+
+    pub(super) fn is_ordered(&self, workload: usize) -> bool {
+        self.made.get(workload).is_some_and(|made| made.is_ordered)
+    }
+
+    /// Notes that `count` pods of a workload are refused; returns the sentence.
+    pub(super) fn refuse(&mut self, workload: usize, count: usize, reason: &str) -> Option<String> {
+        let made = self.made.get_mut(workload).filter(|_| count > 0)?;
+        let (title, wanted) = (&made.title, made.count);
+        made.count = wanted.saturating_sub(count);
+        let pods = if wanted == 1 { "pod is" } else { "pods are" };
+        let text = format!("{title}: {} of {wanted} {pods} created: {reason}", made.count);
+        self.refused.push(Refused { of: title.clone(), reason: reason.to_owned(), text: text.clone() });
+        Some(text)
+    }
+
+    /// The lines about refused pods and the notes that `other` lacks.
+    #[must_use]
+    pub fn new_lines(&self, other: &Self) -> Vec<String> {
+        let refused = self.refused.iter().filter(|refused| !other.refused.contains(refused));
+        let notes = self.notes.iter().filter(|note| !other.notes.contains(note)).cloned();
+        refused.map(|refused| format!("warning: {}", refused.text)).chain(notes).collect()
     }
 
     /// One line with the created pods; `None` if there are none.
     #[must_use]
     pub fn line(&self) -> Option<String> {
-        let count: usize = self.made.iter().map(|(_, count)| count).sum();
+        let made: Vec<&Created> = self.made.iter().filter(|made| made.count > 0).collect();
+        let count: usize = made.iter().map(|made| made.count).sum();
         let pods = if count == 1 { "pod" } else { "pods" };
-        let shown = self.made.iter().take(MOST_NAMED).map(|(title, count)| format!("{count} of {title}"));
+        let shown = made.iter().take(MOST_NAMED).map(|made| format!("{} of {}", made.count, made.title));
         let mut parts: Vec<String> = shown.collect();
-        if self.made.len() > MOST_NAMED {
-            parts.push(format!("the others of {} more", self.made.len() - MOST_NAMED));
+        if made.len() > MOST_NAMED {
+            parts.push(format!("the others of {} more", made.len() - MOST_NAMED));
         }
         (count > 0).then(|| format!("made {count} {pods} as controllers would: {}", parts.join(", ")))
     }
@@ -203,8 +271,16 @@ pub(super) const fn template(workload: &Workload) -> &'static [&'static str] {
 ///
 /// Source: the admission plugin `DefaultStorageClass`.
 pub(super) fn fill_claim(claim: &mut PersistentVolumeClaim, class: Option<&(i64, String)>) {
+    let has_class = class_of(claim).is_some();
     let spec = claim.spec.get_or_insert_default();
-    if let Some((_, class)) = class {
-        spec.storage_class_name.get_or_insert_with(|| class.clone());
+    if let (Some((_, class)), false) = (class, has_class) {
+        spec.storage_class_name = Some(class.clone());
     }
+}
+
+/// The class of a claim; it may be empty. Source: `PersistentVolumeClaimHasClass` and `GetPersistentVolumeClaimClass`.
+pub(super) fn class_of(claim: &PersistentVolumeClaim) -> Option<&str> {
+    let annotations = claim.metadata.annotations.as_ref();
+    let annotation = annotations.and_then(|annotations| annotations.get(CLAIM_CLASS));
+    annotation.or_else(|| claim.spec.as_ref()?.storage_class_name.as_ref()).map(String::as_str)
 }

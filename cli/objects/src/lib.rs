@@ -9,8 +9,10 @@ use k8s_openapi::api::{
     apps::v1::{DaemonSet, Deployment, ReplicaSet, StatefulSet},
     batch::v1::{CronJob, Job, JobTemplateSpec},
     core::v1::{
-        Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, PodTemplateSpec, ReplicationController, Service,
+        LimitRange, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, PodTemplateSpec,
+        ReplicationController, ResourceQuota, Service,
     },
+    node::v1::RuntimeClass,
     policy::v1::PodDisruptionBudget,
     resource::v1::{DeviceClass, DeviceTaintRule, ResourceClaim, ResourceClaimTemplate, ResourceSlice},
     scheduling::{v1::PriorityClass, v1beta1::PodGroup},
@@ -50,9 +52,10 @@ macro_rules! objects {
 }
 
 objects! {
-    CSIDriver CSINode CSIStorageCapacity CronJob DaemonSet Deployment DeviceClass DeviceTaintRule Job JobTemplateSpec Namespace
-    Node ObjectMeta PersistentVolume PersistentVolumeClaim Pod PodDisruptionBudget PodGroup PodTemplateSpec PriorityClass ReplicaSet
-    ReplicationController ResourceClaim ResourceClaimTemplate ResourceSlice Service StatefulSet StorageClass VolumeAttachment
+    CSIDriver CSINode CSIStorageCapacity CronJob DaemonSet Deployment DeviceClass DeviceTaintRule Job JobTemplateSpec LimitRange
+    Namespace Node ObjectMeta PersistentVolume PersistentVolumeClaim Pod PodDisruptionBudget PodGroup PodTemplateSpec PriorityClass
+    ReplicaSet ReplicationController ResourceClaim ResourceClaimTemplate ResourceQuota ResourceSlice RuntimeClass Service StatefulSet
+    StorageClass VolumeAttachment
 }
 
 fn value(object: &impl Serialize) -> Value {

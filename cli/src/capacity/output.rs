@@ -18,7 +18,7 @@ use crate::{
 
 const MOST_NODES: usize = 20;
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Answer {
     pub(super) pod: String,
@@ -28,6 +28,9 @@ pub(super) struct Answer {
     pub(super) nodes: BTreeMap<Arc<str>, usize>,
     #[serde(skip_serializing_if = "String::is_empty")]
     pub(super) message: String,
+    /// The API server refuses the next copy.
+    #[serde(skip)]
+    pub(super) is_refused: bool,
     pub(super) refusals: Vec<Refusal>,
     pub(super) changes: Vec<Admitting>,
 }
@@ -77,7 +80,11 @@ impl Answer {
             writeln!(out, "\n{}", table(header, self.refusals.iter().map(row)).trim_fmt())?;
         }
         if self.changes.is_empty() {
-            let found = if self.message.is_empty() { "" } else { "\nno single change was found that admits more\n" };
+            let found = if self.message.is_empty() || self.is_refused {
+                ""
+            } else {
+                "\nno single change was found that admits more\n"
+            };
             return write!(out, "{found}");
         }
         let row = |admitting: &Admitting| {

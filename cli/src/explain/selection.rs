@@ -33,6 +33,9 @@ fn not_pending(cluster: &Cluster, name: &str) -> String {
         let node = bound.node_name.as_deref().unwrap_or_default();
         return format!("--pod {name}: this pod is on node {node:?} already; only pending pods are explained");
     }
+    if let Some(refused) = cluster.made.refused.iter().find(|refused| refused.of == name) {
+        return format!("--pod {name}: the API server refuses this pod: {}", refused.reason);
+    }
     let hint = match closest(cluster, name) {
         Some(meant) => format!("did you mean {meant}?"),
         None if cluster.pending.is_empty() => "no pod of the input is pending".to_owned(),

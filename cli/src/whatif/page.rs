@@ -22,6 +22,8 @@ use crate::{
 };
 
 pub(crate) struct Compared {
+    /// The API server refuses pods only with the changes.
+    pub(crate) is_refused: bool,
     pub(super) answer: Answer,
     pub(super) before: Side,
     pub(super) after: Side,

@@ -15,7 +15,7 @@ impl Gatherer {
     pub(super) fn make_pods(&mut self, problems: &mut Problems) -> workloads::Summary {
         let mut input = std::mem::take(&mut self.workloads);
         input.without_existing();
-        let workloads::Workloads { workloads, pods, class, .. } = input;
+        let workloads::Workloads { workloads, pods, class, are_left, .. } = input;
         let mut summary = workloads::Summary::default();
         let (mut objects, mut places) = (Vec::new(), Vec::new());
         for Planned { workload, place, origin } in workloads {
@@ -28,7 +28,7 @@ impl Gatherer {
         let nodes: Vec<_> = self.nodes.iter().chain(&self.others).cloned().collect();
         let made = flotilla_workloads::make(&objects, Surroundings { pods: &pods, nodes: &nodes });
         for ((workload, (place, origin)), mut made) in objects.iter().zip(&places).zip(made) {
-            summary.add(workload, origin.as_ref(), &made);
+            self.admission.workload = summary.add(workload, origin.as_ref(), &made);
             origin.iter().for_each(|origin| origin.own(workload, &mut made));
             if let Some(set) = made.replica_set {
                 self.add_selecting(set, place, problems);
@@ -55,7 +55,9 @@ impl Gatherer {
                 }
             }
         }
+        self.admission.workload = None;
         self.workloads.class = class;
+        self.workloads.are_left = are_left;
         summary
     }
 

@@ -141,7 +141,12 @@ impl<'a> Loader<'a> {
         let Some(kind) = self.kind(fields, &place, of_list) else { return Vec::new() };
         if let (Some(edit), false) = (&mut self.edit, matches!(kind, Kind::List(_))) {
             let name = fields.get("kind").and_then(Value::as_str).or(of_list).unwrap_or_default().to_owned();
-            if !edit.edit(&name, fields, self.is_applied) {
+            let is_kept = edit.edit(&name, fields, self.is_applied);
+            if let Some(refusal) = edit.refusal() {
+                self.problems.error(place.keys(&["kind"]), refusal);
+                return Vec::new();
+            }
+            if !is_kept {
                 return Vec::new();
             }
         }

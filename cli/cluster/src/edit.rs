@@ -20,6 +20,11 @@ pub trait Edit {
     /// Edits an object; returns whether to keep it. `is_applied`: the object is from the files that are applied to the others.
     fn edit(&mut self, kind: &str, object: &mut Map<String, Value>, is_applied: bool) -> bool;
 
+    /// Why the object of the last [`Self::edit`] is an error; it is reported with its place.
+    fn refusal(&mut self) -> Option<String> {
+        None
+    }
+
     /// Objects to add after all files.
     fn added(&mut self) -> Vec<Value>;
 }

@@ -183,7 +183,12 @@ impl<'a> Loader<'a> {
         }
         if let (Some(edit), false) = (&mut self.edit, matches!(kind, Kind::List(_))) {
             let name = edited_kind(kind, fields, of_list);
-            if !edit.edit(&name, fields, self.is_applied) {
+            let is_kept = edit.edit(&name, fields, self.is_applied);
+            if let Some(refusal) = edit.refusal() {
+                self.problems.error(place.keys(&["kind"]), refusal);
+                return Vec::new();
+            }
+            if !is_kept {
                 return Vec::new();
             }
         }

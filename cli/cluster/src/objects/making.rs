@@ -9,14 +9,22 @@ use crate::{problem::Problems, workloads};
 impl Gatherer {
     /// Creates the pods that controllers would create.
     pub(super) fn make_pods(&mut self, problems: &mut Problems) -> workloads::Summary {
-        let workloads::Workloads { workloads, pods, class, .. } = std::mem::take(&mut self.workloads);
+        let workloads::Workloads { workloads, mut pods, class, .. } = std::mem::take(&mut self.workloads);
+        for pod in pods.iter_mut().filter(|_| !self.facts.outdated.is_empty()) {
+            if let Some(workload) = self.facts.outdated.get(&pod.key()) {
+                pod.outdate(workload.clone());
+            }
+        }
         let mut summary = workloads::Summary::default();
         let (objects, places): (Vec<_>, Vec<_>) = workloads.into_iter().unzip();
         let nodes: Vec<_> = self.nodes.iter().chain(&self.others).cloned().collect();
         let made = flotilla_workloads::make(&objects, Surroundings { pods: &pods, nodes: &nodes });
+        self.facts.see_scales(&objects);
         for ((workload, place), made) in objects.iter().zip(&places).zip(made) {
             summary.add(workload, &made);
+            let rollout = self.facts.add_rollout(workload, &made);
             if let Some(set) = made.replica_set {
+                self.facts.see_replica_set(&set.metadata);
                 self.add_selecting(set, place, problems);
             }
             for mut claim in made.claims {
@@ -37,6 +45,13 @@ impl Gatherer {
                 self.add_pod(pod, place.clone(), problems);
                 if problems.error_count() > errors {
                     // All other pods of the workload would have the same error.
+                    break;
+                }
+            }
+            for (index, pod) in made.rollout.into_iter().flat_map(|rollout| rollout.new).enumerate() {
+                let (name, later) = (workloads::key(&pod.metadata), rollout.map(|rollout| (rollout, index)));
+                self.add_named_pod(pod, &name, place.clone(), later, problems);
+                if problems.error_count() > errors {
                     break;
                 }
             }

@@ -67,6 +67,8 @@ pub struct Settings {
     pub tie_break_seed: u64,
     /// Whether pods preempt. Controllers recreate the victims, which are then retried.
     pub may_preempt: bool,
+    /// Nodes whose pods are evicted; they are cordoned already.
+    pub drained: Vec<Arc<str>>,
 }
 
 /// Runs the simulation to its end.

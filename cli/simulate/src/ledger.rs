@@ -11,6 +11,7 @@ use std::{
 
 use flotilla_framework::class::PodInfo;
 use flotilla_machine::action::{Binding, PodName, Preemption, Report};
+use flotilla_model::{self as model, Deletion};
 use tokio_util::sync::CancellationToken;
 
 /// The node of a pod, or why the pod stays pending.
@@ -35,6 +36,15 @@ pub struct Evicted {
     pub by: String,
 }
 
+/// A pod that a controller or a drain has deleted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Removed {
+    /// The pod before its deletion.
+    pub pod: Arc<PodInfo>,
+    /// Why.
+    pub by: Deletion,
+}
+
 /// The result of a simulation.
 #[derive(Debug, Default)]
 pub struct SimulationResult {
@@ -42,6 +52,10 @@ pub struct SimulationResult {
     pub placements: Vec<Placement>,
     /// Preempted pods.
     pub evicted: Vec<Evicted>,
+    /// Pods that were deleted for another reason than preemption.
+    pub removed: Vec<Removed>,
+    /// How rollouts and drains ended.
+    pub report: model::Report,
     /// The number of scheduled pods.
     pub decisions: usize,
     /// From the moment that the machine can decide until the last decision.
@@ -169,6 +183,17 @@ impl Ledger {
         let mut book = self.book();
         book.placements.retain(|(_, placement)| placement.pod.uid != pod.uid);
         book.outcome.evicted.push(Evicted { pod: Arc::clone(pod), by });
+    }
+
+    pub(super) fn removed(&self, pod: &Arc<PodInfo>, by: Deletion) {
+        let mut book = self.book();
+        book.placements.retain(|(_, placement)| placement.pod.uid != pod.uid);
+        book.undecided.remove(&pod.uid);
+        book.outcome.removed.push(Removed { pod: Arc::clone(pod), by });
+    }
+
+    pub(super) fn report_end(&self, report: model::Report) {
+        self.book().outcome.report = report;
     }
 
     pub(super) fn add(&self, pod: &Arc<PodInfo>) {

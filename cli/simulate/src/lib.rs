@@ -7,7 +7,6 @@
 
 mod claims;
 pub mod ledger;
-mod residents;
 mod rest;
 pub mod run;
 mod volumes;

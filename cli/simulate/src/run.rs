@@ -16,6 +16,7 @@ use flotilla_machine::{
     event::{Configuration, Event},
     machine::Machine,
 };
+use flotilla_model::{Change, Controllers, Deletion};
 use flotilla_runtime::{
     driver::{self, Handle, Stopped},
     fanout::{Fanout, Transport},
@@ -29,7 +30,6 @@ use tokio::{
 use crate::{
     claims,
     ledger::{Ledger, Placement, SimulationResult},
-    residents::Residents,
     rest,
     volumes::Controller,
     workers,
@@ -91,8 +91,8 @@ async fn simulate(cluster: &Cluster, settings: &Settings, progress: &ProgressBar
 
     let (binds, answered) = mpsc::unbounded_channel();
     let fanout_slot = Arc::new(OnceLock::new());
-    let residents = Residents::new(cluster, ledger.clone());
-    let perform = perform(ledger.clone(), binds, Arc::clone(&fanout_slot), residents);
+    let controllers = Arc::new(Mutex::new(Controllers::new(cluster, &settings.drained)));
+    let perform = perform(ledger.clone(), binds, Arc::clone(&fanout_slot), Arc::clone(&controllers));
     let (handle, machine) = driver::spawn(Machine::new(0, settings.registry), perform);
     let fanout =
         fanout_slot.get_or_init(|| Fanout::new(handle.clone(), Transport::InsecurePlaintext, settings.registry));
@@ -104,8 +104,24 @@ async fn simulate(cluster: &Cluster, settings: &Settings, progress: &ProgressBar
     addresses.iter().for_each(|address| fanout.connect(address));
     await_workers(&handle, settings.workers).await?;
     ledger.begin(Instant::now());
+    let initial = controllers.lock().unwrap_or_else(PoisonError::into_inner).initial();
+    for event in events(initial, &ledger, None) {
+        handle.send_event(event).await?;
+    }
     handle.send_event(Event::Synced).await?;
-    if await_decisions(&handle, &ledger, progress).await? == End::AtRest {
+    let mut end;
+    loop {
+        end = await_decisions(&handle, &ledger, progress).await?;
+        let changes = controllers.lock().unwrap_or_else(PoisonError::into_inner).step();
+        if changes.is_empty() {
+            break;
+        }
+        for event in events(changes, &ledger, None) {
+            handle.send_event(event).await?;
+        }
+    }
+    ledger.report_end(controllers.lock().unwrap_or_else(PoisonError::into_inner).report());
+    if end == End::AtRest {
         for pod in ledger.undecided() {
             let message = match ledger.report(&pod.uid) {
                 Some(message) => message,
@@ -155,17 +171,40 @@ enum Request {
     Replaced(Vec<Event>),
 }
 
+/// The watch events of changes.
+fn events(
+    changes: Vec<Change>,
+    ledger: &Ledger,
+    preemption: Option<&flotilla_machine::action::Preemption>,
+) -> Vec<Event> {
+    let event = |change| match change {
+        Change::Create { pod, .. } => {
+            ledger.add(&pod);
+            Event::PodApplied(pod)
+        }
+        Change::Delete { pod, by } => {
+            match preemption.filter(|_| by == Deletion::Preempted) {
+                Some(preemption) => ledger.evicted(&pod, preemption),
+                None => ledger.removed(&pod, by),
+            }
+            Event::PodDeleted { uid: Arc::clone(&pod.uid) }
+        }
+        Change::Budget(budget) => Event::BudgetApplied(Arc::new(budget)),
+    };
+    changes.into_iter().map(event).collect()
+}
+
 /// Performs an action on the machine's thread; it must not block.
 fn perform(
     ledger: Ledger,
     binds: mpsc::UnboundedSender<Request>,
     fanout: Arc<OnceLock<Fanout>>,
-    mut residents: Residents,
+    controllers: Arc<Mutex<Controllers>>,
 ) -> impl FnMut(Action) + Send + 'static {
     move |action| match action {
         Action::Bind(binding) => {
             if let Some(pod) = ledger.placed(&binding, Instant::now()) {
-                residents.add(&pod);
+                controllers.lock().unwrap_or_else(PoisonError::into_inner).bind(&pod);
                 // The receiver is dropped only at the end.
                 let _ = binds.send(Request::Bind(pod));
             }
@@ -186,7 +225,13 @@ fn perform(
                 fanout.drop_worker(worker, &reason, pause_ms);
             }
         }
-        Action::Preempt(preemption) => drop(binds.send(Request::Replaced(residents.replace(&preemption)))),
+        Action::Preempt(preemption) => {
+            let changes = controllers.lock().unwrap_or_else(PoisonError::into_inner).preempt(&preemption);
+            let uid = Arc::clone(&preemption.preemptor.uid);
+            let mut all = vec![Event::Preempted { uid, id: preemption.id, failure: None }];
+            all.extend(events(changes, &ledger, Some(&preemption)));
+            drop(binds.send(Request::Replaced(all)));
+        }
         // No extender manages any of the pods.
         Action::Extend(_)
         | Action::ExtendPreemption(_)
@@ -327,11 +372,11 @@ async fn await_decisions(handle: &Handle, ledger: &Ledger, progress: &ProgressBa
     progress.set_length(ledger.expected() as u64);
     loop {
         tokio::select! {
-            () = ledger.finished() => return Ok(End::Decided),
             () = handle.stopped() => bail!("the scheduling thread stopped before every pod was decided on"),
             _ = looks.tick() => {}
         }
         let decided = ledger.decided();
+        let end = if ledger.undecided().is_empty() { End::Decided } else { End::AtRest };
         progress.set_position(decided as u64);
         if decided > known {
             (known, since, rest) = (decided, Instant::now(), None);
@@ -340,7 +385,7 @@ async fn await_decisions(handle: &Handle, ledger: &Ledger, progress: &ProgressBa
         // The stub answers at once, so an unchanged state after one interval includes all its answers.
         let before = std::mem::replace(&mut rest, handle.ask(|machine, _| machine.at_rest()).await?);
         if rest.is_some() && rest == before {
-            return Ok(End::AtRest);
+            return Ok(end);
         }
         if since.elapsed() > STALL_LIMIT {
             bail!(

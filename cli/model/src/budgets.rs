@@ -64,6 +64,10 @@ impl Budgets {
         }
     }
 
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Budget> {
+        self.all.iter().map(|guard| &guard.budget)
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.all.is_empty()
     }

@@ -104,6 +104,7 @@ impl Controllers {
         Report {
             rollouts: self.rollouts.iter().map(|rollout| rollout.report(&self.world)).collect(),
             drains: self.drains.iter().map(|drain| drain.report(&self.world)).collect(),
+            budgets: self.world.budgets.all().cloned().collect(),
         }
     }
 

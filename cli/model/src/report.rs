@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use flotilla_framework::class::PodInfo;
+use flotilla_framework::{class::PodInfo, preemption::Budget};
 
 /// The result of all rollouts and drains.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -11,6 +11,8 @@ pub struct Report {
     pub rollouts: Vec<RolloutReport>,
     /// In the order of the drained nodes.
     pub drains: Vec<DrainReport>,
+    /// All budgets with their last status.
+    pub budgets: Vec<Budget>,
 }
 
 /// A pod in a report.

@@ -42,16 +42,21 @@ pub(crate) fn of_deployment(
             && Some(&pod.namespace) == deployment.metadata.namespace.as_ref()
             && (is_known(pod) || pod.outdated_by.as_deref() == Some(name) || pod.owner.name == format!("{name}-{hash}"))
     };
+    let present = sets.iter().copied().find(|set| has_template(set, &spec.template));
+    let newest = || sets.iter().copied().max_by_key(|set| revision(set));
+    // The pods of the other ReplicaSets are those of a rollout in progress.
+    let is_of_other = |pod: &OwnedPod| {
+        let mut others = sets.iter().filter(|set| present.is_some_and(|present| present.metadata.uid != set.metadata.uid));
+        others.any(|set| pod.is_of(ReplicaSet::KIND, &set.metadata))
+    };
     let (old, pods): (Vec<&OwnedPod>, Vec<&OwnedPod>) =
-        around.pods.iter().filter(is_own).partition(|pod| pod.is_outdated());
+        around.pods.iter().filter(is_own).partition(|pod| pod.is_outdated() || is_of_other(pod));
     let old: Vec<&OwnedPod> = old.into_iter().filter(|pod| pod.is_active()).collect();
     let strategy = Strategy::of_deployment(spec);
     if strategy == Strategy::Paused && !old.is_empty() {
-        let pods = old.into_iter().map(RolloutPod::of).collect();
+        let pods = old.into_iter().map(RolloutPod::of_old).collect();
         return Made { rollout: Some(Rollout { strategy, pods, new: Vec::new() }), ..Made::default() };
     }
-    let present = sets.iter().copied().find(|set| has_template(set, &spec.template));
-    let newest = || sets.iter().copied().max_by_key(|set| revision(set));
     let (set, replica_set) = match present.or_else(newest) {
         Some(set) => (set.clone(), None),
         None => {
@@ -77,7 +82,7 @@ fn roll_out(strategy: Strategy, replicas: Option<i32>, old: Vec<&OwnedPod>, curr
     let mut order = first_to_go(old);
     let surplus: Vec<String> = order.by_ref().take(surplus).map(OwnedPod::key).collect();
     let active = current.iter().copied().filter(|pod| pod.is_active());
-    let pods = order.chain(active).map(RolloutPod::of).collect();
+    let pods = order.map(RolloutPod::of_old).chain(active.map(RolloutPod::of)).collect();
     let rollout = Some(Rollout { strategy, pods, new: made.pods });
     Made { pods: Vec::new(), surplus: surplus.into_iter().chain(made.surplus).collect(), rollout, ..Made::default() }
 }

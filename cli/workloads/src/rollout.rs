@@ -78,6 +78,11 @@ impl RolloutPod {
         Self { key: pod.key(), deletion_cost, created, is_outdated: pod.is_outdated(), successor: None }
     }
 
+    /// A pod of an old template.
+    pub(crate) fn of_old(pod: &OwnedPod) -> Self {
+        Self { is_outdated: true, ..Self::of(pod) }
+    }
+
     /// A pod that is created now.
     pub(crate) fn made(pod: &Pod) -> Self {
         let text = |text: &Option<String>| text.clone().unwrap_or_default();

@@ -17,6 +17,7 @@ use crate::{
 
 mod args;
 mod compare;
+mod ends;
 pub(crate) mod output;
 mod page;
 mod plan;
@@ -65,6 +66,8 @@ fn whatif(args: &WhatifArgs, registry: Registry) -> Result<ExitCode, Failure> {
     let fails = |what: &FailOn| match what {
         FailOn::Pending => answer.has_pending() || compared.is_refused,
         FailOn::Preemption => !answer.preemptions.is_empty(),
+        FailOn::Blocked => answer.drains.iter().any(ends::Drain::is_blocked),
+        FailOn::Stuck => answer.rollouts.iter().any(ends::Rollout::is_stuck),
     };
     Ok(if args.fail_on.iter().any(fails) { ExitCode::from(STAYS_PENDING) } else { ExitCode::SUCCESS })
 }
@@ -92,7 +95,9 @@ pub(crate) fn compared(args: &WhatifArgs, fallback: Option<&Text>, registry: Reg
     refused(&after, refuse_next)?;
     let mut words = plan.words;
     words.extend(args.config.as_ref().map(|path| format!("decide by {}", path.display())));
-    let (now, next) = (settings(args, now, registry), settings(args, next, registry));
+    let drained = plan.drained.iter().map(|node| node.as_str().into()).collect();
+    let now = settings(args, now, registry);
+    let next = Settings { drained, ..settings(args, next, registry) };
     let before = Side::of(before, &now).map_err(Failure::run)?;
     let after = Side::of(after, &next).map_err(Failure::run)?;
     let answer = Answer::new(words, &before, &after, &next.profiles, registry);

@@ -91,6 +91,11 @@ fn whatif_says_which_pods_fare_differently() {
 }
 
 #[test]
+fn whatif_drains_within_budgets_and_replaces_pods_by_update_strategy() {
+    check("rollouts");
+}
+
+#[test]
 fn capacity_says_how_many_more_pods_fit() {
     check("capacity");
 }

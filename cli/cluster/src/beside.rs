@@ -96,6 +96,7 @@ impl Cluster {
         if let (Some(groups), Some(new)) = (&mut self.groups, new.groups) {
             replace(groups, new, |group| group.key());
         }
+        self.lifecycle.join(new.lifecycle);
         self.references = new.references;
         self.topology_keys.extend(new.topology_keys);
         self

@@ -1,5 +1,7 @@
 //! Edits to objects of the input before they are gathered.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Map, Value};
 
 /// Changes nothing.
@@ -27,4 +29,9 @@ pub trait Edit {
 
     /// Objects to add after all files.
     fn added(&mut self) -> Vec<Value>;
+
+    /// The pods whose workload gets another template, as `namespace/name`, each with the name of the workload.
+    fn outdated(&mut self) -> BTreeMap<String, String> {
+        BTreeMap::new()
+    }
 }

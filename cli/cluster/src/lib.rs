@@ -15,6 +15,7 @@ mod devices;
 mod edit;
 mod groups;
 mod kinds;
+pub mod lifecycle;
 mod load;
 mod locate;
 pub mod manifest;
@@ -67,6 +68,8 @@ impl Cluster {
     pub fn showing(mut self, registry: Registry, profiles: &[Profile]) -> Self {
         let fields = pod_fields(registry, profiles);
         self.bound.iter_mut().chain(&mut self.pending).for_each(|pod| *pod = pod.showing(&fields));
+        let new = self.lifecycle.rollouts.iter_mut().flat_map(|rollout| rollout.new.iter_mut().flatten());
+        new.for_each(|pod| *pod = pod.showing(&fields));
         self
     }
 }

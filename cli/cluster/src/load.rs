@@ -87,6 +87,7 @@ impl<'a> Loader<'a> {
         }
         self.is_applied = false;
         let added = self.edit.as_mut().map(|edit| edit.added()).unwrap_or_default();
+        self.gatherer.facts.outdated = self.edit.as_mut().map(|edit| edit.outdated()).unwrap_or_default();
         for value in added {
             self.object(Object { value, place: InputPosition::nowhere(), kind: None });
         }

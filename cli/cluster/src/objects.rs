@@ -28,6 +28,7 @@ use super::{
     defaults,
     devices::{self, Device},
     groups,
+    lifecycle::{Facts, Lifecycle},
     place::InputPosition,
     problem::Problems,
     selecting::Selecting,
@@ -50,6 +51,9 @@ use sorting::{Sorted, no_such_class, with_defaults};
 /// The priority classes that every cluster has.
 const BUILT_IN: [(&str, i32); 2] =
     [("system-cluster-critical", 2_000_000_000), ("system-node-critical", 2_000_001_000)];
+
+/// The end of the UID of a pod that is created later.
+const LATER: &str = "#new";
 
 /// Labels, sorted by key.
 pub type Labels = Vec<(Arc<str>, Arc<str>)>;
@@ -84,6 +88,9 @@ pub struct Cluster {
     /// The UIDs of pods that a controller would recreate.
     #[serde(skip)]
     pub controlled: BTreeSet<Arc<str>>,
+    /// What controllers and kubelets read.
+    #[serde(skip)]
+    pub lifecycle: Lifecycle,
     /// Objects that others refer to and no plugin reads.
     pub references: References,
     /// The topology keys of each CSI driver, from CSINodes.
@@ -118,6 +125,8 @@ struct Draft {
     workload: Option<usize>,
     /// The RuntimeClass of a new pod, if the input has none of them.
     runtime: Option<String>,
+    /// The pod is created later: the rollout and the index among its new pods.
+    later: Option<(usize, usize)>,
 }
 
 enum Priority {
@@ -148,6 +157,7 @@ pub struct Gatherer {
     budgets: Vec<Budget>,
     pub(super) groups: Option<Vec<groups::Draft>>,
     pub(super) workloads: workloads::Workloads,
+    pub(super) facts: Facts,
     texts: Option<Texts>,
     admission: Admission,
     new_claims: Vec<NewClaim>,
@@ -213,8 +223,21 @@ impl Gatherer {
     }
 
     /// Takes a pod in, with its defaults.
-    pub fn add_pod(&mut self, mut pod: api::Pod, place: InputPosition, problems: &mut Problems) {
-        let Some(name) = self.claim("Pod", &pod.metadata, true, &place, problems) else { return };
+    pub fn add_pod(&mut self, pod: api::Pod, place: InputPosition, problems: &mut Problems) {
+        if let Some(name) = self.claim("Pod", &pod.metadata, true, &place, problems) {
+            self.add_named_pod(pod, &name, place, None, problems);
+        }
+    }
+
+    /// Takes a pod in whose name is claimed, or which is created `later` and may have the name of another pod.
+    fn add_named_pod(
+        &mut self,
+        mut pod: api::Pod,
+        name: &str,
+        place: InputPosition,
+        later: Option<(usize, usize)>,
+        problems: &mut Problems,
+    ) {
         let title = format!("pod {name:?}");
         let Some(spec) = pod.spec.as_ref().filter(|spec| !spec.containers.is_empty()) else {
             let text = format!("{title} has no spec.containers; expected at least one, such as `- name: main`");
@@ -236,6 +259,9 @@ impl Gatherer {
         self.workloads.see(&pod);
         self.see_owner(&pod);
         defaults::pod(&mut pod);
+        if later.is_some() {
+            pod.metadata.uid = pod.metadata.uid.map(|uid| format!("{uid}{LATER}"));
+        }
         if let Some(first) = self.claim_uid(&pod.metadata, &place) {
             let text =
                 format!("{title} has the metadata.uid of another pod; expected a unique one, or none; the other is at");
@@ -250,13 +276,25 @@ impl Gatherer {
             Ok(info) => {
                 self.texts.iter_mut().for_each(|texts| texts.add_pod(&pod));
                 let info = self.share_class(info);
+                self.facts.see_pod(&pod, &info.uid);
                 let mut owners = pod.metadata.owner_references.iter().flatten();
                 if owners.any(|owner| owner.controller == Some(true)) {
                     self.controlled.insert(Arc::clone(&info.uid));
                 }
                 let new = is_kept.then(|| Box::new(NewPod { pod, pod_level }));
                 let workload = self.admission.workload;
-                self.pods.push(Draft { info, priority, has_policy, made, place, is_new, new, workload, runtime });
+                self.pods.push(Draft {
+                    info,
+                    priority,
+                    has_policy,
+                    made,
+                    place,
+                    is_new,
+                    new,
+                    workload,
+                    runtime,
+                    later,
+                });
             }
             Err(error) => problems.error(place, format!("{title}: {error}")),
         }
@@ -308,7 +346,11 @@ impl Gatherer {
             problems.warning(place.clone(), text);
         }
         match ingest::budgets::budget(&budget) {
-            Ok(read) => self.budgets.push(read),
+            Ok(read) => {
+                let key = (Arc::clone(&read.namespace), Arc::clone(&read.name));
+                self.facts.see_budget(&budget, key);
+                self.budgets.push(read);
+            }
             Err(error) => problems.error(place.clone(), format!("PodDisruptionBudget {name:?}: {error}")),
         }
     }
@@ -400,7 +442,7 @@ impl Gatherer {
         let groups = groups::finish(self.groups, &priorities, default.0, problems);
         let mut sorted = Sorted { known, ..Sorted::default() };
         let mut devices = self.devices;
-        for Draft { mut info, priority, has_policy, made, place, .. } in self.pods {
+        for Draft { mut info, priority, has_policy, made, place, later, .. } in self.pods {
             devices.extend(devices::made_for(&mut info, &made, &self.templates));
             let mut prioritise = |(value, never): (i32, bool)| {
                 info.priority = value;
@@ -418,9 +460,14 @@ impl Gatherer {
                     }
                 },
             }
-            sorted.add(info, &place, schedulers, problems);
+            sorted.add(info, later, &place, schedulers, problems);
         }
-        let Sorted { bound, pending, .. } = sorted;
+        let Sorted { bound, pending, created, .. } = sorted;
+        let mut lifecycle = self.facts.finish(bound.iter().chain(&pending).map(|pod| &**pod));
+        for (rollout, index, pod) in created {
+            let place = lifecycle.rollouts.get_mut(rollout).and_then(|rollout| rollout.new.get_mut(index));
+            place.into_iter().for_each(|place| *place = Some(Arc::clone(&pod)));
+        }
         let of_pods = bound.iter().chain(&pending).map(|pod| &pod.class.namespace);
         let in_use = of_pods.chain(self.selectors.iter().map(|(object, _)| &object.namespace));
         let namespaces = with_defaults(self.namespaces, in_use);
@@ -442,6 +489,7 @@ impl Gatherer {
             texts,
             made,
             controlled: self.controlled,
+            lifecycle,
             references,
             topology_keys: self.topology_keys,
         }

@@ -1,7 +1,7 @@
 //! The pods that Kubernetes controllers create for Deployments, StatefulSets, DaemonSets, ReplicaSets, Jobs and CronJobs.
 //!
-//! The result is the state after all controllers have finished. All pods exist, ready or not, and a Deployment has only pods of its current
-//! template. Random names and hashes are derived from the owner's name instead, so that the same objects give the same pods.
+//! The result is the state after all controllers have finished: all pods exist, ready or not. Pods of an old template stay, and a [`Rollout`]
+//! has their successors. Random names and hashes are derived from the owner's name instead, so that the same objects give the same pods.
 //!
 //! Contains: the pods that controllers want, and their creation from templates. Does not depend on: files or scheduling.
 
@@ -12,6 +12,7 @@ mod job;
 mod names;
 mod owned;
 mod replicas;
+mod rollout;
 mod stateful_set;
 mod template;
 
@@ -29,6 +30,7 @@ use k8s_openapi::{
 
 pub use custom::{CustomWorkload, PodNames, reference};
 pub use owned::OwnedPod;
+pub use rollout::{Rollout, RolloutPod, Strategy};
 
 /// An object with a pod template.
 #[expect(clippy::large_enum_variant, reason = "each is moved once, from its document into a list")]
@@ -72,6 +74,8 @@ pub struct Made {
     pub replica_set: Option<ReplicaSet>,
     /// Pods that the controller would delete, as `namespace/name`.
     pub surplus: Vec<String>,
+    /// The replacement of pods of an old template. Its new pods are not among `pods`.
+    pub rollout: Option<Rollout>,
 }
 
 impl Workload {

@@ -15,7 +15,12 @@ impl Gatherer {
     pub(super) fn make_pods(&mut self, problems: &mut Problems) -> workloads::Summary {
         let mut input = std::mem::take(&mut self.workloads);
         input.without_existing();
-        let workloads::Workloads { workloads, pods, class, are_left, .. } = input;
+        let workloads::Workloads { workloads, mut pods, class, are_left, .. } = input;
+        for pod in pods.iter_mut().filter(|_| !self.facts.outdated.is_empty()) {
+            if let Some(workload) = self.facts.outdated.get(&pod.key()) {
+                pod.outdate(workload.clone());
+            }
+        }
         let mut summary = workloads::Summary::default();
         let (mut objects, mut places) = (Vec::new(), Vec::new());
         for Planned { workload, place, origin } in workloads {
@@ -27,10 +32,13 @@ impl Gatherer {
         }
         let nodes: Vec<_> = self.nodes.iter().chain(&self.others).cloned().collect();
         let made = flotilla_workloads::make(&objects, Surroundings { pods: &pods, nodes: &nodes });
+        self.facts.see_scales(&objects);
         for ((workload, (place, origin)), mut made) in objects.iter().zip(&places).zip(made) {
             self.admission.workload = summary.add(workload, origin.as_ref(), &made);
+            let rollout = self.facts.add_rollout(workload, &made);
             origin.iter().for_each(|origin| origin.own(workload, &mut made));
             if let Some(set) = made.replica_set {
+                self.facts.see_replica_set(&set.metadata);
                 self.add_selecting(set, place, problems);
             }
             for mut claim in made.claims {
@@ -51,6 +59,13 @@ impl Gatherer {
                 self.add_pod(pod, place.clone(), problems);
                 if problems.error_count() > errors {
                     // All other pods of the workload would have the same error.
+                    break;
+                }
+            }
+            for (index, pod) in made.rollout.into_iter().flat_map(|rollout| rollout.new).enumerate() {
+                let (name, later) = (workloads::key(&pod.metadata), rollout.map(|rollout| (rollout, index)));
+                self.add_named_pod(pod, &name, place.clone(), later, problems);
+                if problems.error_count() > errors {
                     break;
                 }
             }

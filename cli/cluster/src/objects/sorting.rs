@@ -17,11 +17,20 @@ pub(super) struct Sorted {
     pub(super) known: HashSet<Arc<str>>,
     pub(super) bound: Vec<Arc<PodInfo>>,
     pub(super) pending: Vec<Arc<PodInfo>>,
+    /// The pods that a rollout creates: the rollout, the index among its new pods, and the pod.
+    pub(super) created: Vec<(usize, usize, Arc<PodInfo>)>,
 }
 
 impl Sorted {
-    /// Adds a pod, or reports why it is left out.
-    pub(super) fn add(&mut self, info: PodInfo, place: &InputPosition, schedulers: &[&str], problems: &mut Problems) {
+    /// Adds a pod, or reports why it is left out. `later`: the rollout that creates the pod, and the index among its new pods.
+    pub(super) fn add(
+        &mut self,
+        info: PodInfo,
+        later: Option<(usize, usize)>,
+        place: &InputPosition,
+        schedulers: &[&str],
+        problems: &mut Problems,
+    ) {
         match &info.node_name {
             _ if info.finished => {}
             Some(node) if self.known.contains(node) => self.bound.push(Arc::new(info)),
@@ -38,6 +47,7 @@ impl Sorted {
                 let text = other_scheduler(&info, schedulers);
                 problems.warning(place.keys(&["spec", "schedulerName"]), text);
             }
+            None if let Some((rollout, index)) = later => self.created.push((rollout, index, Arc::new(info))),
             // The condition is from another scheduler.
             None => self.pending.push(Arc::new(PodInfo { condition: None, ..info })),
         }

@@ -13,7 +13,6 @@ use flotilla_control_plane::{ControlPlane, Options};
 use serde_json::{Value, json};
 
 use generate::{Change, Input};
-use outcome::Outcome;
 use real::Real;
 
 /// Fixed defaults, so that a failure is reproducible.
@@ -105,13 +104,13 @@ async fn compare_file(real: &mut Real<'_>, input: &Input, folder: &Path) -> anyh
     let file = folder.join("input.yaml");
     write(&file, &with_namespaces(&input.objects))?;
     let model = model::simulate(&file)?;
-    let first = real.outcome().await?;
-    if model.differences(&[&first]).is_empty() {
+    let mut outcomes = vec![real.outcome().await?];
+    if model.differences(&outcomes).is_empty() {
         return Ok(None);
     }
     real.try_again(WORKERS).await?;
-    let last = real.outcome().await?;
-    let differences = model.differences(&[&first, &last]);
+    outcomes.push(real.outcome().await?);
+    let differences = model.differences(&outcomes);
     if differences.is_empty() {
         return Ok(None);
     }
@@ -121,7 +120,7 @@ async fn compare_file(real: &mut Real<'_>, input: &Input, folder: &Path) -> anyh
             real.clear().await?;
             real.apply_all(&input.shuffled(order), order % 2 == 0).await?;
             real.quiescence().await?;
-            report.is_order |= model.differences(&[&real.outcome().await?]).is_empty();
+            report.is_order |= model.differences(&[real.outcome().await?]).is_empty();
         }
     }
     Ok(Some(report))
@@ -132,27 +131,29 @@ async fn compare_change(real: &mut Real<'_>, input: &Input, folder: &Path) -> an
     let Some(change) = &input.change else { return Ok(None) };
     let file = folder.join("cluster.json");
     let dump = real.dump(&file).await?;
-    let (model, mut differences): (Outcome, Vec<String>) = match change {
+    let mut models = Vec::new();
+    match change {
         Change::Apply(objects) => {
             let path = folder.join("change.yaml");
             write(&path, objects)?;
-            let (model, _) = model::whatif(&file, &dump, &["--apply", &path.display().to_string()])?;
+            models.push(model::whatif(&file, &dump, &["--apply", &path.display().to_string()])?);
+            if input.only_adds() {
+                models.push(model::simulate_more(&file, &dump, &path)?);
+            }
             real.apply_all(objects, input.settles_between).await?;
             real.quiescence().await?;
-            (model, Vec::new())
         }
         Change::Drain(node) => {
-            let (model, _) = model::whatif(&file, &dump, &["--drain", node])?;
+            models.push(model::whatif(&file, &dump, &["--drain", node])?);
             real.drain(node).await?;
-            (model, Vec::new())
         }
-    };
-    let first = real.outcome().await?;
-    if !model.differences(&[&first]).is_empty() {
-        real.try_again(WORKERS).await?;
-        let last = real.outcome().await?;
-        differences.extend(model.differences(&[&first, &last]));
     }
+    let mut outcomes = vec![real.outcome().await?];
+    if models.iter().any(|model| !model.differences(&outcomes).is_empty()) {
+        real.try_again(WORKERS).await?;
+        outcomes.push(real.outcome().await?);
+    }
+    let differences: Vec<String> = models.iter().flat_map(|model| model.differences(&outcomes)).collect();
     Ok((!differences.is_empty()).then(|| Report { input: input.clone(), differences, is_order: false }))
 }
 

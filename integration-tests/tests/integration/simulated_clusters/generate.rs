@@ -66,6 +66,13 @@ impl Input {
         Self { change: Some(change), ..self }
     }
 
+    /// Whether the change applies only new objects.
+    pub(crate) fn only_adds(&self) -> bool {
+        let name = |object: &Value| (object["kind"].clone(), object["metadata"].clone());
+        let is_new = |object: &Value| self.objects.iter().all(|known| name(known) != name(object));
+        matches!(&self.change, Some(Change::Apply(objects)) if objects.iter().all(is_new))
+    }
+
     /// The same objects with the workloads and pods in another order.
     pub(crate) fn shuffled(&self, seed: u64) -> Vec<Value> {
         let is_first = |object: &Value| object["kind"] != "Pod" && object.pointer("/spec/template").is_none();

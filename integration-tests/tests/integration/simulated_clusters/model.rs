@@ -31,23 +31,54 @@ pub(crate) fn simulate(file: &Path) -> anyhow::Result<Outcome> {
     let answer = ask(&["simulate", "-f", &file.display().to_string()])?;
     let mut outcome = Outcome::default();
     for row in answer["placements"].as_array().context("no placements")? {
-        let state = match text(row, "node") {
-            "" => State::Pending(Some(text(row, "message").to_owned())),
-            _ => State::Placed,
-        };
-        add(&mut outcome, text(row, "pod"), state);
+        add(&mut outcome, text(row, "pod"), state(row));
     }
     Ok(outcome)
 }
 
+/// The end of a simulation of a cluster and of new objects. `dump`: the objects of the cluster.
+pub(crate) fn simulate_more(cluster: &Path, dump: &Value, more: &Path) -> anyhow::Result<Outcome> {
+    let files = [cluster, more].map(|path| path.display().to_string());
+    let answer = ask(&["simulate", "-f", &files[0], "-f", &files[1]])?;
+    let mut pods = BTreeMap::new();
+    for (name, is_placed) in pods_of(dump) {
+        if is_placed {
+            pods.insert(name, State::Placed);
+        }
+    }
+    for row in answer["preemptions"].as_array().into_iter().flatten() {
+        pods.remove(text(row, "pod"));
+    }
+    for row in answer["placements"].as_array().context("no placements")? {
+        pods.insert(text(row, "pod").to_owned(), state(row));
+    }
+    let mut outcome = Outcome::default();
+    pods.into_iter().for_each(|(pod, state)| add(&mut outcome, &pod, state));
+    Ok(outcome)
+}
+
+fn state(placement: &Value) -> State {
+    match text(placement, "node") {
+        "" => State::Pending(Some(text(placement, "message").to_owned())),
+        _ => State::Placed,
+    }
+}
+
+/// The names of a cluster's pods, and whether they are on a node.
+fn pods_of(dump: &Value) -> impl Iterator<Item = (String, bool)> {
+    let pods = dump["items"].as_array().into_iter().flatten().filter(|object| object["kind"] == "Pod");
+    pods.map(|pod| {
+        let name = format!("{}/{}", text(&pod["metadata"], "namespace"), text(&pod["metadata"], "name"));
+        (name, pod.pointer("/spec/nodeName").is_some())
+    })
+}
+
 /// The cluster of a file after a change. `dump`: the objects in the file.
-pub(crate) fn whatif(file: &Path, dump: &Value, change: &[&str]) -> anyhow::Result<(Outcome, Value)> {
+pub(crate) fn whatif(file: &Path, dump: &Value, change: &[&str]) -> anyhow::Result<Outcome> {
     let file = file.display().to_string();
     let answer = ask(&[&["whatif", "-f", &file], change].concat())?;
     let mut pods = BTreeMap::new();
-    for pod in dump["items"].as_array().into_iter().flatten().filter(|object| object["kind"] == "Pod") {
-        let name = format!("{}/{}", text(&pod["metadata"], "namespace"), text(&pod["metadata"], "name"));
-        let is_placed = pod.pointer("/spec/nodeName").is_some();
+    for (name, is_placed) in pods_of(dump) {
         pods.insert(name, if is_placed { State::Placed } else { State::Pending(None) });
     }
     for row in answer["pods"].as_array().context("no pods")? {
@@ -70,5 +101,5 @@ pub(crate) fn whatif(file: &Path, dump: &Value, change: &[&str]) -> anyhow::Resu
             counted.1
         );
     }
-    Ok((outcome, answer))
+    Ok(outcome)
 }

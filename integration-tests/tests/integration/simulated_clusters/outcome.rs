@@ -31,7 +31,7 @@ impl Outcome {
     }
 
     /// The owners whose pods differ from those of every real outcome, with both answers.
-    pub(crate) fn differences(&self, real: &[&Self]) -> Vec<String> {
+    pub(crate) fn differences(&self, real: &[Self]) -> Vec<String> {
         let mut keys: Vec<&String> = self.0.keys().chain(real.iter().flat_map(|real| real.0.keys())).collect();
         keys.sort();
         keys.dedup();

@@ -12,8 +12,9 @@ use flotilla_integration_tests::fleet::Fleet;
 use futures::future::try_join_all;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::{
-    Api, Client, ResourceExt as _,
+    Api, Client, Config, ResourceExt as _,
     api::{ApiResource, DeleteParams, DynamicObject, EvictParams, ListParams, Patch, PatchParams},
+    config::{KubeConfigOptions, Kubeconfig},
 };
 use serde_json::{Value, json};
 
@@ -99,7 +100,11 @@ impl<'a> Real<'a> {
         let fleet = Fleet::new(cluster).with_args(["--leader-elect=false".to_owned()]);
         let fleet = fleet.up("default-scheduler", workers).await?;
         let config = fleet.config(&flotilla_integration_tests::fleet::profile("default-scheduler"))?;
-        let real = Self { cluster, fleet, client: cluster.client(), config };
+        let kubeconfig = Kubeconfig::read_from(cluster.kubeconfig())?;
+        let mut connection = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
+        // A refused eviction is an answer.
+        connection.default_retry = false;
+        let real = Self { cluster, fleet, client: Client::try_from(connection)?, config };
         for name in NAMESPACES {
             real.apply(&json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": name } })).await?;
         }

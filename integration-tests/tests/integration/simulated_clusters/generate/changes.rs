@@ -27,8 +27,10 @@ fn rolling(dice: &mut Dice) -> Value {
 /// A Deployment with a new template on nodes with little or no space for surge pods.
 pub(crate) fn rollout(dice: &mut Dice) -> Input {
     let pool = Pool { nodes: dice.between(1, 3), cpus: 2, memory: 8, name: "a" };
-    let (before, after) = (dice.pick(&[400, 600, 900]), dice.pick(&[300, 600, 900, 1500, 2500]));
-    let replicas = dice.between(1, pool.nodes * (1900 / before));
+    let (before, after) = (dice.pick(&[400, 600, 900]), dice.pick(&[600, 900, 1500, 2500]));
+    // Mostly too many for surge pods to fit.
+    let most = pool.nodes * (1900 / before);
+    let replicas = if dice.percent(60) { most } else { dice.between(1, most) };
     let mut more = json!({ "replicas": replicas });
     merge(&mut more, &rolling(dice));
     let spec = |millicores: usize| PodSpec::new(millicores, 10);
@@ -69,8 +71,8 @@ pub(crate) fn update(dice: &mut Dice) -> Input {
 pub(crate) fn drain(dice: &mut Dice) -> Input {
     let pool = Pool { nodes: dice.between(2, 3), cpus: 2, memory: 8, name: "a" };
     let mut objects: Vec<Value> = pool.objects().collect();
-    let replicas = dice.between(1, 4);
-    let spec = PodSpec::new(dice.pick(&[300, 600, 900]), 10);
+    let replicas = dice.between(2, 2 * pool.nodes);
+    let spec = PodSpec::new(dice.pick(&[300, 900, 900]), 10);
     let (kind, app) =
         dice.pick(&[("Deployment", "d0"), ("Deployment", "d0"), ("StatefulSet", "s0"), ("ReplicaSet", "d0")]);
     let mut more = json!({ "replicas": replicas });
@@ -79,11 +81,15 @@ pub(crate) fn drain(dice: &mut Dice) -> Input {
     }
     let spec = if dice.percent(30) { spec.apart(app) } else { spec };
     objects.push(spec.workload(kind, "shop", app, &more));
-    if dice.percent(70) {
+    if dice.percent(80) {
         let limits = ["1", "2", "50%", "100%"].map(|limit| ("minAvailable", limit));
         let limits = [&limits[..], &[("maxUnavailable", "1"), ("maxUnavailable", "0")]].concat();
         let (field, limit) = dice.pick(&limits);
         objects.push(budget("shop", app, &json!({ field: amount(limit) })));
+    }
+    if dice.percent(20) {
+        // A pod without a controller; the drain deletes it.
+        objects.push(PodSpec::new(50, 10).pod("batch", "p0"));
     }
     if dice.percent(40) {
         objects.push(PodSpec::new(50, 10).workload("DaemonSet", "batch", "m0", &json!({})));

@@ -43,8 +43,15 @@ fn capacity(args: &CapacityArgs, registry: Registry) -> Result<ExitCode, Failure
         return Err(refusal);
     }
     let Configuration { profiles, extenders, .. } = configuration;
-    let settings =
-        Settings { registry, profiles, extenders, workers: args.workers, tie_break_seed: 0, may_preempt: false };
+    let settings = Settings {
+        registry,
+        profiles,
+        extenders,
+        workers: args.workers,
+        tie_break_seed: 0,
+        may_preempt: false,
+        drained: Vec::new(),
+    };
     let limit = args.limit as usize;
     let counted = count(&cluster, &model, limit, &settings).map_err(Failure::run)?;
     let why = match &counted.stopped {

@@ -107,5 +107,13 @@ fn refused(
 
 fn settings(args: &WhatifArgs, configuration: Configuration, registry: Registry) -> Settings {
     let Configuration { profiles, extenders, .. } = configuration;
-    Settings { registry, profiles, extenders, workers: args.workers, tie_break_seed: 0, may_preempt: true }
+    Settings {
+        registry,
+        profiles,
+        extenders,
+        workers: args.workers,
+        tie_break_seed: 0,
+        may_preempt: true,
+        drained: Vec::new(),
+    }
 }

@@ -3,7 +3,7 @@
 //! The commands and their output are in `cases/`, one file for each command; `FLOTILLA_RECORD=1` rewrites them. A folder with the name of
 //! such a file has files that its cases share.
 //!
-//! `| placements` shows the node or message of each pod; `| yaml` shows JSON as YAML.
+//! `| placements` shows the node or message of each pod, `| preemptions` the preempted pods; `| yaml` shows JSON as YAML.
 
 use std::{fs, path::Path};
 
@@ -23,6 +23,15 @@ fn placements(json: &str) -> String {
     placements.map(line).collect()
 }
 
+/// One line for each preempted pod.
+fn preemptions(json: &str) -> String {
+    let Ok(answer) = serde_json::from_str::<Value>(json) else { return json.to_owned() };
+    let preemptions = answer["preemptions"].as_array().into_iter().flatten();
+    let field = |preemption: &Value, name: &str| preemption[name].as_str().unwrap_or_default().to_owned();
+    let line = |one: &Value| format!("{} on {} for {}\n", field(one, "pod"), field(one, "node"), field(one, "by"));
+    preemptions.map(line).collect()
+}
+
 /// Each line of JSON as a YAML document.
 fn yaml(json: &str) -> String {
     let values = serde_json::Deserializer::from_str(json).into_iter::<Value>();
@@ -35,6 +44,7 @@ fn check(name: &str) {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut console = Console::new(env!("CARGO_BIN_EXE_flotilla"))
         .with_view("placements", placements)
+        .with_view("preemptions", preemptions)
         .with_view("yaml", yaml)
         .with_link("examples", root.join("../examples"));
     let cases = root.join("tests/cases");

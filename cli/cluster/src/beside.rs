@@ -92,6 +92,7 @@ impl Cluster {
             replace(groups, new, |group| group.key());
         }
         self.references = new.references;
+        self.topology_keys.extend(new.topology_keys);
         self
     }
 

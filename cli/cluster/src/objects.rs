@@ -80,6 +80,9 @@ pub struct Cluster {
     pub controlled: BTreeSet<Arc<str>>,
     /// Objects that others refer to and no plugin reads.
     pub references: References,
+    /// The topology keys of each CSI driver, from CSINodes.
+    #[serde(skip)]
+    pub topology_keys: BTreeMap<Arc<str>, Vec<Arc<str>>>,
 }
 
 impl Cluster {
@@ -123,6 +126,9 @@ pub struct Gatherer {
     namespaces: BTreeMap<Arc<str>, Labels>,
     selectors: Vec<(event::Selecting, LabelSelector)>,
     storage: Vec<StorageObject>,
+    topology_keys: BTreeMap<Arc<str>, Vec<Arc<str>>>,
+    /// The claims of ephemeral volumes, which exist unless the input has them.
+    ephemeral: Vec<(api::PersistentVolumeClaim, InputPosition)>,
     devices: Vec<DeviceObject>,
     templates: BTreeMap<(Arc<str>, Arc<str>), Arc<ClaimSpec>>,
     budgets: Vec<Budget>,
@@ -214,6 +220,9 @@ impl Gatherer {
             return;
         }
         let made = devices::name_claims(&mut pod);
+        if spec_is_unbound(&pod) {
+            self.ephemeral.extend(storage::ephemeral_claims(&pod).map(|claim| (claim, place.clone())));
+        }
         match ingest::pod(&pod) {
             Ok(info) => {
                 self.texts.iter_mut().for_each(|texts| texts.add_pod(&pod));
@@ -308,6 +317,9 @@ impl Gatherer {
             self.workloads.see_class(metadata);
         }
         object.fill_in();
+        for (driver, keys) in object.topology_keys() {
+            self.topology_keys.entry(driver).or_insert(keys);
+        }
         match object.read() {
             Ok(read) => self.storage.push(read),
             Err(error) if error.is_too_large() => {
@@ -340,6 +352,7 @@ impl Gatherer {
     pub fn finish(mut self, schedulers: &[&str], problems: &mut Problems) -> Cluster {
         self.nodes.sort_by(|left, right| left.name.cmp(&right.name));
         let made = self.make_pods(problems);
+        self.make_ephemeral_claims(problems);
         let known: HashSet<Arc<str>> =
             self.nodes.iter().chain(&self.others).map(|node| Arc::clone(&node.name)).collect();
         let mut priorities: BTreeMap<&str, (i32, bool)> =
@@ -408,6 +421,7 @@ impl Gatherer {
             made,
             controlled: self.controlled,
             references,
+            topology_keys: self.topology_keys,
         }
     }
 
@@ -433,6 +447,10 @@ impl Gatherer {
         };
         PodInfo { class, ..info }
     }
+}
+
+fn spec_is_unbound(pod: &api::Pod) -> bool {
+    pod.spec.as_ref().is_some_and(|spec| spec.node_name.as_deref().is_none_or(str::is_empty))
 }
 
 fn with_defaults<'a>(

@@ -1,5 +1,7 @@
 //! The object kinds of storage.
 
+use std::sync::Arc;
+
 use flotilla_framework::{
     ingest::{IngestError, storage},
     volumes::objects::StorageObject,
@@ -7,10 +9,10 @@ use flotilla_framework::{
 use flotilla_objects::Object;
 use k8s_openapi::{
     api::{
-        core::v1::{PersistentVolume, PersistentVolumeClaim},
-        storage::v1::{CSIDriver, CSINode, CSIStorageCapacity, StorageClass, VolumeAttachment},
+        core::v1::{PersistentVolume, PersistentVolumeClaim, Pod},
+        storage::v1::{CSIDriver, CSINode, CSINodeDriver, CSIStorageCapacity, StorageClass, VolumeAttachment},
     },
-    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+    apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference},
 };
 
 use super::defaults;
@@ -22,6 +24,11 @@ pub(super) trait Stored: Object {
     fn metadata_mut(&mut self) -> &mut ObjectMeta;
 
     fn fill_in(&mut self) {}
+
+    /// CSI drivers with their topology keys.
+    fn topology_keys(&self) -> Vec<(Arc<str>, Vec<Arc<str>>)> {
+        Vec::new()
+    }
 
     fn read(&self) -> Result<StorageObject, IngestError>;
 }
@@ -103,6 +110,14 @@ impl Stored for CSINode {
         &mut self.metadata
     }
 
+    fn topology_keys(&self) -> Vec<(Arc<str>, Vec<Arc<str>>)> {
+        let keys = |driver: &CSINodeDriver| {
+            let keys = driver.topology_keys.iter().flatten().map(|key| Arc::from(key.as_str()));
+            (Arc::from(driver.name.as_str()), keys.collect())
+        };
+        self.spec.drivers.iter().map(keys).collect()
+    }
+
     fn read(&self) -> Result<StorageObject, IngestError> {
         storage::csi_node(self).map(StorageObject::CsiNode)
     }
@@ -118,6 +133,35 @@ impl Stored for VolumeAttachment {
     fn read(&self) -> Result<StorageObject, IngestError> {
         storage::volume_attachment(self).map(StorageObject::VolumeAttachment)
     }
+}
+
+/// The claims of a pod's ephemeral volumes.
+///
+/// Source: `handleVolume` in `pkg/controller/volume/ephemeral/controller.go`.
+pub(super) fn ephemeral_claims(pod: &Pod) -> impl Iterator<Item = PersistentVolumeClaim> {
+    let pod_name = pod.metadata.name.as_deref().unwrap_or_default();
+    let owner = OwnerReference {
+        api_version: "v1".to_owned(),
+        kind: "Pod".to_owned(),
+        name: pod_name.to_owned(),
+        uid: pod.metadata.uid.clone().unwrap_or_default(),
+        controller: Some(true),
+        block_owner_deletion: Some(true),
+    };
+    let volumes = pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten());
+    volumes.filter_map(move |volume| {
+        let template = volume.ephemeral.as_ref()?.volume_claim_template.as_ref()?;
+        let known = template.metadata.clone().unwrap_or_default();
+        let metadata = ObjectMeta {
+            name: Some(format!("{pod_name}-{}", volume.name)),
+            namespace: pod.metadata.namespace.clone(),
+            labels: known.labels,
+            annotations: known.annotations,
+            owner_references: Some(vec![owner.clone()]),
+            ..ObjectMeta::default()
+        };
+        Some(PersistentVolumeClaim { metadata, spec: Some(template.spec.clone()), status: None })
+    })
 }
 
 /// The keys of the field that an error is about; empty for the whole object.

@@ -11,14 +11,6 @@ use flotilla_framework::{
 };
 use flotilla_machine::event::Event;
 
-/// Whether a pod that fits no node may release a claim before the next attempt: one that is allocated already, or one for extended
-/// resources.
-pub(super) fn may_be_freed(objects: &[DeviceObject]) -> bool {
-    objects
-        .iter()
-        .any(|object| matches!(object, DeviceObject::Claim(claim) if claim.is_extended || claim.allocation.is_some()))
-}
-
 /// The current claims.
 #[derive(Debug)]
 pub(super) struct Claims(BTreeMap<DeviceKey, Arc<DeviceClaim>>);

@@ -1,7 +1,7 @@
 //! The decisions of a simulation, with order and time.
 
 use std::{
-    collections::{HashMap, hash_map::Entry},
+    collections::{HashMap, HashSet, hash_map::Entry},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicUsize, Ordering},
@@ -9,9 +9,9 @@ use std::{
     time::{Duration, Instant},
 };
 
+use flotilla_cluster::Cluster;
 use flotilla_framework::class::PodInfo;
-use flotilla_machine::action::{Binding, PodName, Preemption, Report};
-use tokio_util::sync::CancellationToken;
+use flotilla_machine::action::{Binding, Report};
 
 /// The node of a pod, or why the pod stays pending.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,12 +42,20 @@ pub struct SimulationResult {
     pub placements: Vec<Placement>,
     /// Preempted pods.
     pub evicted: Vec<Evicted>,
-    /// The number of scheduled pods.
+    /// The number of decisions; a retried pod has several.
     pub decisions: usize,
-    /// From the moment that the machine can decide until the last decision.
+    /// The time in which the machine decided: the sum of `latencies`.
     pub took: Duration,
-    /// The time of each decision since the previous one, or since the machine can decide. Earlier decisions count as 0.
+    /// The time of each decision since the previous one, or since the start of its round. Decisions before the start count as 0.
     pub latencies: Vec<Duration>,
+}
+
+impl SimulationResult {
+    /// The pods of `cluster` that were bound before the simulation and are preempted.
+    pub fn gone<'a>(&self, cluster: &'a Cluster) -> impl Iterator<Item = &'a PodInfo> {
+        let evicted: HashSet<Arc<str>> = self.evicted.iter().map(|evicted| Arc::clone(&evicted.pod.uid)).collect();
+        cluster.bound.iter().map(|pod| &**pod).filter(move |pod| evicted.contains(&pod.uid))
+    }
 }
 
 /// Records decisions. Cheap to clone.
@@ -58,97 +66,131 @@ pub(super) struct Ledger {
 
 struct Shared {
     book: Mutex<Book>,
-    expected: usize,
+    /// The pending pods, and those that controllers create.
+    expected: AtomicUsize,
     decided: AtomicUsize,
-    finished: CancellationToken,
-    /// A report is not final: preemption or a released claim may make the pod fit later.
-    tries_again: bool,
+    /// Decisions so far, on retried pods too.
+    attempts: AtomicUsize,
 }
 
 #[derive(Default)]
 struct Book {
     undecided: HashMap<Arc<str>, Arc<PodInfo>>,
-    /// For pods with retries: the messages of the first attempt, and of the last one if it is another.
+    /// For pods that were refused: the messages of the first attempt, and of the last one if there were several.
     reports: HashMap<Arc<str>, (String, Option<String>)>,
-    /// The decided pods, each with the rank of its decision.
-    placements: Vec<(u64, Placement)>,
-    /// The decision rank of each pod in PreBind.
+    /// The decided pods by UID, each with the rank of its decision.
+    placements: HashMap<Arc<str>, (u64, Placement)>,
+    /// The decision rank of each pod in PreBind, and the rank of the first attempt of each refused pod.
     ranks: HashMap<Arc<str>, u64>,
     /// The rank of the next decision.
     next_rank: u64,
     outcome: SimulationResult,
-    began: Option<Instant>,
     last: Option<Instant>,
 }
 
 impl Book {
-    fn take_rank(&mut self) -> u64 {
-        let rank = self.next_rank;
+    /// Records a decision and returns its rank.
+    fn attempted(&mut self, now: Instant) -> u64 {
+        let since = self.last.replace(now).unwrap_or(now);
+        let took = now.saturating_duration_since(since);
+        self.outcome.took += took;
+        self.outcome.latencies.push(took);
         self.next_rank += 1;
-        rank
+        self.next_rank
+    }
+
+    fn decide(&mut self, rank: u64, pod: &Arc<PodInfo>, node: Option<Arc<str>>, message: String) {
+        let reports = self.reports.remove(&pod.uid);
+        let first_message = reports.filter(|(_, last)| node.is_some() || last.is_some()).map(|(first, _)| first);
+        let first_message = first_message.filter(|first| *first != message);
+        let placement = Placement { pod: Arc::clone(pod), node, message, first_message };
+        self.placements.insert(Arc::clone(&pod.uid), (rank, placement));
     }
 }
 
 impl Ledger {
-    pub(super) fn new(pods: &[Arc<PodInfo>], tries_again: bool) -> Self {
+    pub(super) fn new(pods: &[Arc<PodInfo>]) -> Self {
         let undecided: HashMap<_, _> = pods.iter().map(|pod| (Arc::clone(&pod.uid), Arc::clone(pod))).collect();
-        let expected = undecided.len();
-        let finished = CancellationToken::new();
-        if undecided.is_empty() {
-            finished.cancel();
-        }
+        let expected = AtomicUsize::new(undecided.len());
         let book = Mutex::new(Book { undecided, ..Book::default() });
-        Self { shared: Arc::new(Shared { book, expected, decided: AtomicUsize::new(0), finished, tries_again }) }
+        let (decided, attempts) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        Self { shared: Arc::new(Shared { book, expected, decided, attempts }) }
     }
 
-    /// Sets the time from which the machine can decide.
-    pub(super) fn begin(&self, now: Instant) {
-        let mut book = self.book();
-        (book.began, book.last) = (Some(now), Some(now));
+    /// Sets the time from which the machine can decide, at the start or after a round.
+    pub(super) fn resume(&self, now: Instant) {
+        self.book().last = Some(now);
     }
 
-    /// Reserves a rank for a pod with a node. The pod is bound after its PreBind writes, and later decisions do not wait for these.
-    pub(super) fn reserved(&self, uid: &Arc<str>) {
+    /// Reserves a rank for a pod with a node, and returns the pod. The pod is bound after its PreBind writes, and later decisions do not wait
+    /// for these.
+    pub(super) fn reserved(&self, uid: &Arc<str>, now: Instant) -> Option<Arc<PodInfo>> {
         let mut book = self.book();
-        let rank = book.take_rank();
+        let pod = book.undecided.get(uid).cloned()?;
+        let rank = book.attempted(now);
         book.ranks.insert(Arc::clone(uid), rank);
+        self.shared.attempts.fetch_add(1, Ordering::Relaxed);
+        Some(pod)
     }
 
     /// Records a placement and returns the bound pod; `None` if the pod is decided already.
     pub(super) fn placed(&self, binding: &Binding, now: Instant) -> Option<Arc<PodInfo>> {
-        let pod = self.decide(&binding.uid, Some(Arc::clone(&binding.node)), String::new(), now)?;
+        let mut book = self.book();
+        let pod = book.undecided.remove(&binding.uid)?;
+        let refused = book.reports.contains_key(&pod.uid);
+        let rank = match book.ranks.remove(&pod.uid).filter(|_| !refused) {
+            Some(rank) => rank,
+            None => {
+                self.shared.attempts.fetch_add(1, Ordering::Relaxed);
+                book.attempted(now)
+            }
+        };
+        book.decide(rank, &pod, Some(Arc::clone(&binding.node)), String::new());
+        self.shared.decided.fetch_add(1, Ordering::Relaxed);
         Some(Arc::new(PodInfo { node_name: Some(Arc::clone(&binding.node)), ..(*pod).clone() }))
     }
 
-    /// Records that a pod stays pending.
+    /// Records that an attempt refused a pod.
     pub(super) fn reported(&self, report: Report, now: Instant) {
-        if self.shared.tries_again {
-            let mut book = self.book();
-            book.ranks.remove(&report.uid);
-            match book.reports.entry(report.uid) {
-                Entry::Vacant(entry) => _ = entry.insert((report.message, None)),
-                Entry::Occupied(mut entry) => entry.get_mut().1 = Some(report.message),
-            }
-            return;
+        let mut book = self.book();
+        let rank = book.attempted(now);
+        book.ranks.entry(Arc::clone(&report.uid)).or_insert(rank);
+        match book.reports.entry(report.uid) {
+            Entry::Vacant(entry) => _ = entry.insert((report.message, None)),
+            Entry::Occupied(mut entry) => entry.get_mut().1 = Some(report.message),
         }
-        self.decide(&report.uid, None, report.message, now);
+        self.shared.attempts.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// The number of pods that are to be decided.
     pub(super) fn expected(&self) -> usize {
-        self.shared.expected
+        self.shared.expected.load(Ordering::Relaxed)
     }
 
     pub(super) fn decided(&self) -> usize {
         self.shared.decided.load(Ordering::Relaxed)
     }
 
-    pub(super) async fn finished(&self) {
-        self.shared.finished.cancelled().await;
+    /// The number of decisions, on retried pods too.
+    pub(super) fn attempts(&self) -> usize {
+        self.shared.attempts.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn is_any_undecided(&self) -> bool {
+        !self.book().undecided.is_empty()
     }
 
     /// Records that an undecided pod stays pending.
-    pub(super) fn left(&self, pod: &PodInfo, message: String, now: Instant) {
-        self.decide(&pod.uid, None, message, now);
+    pub(super) fn left(&self, pod: &Arc<PodInfo>, message: String) {
+        let mut book = self.book();
+        if book.undecided.remove(&pod.uid).is_none() {
+            return;
+        }
+        let next = book.next_rank + 1;
+        let rank = book.ranks.remove(&pod.uid).unwrap_or(next);
+        book.next_rank = next;
+        book.decide(rank, pod, None, message);
+        self.shared.decided.fetch_add(1, Ordering::Relaxed);
     }
 
     /// The undecided pods, by name.
@@ -163,16 +205,20 @@ impl Ledger {
         self.book().undecided.values().map(|pod| pod.key()).min()
     }
 
-    pub(super) fn evicted(&self, pod: &Arc<PodInfo>, preemption: &Preemption) {
-        let PodName { namespace, name, .. } = &preemption.preemptor;
-        let by = format!("{namespace}/{name}");
+    /// Records that a pod is deleted. `by`: the preemptor, as `namespace/name`.
+    pub(super) fn deleted(&self, pod: &Arc<PodInfo>, by: Option<String>) {
         let mut book = self.book();
-        book.placements.retain(|(_, placement)| placement.pod.uid != pod.uid);
-        book.outcome.evicted.push(Evicted { pod: Arc::clone(pod), by });
+        book.placements.remove(&pod.uid);
+        book.undecided.remove(&pod.uid);
+        if let Some(by) = by {
+            book.outcome.evicted.push(Evicted { pod: Arc::clone(pod), by });
+        }
     }
 
+    /// Adds a pod that a controller has created.
     pub(super) fn add(&self, pod: &Arc<PodInfo>) {
         self.book().undecided.insert(Arc::clone(&pod.uid), Arc::clone(pod));
+        self.shared.expected.fetch_add(1, Ordering::Relaxed);
     }
 
     /// The message of a pod's last attempt.
@@ -185,30 +231,13 @@ impl Ledger {
     /// Returns the outcome, with the gated pods.
     pub(super) fn close(&self, gated: Vec<Placement>) -> SimulationResult {
         let mut book = self.book();
-        let (mut outcome, mut placements) = (std::mem::take(&mut book.outcome), std::mem::take(&mut book.placements));
+        let mut outcome = std::mem::take(&mut book.outcome);
+        let mut placements: Vec<_> = std::mem::take(&mut book.placements).into_values().collect();
         placements.sort_by_key(|(rank, _)| *rank);
         outcome.placements = placements.into_iter().map(|(_, placement)| placement).collect();
-        outcome.decisions = outcome.placements.len();
+        outcome.decisions = outcome.latencies.len();
         outcome.placements.extend(gated);
         outcome
-    }
-
-    fn decide(&self, uid: &str, node: Option<Arc<str>>, message: String, now: Instant) -> Option<Arc<PodInfo>> {
-        let mut book = self.book();
-        let pod = book.undecided.remove(uid)?;
-        let began = book.began.unwrap_or(now);
-        let since = book.last.replace(now).unwrap_or(now);
-        book.outcome.took = now.saturating_duration_since(began);
-        book.outcome.latencies.push(now.saturating_duration_since(since));
-        let reports = book.reports.remove(uid);
-        let first_message = reports.filter(|(_, last)| node.is_some() || last.is_some()).map(|(first, _)| first);
-        let rank = book.ranks.remove(uid).unwrap_or_else(|| book.take_rank());
-        book.placements.push((rank, Placement { pod: Arc::clone(&pod), node, message, first_message }));
-        self.shared.decided.fetch_add(1, Ordering::Relaxed);
-        if book.undecided.is_empty() {
-            self.shared.finished.cancel();
-        }
-        Some(pod)
     }
 
     /// A panic elsewhere leaves the book consistent enough to read.

@@ -7,8 +7,11 @@
 
 mod claims;
 pub mod ledger;
+mod model;
+mod requests;
 mod residents;
 mod rest;
+mod rounds;
 pub mod run;
-mod volumes;
+mod storage;
 pub mod workers;

@@ -4,16 +4,19 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use flotilla_cluster::Cluster;
 use flotilla_framework::{class::PodInfo, map::Map};
-use flotilla_machine::{action::Preemption, event::Event};
+use flotilla_machine::action::Preemption;
 
-use crate::ledger::Ledger;
+/// A change of a pod.
+pub(super) enum Change {
+    Create { pod: Arc<PodInfo> },
+    Delete { pod: Arc<PodInfo> },
+}
 
 /// All bound pods by namespace and name. A hash map suffices for lookups.
-pub(super) struct Residents {
+pub(super) struct Controllers {
     pods: Map<(Arc<str>, Arc<str>), Arc<PodInfo>>,
     /// The UIDs of pods that a controller recreates.
     controlled: BTreeSet<Arc<str>>,
-    ledger: Ledger,
     made: u64,
 }
 
@@ -21,29 +24,30 @@ fn key(pod: &PodInfo) -> (Arc<str>, Arc<str>) {
     (Arc::clone(&pod.class.namespace), Arc::clone(&pod.name))
 }
 
-impl Residents {
-    pub(super) fn new(cluster: &Cluster, ledger: Ledger) -> Self {
+impl Controllers {
+    pub(super) fn new(cluster: &Cluster, _: &[Arc<str>]) -> Self {
         Self {
             pods: cluster.bound.iter().map(|pod| (key(pod), Arc::clone(pod))).collect(),
             controlled: cluster.controlled.clone(),
-            ledger,
             made: 0,
         }
     }
 
-    pub(super) fn add(&mut self, pod: &Arc<PodInfo>) {
+    pub(super) fn bind(&mut self, pod: &Arc<PodInfo>) {
         self.pods.insert(key(pod), Arc::clone(pod));
     }
 
-    /// Deletes the victims and recreates those with a controller. Returns the events.
-    pub(super) fn replace(&mut self, preemption: &Preemption) -> Vec<Event> {
-        let uid = Arc::clone(&preemption.preemptor.uid);
-        let mut events = vec![Event::Preempted { uid, id: preemption.id, failure: None }];
+    pub(super) fn step(&mut self) -> Vec<Change> {
+        Vec::new()
+    }
+
+    /// Deletes the victims and recreates those with a controller.
+    pub(super) fn preempt(&mut self, preemption: &Preemption) -> Vec<Change> {
+        let mut changes = Vec::new();
         for victim in &preemption.victims {
             let key = (Arc::clone(&victim.pod.namespace), Arc::clone(&victim.pod.name));
             let Some(pod) = self.pods.swap_remove(&key) else { continue };
-            self.ledger.evicted(&pod, preemption);
-            events.push(Event::PodDeleted { uid: Arc::clone(&pod.uid) });
+            changes.push(Change::Delete { pod: Arc::clone(&pod) });
             if self.controlled.contains(&pod.uid) {
                 self.made += 1;
                 let uid: Arc<str> = format!("{}#{}", pod.uid, self.made).into();
@@ -55,12 +59,10 @@ impl Residents {
                     condition: None,
                     ..PodInfo::clone(&pod)
                 };
-                let anew = Arc::new(anew);
                 self.controlled.insert(uid);
-                self.ledger.add(&anew);
-                events.push(Event::PodApplied(anew));
+                changes.push(Change::Create { pod: Arc::new(anew) });
             }
         }
-        events
+        changes
     }
 }

@@ -1,24 +1,21 @@
 //! Why a pod stays pending at the end of a simulation.
 
-use std::{
-    fmt::Write as _,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::{fmt::Write as _, sync::Arc};
 
 use flotilla_framework::class::PodInfo;
 use flotilla_machine::outlook::{PodName, PodState};
 use flotilla_runtime::driver::Handle;
 
-use crate::volumes::Controller;
+use crate::model::Model;
 
 /// The message about the pod.
 ///
 /// # Errors
 /// The machine has stopped.
-pub(super) async fn words(handle: &Handle, pod: &PodInfo, controller: &Mutex<Controller>) -> anyhow::Result<String> {
+pub(super) async fn words(handle: &Handle, pod: &PodInfo, model: &Model) -> anyhow::Result<String> {
     let name = PodName { namespace: Arc::clone(&pod.class.namespace), name: Arc::clone(&pod.name) };
     let standing = handle.ask(move |machine, now_ms| machine.outlook(now_ms, &name)).await?;
-    let unbound = controller.lock().unwrap_or_else(PoisonError::into_inner).unbound(pod);
+    let unbound = model.unbound(pod);
     Ok(match standing.map(|outlook| outlook.standing) {
         Some(PodState::Preparing { node, .. }) => {
             let mut words = format!("{node} is chosen, and the pod waits for its volumes: nothing binds");

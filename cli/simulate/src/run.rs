@@ -1,8 +1,12 @@
-//! Runs a simulation: the machine, workers, and a stub API server that accepts each bind.
+//! Runs a simulation: the machine, workers, and a model of the API server, the controllers and the kubelets.
+//!
+//! The simulation proceeds in rounds. In a round the machine decides every pod that it can. Then the model answers all of its requests at once,
+//! and once there are none, lets the controllers act. The result therefore depends neither on the speed of threads nor on the number of
+//! workers.
 
 use std::{
     collections::BTreeMap,
-    sync::{Arc, Mutex, OnceLock, PoisonError},
+    sync::{Arc, OnceLock},
     time::{Duration, Instant},
 };
 
@@ -12,43 +16,33 @@ use flotilla_framework::{
     class::PodInfo, extender::Extender, plugins::default_preemption, profile::Profile, registry::Registry,
 };
 use flotilla_machine::{
-    action::{Action, PreBind, Unreserve},
     event::{Configuration, Event},
     machine::Machine,
 };
 use flotilla_runtime::{
-    driver::{self, Handle, Stopped},
+    driver::{self, Handle},
     fanout::{Fanout, Transport},
 };
 use indicatif::ProgressBar;
-use tokio::{
-    sync::mpsc,
-    time::{interval, timeout},
-};
+use tokio::time::timeout;
 
 use crate::{
-    claims,
     ledger::{Ledger, Placement, SimulationResult},
-    residents::Residents,
-    rest,
-    volumes::Controller,
-    workers,
+    model::Model,
+    requests::{Requests, perform},
+    rest, rounds, workers,
 };
 
 /// The timeout for workers to connect, and to receive their configuration and nodes.
 const JOIN_LIMIT: Duration = Duration::from_secs(120);
-/// The timeout without any decision while pods are undecided.
-const STALL_LIMIT: Duration = Duration::from_secs(120);
-/// The polling interval of the progress.
-const LOOK: Duration = Duration::from_millis(50);
-/// Infeasible pods are not retried: a day is longer than a simulation.
+/// An unschedulable pod is retried only if something changes: a day is longer than a simulation.
 const NO_RETRY_MS: u64 = 86_400_000;
-/// With preemption or released claims, pods are retried as soon as these are done.
-const AT_ONCE_MS: u64 = 1;
+/// Pods that an event wakes are retried in the same round.
+const NO_BACKOFF_MS: u64 = 0;
+/// All binds of a round are in flight until its end.
+const NO_LIMIT: usize = usize::MAX;
 /// A worker in this process is never lost, only busy.
 const WORKER_DEADLINE_MS: u64 = 120_000;
-/// Requests answered in one batch, equal to the machine's batch of events.
-const AT_ONCE: usize = 256;
 /// The time limit for tasks to stop.
 const SHUTDOWN_LIMIT: Duration = Duration::from_secs(1);
 
@@ -67,6 +61,8 @@ pub struct Settings {
     pub tie_break_seed: u64,
     /// Whether pods preempt. Controllers recreate the victims, which are then retried.
     pub may_preempt: bool,
+    /// Nodes whose pods are evicted, as by `kubectl drain`.
+    pub drained: Vec<Arc<str>>,
 }
 
 /// Runs the simulation to its end.
@@ -84,33 +80,28 @@ pub fn run(cluster: &Cluster, settings: &Settings, progress: &ProgressBar) -> an
 async fn simulate(cluster: &Cluster, settings: &Settings, progress: &ProgressBar) -> anyhow::Result<SimulationResult> {
     let (gated, waiting) = split_gated(cluster, settings);
     let (addresses, _workers) = workers::start(settings.workers, settings.registry).await?;
-    let tries_again = settings.may_preempt || claims::may_be_freed(&cluster.devices);
-    let ledger = Ledger::new(&waiting, tries_again);
-
-    let (binds, answered) = mpsc::unbounded_channel();
+    let ledger = Ledger::new(&waiting);
+    let requests = Requests::default();
     let fanout_slot = Arc::new(OnceLock::new());
-    let residents = Residents::new(cluster, ledger.clone());
-    let perform = perform(ledger.clone(), binds, Arc::clone(&fanout_slot), residents);
-    let (handle, machine) = driver::spawn(Machine::new(0, settings.registry), perform);
+    let perform = perform(ledger.clone(), requests.clone(), Arc::clone(&fanout_slot));
+    let (handle, machine) = driver::spawn_timeless(Machine::new(0, settings.registry), perform);
     let fanout =
         fanout_slot.get_or_init(|| Fanout::new(handle.clone(), Transport::InsecurePlaintext, settings.registry));
-    let controller = Arc::new(Mutex::new(Controller::new(cluster)));
-    tokio::spawn(answer(handle.clone(), answered, Arc::clone(&controller)));
+    let mut model = Model::new(cluster, &settings.drained, ledger.clone());
 
-    feed(&handle, cluster, settings, tries_again).await?;
+    feed(&handle, cluster, settings, &mut model).await?;
     // A machine accepts workers only as leader, and then sends each of them its current state.
     addresses.iter().for_each(|address| fanout.connect(address));
     await_workers(&handle, settings.workers).await?;
-    ledger.begin(Instant::now());
+    ledger.resume(Instant::now());
     handle.send_event(Event::Synced).await?;
-    if await_decisions(&handle, &ledger, progress).await? == End::AtRest {
-        for pod in ledger.undecided() {
-            let message = match ledger.report(&pod.uid) {
-                Some(message) => message,
-                None => rest::words(&handle, &pod, &controller).await?,
-            };
-            ledger.left(&pod, message, Instant::now());
-        }
+    rounds::run(&handle, &ledger, &requests, &mut model, progress).await?;
+    for pod in ledger.undecided() {
+        let message = match ledger.report(&pod.uid) {
+            Some(message) => message,
+            None => rest::words(&handle, &pod, &model).await?,
+        };
+        ledger.left(&pod, message);
     }
 
     handle.stop();
@@ -145,110 +136,15 @@ fn split_gated(cluster: &Cluster, settings: &Settings) -> (Vec<Placement>, Vec<A
     (gated.collect(), waiting)
 }
 
-/// A request to the API server.
-enum Request {
-    Bind(Arc<PodInfo>),
-    PreBind(PreBind),
-    Unreserve(Unreserve),
-    Replaced(Vec<Event>),
-}
-
-/// Performs an action on the machine's thread; it must not block.
-fn perform(
-    ledger: Ledger,
-    binds: mpsc::UnboundedSender<Request>,
-    fanout: Arc<OnceLock<Fanout>>,
-    mut residents: Residents,
-) -> impl FnMut(Action) + Send + 'static {
-    move |action| match action {
-        Action::Bind(binding) => {
-            if let Some(pod) = ledger.placed(&binding, Instant::now()) {
-                residents.add(&pod);
-                // The receiver is dropped only at the end.
-                let _ = binds.send(Request::Bind(pod));
-            }
-        }
-        Action::PreBind(pre_bind) => {
-            ledger.reserved(&pre_bind.uid);
-            let _ = binds.send(Request::PreBind(pre_bind));
-        }
-        Action::Unreserve(unreserve) => drop(binds.send(Request::Unreserve(unreserve))),
-        Action::Report(report) => ledger.reported(report, Instant::now()),
-        Action::Send { worker, word } => {
-            if let Some(fanout) = fanout.get() {
-                fanout.send(worker, word);
-            }
-        }
-        Action::DropWorker { worker, reason, pause_ms } => {
-            if let Some(fanout) = fanout.get() {
-                fanout.drop_worker(worker, &reason, pause_ms);
-            }
-        }
-        Action::Preempt(preemption) => drop(binds.send(Request::Replaced(residents.replace(&preemption)))),
-        // No extender manages any of the pods.
-        Action::Extend(_)
-        | Action::ExtendPreemption(_)
-        | Action::ReportGroup(_)
-        | Action::Acknowledged { .. }
-        | Action::Alone(_)
-        | Action::Trace(_)
-        | Action::DeviceWait(_) => {}
-    }
-}
-
-/// Accepts each bind and sends the watch event of the pod.
-async fn answer(handle: Handle, mut binds: mpsc::UnboundedReceiver<Request>, controller: Arc<Mutex<Controller>>) {
-    let mut requests = Vec::with_capacity(AT_ONCE);
-    while binds.recv_many(&mut requests, AT_ONCE).await > 0 {
-        let (mut objects, mut others) = (Vec::new(), Vec::new());
-        for request in requests.drain(..) {
-            let events = match request {
-                Request::Bind(pod) => vec![Event::Bound { uid: Arc::clone(&pod.uid) }, Event::PodApplied(pod)],
-                Request::Replaced(events) => events,
-                Request::PreBind(pre_bind) => {
-                    controller.lock().unwrap_or_else(PoisonError::into_inner).carry_out(pre_bind)
-                }
-                Request::Unreserve(unreserve) => {
-                    controller.lock().unwrap_or_else(PoisonError::into_inner).give_back(&unreserve)
-                }
-            };
-            let is_object = |event: &Event| matches!(event, Event::ObjectApplied(_) | Event::ObjectDeleted(_));
-            let (seen, answered): (Vec<_>, Vec<_>) = events.into_iter().partition(is_object);
-            objects.extend(seen);
-            others.extend(answered);
-        }
-        if send_all(&handle, objects, others).await.is_err() {
-            return;
-        }
-    }
-}
-
-/// Sends the watch events of written objects before the acknowledgement of the write. Acknowledgements may overtake watches, but the
-/// simulated watches are never late.
-async fn send_all(handle: &Handle, mut objects: Vec<Event>, others: Vec<Event>) -> Result<(), Stopped> {
-    let last = objects.pop();
-    for event in objects {
-        handle.send_event(event).await?;
-    }
-    if let Some(last) = last {
-        handle.send_event_applied(last).await?;
-    }
-    for event in others {
-        handle.send_event(event).await?;
-    }
-    Ok(())
-}
-
 /// Sends the whole cluster to the machine, but not the end of the initial lists.
-async fn feed(handle: &Handle, cluster: &Cluster, settings: &Settings, tries_again: bool) -> anyhow::Result<()> {
-    let backoff_ms = if tries_again { AT_ONCE_MS } else { NO_RETRY_MS };
+async fn feed(handle: &Handle, cluster: &Cluster, settings: &Settings, model: &mut Model) -> anyhow::Result<()> {
     let profile =
         |profile: &Profile| if settings.may_preempt { Profile::clone(profile) } else { without_preemption(profile) };
     let configuration = Configuration {
         tie_break_seed: settings.tie_break_seed,
-        pod_initial_backoff_ms: backoff_ms,
-        pod_max_backoff_ms: backoff_ms,
-        pops_from_backoff: tries_again,
+        pod_initial_backoff_ms: NO_BACKOFF_MS,
+        pod_max_backoff_ms: NO_BACKOFF_MS,
+        max_binds_in_flight: NO_LIMIT,
         generic_workload: cluster.groups.is_some(),
         pod_max_in_unschedulable_ms: NO_RETRY_MS,
         worker_deadline_ms: WORKER_DEADLINE_MS,
@@ -283,11 +179,14 @@ async fn feed(handle: &Handle, cluster: &Cluster, settings: &Settings, tries_aga
     for pod in cluster.bound.iter().chain(&cluster.pending) {
         handle.send_event(Event::PodApplied(Arc::clone(pod))).await?;
     }
+    for event in model.begin() {
+        handle.send_event(event).await?;
+    }
     // The connection of workers may overtake events, and only a leader accepts workers.
     Ok(handle.send_event_applied(Event::Leading { epoch: 1 }).await?)
 }
 
-/// Disables preemption: each pod is tried once, so that no pod would use the freed resources.
+/// Disables preemption.
 fn without_preemption(profile: &Profile) -> Profile {
     let mut profile = profile.clone();
     for point in [&mut profile.plugins.post_filter, &mut profile.plugins.pod_group_post_filter] {
@@ -308,45 +207,5 @@ async fn await_workers(handle: &Handle, count: u16) -> anyhow::Result<()> {
             handle.status().workers_ready,
             JOIN_LIMIT.as_secs()
         ),
-    }
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum End {
-    Decided,
-    AtRest,
-}
-
-/// Returns once every pod is decided, or the simulation is at rest.
-async fn await_decisions(handle: &Handle, ledger: &Ledger, progress: &ProgressBar) -> anyhow::Result<End> {
-    let mut looks = interval(LOOK);
-    let (mut known, mut since) = (0, Instant::now());
-    let mut rest = None;
-    progress.set_length(ledger.expected() as u64);
-    loop {
-        tokio::select! {
-            () = ledger.finished() => return Ok(End::Decided),
-            () = handle.stopped() => bail!("the scheduling thread stopped before every pod was decided on"),
-            _ = looks.tick() => {}
-        }
-        let decided = ledger.decided();
-        progress.set_position(decided as u64);
-        if decided > known {
-            (known, since, rest) = (decided, Instant::now(), None);
-            continue;
-        }
-        // The stub answers at once, so an unchanged state after one interval includes all its answers.
-        let before = std::mem::replace(&mut rest, handle.ask(|machine, _| machine.at_rest()).await?);
-        if rest.is_some() && rest == before {
-            return Ok(End::AtRest);
-        }
-        if since.elapsed() > STALL_LIMIT {
-            bail!(
-                "nothing was decided for {} s, with {decided} of {} pods decided on and {:?} next; run with -v to see why",
-                STALL_LIMIT.as_secs(),
-                ledger.expected(),
-                ledger.first_undecided().unwrap_or_default()
-            );
-        }
     }
 }

@@ -94,6 +94,10 @@ pub(crate) struct SimulateArgs {
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) tie_break_seed: u64,
 
+    /// Do not let pods preempt others
+    #[arg(long)]
+    pub(crate) no_preemption: bool,
+
     /// Exit with code 3 if a pod stays pending
     #[arg(long, value_name = "WHAT", value_enum)]
     pub(crate) fail_on: Option<FailOn>,

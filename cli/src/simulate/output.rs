@@ -29,6 +29,8 @@ const LAST_ROWS: usize = 10;
 #[serde(rename_all = "camelCase")]
 pub(super) struct Answer<'a> {
     placements: Vec<Row<'a>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    preemptions: Vec<Preempted<'a>>,
     summary: Summary,
 }
 
@@ -45,6 +47,15 @@ struct Row<'a> {
     first_message: Option<&'a str>,
 }
 
+/// A preempted pod.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Preempted<'a> {
+    pod: String,
+    node: &'a str,
+    by: &'a str,
+}
+
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Summary {
@@ -54,7 +65,7 @@ struct Summary {
     placed: usize,
     pending: usize,
     workers: u16,
-    /// From the moment that the coordinator can decide until the last decision.
+    /// The time in which the coordinator decided.
     seconds: f64,
     decisions_per_second: f64,
     latency: Latency,
@@ -72,7 +83,7 @@ struct Latency {
 impl<'a> Answer<'a> {
     pub(super) fn new(cluster: &Cluster, outcome: &'a SimulationResult, workers: u16) -> Self {
         let placed = outcome.placements.iter().filter(|placement| placement.node.is_some());
-        let resources = usage::of(cluster, placed.clone().map(|placement| &*placement.pod));
+        let resources = usage::of(cluster, placed.clone().map(|placement| &*placement.pod), outcome.gone(cluster));
         let (pods, placed) = (outcome.placements.len(), placed.count());
         let mut latencies = outcome.latencies.clone();
         latencies.sort_unstable();
@@ -90,7 +101,13 @@ impl<'a> Answer<'a> {
             latency,
             resources,
         };
-        Self { placements: outcome.placements.iter().map(Row::new).collect(), summary }
+        let preemptions = outcome.evicted.iter().map(|evicted| Preempted {
+            pod: evicted.pod.key(),
+            node: evicted.pod.node_name.as_deref().unwrap_or_default(),
+            by: &evicted.by,
+        });
+        let preemptions = preemptions.collect();
+        Self { placements: outcome.placements.iter().map(Row::new).collect(), preemptions, summary }
     }
 
     pub(super) fn print(&self, format: Format, out: &mut dyn Write) -> io::Result<()> {
@@ -121,6 +138,15 @@ impl<'a> Answer<'a> {
             let table = table(["POD", "NODE", "MESSAGE"], shown(&self.placements));
             writeln!(out, "{}\n", table.trim_fmt())?;
         }
+        if !self.preemptions.is_empty() {
+            let rows = self.preemptions.iter().take(MOST_ROWS).map(Preempted::cells);
+            writeln!(out, "{}", table(["PREEMPTED", "NODE", "BY"], rows).trim_fmt())?;
+            if self.preemptions.len() > MOST_ROWS {
+                let left_out = self.preemptions.len() - MOST_ROWS;
+                writeln!(out, "{left_out} preempted pods are left out here; print them all with -o json")?;
+            }
+            writeln!(out)?;
+        }
         let Summary { nodes, bound_pods, pods, placed, pending, workers, latency, .. } = &self.summary;
         writeln!(out, "nodes      {nodes}, with {bound_pods} pods on them before")?;
         writeln!(out, "pods       {pods}: {placed} placed, {pending} pending")?;
@@ -135,6 +161,12 @@ impl<'a> Answer<'a> {
         let table =
             table(["RESOURCE", "ALLOCATABLE", "BEFORE", "AFTER"], self.summary.resources.iter().map(usage_cells));
         writeln!(out, "\n{}", table.trim_fmt())
+    }
+}
+
+impl Preempted<'_> {
+    fn cells(&self) -> [Cell; 3] {
+        [&self.pod, self.node, self.by].map(|text| Cell::new(printable(text)))
     }
 }
 

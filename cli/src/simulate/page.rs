@@ -1,6 +1,7 @@
 //! The report of a simulation for the page.
 
 use std::{
+    collections::{BTreeMap, HashSet},
     io::{self, Write},
     sync::Arc,
 };
@@ -8,7 +9,10 @@ use std::{
 use flotilla_account::explainer::Explainer;
 use flotilla_cluster::Cluster;
 use flotilla_framework::{class::PodInfo, node::NodeInfo};
-use flotilla_simulate::{ledger::SimulationResult, run::Settings};
+use flotilla_simulate::{
+    ledger::{Evicted, SimulationResult},
+    run::Settings,
+};
 
 use super::args::SimulateArgs;
 use crate::{
@@ -42,6 +46,8 @@ struct Row {
     before: Option<Arc<str>>,
     /// Why the pod stays pending.
     message: String,
+    /// Preempted, and not recreated.
+    is_gone: bool,
 }
 
 impl Simulated {
@@ -53,10 +59,20 @@ impl Simulated {
         settings: Settings,
     ) -> Self {
         let nodes = cluster.nodes.clone();
-        let stood =
-            |pod: &Arc<PodInfo>| Row { pod: Arc::clone(pod), before: pod.node_name.clone(), message: String::new() };
+        let stood = |pod: &Arc<PodInfo>| Row {
+            pod: Arc::clone(pod),
+            before: pod.node_name.clone(),
+            message: String::new(),
+            is_gone: false,
+        };
         let mut pods: Vec<Row> = cluster.bound.iter().map(stood).collect();
         cluster.pending.clear();
+        // A controller recreates a preempted pod under its name; then one row shows both.
+        let mut preempted: BTreeMap<String, Evicted> =
+            outcome.evicted.iter().map(|evicted| (evicted.pod.key(), evicted.clone())).collect();
+        let gone: HashSet<Arc<str>> = outcome.gone(&cluster).map(|pod| Arc::clone(&pod.uid)).collect();
+        pods.retain(|row| !gone.contains(&row.pod.uid));
+        cluster.bound.retain(|pod| !gone.contains(&pod.uid));
         for placement in outcome.placements {
             let pod = match placement.node {
                 Some(node) => Arc::new(PodInfo { node_name: Some(node), ..PodInfo::clone(&placement.pod) }),
@@ -64,15 +80,23 @@ impl Simulated {
             };
             let side = if pod.node_name.is_some() { &mut cluster.bound } else { &mut cluster.pending };
             side.push(Arc::clone(&pod));
-            pods.push(Row { pod, before: None, message: placement.message });
+            let before = preempted.remove(&pod.key()).filter(|evicted| gone.contains(&evicted.pod.uid));
+            let before = before.and_then(|evicted| evicted.pod.node_name.clone());
+            pods.push(Row { pod, before, message: placement.message, is_gone: false });
         }
+        pods.extend(preempted.into_values().map(|Evicted { pod, by }| Row {
+            before: pod.node_name.clone(),
+            pod: Arc::new(PodInfo { node_name: None, ..PodInfo::clone(&pod) }),
+            message: format!("preempted by {by}"),
+            is_gone: true,
+        }));
         let is_asked = !args.no_questions;
         Self { nodes, pods, after: cluster, subject: subject(args), figures, settings, is_asked }
     }
 
-    /// All pods, in the order of the report.
-    pub(crate) fn pods(&self) -> impl Iterator<Item = &Arc<PodInfo>> {
-        self.pods.iter().map(|row| &row.pod)
+    /// All pods, in the order of the report; `None` for a deleted one.
+    pub(crate) fn pods(&self) -> impl Iterator<Item = Option<&Arc<PodInfo>>> {
+        self.pods.iter().map(|row| (!row.is_gone).then_some(&row.pod))
     }
 
     /// Evaluates pods in the cluster after the simulation.
@@ -100,7 +124,7 @@ impl Simulated {
 
     /// Writes the page with the accounts of pending pods.
     pub(super) fn print(&self, out: &mut dyn Write) -> io::Result<()> {
-        let pending = self.pods().filter(|pod| pod.node_name.is_none());
+        let pending = self.pods().flatten().filter(|pod| pod.node_name.is_none());
         let accounts = explain_all(&mut self.explainer(), pending).map_err(io::Error::other)?;
         let mut report = self.report()?;
         accounts.put_into(&mut report)?;

@@ -28,8 +28,12 @@ pub(crate) struct Share {
     pub(crate) percent: f64,
 }
 
-/// Every allocatable resource: CPU, memory and pods, then all others by name.
-pub(crate) fn of<'a>(cluster: &'a Cluster, placed: impl Iterator<Item = &'a PodInfo>) -> Vec<Usage> {
+/// Every allocatable resource: CPU, memory and pods, then all others by name. `gone`: bound pods that are deleted.
+pub(crate) fn of<'a>(
+    cluster: &'a Cluster,
+    placed: impl Iterator<Item = &'a PodInfo>,
+    gone: impl Iterator<Item = &'a PodInfo>,
+) -> Vec<Usage> {
     let mut offered: BTreeMap<Arc<str>, i128> = BTreeMap::new();
     for node in &cluster.nodes {
         add(&mut offered, "pods", node.allowed_pods);
@@ -39,10 +43,10 @@ pub(crate) fn of<'a>(cluster: &'a Cluster, placed: impl Iterator<Item = &'a PodI
         node.allocatable.scalars.iter().for_each(|(name, amount)| add(&mut offered, name, *amount));
     }
     let before = taken(cluster.bound.iter().map(|pod| &**pod));
-    let more = taken(placed);
+    let (more, less) = (taken(placed), taken(gone));
     let get = |amounts: &BTreeMap<Arc<str>, i128>, name: &str| amounts.get(name).copied().unwrap_or(0);
     let usage = |(name, offered): (Arc<str>, i128)| {
-        let (before, more) = (get(&before, &name), get(&more, &name));
+        let (before, more) = (get(&before, &name), get(&more, &name) - get(&less, &name));
         let share = |used: i128| Share { used: Amount::of(&name, used), percent: percent(used, offered) };
         let (before, after) = (share(before), share(before + more));
         Usage { allocatable: Amount::of(&name, offered), name, before, after }

@@ -156,6 +156,7 @@ impl UiArgs {
     pub(super) fn simulation(&self) -> SimulateArgs {
         let Self { files, config, feature_gates, workers, generate, tie_break_seed, verbose, .. } = self.clone();
         SimulateArgs {
+            no_preemption: false,
             files,
             config,
             feature_gates,

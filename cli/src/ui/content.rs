@@ -76,7 +76,7 @@ impl Source {
                 let simulated = simulate::for_page(args, fallback.as_ref(), self.registry)?;
                 let report = simulated.report().context(UNWRITTEN).map_err(Failure::run)?;
                 let (page, made_ms) = self.page(report).context(UNWRITTEN).map_err(Failure::run)?;
-                let pods = simulated.pods().cloned().map(Some).collect();
+                let pods = simulated.pods().map(|pod| pod.cloned()).collect();
                 Ok(Content { page, made_ms, pods, teller: simulated.explainer() })
             }
             What::Compared(args) => {

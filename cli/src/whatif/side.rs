@@ -78,7 +78,7 @@ impl Side {
     }
 
     pub(super) fn usage(&self) -> Vec<Usage> {
-        usage::of(&self.cluster, std::iter::empty())
+        usage::of(&self.cluster, std::iter::empty(), std::iter::empty())
     }
 
     /// Utilization and number of nodes by zone; empty if nodes have no zones.
@@ -99,7 +99,7 @@ impl Side {
             }
         }
         let usage = |(zone, cluster): (Arc<str>, Cluster)| {
-            let usage = usage::of(&cluster, std::iter::empty());
+            let usage = usage::of(&cluster, std::iter::empty(), std::iter::empty());
             (zone, (cluster.nodes.len(), usage))
         };
         zones.into_iter().map(usage).collect()

@@ -60,15 +60,21 @@ pub struct Stopped;
 pub struct Handle {
     inbox: Senders,
     questions: mpsc::Sender<Question>,
+    together: mpsc::Sender<Together>,
     status: watch::Receiver<Status>,
     shared: Arc<Shared>,
     waker: Waker,
 }
 
+/// Events that the machine handles before its next decision, and whom to notify then.
+type Together = (Vec<Event>, oneshot::Sender<()>);
+
 type Question = Box<dyn FnOnce(&Machine, TimeMs) + Send>;
 
 struct Shared {
     started: Instant,
+    /// The time of a machine whose time only [`Handle::pass`] moves.
+    passed_ms: Option<AtomicU64>,
     stop: AtomicBool,
     stopped: CancellationToken,
     /// Start of the current event in milliseconds since `started`, plus one; 0: idle.
@@ -83,6 +89,9 @@ impl Shared {
     }
 
     fn at_ms(&self, at: Instant) -> TimeMs {
+        if let Some(passed_ms) = &self.passed_ms {
+            return passed_ms.load(Ordering::Acquire);
+        }
         u64::try_from((at - self.started).as_millis()).unwrap_or(TimeMs::MAX)
     }
 }
@@ -104,6 +113,18 @@ impl Handle {
     pub async fn send_event_applied(&self, event: Event) -> Result<(), Stopped> {
         let (applied, told) = oneshot::channel();
         self.send(event, Some(applied)).await?;
+        told.await.map_err(|_| Stopped)
+    }
+
+    /// Sends events that the machine handles all before it decides anything. Returns after its decisions, so that the result does not depend
+    /// on the speed of this thread.
+    ///
+    /// # Errors
+    /// [`Stopped`]: the machine has stopped.
+    pub async fn send_together(&self, events: Vec<Event>) -> Result<(), Stopped> {
+        let (applied, told) = oneshot::channel();
+        self.together.send((events, applied)).await.map_err(|_| Stopped)?;
+        self.waker.wake_by_ref();
         told.await.map_err(|_| Stopped)
     }
 
@@ -161,6 +182,14 @@ impl Handle {
         });
         self.questions.send(question).await.map_err(|_| Stopped)?;
         told.await.map_err(|_| Stopped)
+    }
+
+    /// Moves the time of a machine from [`spawn_timeless`]; no effect on another.
+    pub fn pass(&self, time_ms: TimeMs) {
+        if let Some(passed_ms) = &self.shared.passed_ms {
+            passed_ms.fetch_add(time_ms, Ordering::AcqRel);
+            self.waker.wake_by_ref();
+        }
     }
 
     /// Stops the machine after the current batch. Drops queued events.
@@ -238,8 +267,20 @@ pub fn spawn(machine: Machine, performer: impl Performer) -> (Handle, JoinHandle
     spawn_course(machine, performer)
 }
 
+/// As [`spawn`], but time stands still: only [`Handle::pass`] moves it. No worker is late then, and no backoff ends by itself.
+///
+/// # Panics
+/// If the operating system cannot create a thread.
+pub fn spawn_timeless(machine: Machine, performer: impl Performer) -> (Handle, JoinHandle<()>) {
+    spawn_at(Some(AtomicU64::new(0)), machine, performer)
+}
+
 fn spawn_course(course: impl Course, performer: impl Performer) -> (Handle, JoinHandle<()>) {
-    let (owner, near) = open(course, performer);
+    spawn_at(None, course, performer)
+}
+
+fn spawn_at(passed_ms: Option<AtomicU64>, course: impl Course, performer: impl Performer) -> (Handle, JoinHandle<()>) {
+    let (owner, near) = open(passed_ms, course, performer);
     let thread = std::thread::Builder::new().name("machine".to_owned());
     let joined = thread.spawn(move || owner.run()).expect("the operating system has a thread to give");
     let handle = near.woken_by(Waker::from(Arc::new(Unpark(joined.thread().clone()))));
@@ -254,23 +295,26 @@ fn now() -> Instant {
 struct Near {
     inbox: Senders,
     questions: mpsc::Sender<Question>,
+    together: mpsc::Sender<Together>,
     status: watch::Receiver<Status>,
     shared: Arc<Shared>,
 }
 
 impl Near {
     fn woken_by(self, waker: Waker) -> Handle {
-        let Self { inbox, questions, status, shared } = self;
-        Handle { inbox, questions, status, shared, waker }
+        let Self { inbox, questions, together, status, shared } = self;
+        Handle { inbox, questions, together, status, shared, waker }
     }
 }
 
-fn open<C: Course, P: Performer>(course: C, performer: P) -> (Owner<C, P>, Near) {
+fn open<C: Course, P: Performer>(passed_ms: Option<AtomicU64>, course: C, performer: P) -> (Owner<C, P>, Near) {
     let (inbox, received) = inbox::open();
     let (questions, asked) = mpsc::channel(QUESTIONS);
+    let (together, batches) = mpsc::channel(1);
     let (publish, status) = watch::channel(course.status());
     let shared = Arc::new(Shared {
         started: now(),
+        passed_ms,
         stop: AtomicBool::new(false),
         stopped: CancellationToken::new(),
         busy_since: AtomicU64::new(0),
@@ -280,8 +324,9 @@ fn open<C: Course, P: Performer>(course: C, performer: P) -> (Owner<C, P>, Near)
     let published = shared.started;
     let ending = Ending(Arc::clone(&shared));
     let batch = Vec::with_capacity(2 * BATCH);
-    let owner = Owner { course, performer, inbox: received, asked, publish, published, stale: false, batch, ending };
-    (owner, Near { inbox, questions, status, shared })
+    let owner =
+        Owner { course, performer, inbox: received, asked, batches, publish, published, stale: false, batch, ending };
+    (owner, Near { inbox, questions, together, status, shared })
 }
 
 /// State of the thread. The inbox drops first, so that no event is accepted after the end of the machine is announced.
@@ -290,6 +335,7 @@ struct Owner<C, P> {
     performer: P,
     inbox: Inbox,
     asked: mpsc::Receiver<Question>,
+    batches: mpsc::Receiver<Together>,
     publish: watch::Sender<Status>,
     published: Instant,
     stale: bool,
@@ -347,7 +393,8 @@ impl<C: Course, P: Performer> Owner<C, P> {
         }
         self.tick();
         self.publish_if_due();
-        if self.answer(context) || polled.is_ready() { Turn::Again } else { Turn::Rest(self.rest()) }
+        let is_busy = self.take_together(context) | self.answer(context);
+        if is_busy || polled.is_ready() { Turn::Again } else { Turn::Rest(self.rest()) }
     }
 
     /// Applies queued answers. Their number is bounded, so that watch events make progress too.
@@ -366,6 +413,14 @@ impl<C: Course, P: Performer> Owner<C, P> {
         }
     }
 
+    fn take_together(&mut self, context: &mut Context<'_>) -> bool {
+        let Poll::Ready(Some((events, applied))) = self.batches.poll_recv(context) else { return false };
+        let heard_ms = self.inbox.observed_ms(None, self.shared().now_ms());
+        self.apply_all(events, heard_ms);
+        let _ = applied.send(());
+        true
+    }
+
     fn answer(&mut self, context: &mut Context<'_>) -> bool {
         let Poll::Ready(Some(question)) = self.asked.poll_recv(context) else { return false };
         question(self.course.machine(), self.shared().now_ms());
@@ -377,10 +432,17 @@ impl<C: Course, P: Performer> Owner<C, P> {
     }
 
     fn apply(&mut self, event: Event, heard_ms: TimeMs) {
+        self.apply_all([event], heard_ms);
+    }
+
+    fn apply_all(&mut self, events: impl IntoIterator<Item = Event>, heard_ms: TimeMs) {
         let begun = now();
         let now_ms = self.shared().at_ms(begun);
         self.shared().busy_since.store(now_ms + 1, Ordering::Relaxed);
-        let label = self.course.handle_event(now_ms, event);
+        let mut label = None;
+        for event in events {
+            label = self.course.handle_event(now_ms, event);
+        }
         let taken_in = now();
         let actions = self.course.poll_actions(now_ms, heard_ms.min(now_ms));
         let ended = self.course.ended();

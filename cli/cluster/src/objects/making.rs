@@ -45,6 +45,18 @@ impl Gatherer {
         summary
     }
 
+    /// Creates the claims of ephemeral volumes that the input lacks.
+    ///
+    /// Source: `pkg/controller/volume/ephemeral/controller.go`.
+    pub(super) fn make_ephemeral_claims(&mut self, problems: &mut Problems) {
+        for (mut claim, place) in std::mem::take(&mut self.ephemeral) {
+            if !self.knows("PersistentVolumeClaim", &claim.metadata) {
+                workloads::fill_claim(&mut claim, self.workloads.class.as_ref());
+                self.add_storage(claim, &place.keys(&["spec", "volumes"]), problems);
+            }
+        }
+    }
+
     fn knows(&self, kind: &'static str, metadata: &ObjectMeta) -> bool {
         self.names.contains_key(&(kind, workloads::key(metadata)))
     }

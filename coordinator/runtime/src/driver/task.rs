@@ -18,7 +18,7 @@ use super::{Handle, Performer, Turn, now, open};
 /// # Panics
 /// Outside of a tokio runtime.
 pub fn spawn_task(machine: Machine, performer: impl Performer) -> Handle {
-    let (mut owner, near) = open(machine, performer);
+    let (mut owner, near) = open(None, machine, performer);
     let stop = Arc::new(Stop(Notify::new()));
     let handle = near.woken_by(Waker::from(Arc::clone(&stop)));
     tokio::spawn(async move {

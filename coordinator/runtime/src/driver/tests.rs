@@ -134,6 +134,20 @@ async fn a_question_is_answered_while_the_machine_rests_and_is_no_event() {
     assert_eq!(log.lock().expect("unpoisoned").len(), 1, "only what was told is an event");
 }
 
+#[tokio::test]
+async fn events_that_are_sent_together_are_all_handled_before_the_next_decision() {
+    let (puppet, log) = Puppet::new(Vec::new());
+    let times = Arc::clone(&puppet.times);
+    let (handle, thread) = spawn_course(puppet, |_| {});
+    handle.send_together(vec![lost(1), news(2), lost(3)]).await.expect("it lives");
+    let handled: Vec<Event> = log.lock().expect("unpoisoned").iter().map(|(_, event)| event.clone()).collect();
+    assert_eq!(handled, [lost(1), news(2), lost(3)]);
+    assert_eq!(times.lock().expect("unpoisoned").len(), 1, "one decision for all");
+    handle.stop();
+    thread.join().expect("an orderly end");
+    assert_eq!(handle.send_together(vec![lost(4)]).await, Err(Stopped));
+}
+
 #[test]
 fn a_wake_up_comes_as_a_tick_and_not_before_its_time() {
     let (puppet, log) = Puppet::new(vec![20, 5, 5]);

@@ -1,0 +1,108 @@
+//! The model of the cluster around the scheduler: API server, controllers and kubelets.
+
+use std::sync::Arc;
+
+use flotilla_cluster::Cluster;
+use flotilla_framework::{
+    class::{Class, PodInfo},
+    volumes::mounts::{Owner, PodVolumes},
+};
+use flotilla_machine::event::Event;
+
+use crate::{
+    ledger::Ledger,
+    requests::Request,
+    residents::{Change, Controllers},
+    storage::Storage,
+};
+
+/// All objects that the scheduler does not write itself.
+pub(super) struct Model {
+    storage: Storage,
+    controllers: Controllers,
+    ledger: Ledger,
+}
+
+impl Model {
+    pub(super) fn new(cluster: &Cluster, drained: &[Arc<str>], ledger: Ledger) -> Self {
+        Self { storage: Storage::new(cluster), controllers: Controllers::new(cluster, drained), ledger }
+    }
+
+    /// What controllers do before the first decision.
+    pub(super) fn begin(&mut self) -> Vec<Event> {
+        self.storage.begin()
+    }
+
+    /// Whether controllers act even if every pod is decided.
+    pub(super) fn has_plans(&self) -> bool {
+        false
+    }
+
+    /// Answers the requests of one round.
+    pub(super) fn answer(&mut self, requests: Vec<Request>) -> Vec<Event> {
+        // Watches are never late: written objects come before the answer to the write.
+        let (mut objects, mut answers) = (Vec::new(), Vec::new());
+        for request in requests {
+            let events = match request {
+                Request::Bind(pod) => {
+                    self.controllers.bind(&pod);
+                    vec![Event::Bound { uid: Arc::clone(&pod.uid) }, Event::PodApplied(pod)]
+                }
+                Request::PreBind(pod, pre_bind) => self.storage.carry_out(&pod, pre_bind),
+                Request::Unreserve(unreserve) => self.storage.give_back(&unreserve),
+                Request::Preempt(preemption) => {
+                    let uid = Arc::clone(&preemption.preemptor.uid);
+                    let changes = self.controllers.preempt(&preemption);
+                    let mut events = vec![Event::Preempted { uid, id: preemption.id, failure: None }];
+                    let by = format!("{}/{}", preemption.preemptor.namespace, preemption.preemptor.name);
+                    events.extend(changes.into_iter().flat_map(|change| self.carry_out(change, &by)));
+                    events
+                }
+            };
+            let is_object = |event: &Event| matches!(event, Event::ObjectApplied(_) | Event::ObjectDeleted(_));
+            let (written, others): (Vec<_>, Vec<_>) = events.into_iter().partition(is_object);
+            objects.extend(written);
+            answers.extend(others);
+        }
+        objects.extend(answers);
+        objects
+    }
+
+    /// Lets kubelets and controllers act once.
+    pub(super) fn step(&mut self) -> Vec<Event> {
+        let changes = self.controllers.step();
+        changes.into_iter().flat_map(|change| self.carry_out(change, "")).collect()
+    }
+
+    /// The pod's unbound claims, by name.
+    pub(super) fn unbound(&self, pod: &PodInfo) -> Vec<Arc<str>> {
+        self.storage.unbound(pod)
+    }
+
+    /// Carries out a change of the controllers. `by`: the preemptor.
+    fn carry_out(&mut self, change: Change, by: &str) -> Vec<Event> {
+        match change {
+            Change::Delete { pod } => {
+                self.ledger.deleted(&pod, Some(by.to_owned()).filter(|by| !by.is_empty()));
+                let mut events = self.storage.pod_deleted(&pod);
+                events.push(Event::PodDeleted { uid: Arc::clone(&pod.uid) });
+                events
+            }
+            Change::Create { pod } => {
+                let pod = owning_its_claims(pod);
+                self.ledger.add(&pod);
+                let mut events = self.storage.pod_created(&pod);
+                events.push(Event::PodApplied(pod));
+                events
+            }
+        }
+    }
+}
+
+/// The pod as the owner of its ephemeral volumes' claims.
+fn owning_its_claims(pod: Arc<PodInfo>) -> Arc<PodInfo> {
+    let Some(PodVolumes { owner: Some(_), mounts }) = pod.class.volumes.as_deref() else { return pod };
+    let owner = Some(Owner { name: Arc::clone(&pod.name), uid: Arc::clone(&pod.uid) });
+    let volumes = Some(PodVolumes { mounts: mounts.clone(), owner }.into());
+    Arc::new(PodInfo { class: Arc::new(Class { volumes, ..Class::clone(&pod.class) }), ..PodInfo::clone(&pod) })
+}

@@ -1,0 +1,83 @@
+//! The rounds of a simulation, until nothing changes any more.
+
+use std::time::{Duration, Instant};
+
+use anyhow::bail;
+use flotilla_machine::event::Event;
+use flotilla_runtime::driver::Handle;
+use indicatif::ProgressBar;
+use tokio::time::sleep;
+
+use crate::{ledger::Ledger, model::Model, requests::Requests};
+
+/// The timeout without any decision while pods are undecided.
+const STALL_LIMIT: Duration = Duration::from_secs(120);
+/// The pause between two questions whether the machine is idle. A question takes microseconds.
+const PAUSE: Duration = Duration::from_millis(1);
+/// Backoffs end at the next whole second.
+const BACKOFF_MS: u64 = 1_000;
+/// More rounds than any input needs: a rollout takes a few for each replica, and the page offers 100,000 replicas at most.
+const MOST_ROUNDS: usize = 1_000_000;
+
+/// Runs rounds until neither the scheduler nor a controller has anything to do.
+///
+/// # Errors
+/// The machine stops, or makes no decision for too long.
+pub(super) async fn run(
+    handle: &Handle,
+    ledger: &Ledger,
+    requests: &Requests,
+    model: &mut Model,
+    progress: &ProgressBar,
+) -> anyhow::Result<()> {
+    // Whether anything has changed since the machine last tried what is in backoffQ.
+    let mut is_changed = true;
+    for _ in 0..MOST_ROUNDS {
+        idle(handle, ledger, progress).await?;
+        let asked = requests.take();
+        if !ledger.is_any_undecided() && !model.has_plans() {
+            return Ok(());
+        }
+        if asked.is_empty() && is_changed && handle.ask(|machine, _| machine.is_any_backing_off()).await? {
+            is_changed = false;
+            ledger.resume(Instant::now());
+            handle.pass(BACKOFF_MS);
+            handle.send_together(vec![Event::Tick]).await?;
+            continue;
+        }
+        let events = if asked.is_empty() { model.step() } else { model.answer(asked) };
+        if events.is_empty() {
+            return Ok(());
+        }
+        is_changed = true;
+        ledger.resume(Instant::now());
+        handle.send_together(events).await?;
+    }
+    bail!("the simulation did not come to an end in {MOST_ROUNDS} rounds; please report this with the input")
+}
+
+/// Returns once the machine can decide nothing more.
+async fn idle(handle: &Handle, ledger: &Ledger, progress: &ProgressBar) -> anyhow::Result<()> {
+    let (mut known, mut since) = (ledger.attempts(), Instant::now());
+    loop {
+        progress.set_length(ledger.expected() as u64);
+        progress.set_position(ledger.decided() as u64);
+        if handle.ask(|machine, _| machine.waits_for_writes()).await? {
+            return Ok(());
+        }
+        let attempts = ledger.attempts();
+        if attempts > known {
+            (known, since) = (attempts, Instant::now());
+        }
+        if since.elapsed() > STALL_LIMIT {
+            bail!(
+                "nothing was decided for {} s, with {} of {} pods decided on and {:?} next; run with -v to see why",
+                STALL_LIMIT.as_secs(),
+                ledger.decided(),
+                ledger.expected(),
+                ledger.first_undecided().unwrap_or_default()
+            );
+        }
+        sleep(PAUSE).await;
+    }
+}

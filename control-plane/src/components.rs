@@ -21,6 +21,9 @@ pub(super) const KWOK_ANNOTATION: &str = "kwok.x-k8s.io/node";
 /// Default value of [`KWOK_ANNOTATION`].
 pub(super) const KUBELETS: &str = "fake";
 
+/// kwok's stage that completes the pods of Jobs.
+const COMPLETION: &str = "pod-complete.yaml";
+
 /// Component of the control plane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Component {
@@ -245,7 +248,11 @@ impl Layout {
             "--cidr=10.0.0.0/9".into(),
             format!("--config={}", config.display()),
         ];
-        arguments.extend(self.binaries.kwok_stages().iter().map(|stage| format!("--config={}", stage.display())));
+        let mut stages = self.binaries.kwok_stages();
+        if !self.options.completes_jobs {
+            stages.retain(|stage| !stage.ends_with(COMPLETION));
+        }
+        arguments.extend(stages.iter().map(|stage| format!("--config={}", stage.display())));
         Ok(arguments)
     }
 

@@ -61,6 +61,8 @@ pub struct Options {
     pub controller_manager: bool,
     /// Runs kwok, which keeps nodes Ready and pods Running.
     pub kwok: bool,
+    /// Lets kwok complete the pods of Jobs as soon as they run.
+    pub completes_jobs: bool,
     /// Configuration of kube-scheduler; `None` does not run it. Empty means the defaults. The connection is filled in; leader election is
     /// off unless it is configured.
     pub kube_scheduler: Option<Value>,
@@ -84,6 +86,7 @@ impl Default for Options {
         Self {
             controller_manager: true,
             kwok: true,
+            completes_jobs: true,
             kube_scheduler: None,
             audit: None,
             tracing: None,

@@ -319,6 +319,7 @@ pub(crate) const FIRST: &[&str] = &["programs"];
 pub(crate) const SIDE_BY_SIDE: &[&str] = &[
     "chaos",
     "takeover",
+    "simulated_clusters",
     "wasm_plugins",
     "own_plugins",
     "restarts",

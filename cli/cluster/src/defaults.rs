@@ -70,10 +70,16 @@ fn fill_azure_disk(disk: Option<&mut api::AzureDiskVolumeSource>) {
     }
 }
 
-/// Sets the defaults that scheduling reads. A missing volume mode already means a file system, a missing phase not available.
+/// Sets the defaults that scheduling reads, and the phase of an unclaimed volume that was never in a cluster. A missing volume mode already
+/// means a file system.
 ///
-/// Source: `SetObjectDefaults_PersistentVolume`.
+/// Source: `SetObjectDefaults_PersistentVolume`, and `syncVolume` in `pkg/controller/volume/persistentvolume/pv_controller.go`.
 pub(super) fn volume(volume: &mut api::PersistentVolume) {
+    let is_claimed = volume.spec.as_ref().is_some_and(|spec| spec.claim_ref.is_some());
+    if volume.metadata.resource_version.is_none() && !is_claimed {
+        let phase = &mut volume.status.get_or_insert_default().phase;
+        phase.get_or_insert_with(|| "Available".to_owned());
+    }
     let disk = volume.spec.as_mut().and_then(|spec| spec.azure_disk.as_mut());
     fill_azure_disk(disk);
 }

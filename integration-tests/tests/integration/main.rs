@@ -36,6 +36,7 @@ mod scale;
 mod schedule;
 mod selectors;
 mod shadow;
+mod simulated_clusters;
 mod status;
 mod takeover;
 mod tidy;

@@ -167,3 +167,18 @@ fn what_a_node_offers_is_its_capacity_and_110_pods_unless_it_says_so() {
         assert_eq!(node["status"]["allocatable"], expected, "{status}");
     }
 }
+
+#[test]
+fn an_unclaimed_volume_that_was_never_in_a_cluster_is_available() {
+    for (metadata, spec, status, phase) in [
+        (json!({}), json!({}), Value::Null, Some("Available")),
+        (json!({}), json!({}), json!({ "phase": "Failed" }), Some("Failed")),
+        (json!({}), json!({ "claimRef": { "name": "data" } }), Value::Null, None),
+        (json!({ "resourceVersion": "7" }), json!({}), Value::Null, None),
+    ] {
+        let object = json!({ "metadata": metadata, "spec": spec, "status": status });
+        let mut known: api::PersistentVolume = serde_json::from_value(object.clone()).expect("a volume");
+        volume(&mut known);
+        assert_eq!(known.status.and_then(|status| status.phase).as_deref(), phase, "{object}");
+    }
+}

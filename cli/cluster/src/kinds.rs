@@ -191,6 +191,8 @@ mod tests {
             (Some("apps/v1"), "Deployment", Kind::Workload(Workload::Deployment)),
             (Some("apps/v1"), "DeploymentList", Kind::List(Some("Deployment"))),
             (Some("batch/v1"), "CronJob", Kind::Workload(Workload::CronJob)),
+            (Some("v1"), "LimitRange", Kind::Admission(Admission::LimitRange)),
+            (Some("node.k8s.io/v1"), "RuntimeClassList", Kind::List(Some("RuntimeClass"))),
             (Some("networking.k8s.io/v1"), "Ingress", Kind::Ignored("Ingress")),
         ];
         for (api_version, kind, expected) in cases {
@@ -201,8 +203,8 @@ mod tests {
     #[test]
     fn an_unknown_kind_is_told_with_what_was_expected() {
         let all = "expected CSIDriver, CSINode, CSIStorageCapacity, CronJob, DaemonSet, Deployment, DeviceClass, \
-                   DeviceTaintRule, Job, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, \
-                   PodDisruptionBudget, PriorityClass, ReplicaSet, ReplicationController, ResourceClaim, ResourceClaimTemplate, ResourceSlice, Service, StatefulSet, \
+                   DeviceTaintRule, Job, LimitRange, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, \
+                   PodDisruptionBudget, PriorityClass, ReplicaSet, ReplicationController, ResourceClaim, ResourceClaimTemplate, ResourceQuota, ResourceSlice, RuntimeClass, Service, StatefulSet, \
                    StorageClass, VolumeAttachment, a List of them, or another kind of Kubernetes";
         let cases = [
             (Some("v1"), "pod", "kind \"pod\" of \"v1\" is not known; did you mean Pod?".to_owned()),

@@ -310,6 +310,8 @@ mod tests {
             (Some("apps/v1"), "Deployment", Kind::Workload(Workload::Deployment)),
             (Some("apps/v1"), "DeploymentList", Kind::List(Some("Deployment"))),
             (Some("batch/v1"), "CronJob", Kind::Workload(Workload::CronJob)),
+            (Some("v1"), "LimitRange", Kind::Admission(Admission::LimitRange)),
+            (Some("node.k8s.io/v1"), "RuntimeClassList", Kind::List(Some("RuntimeClass"))),
             (Some("networking.k8s.io/v1"), "Ingress", Kind::Ignored("Ingress")),
             (Some("policy/v1beta1"), "PodSecurityPolicy", Kind::Ignored("PodSecurityPolicy")),
             (Some("extensions/v1beta1"), "Ingress", Kind::Ignored("Ingress")),
@@ -351,10 +353,10 @@ mod tests {
     #[test]
     fn an_unknown_kind_is_reported_with_the_expected_ones() {
         let all = "expected CSIDriver, CSINode, CSIStorageCapacity, CronJob, DaemonSet, Deployment, DeviceClass, \
-                   DeviceTaintRule, Job, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, \
+                   DeviceTaintRule, Job, LimitRange, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, \
                    PodDisruptionBudget, PriorityClass, ReplicaSet, ReplicationController, ResourceClaim, \
-                   ResourceClaimTemplate, ResourceSlice, Service, StatefulSet, StorageClass, VolumeAttachment, a List of \
-                   them, another kind of Kubernetes, or a custom resource with its apiVersion";
+                   ResourceClaimTemplate, ResourceQuota, ResourceSlice, RuntimeClass, Service, StatefulSet, StorageClass, \
+                   VolumeAttachment, a List of them, another kind of Kubernetes, or a custom resource with its apiVersion";
         let convert = "so convert the object, such as with `kubectl convert -f FILE --output-version";
         let cases = [
             (Some("v1"), "pod", "kind \"pod\" of \"v1\" is not known; did you mean Pod?".to_owned()),

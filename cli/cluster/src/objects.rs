@@ -123,7 +123,7 @@ struct Draft {
     new: Option<Box<NewPod>>,
     /// The index of the workload that the pod is created for.
     workload: Option<usize>,
-    /// The RuntimeClass of a new pod, if the input has none of them.
+    /// The RuntimeClass of a new pod without overhead.
     runtime: Option<String>,
     /// The pod is created later: the rollout and the index among its new pods.
     later: Option<(usize, usize)>,
@@ -255,7 +255,7 @@ impl Gatherer {
         let has_policy = spec.preemption_policy.is_some();
         let (is_new, is_kept) = (self.is_new(&pod.metadata), self.awaits_admission(&pod));
         let pod_level = spec.resources.clone().filter(|_| is_kept);
-        let runtime = spec.runtime_class_name.clone().filter(|_| is_new);
+        let runtime = spec.runtime_class_name.clone().filter(|_| is_new && spec.overhead.is_none());
         self.workloads.see(&pod);
         self.see_owner(&pod);
         defaults::pod(&mut pod);

@@ -28,7 +28,7 @@ pub(crate) struct Quota {
     hard: Amounts,
     used: Amounts,
     /// The usage that the status reports.
-    told: Amounts,
+    reported: Amounts,
     scopes: Vec<Scope>,
 }
 
@@ -41,7 +41,7 @@ impl Quota {
             name: name.to_owned(),
             hard: amounts::list(spec.hard.as_ref()),
             used: Amounts::new(),
-            told: amounts::list(quota.status.as_ref().and_then(|status| status.used.as_ref())),
+            reported: amounts::list(quota.status.as_ref().and_then(|status| status.used.as_ref())),
             scopes: scopes.chain(selectors.map(Scope::new)).collect(),
         }
     }
@@ -56,7 +56,7 @@ impl Quota {
 
     /// The status counts objects that the input may lack, and the input may have objects that are newer than the status.
     fn settle(&mut self) {
-        amounts::raise(&mut self.used, &self.told);
+        amounts::raise(&mut self.used, &self.reported);
     }
 
     fn of(&self, usage: &Amounts) -> Amounts {

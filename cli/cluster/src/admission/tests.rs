@@ -123,7 +123,7 @@ fn a_container_gets_the_defaults_that_it_lacks() {
 }
 
 #[test]
-fn violations_are_refused_in_the_words_of_the_api_server() {
+fn violations_are_refused_with_the_messages_of_the_api_server() {
     let of = |kind: &str, field: &str, amount: &str| json!([{"type": kind, field: {"cpu": amount}}]);
     let cases = [
         (

@@ -91,6 +91,7 @@ impl Cluster {
         if let (Some(groups), Some(new)) = (&mut self.groups, new.groups) {
             replace(groups, new, |group| group.key());
         }
+        self.systems.extend(new.systems);
         self.references = new.references;
         self
     }

@@ -20,6 +20,7 @@ mod place;
 mod problem;
 mod selecting;
 mod source;
+mod starting;
 mod storage;
 mod texts;
 mod tree;
@@ -38,6 +39,7 @@ pub use place::InputPosition;
 pub use problem::Problems;
 pub use selecting::Selecting;
 pub use source::Sources;
+pub use starting::{NotStarting, not_starting};
 pub use texts::{Serializer, Texts};
 pub use workloads::Summary;
 

@@ -78,6 +78,9 @@ pub struct Cluster {
     /// The UIDs of pods that a controller would recreate.
     #[serde(skip)]
     pub controlled: BTreeSet<Arc<str>>,
+    /// `spec.os.name` of pods by UID; the kubelet reads it, and no scheduler does.
+    #[serde(skip)]
+    pub systems: BTreeMap<Arc<str>, Arc<str>>,
     /// Objects that others refer to and no plugin reads.
     pub references: References,
 }
@@ -117,6 +120,7 @@ pub struct Gatherer {
     names: HashMap<(&'static str, String), InputPosition>,
     uids: HashMap<String, InputPosition>,
     controlled: BTreeSet<Arc<str>>,
+    systems: BTreeMap<Arc<str>, Arc<str>>,
     classes: HashSet<Arc<Class>>,
     priorities: BTreeMap<String, (i32, bool)>,
     default_priority: Option<((i32, bool), InputPosition)>,
@@ -218,6 +222,9 @@ impl Gatherer {
             Ok(info) => {
                 self.texts.iter_mut().for_each(|texts| texts.add_pod(&pod));
                 let info = self.share_class(info);
+                if let Some(system) = pod.spec.as_ref().and_then(|spec| spec.os.as_ref()) {
+                    self.systems.insert(Arc::clone(&info.uid), system.name.as_str().into());
+                }
                 let mut owners = pod.metadata.owner_references.iter().flatten();
                 if owners.any(|owner| owner.controller == Some(true)) {
                     self.controlled.insert(Arc::clone(&info.uid));
@@ -407,6 +414,7 @@ impl Gatherer {
             texts,
             made,
             controlled: self.controlled,
+            systems: self.systems,
             references,
         }
     }

@@ -50,7 +50,6 @@ struct Draft<'a> {
     id: NodeId,
     way: Way,
     lacks: Vec<&'a Lack>,
-    gone: Vec<Obstacle>,
     /// The change may alter the result of a filter that counts pods per domain.
     is_open: bool,
 }
@@ -105,7 +104,9 @@ pub(crate) fn ways(account: &Account, profile: &Profile, subject: &Subject, worl
             continue;
         }
         checks += 1;
-        found.extend(verified(draft, &account.pod, profile, subject, world));
+        if let Some(gone) = gone(&draft, &account.pod, subject, world) {
+            found.extend(verified(draft, &gone, &account.pod, profile, subject, world));
+        }
     }
     found
 }
@@ -134,15 +135,6 @@ fn draft<'a>(
     if lacks.iter().any(is_fixed) {
         return None;
     }
-    let mut gone: Vec<Obstacle> = Vec::new();
-    for found in lacks.iter().filter_map(|lack| in_the_way::obstacles(&account.pod, subject, id, lack, world)) {
-        gone.extend(found);
-    }
-    gone.sort_unstable();
-    gone.dedup();
-    if gone.len() > MOST_GONE || gone.iter().any(|one| one.is_nominated) {
-        return None;
-    }
     // Another label may move the node to another domain. A tolerated taint may make the node count.
     let is_open = |lack: &&Lack| match lack {
         Lack::Label { .. } => account.counts_domains,
@@ -165,10 +157,20 @@ fn draft<'a>(
         distance: Distance::of(lacks.iter().copied()),
         words: lacks.iter().filter_map(word).collect(),
         kinds: lacks.iter().map(kind).collect(),
-        without: gone.iter().map(|one| one.key.clone()).collect(),
+        without: Vec::new(),
     };
     let is_open = domain.is_some() || lacks.iter().any(is_open);
-    Some(Draft { id, way, lacks, gone, is_open })
+    Some(Draft { id, way, lacks, is_open })
+}
+
+/// The pods that must go; `None` if they are too many, or only nominated. It reads all pods of the cluster, so it runs for few nodes.
+fn gone(draft: &Draft<'_>, pod: &PodInfo, subject: &Subject, world: &World) -> Option<Vec<Obstacle>> {
+    let lacks = draft.lacks.iter();
+    let mut gone: Vec<Obstacle> =
+        lacks.filter_map(|lack| in_the_way::obstacles(pod, subject, draft.id, lack, world)).flatten().collect();
+    gone.sort_unstable();
+    gone.dedup();
+    (gone.len() <= MOST_GONE && gone.iter().all(|one| !one.is_nominated)).then_some(gone)
 }
 
 /// The highest `maxSkew` of the required constraints over a key.
@@ -178,8 +180,15 @@ fn max_skew(class: &Class, key: &str) -> Option<i64> {
 }
 
 /// The way, if the pod fits the node with it. A label gets the first value with which it does.
-fn verified(draft: Draft<'_>, pod: &PodInfo, profile: &Profile, subject: &Subject, world: &mut World) -> Option<Way> {
-    let Draft { id, mut way, lacks, gone, .. } = draft;
+fn verified(
+    Draft { id, mut way, lacks, .. }: Draft<'_>,
+    gone: &[Obstacle],
+    pod: &PodInfo,
+    profile: &Profile,
+    subject: &Subject,
+    world: &mut World,
+) -> Option<Way> {
+    way.without = gone.iter().map(|one| one.key.clone()).collect();
     let class = Arc::new(changed_class(&subject.class, &lacks)?);
     let labels: Vec<(&Arc<str>, Vec<Option<Arc<str>>>)> =
         lacks.iter().filter_map(|lack| Some((label_key(lack)?, label_values(lack, world)))).collect();
@@ -190,7 +199,7 @@ fn verified(draft: Draft<'_>, pod: &PodInfo, profile: &Profile, subject: &Subjec
             set_label(&mut node, key, values.get(at).or_else(|| values.last())?.clone());
         }
         let labelled = node.clone();
-        if fits((id, node), &class, &gone, (pod, profile), world) {
+        if fits((id, node), &class, gone, (pod, profile), world) {
             if at > 0 || lacks.iter().any(|lack| matches!(lack, Lack::Key(_))) {
                 name_values(&mut way, &lacks, &labelled);
             }

@@ -139,16 +139,8 @@ impl<'a> Loader<'a> {
             return Vec::new();
         };
         let Some(kind) = self.kind(fields, &place, of_list) else { return Vec::new() };
-        if let (Some(edit), false) = (&mut self.edit, matches!(kind, Kind::List(_))) {
-            let name = fields.get("kind").and_then(Value::as_str).or(of_list).unwrap_or_default().to_owned();
-            let is_kept = edit.edit(&name, fields, self.is_applied);
-            if let Some(refusal) = edit.refusal() {
-                self.problems.error(place.keys(&["kind"]), refusal);
-                return Vec::new();
-            }
-            if !is_kept {
-                return Vec::new();
-            }
+        if !matches!(kind, Kind::List(_)) && !self.keeps(fields, of_list, &place) {
+            return Vec::new();
         }
         match kind {
             Kind::List(of) => return self.list(fields, &place, of),
@@ -197,6 +189,20 @@ impl<'a> Loader<'a> {
             Kind::Device(kind) => self.device(kind, value, &place),
         }
         Vec::new()
+    }
+
+    /// Edits an object; returns whether to keep it.
+    fn keeps(&mut self, fields: &mut Map<String, Value>, of_list: Option<&str>, place: &InputPosition) -> bool {
+        let Some(edit) = &mut self.edit else { return true };
+        let name = fields.get("kind").and_then(Value::as_str).or(of_list).unwrap_or_default().to_owned();
+        let is_kept = edit.edit(&name, fields, self.is_applied);
+        match edit.refusal() {
+            Some(refusal) => {
+                self.problems.error(place.keys(&["kind"]), refusal);
+                false
+            }
+            None => is_kept,
+        }
     }
 
     /// The kind of an object, or that of its list.

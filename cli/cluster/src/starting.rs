@@ -93,13 +93,15 @@ impl<'a> Stored<'a> {
     /// `volume.kubernetes.io/selected-node`, which only a scheduler sets.
     fn waits(&self, pod: &PodInfo, node: &Arc<str>, claim: &Claim) -> Option<NotStarting> {
         let class = self.classes.get(&*claim.storage_class)?;
-        let is_bound = claim.bind_completed || !claim.volume_name.is_empty();
         let is_late = class.binding_mode == Some(BindingMode::WaitForFirstConsumer);
+        if !is_late || claim.bind_completed || !claim.volume_name.is_empty() || claim.selected_node.is_some() {
+            return None;
+        }
         // A volume that is reserved for the claim is bound without a scheduler.
         let is_promised = self.volumes.values().any(|volume| {
             volume.claim.as_ref().is_some_and(|known| known.namespace == claim.namespace && known.name == claim.name)
         });
-        (is_late && !is_bound && !is_promised && claim.selected_node.is_none()).then(|| NotStarting {
+        (!is_promised).then(|| NotStarting {
             pod: pod.key(),
             node: Arc::clone(node),
             reason: format!(

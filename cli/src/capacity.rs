@@ -41,23 +41,27 @@ fn capacity(args: &CapacityArgs, registry: Registry) -> Result<ExitCode, Failure
     let gates = cluster::gates(&args.feature_gates)?;
     let (configuration, refusal) =
         cluster::configuration_without_calls(args.config.as_deref().into(), &gates, registry, "flotilla capacity")?;
-    let (cluster, models) = read(args, &configuration, &gates)?;
-    let mut cluster = cluster.showing(registry, &configuration.profiles);
+    let models = read(args, &configuration, &gates)?;
     let fields = pod_fields(registry, &configuration.profiles);
-    let mut models: Vec<Counted> = models.into_iter().map(|model| model.showing(&fields)).collect();
-    let pods = cluster.pending.iter().chain(models.iter().map(|model| &model.pod));
+    let showing = |(cluster, model): (Cluster, Counted)| {
+        (cluster.showing(registry, &configuration.profiles), model.showing(&fields))
+    };
+    let mut models: Vec<(Cluster, Counted)> = models.into_iter().map(showing).collect();
+    let pods = models.iter().flat_map(|(cluster, model)| cluster.pending.iter().chain([&model.pod]));
     if let Some(refusal) = pods.into_iter().find_map(|pod| refusal(pod)) {
         return Err(refusal);
     }
-    print_notes(&candidates.notes(&cluster));
-    let restricted = candidates.restrict(&mut cluster, &mut models);
+    if let Some((cluster, _)) = models.first() {
+        print_notes(&candidates.notes(cluster));
+    }
     let Configuration { profiles, extenders, .. } = configuration;
     let settings =
         Settings { registry, profiles, extenders, workers: args.workers, tie_break_seed: 0, may_preempt: false };
     let mut answers = Vec::new();
-    for model in models {
-        let answer = answer(&cluster, &model, args.limit as usize, &settings).map_err(Failure::run)?;
-        answers.push(Answer { candidates: restricted.clone(), ..answer });
+    for (cluster, model) in &mut models {
+        let restricted = candidates.restrict(cluster, model);
+        let answer = answer(cluster, model, args.limit as usize, &settings).map_err(Failure::run)?;
+        answers.push(Answer { candidates: restricted, ..answer });
     }
     crate::output::print(|out| output::print(&answers, args.output, out))?;
     let fails = args.fail_below.is_some_and(|wanted| answers.iter().any(|answer| answer.fits < wanted));
@@ -89,12 +93,12 @@ fn answer(cluster: &Cluster, model: &Counted, limit: usize, settings: &Settings)
     })
 }
 
-/// The cluster and the pods to count.
+/// The pods to count, each with its cluster.
 fn read(
     args: &CapacityArgs,
     configuration: &Configuration,
     gates: &flotilla_configuration::features::FeatureGates,
-) -> Result<(Cluster, Vec<Counted>), Failure> {
+) -> Result<Vec<(Cluster, Counted)>, Failure> {
     let profiles = &configuration.profiles;
     let (mut files, known) = Files::read(Inputs::of(&args.files, &args.live)?, &mut Nothing, profiles, gates)?;
     let mut models = Models::default();
@@ -106,19 +110,21 @@ fn read(
         return Err(Failure::input(vec![text]));
     }
     models.read(known.references.storage_class.map(|(_, name)| name));
-    let mut cluster = files.changed(&mut models, profiles, gates, Manifests::Dropped)?;
     let (mut counted, mut errors) = (Vec::new(), Vec::new());
-    for model in &models.found {
+    for number in 0..models.found.len() {
+        models.current = number;
+        let mut cluster = files.changed(&mut models, profiles, gates, Manifests::Dropped)?;
+        let Some(model) = models.found.get(number) else { continue };
         let title = models.title(model);
         match Counted::take(&mut cluster, &model.key, title.clone(), |name| model.has_claim(name)) {
-            Some(one) => counted.push(one),
+            Some(one) => counted.push((cluster, one)),
             None => errors.push(format!(
                 "{names}: {title}: no profile has the pod's spec.schedulerName; change it, or name another configuration \
                  with --config"
             )),
         }
     }
-    if errors.is_empty() { Ok((cluster, counted)) } else { Err(Failure::input(errors)) }
+    if errors.is_empty() { Ok(counted) } else { Err(Failure::input(errors)) }
 }
 
 /// The smallest change of each kind that admits more.

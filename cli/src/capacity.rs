@@ -41,16 +41,19 @@ fn capacity(args: &CapacityArgs, registry: Registry) -> Result<ExitCode, Failure
     let gates = cluster::gates(&args.feature_gates)?;
     let (configuration, refusal) =
         cluster::configuration_without_calls(args.config.as_deref().into(), &gates, registry, "flotilla capacity")?;
-    let Read { cluster, models, refused } = read(args, &configuration, &gates)?;
-    let mut cluster = cluster.showing(registry, &configuration.profiles);
+    let Read { models, refused } = read(args, &configuration, &gates)?;
     let fields = pod_fields(registry, &configuration.profiles);
-    let mut models: Vec<Counted> = models.into_iter().map(|model| model.showing(&fields)).collect();
-    let pods = cluster.pending.iter().chain(models.iter().map(|model| &model.pod));
+    let showing = |(cluster, model): (Cluster, Counted)| {
+        (cluster.showing(registry, &configuration.profiles), model.showing(&fields))
+    };
+    let mut models: Vec<(Cluster, Counted)> = models.into_iter().map(showing).collect();
+    let pods = models.iter().flat_map(|(cluster, model)| cluster.pending.iter().chain([&model.pod]));
     if let Some(refusal) = pods.into_iter().find_map(|pod| refusal(pod)) {
         return Err(refusal);
     }
-    print_notes(&candidates.notes(&cluster));
-    let restricted = candidates.restrict(&mut cluster, &mut models);
+    if let Some((cluster, _)) = models.first() {
+        print_notes(&candidates.notes(cluster));
+    }
     let Configuration { profiles, extenders, .. } = configuration;
     let settings = Settings {
         registry,
@@ -62,9 +65,10 @@ fn capacity(args: &CapacityArgs, registry: Registry) -> Result<ExitCode, Failure
         drained: Vec::new(),
     };
     let mut answers = Vec::new();
-    for model in models {
-        let answer = answer(&cluster, &model, args.limit as usize, &settings).map_err(Failure::run)?;
-        answers.push(Answer { candidates: restricted.clone(), ..answer });
+    for (cluster, model) in &mut models {
+        let restricted = candidates.restrict(cluster, model);
+        let answer = answer(cluster, model, args.limit as usize, &settings).map_err(Failure::run)?;
+        answers.push(Answer { candidates: restricted, ..answer });
     }
     for (place, answer) in refused {
         answers.insert(place.min(answers.len()), answer);
@@ -106,10 +110,9 @@ fn answer(cluster: &Cluster, model: &Counted, limit: usize, settings: &Settings)
     })
 }
 
-/// The cluster and the pods to count.
 struct Read {
-    cluster: Cluster,
-    models: Vec<Counted>,
+    /// The pods to count, each with its cluster.
+    models: Vec<(Cluster, Counted)>,
     /// The answers for pods that the API server refuses, each with its place among all answers.
     refused: Vec<(usize, Answer)>,
 }
@@ -131,9 +134,11 @@ fn read(
         return Err(Failure::input(vec![text]));
     }
     models.read(known.references.storage_class.map(|(_, name)| name));
-    let mut cluster = files.changed(&mut models, profiles, gates, Manifests::Dropped)?;
     let (mut counted, mut refused, mut errors) = (Vec::new(), Vec::new(), Vec::new());
-    for (place, model) in models.found.iter().enumerate() {
+    for place in 0..models.found.len() {
+        models.current = place;
+        let mut cluster = files.changed(&mut models, profiles, gates, Manifests::Dropped)?;
+        let Some(model) = models.found.get(place) else { continue };
         let title = models.title(model);
         if let Some(refusal) = cluster.made.refused.iter().find(|refused| refused.of == model.key) {
             let message = refusal.reason.clone();
@@ -141,14 +146,14 @@ fn read(
             continue;
         }
         match Counted::take(&mut cluster, &model.key, title.clone(), |name| model.has_claim(name)) {
-            Some(one) => counted.push(one),
+            Some(one) => counted.push((cluster, one)),
             None => errors.push(format!(
                 "{names}: {title}: no profile has the pod's spec.schedulerName; change it, or name another configuration \
                  with --config"
             )),
         }
     }
-    if errors.is_empty() { Ok(Read { cluster, models: counted, refused }) } else { Err(Failure::input(errors)) }
+    if errors.is_empty() { Ok(Read { models: counted, refused }) } else { Err(Failure::input(errors)) }
 }
 
 /// The smallest change of each kind that admits more.

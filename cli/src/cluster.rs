@@ -14,6 +14,7 @@ use flotilla_runtime::{
 };
 
 use crate::{
+    config::configuration_text,
     input::{self, FileArgs, Inputs, Text},
     output::{Failure, print_notes},
     progress::progress,
@@ -87,7 +88,11 @@ fn configured(
     registry: Registry,
 ) -> Result<(Configuration, String, String), Failure> {
     let (name, text) = match config {
-        Origin::File(path) => input::read(path).map_err(|error| Failure::input(vec![error]))?,
+        Origin::File(path) => {
+            let read = input::read(path);
+            let read = read.and_then(|(name, text)| Ok((name.clone(), configuration_text(&name, text)?)));
+            read.map_err(|error| Failure::input(vec![error]))?
+        }
         Origin::Text(Text { name, text }) => (name.clone(), text.clone()),
         Origin::Defaults if *gates == FeatureGates::default() => {
             return Ok((Configuration::default(), String::new(), String::new()));

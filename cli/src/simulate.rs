@@ -10,7 +10,7 @@ use flotilla_simulate::{ledger::SimulationResult, run::Settings};
 use crate::{
     cluster::{self, Manifests, Origin},
     input::{Inputs, Text},
-    output::{Failure, STAYS_PENDING},
+    output::{Failure, STAYS_PENDING, print_notes},
     progress::{log, progress},
 };
 
@@ -18,6 +18,7 @@ pub(crate) mod args;
 mod generate;
 mod output;
 mod page;
+mod starting;
 pub(crate) mod usage;
 
 use args::{FailOn, Format, SimulateArgs};
@@ -33,6 +34,7 @@ fn simulate(args: &SimulateArgs, registry: Registry) -> Result<ExitCode, Failure
     let is_pending = outcome.placements.iter().any(|placement| placement.node.is_none());
     let fails = (is_pending || !cluster.made.refused.is_empty()) && args.fail_on == Some(FailOn::Pending);
     let answer = Answer::new(&cluster, &outcome, args.workers);
+    print_notes(&starting::notes(&cluster, &outcome));
     if args.output == Format::Html {
         let figures = answer.figures();
         let simulated = Simulated::new(args, figures, cluster, outcome, settings);

@@ -25,6 +25,7 @@ mod plugin_sets;
 mod report;
 pub mod scalar;
 mod settings;
+mod states;
 #[cfg(test)]
 mod tests;
 mod tree;

@@ -97,6 +97,7 @@ impl Cluster {
             replace(groups, new, |group| group.key());
         }
         self.lifecycle.join(new.lifecycle);
+        self.systems.extend(new.systems);
         self.references = new.references;
         self.topology_keys.extend(new.topology_keys);
         self

@@ -25,6 +25,7 @@ mod place;
 mod problem;
 mod selecting;
 mod source;
+mod starting;
 mod storage;
 #[cfg(test)]
 mod test_support;
@@ -48,6 +49,7 @@ pub use place::InputPosition;
 pub use problem::Problems;
 pub use selecting::Selecting;
 pub use source::Sources;
+pub use starting::{NotStarting, not_starting};
 pub use texts::{Serializer, Texts};
 pub use workloads::{Refused, Summary};
 

@@ -182,16 +182,8 @@ impl<'a> Loader<'a> {
         if kind == Kind::Custom && self.is_custom_list(fields) {
             return self.custom_list(fields, &place);
         }
-        if let (Some(edit), false) = (&mut self.edit, matches!(kind, Kind::List(_))) {
-            let name = edited_kind(kind, fields, of_list);
-            let is_kept = edit.edit(&name, fields, self.is_applied);
-            if let Some(refusal) = edit.refusal() {
-                self.problems.error(place.keys(&["kind"]), refusal);
-                return Vec::new();
-            }
-            if !is_kept {
-                return Vec::new();
-            }
+        if !matches!(kind, Kind::List(_)) && !self.keeps(kind, fields, of_list, &place) {
+            return Vec::new();
         }
         match kind {
             Kind::List(of) => return self.list(fields, &place, of),
@@ -242,6 +234,26 @@ impl<'a> Loader<'a> {
             Kind::Device(kind) => self.device(kind, value, &place),
         }
         Vec::new()
+    }
+
+    /// Edits an object; returns whether to keep it.
+    fn keeps(
+        &mut self,
+        kind: Kind,
+        fields: &mut Map<String, Value>,
+        of_list: Option<&'static str>,
+        place: &InputPosition,
+    ) -> bool {
+        let Some(edit) = &mut self.edit else { return true };
+        let name = edited_kind(kind, fields, of_list);
+        let is_kept = edit.edit(&name, fields, self.is_applied);
+        match edit.refusal() {
+            Some(refusal) => {
+                self.problems.error(place.keys(&["kind"]), refusal);
+                false
+            }
+            None => is_kept,
+        }
     }
 
     /// The kind of an object, or that of its list.

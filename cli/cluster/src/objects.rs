@@ -91,6 +91,9 @@ pub struct Cluster {
     /// What controllers and kubelets read.
     #[serde(skip)]
     pub lifecycle: Lifecycle,
+    /// `spec.os.name` of pods by UID; the kubelet reads it, and no scheduler does.
+    #[serde(skip)]
+    pub systems: BTreeMap<Arc<str>, Arc<str>>,
     /// Objects that others refer to and no plugin reads.
     pub references: References,
     /// The topology keys of each CSI driver, from CSINodes.
@@ -143,6 +146,7 @@ pub struct Gatherer {
     names: HashMap<(&'static str, String), InputPosition>,
     uids: HashMap<String, InputPosition>,
     controlled: BTreeSet<Arc<str>>,
+    systems: BTreeMap<Arc<str>, Arc<str>>,
     classes: HashSet<Arc<Class>>,
     priorities: BTreeMap<String, (i32, bool)>,
     default_priority: Option<((i32, bool), InputPosition)>,
@@ -277,6 +281,9 @@ impl Gatherer {
                 self.texts.iter_mut().for_each(|texts| texts.add_pod(&pod));
                 let info = self.share_class(info);
                 self.facts.see_pod(&pod, &info.uid);
+                if let Some(system) = pod.spec.as_ref().and_then(|spec| spec.os.as_ref()) {
+                    self.systems.insert(Arc::clone(&info.uid), system.name.as_str().into());
+                }
                 let mut owners = pod.metadata.owner_references.iter().flatten();
                 if owners.any(|owner| owner.controller == Some(true)) {
                     self.controlled.insert(Arc::clone(&info.uid));
@@ -490,6 +497,7 @@ impl Gatherer {
             made,
             controlled: self.controlled,
             lifecycle,
+            systems: self.systems,
             references,
             topology_keys: self.topology_keys,
         }

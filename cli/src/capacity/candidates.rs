@@ -71,8 +71,8 @@ impl Candidates {
         if errors.is_empty() { Ok(candidates) } else { Err(errors) }
     }
 
-    /// Restricts the pods to the candidates. `None` without flags.
-    pub(super) fn restrict(&self, cluster: &mut Cluster, counted: &mut [Counted]) -> Option<Restricted> {
+    /// Restricts a pod to the candidates. `None` without flags.
+    pub(super) fn restrict(&self, cluster: &mut Cluster, counted: &mut Counted) -> Option<Restricted> {
         if self.flags.is_empty() {
             return None;
         }
@@ -89,18 +89,14 @@ impl Candidates {
         let mark = Requirement { key: EXCLUDED.into(), operator: "DoesNotExist".into(), values: Vec::new() };
         let added: Vec<Requirement> =
             self.selector.iter().cloned().chain((!self.excluded.is_empty()).then_some(mark)).collect();
-        for one in counted {
-            let mut class = Class::clone(&one.pod.class);
-            let terms = class.required_terms.get_or_insert_with(|| vec![NodeTerm::default()]);
-            let is_new = one.pod.class.required_terms.is_none();
-            // A term without requirements matches no node.
-            for term in
-                terms.iter_mut().filter(|term| is_new || !term.expressions.is_empty() || !term.fields.is_empty())
-            {
-                term.expressions.extend(added.iter().cloned());
-            }
-            *one = one.with_class(class);
+        let mut class = Class::clone(&counted.pod.class);
+        let is_new = class.required_terms.is_none();
+        let terms = class.required_terms.get_or_insert_with(|| vec![NodeTerm::default()]);
+        // A term without requirements matches no node.
+        for term in terms.iter_mut().filter(|term| is_new || !term.expressions.is_empty() || !term.fields.is_empty()) {
+            term.expressions.extend(added.iter().cloned());
         }
+        *counted = counted.with_class(class);
         Some(Restricted { nodes, of: cluster.nodes.len(), by: self.flags.clone() })
     }
 

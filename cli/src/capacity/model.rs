@@ -35,6 +35,8 @@ pub(super) struct Models {
     /// The default StorageClass of the cluster.
     class: Option<String>,
     is_read: bool,
+    /// The index of the pod that is counted: each as if it were the only one.
+    pub(super) current: usize,
     refusal: Option<String>,
 }
 
@@ -88,7 +90,7 @@ impl Edit for Models {
 
     fn added(&mut self) -> Vec<Value> {
         let mut added = Vec::new();
-        for model in &self.found {
+        if let Some(model) = self.found.get(self.current) {
             added.extend(model.claims.iter().cloned().map(|mut claim| {
                 fill_class(&mut claim, self.class.as_deref());
                 claim

@@ -16,6 +16,9 @@ Examples:
   # One pod, with every node and the scores before normalization
   flotilla explain -f cluster.yaml --pod shop/web-1 -o wide
 
+  # Why is this pod on its node? Its node is marked
+  flotilla explain -f cluster.yaml --pod shop/web-0
+
   # A pod of a live cluster, with its place in the queue
   flotilla explain pod web-1 -n shop
   flotilla explain pod/web-1 -n shop --context staging -o json
@@ -28,7 +31,8 @@ Examples:
 
 Output:
   Pods are listed in the order of the files. Each is evaluated as if it were the only pending pod; `flotilla simulate`
-  schedules all of them. Scores are normalized and multiplied by the plugin's weight; -o wide adds the raw scores.
+  schedules all of them. A pod on a node is explained only with --pod, as if it were pending. Scores are normalized and
+  multiplied by the plugin's weight; -o wide adds the raw scores.
 
 Exit codes:
   0  every pod was explained, even if some fit nowhere

@@ -281,8 +281,7 @@ fn gather_from(
         Some(applied) => loader.again(0..known, applied),
         None => input::load(&mut loader, inputs),
     }
-    let mut notes = loader.unused();
-    notes.extend(loader.summary());
+    let notes = loader.notes();
     progress.finish_and_clear();
     let schedulers: Vec<&str> = profiles.iter().map(|profile| &*profile.scheduler_name).collect();
     let cluster = gatherer.finish(&schedulers, &mut problems);
@@ -295,6 +294,7 @@ fn gather_from(
     if problems.error_count() > 0 {
         return Err(Failure::input(lines));
     }
+    lines.extend(cluster.made.notes());
     lines.extend(cluster.made.line());
     if how.is_told {
         print_notes(&lines);

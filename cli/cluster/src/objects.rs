@@ -129,6 +129,8 @@ pub struct Gatherer {
     pub(super) groups: Option<Vec<groups::Draft>>,
     pub(super) workloads: workloads::Workloads,
     texts: Option<Texts>,
+    /// Nodes that got a default label, and nodes that got a default number of pods.
+    defaulted: (usize, usize),
     /// The nodes of the existing cluster.
     others: Vec<Arc<NodeInfo>>,
     /// The priority and policy of pods without a class.
@@ -174,7 +176,11 @@ impl Gatherer {
         if !are_good {
             return;
         }
-        defaults::node(&mut node);
+        let (has_new_label, has_new_pods) = defaults::node(&mut node);
+        if place.document.is_some() {
+            self.defaulted.0 += usize::from(has_new_label);
+            self.defaulted.1 += usize::from(has_new_pods);
+        }
         match ingest::node(&node) {
             Ok(info) => {
                 self.nodes.push(Arc::new(info));

@@ -42,6 +42,10 @@ pub(crate) fn of_deployment(
             && (is_known(pod) || pod.owner.name == format!("{name}-{hash}"))
     };
     let pods: Vec<&OwnedPod> = around.pods.iter().filter(is_own).collect();
+    // `sync` in `pkg/controller/deployment/sync.go` scales the ReplicaSets of a paused Deployment, and creates none.
+    if spec.paused.unwrap_or(false) && sets.is_empty() && pods.is_empty() {
+        return Made { is_paused: true, ..Made::default() };
+    }
     let present = sets.iter().copied().find(|set| has_template(set, &spec.template));
     let newest = || sets.iter().copied().max_by_key(|set| revision(set));
     let (set, replica_set) = match present.or_else(newest) {

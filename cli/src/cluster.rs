@@ -286,8 +286,7 @@ fn gather_from(
         Some(applied) => loader.again(0..known, applied),
         None => input::load(&mut loader, inputs),
     }
-    let mut notes = loader.unused();
-    notes.extend(loader.summary());
+    let notes = loader.notes();
     progress.finish_and_clear();
     let schedulers: Vec<&str> = profiles.iter().map(|profile| &*profile.scheduler_name).collect();
     let cluster = gatherer.finish(&schedulers, &mut problems);
@@ -300,6 +299,7 @@ fn gather_from(
     if problems.error_count() > 0 {
         return Err(Failure::input(lines));
     }
+    lines.extend(cluster.made.default_lines());
     lines.extend(cluster.made.line());
     lines.extend(cluster.made.notes.iter().cloned());
     if how.is_told {

@@ -61,6 +61,11 @@ fn simulate_refuses_bad_input_with_its_place_and_what_was_expected() {
 }
 
 #[test]
+fn simulate_reads_files_of_all_kinds() {
+    check("simulate-files");
+}
+
+#[test]
 fn simulate_places_pods_and_says_why_others_are_pending() {
     check("simulate");
 }

@@ -261,7 +261,7 @@ fn a_service_or_controller_that_cannot_be_read_is_told_with_its_place() {
         ("kind: Service\nmetadata: {name: s}\nspec: {selector: [a]}\n", "in.yaml:3:8: spec.selector: found a list, "),
         (
             "apiVersion: apps/v1\nkind: ReplicaSet\nmetadata: {}\n",
-            "in.yaml:3:1: this ReplicaSet has no metadata.name; ",
+            "in.yaml:3:1: this ReplicaSet has no metadata.name or metadata.generateName; ",
         ),
         (
             "kind: Service\nmetadata: {name: s}\n---\nkind: Service\nmetadata: {name: s}\n",

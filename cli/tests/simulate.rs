@@ -27,12 +27,12 @@ fn files_that_are_missing_binary_or_deep_are_told_apart() {
     let files = ["binary.yaml", "zero.yaml", "deep.json", "deep.yaml", "empty", "missing.yaml"];
     let (code, _, stderr) = flotilla(directory.path(), &[&["simulate", "-f"], files.as_slice()].concat());
     let expected = "\
-binary.yaml:1:6: this is not UTF-8 text; expected YAML or JSON
+binary.yaml:1:6: this is neither UTF-8 nor UTF-16 text; expected YAML or JSON, so save the file as UTF-8
 empty: this directory holds no *.yaml, *.yml or *.json file
 missing.yaml: cannot be read: No such file or directory (os error 2)
 zero.yaml:1:10: cannot be read as YAML: the character U+0000 is not allowed; expected a Kubernetes object in YAML or JSON
 deep.json:1:1276: mappings and lists nest too deep; expected no more than 128 levels
-deep.yaml:1:257: cannot be read as YAML: recursion limit exceeded; expected a Kubernetes object in YAML or JSON
+deep.yaml:1:257: mappings and lists nest too deep; expected no more than 128 levels
 ";
     assert_eq!((code, stderr.as_str()), (Some(2), expected));
 }

@@ -134,11 +134,11 @@ impl Desk {
     fn read(&self, text: &str, cluster: &Cluster) -> Result<(Cluster, Vec<String>), Vec<String>> {
         let (mut sources, mut problems) = (Sources::default(), Problems::default());
         let mut gatherer = Gatherer::beside(cluster);
-        let mut ignored = None;
+        let mut notes = Vec::new();
         if !text.trim().is_empty() {
             let mut loader = Loader::new(&mut sources, &mut gatherer, &mut problems, &|| {});
             loader.text(INPUT.to_owned(), text.to_owned());
-            ignored = loader.summary();
+            notes = loader.notes();
         }
         let profiles = &self.kept.profiles;
         let schedulers: Vec<&str> = profiles.iter().map(|profile| &*profile.scheduler_name).collect();
@@ -147,7 +147,8 @@ impl Desk {
         if problems.error_count() > 0 {
             return Err(lines);
         }
-        lines.extend(ignored);
+        lines.extend(notes);
+        lines.extend(new.made.default_lines());
         Ok((new.showing(self.registry, profiles), lines))
     }
 

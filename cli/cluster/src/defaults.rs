@@ -12,6 +12,8 @@ use k8s_openapi::{
 const TOLERATION_SECONDS: i64 = 300;
 /// The label with the name of a namespace.
 const NAMESPACE_LABEL: &str = "kubernetes.io/metadata.name";
+/// The label with the name of a node's host.
+const HOSTNAME: &str = "kubernetes.io/hostname";
 /// The kubelet's default for `maxPods`.
 const PODS: &str = "110";
 
@@ -167,21 +169,32 @@ fn tolerate_lost_nodes(spec: &mut api::PodSpec) {
     }));
 }
 
-/// Sets the defaults of a node, with those of the kubelet.
+/// Sets the defaults of a node, and those of a kubelet if no cluster has had the node. Returns whether a kubelet's label and number of pods
+/// were missing.
 ///
-/// Source: `SetDefaults_NodeStatus`.
-pub(super) fn node(node: &mut api::Node) {
+/// Source: `SetDefaults_NodeStatus`, and `initialNode` and `MachineInfo` in `pkg/kubelet`.
+pub(super) fn node(node: &mut api::Node) -> (bool, bool) {
+    let is_empty = |text: Option<&String>| text.is_none_or(String::is_empty);
+    let is_new = is_empty(node.metadata.uid.as_ref()) && is_empty(node.metadata.resource_version.as_ref());
     identity(&mut node.metadata, false);
     let name = node.metadata.name.clone().unwrap_or_default();
-    node.metadata.labels.get_or_insert_default().entry("kubernetes.io/hostname".to_owned()).or_insert(name);
-    let Some(status) = &mut node.status else { return };
+    let labels = node.metadata.labels.get_or_insert_default();
+    let needs_label = is_new && !labels.contains_key(HOSTNAME);
+    if needs_label {
+        labels.insert(HOSTNAME.to_owned(), name);
+    }
+    let Some(status) = &mut node.status else { return (needs_label, false) };
     let capacity = status.capacity.clone().unwrap_or_default();
     let allocatable = status.allocatable.get_or_insert_default();
     if allocatable.is_empty() {
         allocatable.clone_from(&capacity);
     }
-    let pods = capacity.get("pods").cloned().unwrap_or_else(|| Quantity(PODS.to_owned()));
-    allocatable.entry("pods".to_owned()).or_insert(pods);
+    let needs_pods = is_new && !allocatable.contains_key("pods") && !capacity.contains_key("pods");
+    if is_new {
+        let pods = capacity.get("pods").cloned().unwrap_or_else(|| Quantity(PODS.to_owned()));
+        allocatable.entry("pods".to_owned()).or_insert(pods);
+    }
+    (needs_label, needs_pods)
 }
 
 /// Source: `SetDefaults_Namespace`.

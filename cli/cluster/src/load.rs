@@ -27,6 +27,10 @@ use super::{
     yaml::Fault,
 };
 
+mod custom;
+mod naming;
+mod old_versions;
+
 /// Reads texts and gathers their objects.
 pub struct Loader<'a> {
     sources: &'a mut Sources,
@@ -36,18 +40,20 @@ pub struct Loader<'a> {
     seen: &'a dyn Fn(),
     /// Ignored objects by kind.
     ignored: BTreeMap<String, usize>,
+    /// Objects of Helm's hooks by kind, which are not run.
+    hooks: BTreeMap<String, usize>,
+    /// The number of objects by kind, namespace and `generateName`.
+    generated: BTreeMap<(String, String, String), usize>,
+    taken: BTreeSet<String>,
     rules: &'a [PodTemplate],
     /// For each rule, whether an object has its kind.
     is_used: Vec<bool>,
-    /// The kinds of custom resources with a reported pod template.
+    /// Custom kinds with a reported pod template, and reported older versions.
     reported: BTreeSet<String>,
     edit: Option<&'a mut (dyn Edit + 'static)>,
     /// Objects read now are applied to those read before.
     is_applied: bool,
 }
-
-mod custom;
-mod old_versions;
 
 struct Object {
     value: Value,
@@ -66,7 +72,22 @@ impl<'a> Loader<'a> {
     ) -> Self {
         let (rules, is_used, reported) = (&[][..], Vec::new(), BTreeSet::new());
         let (ignored, edit, is_applied) = (BTreeMap::new(), None, false);
-        Self { sources, gatherer, problems, seen, ignored, rules, is_used, reported, edit, is_applied }
+        let (hooks, generated, taken) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
+        Self {
+            sources,
+            gatherer,
+            problems,
+            seen,
+            ignored,
+            hooks,
+            generated,
+            taken,
+            rules,
+            is_used,
+            reported,
+            edit,
+            is_applied,
+        }
     }
 
     /// Makes pods from custom resources by these rules, in addition to the known ones.
@@ -109,18 +130,16 @@ impl<'a> Loader<'a> {
         self.object(Object { value, place: InputPosition::nowhere(), kind: Some(kind) });
     }
 
-    /// One line with the ignored objects; `None` if there are none.
-    pub fn summary(&self) -> Option<String> {
-        let count: usize = self.ignored.values().sum();
-        let kinds: Vec<String> = self.ignored.iter().map(|(kind, count)| format!("{count} {kind}")).collect();
-        let objects = if count == 1 { "object" } else { "objects" };
-        (count > 0).then(|| format!("ignored {count} {objects}: {}", kinds.join(", ")))
-    }
-
-    /// One line for each rule of a pod template whose kind the input lacks.
-    pub fn unused(&self) -> Vec<String> {
+    /// One line for each group of objects without an effect: rules that match nothing, ignored objects, and hooks of Helm.
+    pub fn notes(&self) -> Vec<String> {
         let unused = self.rules.iter().zip(&self.is_used).filter(|(_, is_used)| !**is_used);
-        unused.map(|(rule, _)| rule.unused()).collect()
+        let mut notes: Vec<String> = unused.map(|(rule, _)| rule.unused()).collect();
+        notes.extend(counted(&self.ignored).map(|(objects, kinds)| format!("ignored {objects}: {kinds}")));
+        let hooks = counted(&self.hooks);
+        notes.extend(
+            hooks.map(|(objects, kinds)| format!("not run: {objects} with the annotation helm.sh/hook: {kinds}")),
+        );
+        notes
     }
 
     /// Reads a text; `name` is its name in messages.
@@ -182,9 +201,21 @@ impl<'a> Loader<'a> {
         if kind == Kind::Custom && self.is_custom_list(fields) {
             return self.custom_list(fields, &place);
         }
-        if !matches!(kind, Kind::List(_)) && !self.keeps(kind, fields, of_list, &place) {
+        let name = edited_kind(kind, fields, of_list);
+        if makes_pods(kind) && naming::is_hook(fields) {
+            *self.hooks.entry(name).or_default() += 1;
             return Vec::new();
         }
+        self.generate_name(&name, fields);
+        if !matches!(kind, Kind::List(_)) && !self.keeps(&name, fields, &place) {
+            return Vec::new();
+        }
+        self.gather(kind, value, place)
+    }
+
+    /// Gathers one object of a known kind; returns the elements if it is a list.
+    fn gather(&mut self, kind: Kind, mut value: Value, place: InputPosition) -> Vec<Object> {
+        let Value::Object(fields) = &mut value else { return Vec::new() };
         match kind {
             Kind::List(of) => return self.list(fields, &place, of),
             Kind::Ignored(groups::KIND) if self.reads_group(fields) => match fields.contains_key("items") {
@@ -237,16 +268,9 @@ impl<'a> Loader<'a> {
     }
 
     /// Edits an object; returns whether to keep it.
-    fn keeps(
-        &mut self,
-        kind: Kind,
-        fields: &mut Map<String, Value>,
-        of_list: Option<&'static str>,
-        place: &InputPosition,
-    ) -> bool {
+    fn keeps(&mut self, kind: &str, fields: &mut Map<String, Value>, place: &InputPosition) -> bool {
         let Some(edit) = &mut self.edit else { return true };
-        let name = edited_kind(kind, fields, of_list);
-        let is_kept = edit.edit(&name, fields, self.is_applied);
+        let is_kept = edit.edit(kind, fields, self.is_applied);
         match edit.refusal() {
             Some(refusal) => {
                 self.problems.error(place.keys(&["kind"]), refusal);
@@ -298,8 +322,10 @@ impl<'a> Loader<'a> {
     fn renew(&mut self, fields: &mut Map<String, Value>, place: &InputPosition, read_as: &str) {
         let old = fields.insert("apiVersion".to_owned(), read_as.into()).unwrap_or_default();
         let kind = fields.get("kind").and_then(Value::as_str).unwrap_or_default();
-        let text = format!("apiVersion {old} of {kind} is no longer served; it is read as {read_as}");
-        self.problems.warning(place.keys(&["apiVersion"]), text);
+        let text = format!("apiVersion {old} of {kind} is no longer served; such objects are read as {read_as}");
+        if self.reported.insert(text.clone()) {
+            self.problems.warning(place.keys(&["apiVersion"]), text);
+        }
         old_versions::convert(old.as_str().unwrap_or_default(), fields);
     }
 
@@ -324,7 +350,7 @@ impl<'a> Loader<'a> {
     fn controller<T: Selecting + Clone>(&mut self, value: Value, place: InputPosition, of: fn(T) -> Workload) {
         let Some(object) = decode::<T>(value, &place, self.problems) else { return };
         if self.gatherer.add_selecting(object.clone(), &place, self.problems) {
-            self.gatherer.add_workload(of(object), place);
+            self.gatherer.add_workload(of(object), place, self.problems);
         }
     }
 
@@ -337,7 +363,7 @@ impl<'a> Loader<'a> {
         let Some(object) = decode::<T>(value, &place, self.problems) else { return };
         let workload = of(object);
         if self.gatherer.claim(T::KIND, workload.metadata(), true, &place, self.problems).is_some() {
-            self.gatherer.add_workload(workload, place);
+            self.gatherer.add_workload(workload, place, self.problems);
         }
     }
 
@@ -425,3 +451,27 @@ fn edited_kind(kind: Kind, fields: &Map<String, Value>, of_list: Option<&'static
         (_, name) => name.to_owned(),
     }
 }
+
+/// Whether objects of the kind are pods, or become pods.
+const fn makes_pods(kind: Kind) -> bool {
+    matches!(
+        kind,
+        Kind::Pod
+            | Kind::ReplicationController
+            | Kind::ReplicaSet
+            | Kind::StatefulSet
+            | Kind::Workload(_)
+            | Kind::Custom
+    )
+}
+
+/// The number of objects, and of each kind; `None` if there are none.
+fn counted(kinds: &BTreeMap<String, usize>) -> Option<(String, String)> {
+    let count: usize = kinds.values().sum();
+    let objects = if count == 1 { "1 object".to_owned() } else { format!("{count} objects") };
+    let kinds: Vec<String> = kinds.iter().map(|(kind, count)| format!("{count} {kind}")).collect();
+    (count > 0).then(|| (objects, kinds.join(", ")))
+}
+
+#[cfg(test)]
+mod tests;

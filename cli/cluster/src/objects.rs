@@ -167,6 +167,8 @@ pub struct Gatherer {
     new_claims: Vec<NewClaim>,
     /// The controllers of pods, such as `ReplicaSet shop/web-6d4`, with the number of their pods.
     owners: BTreeMap<String, usize>,
+    /// Nodes that got a default label, and nodes that got a default number of pods.
+    defaulted: (usize, usize),
     /// The nodes of the existing cluster.
     others: Vec<Arc<NodeInfo>>,
     /// The priority and policy of pods without a class.
@@ -213,7 +215,11 @@ impl Gatherer {
         if !are_good {
             return;
         }
-        defaults::node(&mut node);
+        let (has_new_label, has_new_pods) = defaults::node(&mut node);
+        if place.document.is_some() {
+            self.defaulted.0 += usize::from(has_new_label);
+            self.defaulted.1 += usize::from(has_new_pods);
+        }
         match ingest::node(&node) {
             Ok(info) => {
                 self.nodes.push(Arc::new(info));

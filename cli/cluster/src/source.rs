@@ -84,7 +84,9 @@ impl Sources {
         }
         let value = yaml::read(text).map_err(|faults| {
             let json = text.trim_start().starts_with('{').then(|| from_json(text).err()).flatten();
-            json.filter(|_| !text.contains("{{")).unwrap_or(faults)
+            // A template or a deep text is not better explained as JSON.
+            let is_explained = text.contains("{{") || faults.iter().any(|fault| fault.text == yaml::TOO_DEEP);
+            json.filter(|_| !is_explained).unwrap_or(faults)
         });
         value.map_err(after)
     }
@@ -200,6 +202,9 @@ fn from_json(text: &str) -> Result<Value, Vec<Fault>> {
             return faults;
         }
         let mark = Mark { line: error.line().max(1), column: error.column().max(1) };
+        if message.contains("recursion limit") {
+            return vec![Fault::new(mark, yaml::TOO_DEEP)];
+        }
         let end = message.find(" at line ").unwrap_or(message.len());
         let what = message.get(..end).unwrap_or(&message);
         let next = "expected a Kubernetes object in YAML or JSON";

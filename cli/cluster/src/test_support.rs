@@ -16,13 +16,13 @@ pub(crate) fn load(objects: &[Value], mut gatherer: Gatherer, rules: &[PodTempla
     for (number, object) in [&node].into_iter().chain(objects).enumerate() {
         loader.text(format!("{number}.json"), object.to_string());
     }
-    let mut notes = loader.unused();
-    notes.extend(loader.summary());
+    let mut notes = loader.notes();
     let cluster = gatherer.finish(&["default-scheduler"], &mut problems);
     let lines = problems.render(&sources).into_iter().map(|line| match line.split_once(": ") {
         Some((place, text)) if place.contains(".json:") => text.to_owned(),
         _ => line,
     });
+    notes.extend(cluster.made.default_lines());
     let lines = lines.chain(notes).collect();
     (cluster, lines)
 }

@@ -8,7 +8,9 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
 
-use super::{objects::Gatherer, place::InputPosition};
+use super::{objects::Gatherer, place::InputPosition, problem::Problems};
+
+mod admission;
 
 /// The annotations of the default StorageClass.
 const DEFAULT_CLASS: [&str; 2] =
@@ -16,6 +18,8 @@ const DEFAULT_CLASS: [&str; 2] =
 /// The annotation that precedes `spec.storageClassName` of a claim.
 const CLAIM_CLASS: &str = "volume.beta.kubernetes.io/storage-class";
 const MOST_NAMED: usize = 4;
+/// The limit of the pods of all workloads: about 2 KB each, so 2 GB.
+const MOST_PODS: u64 = 1_000_000;
 
 /// The input of the controllers.
 #[derive(Default)]
@@ -63,6 +67,10 @@ pub struct Summary {
     pub notes: Vec<String>,
     /// The pods that a controller would delete, as `namespace/name`.
     pub surplus: Vec<String>,
+    /// Deployments that are paused and have no ReplicaSet.
+    paused: Vec<String>,
+    /// Nodes that got a default label, and nodes that got a default number of pods.
+    defaulted: (usize, usize),
 }
 
 /// Pods that the API server refuses.
@@ -108,9 +116,7 @@ impl Workloads {
             self.class = Some((created, name));
         }
     }
-}
 
-impl Workloads {
     /// Remembers the controller of an object other than a pod.
     pub(super) fn see_owner(&mut self, kind: &str, metadata: &ObjectMeta) {
         let controller = metadata.owner_references.iter().flatten().find(|owner| owner.controller == Some(true));
@@ -120,6 +126,26 @@ impl Workloads {
             let parent = (owner.kind.clone(), format!("{namespace}/{}", owner.name));
             self.parents.insert((kind.to_owned(), key), parent);
         }
+    }
+
+    /// Reports the first workload that exceeds the limit of pods; returns whether there is one.
+    pub(super) fn are_too_many(&self, nodes: usize, problems: &mut Problems) -> bool {
+        let mut sum: u64 = 0;
+        for Planned { workload, place, origin } in &self.workloads {
+            let count = admission::wanted(workload, nodes);
+            sum = sum.saturating_add(count);
+            if sum > MOST_PODS {
+                let kind = origin.as_ref().map_or(workload.kind(), |origin| &origin.kind);
+                let text = format!(
+                    "{kind} {:?} asks for {count} pods, which are {sum} with those of the workloads before it; expected \
+                     {MOST_PODS} at most",
+                    key(workload.metadata())
+                );
+                problems.error(place.keys(admission::count_field(workload)), text);
+                return true;
+            }
+        }
+        false
     }
 
     /// Removes the workloads of custom resources whose controllers have already created the same workloads.
@@ -158,8 +184,10 @@ impl Gatherer {
     }
 
     /// Adds a workload; the caller has claimed its name.
-    pub(super) fn add_workload(&mut self, mut workload: Workload, place: InputPosition) {
-        if !self.workloads.are_left {
+    pub(super) fn add_workload(&mut self, mut workload: Workload, place: InputPosition, problems: &mut Problems) {
+        if let Some(text) = admission::mismatch(&workload) {
+            problems.error(place.keys(&["spec", "template", "metadata", "labels"]), text);
+        } else if !self.workloads.are_left {
             workload.identify();
             self.workloads.see_owner(workload.kind(), workload.metadata());
             self.workloads.workloads.push(Planned { workload, place, origin: None });
@@ -189,9 +217,17 @@ impl Origin {
 }
 
 impl Summary {
+    /// `defaulted`: nodes that got a default label, and nodes that got a default number of pods.
+    pub(super) fn new(defaulted: (usize, usize)) -> Self {
+        Self { defaulted, ..Self::default() }
+    }
+
     /// Adds the pods of a workload; returns the workload's index if it has any. `origin`: the custom resource that it stands for.
     pub(super) fn add(&mut self, workload: &Workload, origin: Option<&Origin>, made: &Made) -> Option<usize> {
         self.surplus.extend(made.surplus.iter().cloned());
+        if made.is_paused {
+            self.paused.push(key(workload.metadata()));
+        }
         if made.pods.is_empty() {
             return None;
         }
@@ -236,6 +272,24 @@ impl Summary {
         let refused = self.refused.iter().filter(|refused| !other.refused.contains(refused));
         let notes = self.notes.iter().filter(|note| !other.notes.contains(note)).cloned();
         refused.map(|refused| format!("warning: {}", refused.text)).chain(notes).collect()
+    }
+
+    /// One line for each default of the input's nodes and for its paused Deployments.
+    #[must_use]
+    pub fn default_lines(&self) -> Vec<String> {
+        let nodes = |count: usize| if count == 1 { "1 node".to_owned() } else { format!("{count} nodes") };
+        let (labels, pods) = self.defaulted;
+        let label = (labels > 0).then(|| format!("the label kubernetes.io/hostname to {}", nodes(labels)));
+        let pods = (pods > 0).then(|| format!("`pods: 110` to {}", nodes(pods)));
+        let added: Vec<String> = label.into_iter().chain(pods).collect();
+        let added = (!added.is_empty()).then(|| format!("added {}, as kubelets do", added.join(" and ")));
+        let shown = self.paused.iter().take(MOST_NAMED).cloned().collect::<Vec<_>>().join(", ");
+        let paused = match self.paused.len() {
+            0 => None,
+            1 => Some(format!("no pods of the paused Deployment {shown}, which has no ReplicaSet")),
+            count => Some(format!("no pods of {count} paused Deployments, which have no ReplicaSet: {shown}")),
+        };
+        added.into_iter().chain(paused).collect()
     }
 
     /// One line with the created pods; `None` if there are none.

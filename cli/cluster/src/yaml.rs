@@ -17,6 +17,8 @@ use super::{advice, locate::Mark};
 
 /// The nesting limit of mappings and lists, equal to that of JSON.
 const MAX_DEPTH: usize = 128;
+/// The fault of a text that nests deeper.
+pub(super) const TOO_DEEP: &str = "mappings and lists nest too deep; expected no more than 128 levels";
 /// Bytes of copied aliases for each byte of text.
 const GROWTH: usize = 16;
 /// The limit of copied aliases for the shortest texts.
@@ -182,7 +184,8 @@ impl<'a> Reader<'a> {
         if fields.contains_key(&name) {
             let Some(at) = merged.iter().position(|key| *key == name) else {
                 let other = first_key(self.text, *event, &name);
-                let text = not_readable(&format!("the key {name:?} occurs twice in the same mapping"), "");
+                let text =
+                    not_readable(&format!("the key {name:?} occurs twice in the same mapping"), "remove one of them");
                 let text = if other.is_some() { format!("{text}; the first is at") } else { text };
                 self.faults.push(Fault { mark, text, other });
                 return if self.faults.len() < MAX_FAULTS { self.wait(Key::Repeated) } else { Break(()) };
@@ -277,8 +280,7 @@ impl<'a> Reader<'a> {
     }
 
     fn too_deep(&mut self, mark: Mark) -> ControlFlow<()> {
-        let text = format!("mappings and lists nest too deep; expected no more than {MAX_DEPTH} levels");
-        self.faults.push(Fault::new(mark, text));
+        self.faults.push(Fault::new(mark, TOO_DEEP));
         Break(())
     }
 

@@ -76,6 +76,8 @@ pub struct Made {
     pub surplus: Vec<String>,
     /// The replacement of pods of an old template. Its new pods are not among `pods`.
     pub rollout: Option<Rollout>,
+    /// The Deployment is paused and has no ReplicaSet, so that it has no pods.
+    pub is_paused: bool,
 }
 
 impl Workload {
@@ -135,10 +137,10 @@ pub fn identify(kind: &str, metadata: &mut ObjectMeta) {
     names::identify(kind, metadata);
 }
 
-/// The generated name of the object with this number among those of the same `generateName`.
+/// The generated name of the object with this number among those of the same kind, namespace and `generateName`.
 #[must_use]
-pub fn generated_name(namespace: &str, base: &str, number: usize) -> String {
-    names::drawn(namespace, base, number, &mut BTreeSet::new())
+pub fn generated_name(kind: &str, namespace: &str, base: &str, number: usize, taken: &mut BTreeSet<String>) -> String {
+    names::drawn(&format!("{kind}/{namespace}"), base, number, taken)
 }
 
 /// A hash of a template that stands for the one of a controller.

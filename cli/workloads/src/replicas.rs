@@ -42,6 +42,10 @@ pub(crate) fn of_deployment(
             && Some(&pod.namespace) == deployment.metadata.namespace.as_ref()
             && (is_known(pod) || pod.outdated_by.as_deref() == Some(name) || pod.owner.name == format!("{name}-{hash}"))
     };
+    // `sync` in `pkg/controller/deployment/sync.go` scales the ReplicaSets of a paused Deployment, and creates none.
+    if spec.paused.unwrap_or(false) && sets.is_empty() && !around.pods.iter().any(|pod| is_own(&pod)) {
+        return Made { is_paused: true, ..Made::default() };
+    }
     let present = sets.iter().copied().find(|set| has_template(set, &spec.template));
     let newest = || sets.iter().copied().max_by_key(|set| revision(set));
     // The pods of the other ReplicaSets are those of a rollout in progress.

@@ -81,11 +81,17 @@ impl Custom {
         let conditions = self.at(&["status", "conditions"]).and_then(Value::as_array).into_iter().flatten();
         let text = |value: &Value, field: &str| value.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
         let mut ends = conditions.filter(|condition| text(condition, "status") == "True").map(|one| text(one, "type"));
-        let states = [&["status", "state", "phase"][..], &["status", "terminalState"], &["status", "jobStatus"]];
+        let states = [
+            &["status", "state", "phase"][..],
+            &["status", "terminalState"],
+            &["status", "jobStatus"],
+            &["status", "applicationState", "state"],
+        ];
         let mut states = states.iter().filter_map(|keys| self.at(keys).and_then(Value::as_str));
         ends.any(|state| matches!(state.as_str(), "Complete" | "Completed" | "Succeeded" | "Failed"))
             || states.any(|state| {
-                let finals = ["Completed", "Failed", "Terminated", "Aborted", "SUCCEEDED", "FAILED", "STOPPED"];
+                let finals =
+                    ["Completed", "Failed", "Terminated", "Aborted", "SUCCEEDED", "COMPLETED", "FAILED", "STOPPED"];
                 finals.contains(&state)
             })
     }

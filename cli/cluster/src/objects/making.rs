@@ -15,13 +15,16 @@ impl Gatherer {
     pub(super) fn make_pods(&mut self, problems: &mut Problems) -> workloads::Summary {
         let mut input = std::mem::take(&mut self.workloads);
         input.without_existing();
+        if input.are_too_many(self.nodes.len() + self.others.len(), problems) {
+            return workloads::Summary::default();
+        }
         let workloads::Workloads { workloads, mut pods, class, are_left, .. } = input;
         for pod in pods.iter_mut().filter(|_| !self.facts.outdated.is_empty()) {
             if let Some(workload) = self.facts.outdated.get(&pod.key()) {
                 pod.outdate(workload.clone());
             }
         }
-        let mut summary = workloads::Summary::default();
+        let mut summary = workloads::Summary::new(self.defaulted);
         let (mut objects, mut places) = (Vec::new(), Vec::new());
         for Planned { workload, place, origin } in workloads {
             if origin.as_ref().is_some_and(|origin| origin.selects) {

@@ -18,8 +18,8 @@ impl Gatherer {
         problems: &mut Problems,
     ) -> Option<String> {
         let Some(name) = metadata.name.as_deref().filter(|name| !name.is_empty()) else {
-            problems
-                .error(place.keys(&["metadata", "name"]), format!("this {kind} has no metadata.name; expected one"));
+            let text = format!("this {kind} has no metadata.name or metadata.generateName; expected one of them");
+            problems.error(place.keys(&["metadata", "name"]), text);
             return None;
         };
         let namespace = metadata.namespace.as_deref().filter(|namespace| !namespace.is_empty()).unwrap_or("default");
@@ -30,7 +30,10 @@ impl Gatherer {
                 Some(name)
             }
             Entry::Occupied(entry) => {
-                let text = format!("a second {kind} has the name {name:?}; expected a unique name; the first is at");
+                let text = format!(
+                    "a second {kind} has the name {name:?}; expected a unique name, or the changed object in \
+                     `flotilla whatif --apply FILE`; the first is at"
+                );
                 problems.error_with(place.keys(&["metadata", "name"]), text, entry.get().clone());
                 None
             }
@@ -47,8 +50,10 @@ impl Gatherer {
     ) -> bool {
         let place = place.keys(&["metadata", "name"]);
         if metadata.name.as_deref().is_none_or(str::is_empty) {
-            let text =
-                format!("this {} has no metadata.name; expected one", title.split(' ').next().unwrap_or_default());
+            let text = format!(
+                "this {} has no metadata.name or metadata.generateName; expected one of them",
+                title.split(' ').next().unwrap_or_default()
+            );
             problems.error(place, text);
             return false;
         }
@@ -58,7 +63,10 @@ impl Gatherer {
                 true
             }
             Entry::Occupied(entry) => {
-                let text = format!("a second object is {}; expected a unique name; the first is at", entry.key().1);
+                let text = format!(
+                    "a second object is {}; expected a unique name, or the changed object in `flotilla whatif --apply FILE`; the first is at",
+                    entry.key().1
+                );
                 problems.error_with(place, text, entry.get().clone());
                 false
             }

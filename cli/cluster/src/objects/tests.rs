@@ -118,7 +118,8 @@ fn names_and_uids_are_not_used_twice() {
     assert_eq!(
         lines,
         [
-            "a second PriorityClass has the name \"x\"; expected a unique name; the first is at --generate",
+            "a second PriorityClass has the name \"x\"; expected a unique name, or the changed object in \
+             `flotilla whatif --apply FILE`; the first is at --generate",
             "pod \"default/two\" has the metadata.uid of another pod; expected a unique one, or none; the other is at \
              --generate",
             "priority class \"y\" is a second globalDefault; expected one at most; the other is at --generate",
@@ -143,5 +144,5 @@ fn an_object_that_selects_is_known_by_kind_namespace_and_name() {
     let kind = SelectingKind::Controller(OwnerKind::StatefulSet);
     assert_eq!(known, [(kind, "shop", "web"), (kind, "default", "web")]);
     let said = problems.render(&Sources::default());
-    assert_eq!(said, ["this StatefulSet has no metadata.name; expected one"]);
+    assert_eq!(said, ["this StatefulSet has no metadata.name or metadata.generateName; expected one of them"]);
 }

@@ -57,7 +57,7 @@ fn what_cannot_be_read_is_told_with_its_place_in_the_file() {
         (
             "{\"a\": 1} {\"b\": 1, \"b\": 2}",
             (1, 19),
-            "cannot be read as YAML: the key \"b\" occurs twice in the same mapping; expected",
+            "cannot be read as YAML: the key \"b\" occurs twice in the same mapping; remove one of them",
         ),
         (&deep_block, (2, 257), "mappings and lists nest too deep; expected no more than 128 levels"),
         (&deep_flow, (1, 259), "mappings and lists nest too deep; expected no more than 128 levels"),

@@ -1,7 +1,7 @@
 //! Gathers the objects of the input into a cluster.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap, HashSet, hash_map::Entry},
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     sync::Arc,
 };
 
@@ -16,10 +16,7 @@ use flotilla_framework::{
     volumes::objects::StorageObject,
 };
 use flotilla_machine::event;
-use k8s_openapi::{
-    api::{core::v1 as api, policy::v1::PodDisruptionBudget, scheduling::v1::PriorityClass},
-    apimachinery::pkg::apis::meta::v1::ObjectMeta,
-};
+use k8s_openapi::api::{core::v1 as api, policy::v1::PodDisruptionBudget, scheduling::v1::PriorityClass};
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -373,9 +370,7 @@ impl Gatherer {
         let made = self.make_pods(problems);
         let known: HashSet<Arc<str>> =
             self.nodes.iter().chain(&self.others).map(|node| Arc::clone(&node.name)).collect();
-        let mut priorities: BTreeMap<&str, (i32, bool)> =
-            BUILT_IN.into_iter().map(|(name, value)| (name, (value, false))).collect();
-        priorities.extend(self.priorities.iter().map(|(name, value)| (name.as_str(), *value)));
+        let priorities = with_built_in(&self.priorities);
         let default = self.default_priority.as_ref().map_or(self.usual, |(value, _)| *value);
         let groups = groups::finish(self.groups, &priorities, default.0, problems);
         let (mut bound, mut pending, mut created) = (Vec::new(), Vec::new(), Vec::new());
@@ -402,9 +397,7 @@ impl Gatherer {
                 _ if info.finished => {}
                 Some(node) if known.contains(node) => bound.push(Arc::new(info)),
                 Some(node) => {
-                    let text =
-                        format!("pod {:?} is on node {node:?}, which is not in the input; it is left out", info.key());
-                    problems.warning(place.keys(&["spec", "nodeName"]), text);
+                    problems.warning(place.keys(&["spec", "nodeName"]), no_such_node(&info, node));
                 }
                 None if info.deleting => {
                     let text = format!("pod {:?} is being deleted; it is left out", info.key());
@@ -419,11 +412,7 @@ impl Gatherer {
                 None => pending.push(Arc::new(PodInfo { condition: None, ..info })),
             }
         }
-        let mut lifecycle = self.facts.finish(bound.iter().chain(&pending).map(|pod| &**pod));
-        for (rollout, index, pod) in created {
-            let place = lifecycle.rollouts.get_mut(rollout).and_then(|rollout| rollout.new.get_mut(index));
-            place.into_iter().for_each(|place| *place = Some(Arc::clone(&pod)));
-        }
+        let lifecycle = self.facts.finish(bound.iter().chain(&pending).map(|pod| &**pod), created);
         let of_pods = bound.iter().chain(&pending).map(|pod| &pod.class.namespace);
         let in_use = of_pods.chain(self.selectors.iter().map(|(object, _)| &object.namespace));
         let namespaces = with_defaults(self.namespaces, in_use);
@@ -446,17 +435,6 @@ impl Gatherer {
             controlled: self.controlled,
             lifecycle,
             references,
-        }
-    }
-
-    /// The object that already has the UID.
-    fn claim_uid(&mut self, metadata: &ObjectMeta, place: &InputPosition) -> Option<InputPosition> {
-        match self.uids.entry(metadata.uid.clone().unwrap_or_default()) {
-            Entry::Occupied(entry) => Some(entry.get().clone()),
-            Entry::Vacant(entry) => {
-                entry.insert(place.keys(&["metadata", "uid"]));
-                None
-            }
         }
     }
 
@@ -483,6 +461,15 @@ fn with_defaults<'a>(
         }
     }
     namespaces
+}
+
+fn with_built_in(priorities: &BTreeMap<String, (i32, bool)>) -> BTreeMap<&str, (i32, bool)> {
+    let built_in = BUILT_IN.into_iter().map(|(name, value)| (name, (value, false)));
+    built_in.chain(priorities.iter().map(|(name, value)| (name.as_str(), *value))).collect()
+}
+
+fn no_such_node(info: &PodInfo, node: &str) -> String {
+    format!("pod {:?} is on node {node:?}, which is not in the input; it is left out", info.key())
 }
 
 fn no_such_class(info: &PodInfo, class: &str, known: &BTreeMap<&str, (i32, bool)>) -> String {

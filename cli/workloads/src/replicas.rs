@@ -46,7 +46,8 @@ pub(crate) fn of_deployment(
     let newest = || sets.iter().copied().max_by_key(|set| revision(set));
     // The pods of the other ReplicaSets are those of a rollout in progress.
     let is_of_other = |pod: &OwnedPod| {
-        let mut others = sets.iter().filter(|set| present.is_some_and(|present| present.metadata.uid != set.metadata.uid));
+        let mut others =
+            sets.iter().filter(|set| present.is_some_and(|present| present.metadata.uid != set.metadata.uid));
         others.any(|set| pod.is_of(ReplicaSet::KIND, &set.metadata))
     };
     let (old, pods): (Vec<&OwnedPod>, Vec<&OwnedPod>) =

@@ -143,9 +143,7 @@ fn strategies_are_read_with_kubernetes_defaults() {
         }
     };
     let rolling = |replicas, max_surge, max_unavailable| Strategy::Rolling { replicas, max_surge, max_unavailable };
-    let given = |surge: Value, unavailable: Value| {
-        json!({"strategy": {"rollingUpdate": {"maxSurge": surge, "maxUnavailable": unavailable}}})
-    };
+    let given = |surge: Value, unavailable: Value| json!({"strategy": {"rollingUpdate": {"maxSurge": surge, "maxUnavailable": unavailable}}});
     let ordered = |is_parallel, max_unavailable| Strategy::Ordered { is_parallel, max_unavailable };
     let node = |max_surge, max_unavailable| Strategy::PerNode { max_surge, max_unavailable };
     let update = |fields: Value| json!({"updateStrategy": {"rollingUpdate": fields}});

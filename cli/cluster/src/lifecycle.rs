@@ -224,8 +224,17 @@ impl Facts {
         Some(self.lifecycle.rollouts.len() - 1)
     }
 
-    /// The ReplicaSets of old pods count as their Deployment, also those that are not in the input.
-    pub(super) fn finish<'a>(mut self, pods: impl Iterator<Item = &'a PodInfo>) -> Lifecycle {
+    /// Adds the pods that are created later, each with its rollout and its index there. The ReplicaSets of old pods count as their
+    /// Deployment, also those that are not in the input.
+    pub(super) fn finish<'a>(
+        mut self,
+        pods: impl Iterator<Item = &'a PodInfo>,
+        later: Vec<(usize, usize, Arc<PodInfo>)>,
+    ) -> Lifecycle {
+        for (rollout, index, pod) in later {
+            let place = self.lifecycle.rollouts.get_mut(rollout).and_then(|rollout| rollout.new.get_mut(index));
+            place.into_iter().for_each(|place| *place = Some(Arc::clone(&pod)));
+        }
         let deployments = self.lifecycle.rollouts.iter().filter_map(|rollout| {
             let key = rollout.title.strip_prefix("Deployment ")?;
             Some((key.to_owned(), rollout.pods.iter().map(|pod| pod.key.clone()).collect::<Vec<_>>()))

@@ -1,7 +1,7 @@
 //! Gathers the objects of the input into a cluster.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap, HashSet, hash_map::Entry},
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     sync::Arc,
 };
 
@@ -16,10 +16,7 @@ use flotilla_framework::{
     volumes::objects::StorageObject,
 };
 use flotilla_machine::event;
-use k8s_openapi::{
-    api::{core::v1 as api, policy::v1::PodDisruptionBudget, scheduling::v1::PriorityClass},
-    apimachinery::pkg::apis::meta::v1::ObjectMeta,
-};
+use k8s_openapi::api::{core::v1 as api, policy::v1::PodDisruptionBudget, scheduling::v1::PriorityClass};
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -448,9 +445,7 @@ impl Gatherer {
         }
         let known: HashSet<Arc<str>> =
             self.nodes.iter().chain(&self.others).map(|node| Arc::clone(&node.name)).collect();
-        let mut priorities: BTreeMap<&str, (i32, bool)> =
-            BUILT_IN.into_iter().map(|(name, value)| (name, (value, false))).collect();
-        priorities.extend(self.priorities.iter().map(|(name, value)| (name.as_str(), *value)));
+        let priorities = with_built_in(&self.priorities);
         let default = self.default_priority.as_ref().map_or(self.usual, |(value, _)| *value);
         let groups = groups::finish(self.groups, &priorities, default.0, problems);
         let mut sorted = Sorted { known, ..Sorted::default() };
@@ -476,11 +471,7 @@ impl Gatherer {
             sorted.add(info, later, &place, schedulers, problems);
         }
         let Sorted { bound, pending, created, .. } = sorted;
-        let mut lifecycle = self.facts.finish(bound.iter().chain(&pending).map(|pod| &**pod));
-        for (rollout, index, pod) in created {
-            let place = lifecycle.rollouts.get_mut(rollout).and_then(|rollout| rollout.new.get_mut(index));
-            place.into_iter().for_each(|place| *place = Some(Arc::clone(&pod)));
-        }
+        let lifecycle = self.facts.finish(bound.iter().chain(&pending).map(|pod| &**pod), created);
         let of_pods = bound.iter().chain(&pending).map(|pod| &pod.class.namespace);
         let in_use = of_pods.chain(self.selectors.iter().map(|(object, _)| &object.namespace));
         let namespaces = with_defaults(self.namespaces, in_use);
@@ -509,17 +500,6 @@ impl Gatherer {
         }
     }
 
-    /// The object that already has the UID.
-    fn claim_uid(&mut self, metadata: &ObjectMeta, place: &InputPosition) -> Option<InputPosition> {
-        match self.uids.entry(metadata.uid.clone().unwrap_or_default()) {
-            Entry::Occupied(entry) => Some(entry.get().clone()),
-            Entry::Vacant(entry) => {
-                entry.insert(place.keys(&["metadata", "uid"]));
-                None
-            }
-        }
-    }
-
     /// Pods with equal classes share one: a dump has many pods of few classes.
     fn share_class(&mut self, info: PodInfo) -> PodInfo {
         let class = match self.classes.get(&info.class) {
@@ -535,6 +515,11 @@ impl Gatherer {
 
 fn spec_is_unbound(pod: &api::Pod) -> bool {
     pod.spec.as_ref().is_some_and(|spec| spec.node_name.as_deref().is_none_or(str::is_empty))
+}
+
+fn with_built_in(priorities: &BTreeMap<String, (i32, bool)>) -> BTreeMap<&str, (i32, bool)> {
+    let built_in = BUILT_IN.into_iter().map(|(name, value)| (name, (value, false)));
+    built_in.chain(priorities.iter().map(|(name, value)| (name.as_str(), *value))).collect()
 }
 
 #[cfg(test)]

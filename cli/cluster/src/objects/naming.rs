@@ -1,4 +1,4 @@
-//! Names are unique within a kind; the first object keeps its name.
+//! Names are unique within a kind, and UIDs among pods; the first object keeps its name.
 
 use std::collections::hash_map::Entry;
 
@@ -69,6 +69,17 @@ impl Gatherer {
                 );
                 problems.error_with(place, text, entry.get().clone());
                 false
+            }
+        }
+    }
+
+    /// The object that already has the UID.
+    pub(super) fn claim_uid(&mut self, metadata: &ObjectMeta, place: &InputPosition) -> Option<InputPosition> {
+        match self.uids.entry(metadata.uid.clone().unwrap_or_default()) {
+            Entry::Occupied(entry) => Some(entry.get().clone()),
+            Entry::Vacant(entry) => {
+                entry.insert(place.keys(&["metadata", "uid"]));
+                None
             }
         }
     }

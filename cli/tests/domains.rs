@@ -72,7 +72,7 @@ metadata: {name: web-1, labels: {app: web, tier: x}}
 spec: {nodeName: a1, containers: [{name: c}]}
 ---
 kind: Pod
-metadata: {name: web-2, labels: {app: web, tier: y}}
+metadata: {name: web-2, labels: {app: web, tier: z}}
 spec: {nodeName: b1, containers: [{name: c}]}
 ---
 kind: Pod

@@ -40,7 +40,7 @@ fn outcome(pods: usize) -> SimulationResult {
     placements.push(Placement { pod: pod("large", "100"), node: None, message, first_message });
     let took = Duration::from_millis(10);
     let latencies = (1..=pods as u64).map(Duration::from_micros).collect();
-    SimulationResult { decisions: placements.len(), placements, took, latencies, evicted: Vec::new() }
+    SimulationResult { decisions: placements.len(), placements, took, latencies, ..SimulationResult::default() }
 }
 
 fn printed(pods: usize, format: Format) -> String {

@@ -117,7 +117,7 @@ pub(crate) struct Differential {
     /// Seed of the first case; the others follow. The same seed generates the same cases
     #[arg(long, value_name = "S", allow_negative_numbers = true)]
     pub(crate) seed: Option<i64>,
-    /// Number of cases. Default: 1,500 clusters, 2,000 allocations and 20,000 selectors
+    /// Number of cases. Default: 1,500 clusters, 2,000 allocations, 20,000 selectors and 60 simulations
     #[arg(long, value_name = "N")]
     pub(crate) count: Option<u32>,
     /// Comma-separated features of integration-tests/oracle/generate. Default: all supported features, listed in
@@ -131,6 +131,7 @@ pub(crate) enum Compared {
     Clusters,
     Allocations,
     Selectors,
+    Simulations,
 }
 
 #[derive(Debug, Clone, Copy, Arguments)]

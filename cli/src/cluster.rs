@@ -14,7 +14,8 @@ use flotilla_runtime::{
 };
 
 use crate::{
-    input::{self, Inputs, Text},
+    config::configuration_text,
+    input::{self, FileArgs, Inputs, Text},
     output::{Failure, print_notes},
     progress::progress,
 };
@@ -87,7 +88,11 @@ fn configured(
     registry: Registry,
 ) -> Result<(Configuration, String, String), Failure> {
     let (name, text) = match config {
-        Origin::File(path) => input::read(path).map_err(|error| Failure::input(vec![error]))?,
+        Origin::File(path) => {
+            let read = input::read(path);
+            let read = read.and_then(|(name, text)| Ok((name.clone(), configuration_text(&name, text)?)));
+            read.map_err(|error| Failure::input(vec![error]))?
+        }
         Origin::Text(Text { name, text }) => (name.clone(), text.clone()),
         Origin::Defaults if *gates == FeatureGates::default() => {
             return Ok((Configuration::default(), String::new(), String::new()));
@@ -181,11 +186,11 @@ fn gatherer(gatherer: Gatherer, gates: &FeatureGates) -> Gatherer {
 
 /// Reads files, with the JSON of each object.
 pub(crate) fn read_with_texts(
-    files: &[PathBuf],
+    inputs: Inputs<'_>,
     profiles: &[Profile],
     gates: &FeatureGates,
 ) -> Result<Cluster, Failure> {
-    gather_files(Inputs::files(files), None, profiles, gatherer(telling(), gates))
+    gather_files(inputs, None, profiles, gatherer(telling(), gates))
 }
 
 /// Files that are gathered several times with different edits.
@@ -193,6 +198,7 @@ pub(crate) struct Files {
     sources: Sources,
     /// The index of the first document that is applied to the others.
     applied: usize,
+    flags: FileArgs,
 }
 
 impl Files {
@@ -203,11 +209,11 @@ impl Files {
         profiles: &[Profile],
         gates: &FeatureGates,
     ) -> Result<(Self, Cluster), Failure> {
-        let mut sources = Sources::default();
+        let (mut sources, flags) = (Sources::default(), inputs.flags.clone());
         let how = How { edit: Some(edit), documents: None, is_told: true };
         let cluster = gather_from(&mut sources, inputs, how, None, profiles, gatherer(Gatherer::default(), gates))?;
         let applied = sources.count();
-        Ok((Self { sources, applied }, cluster))
+        Ok((Self { sources, applied, flags }, cluster))
     }
 
     /// Reads more files and applies their objects to the others. `see` gets every object.
@@ -221,7 +227,8 @@ impl Files {
         let (mut problems, progress) = (Problems::default(), progress("{spinner} {pos} objects read"));
         let seen = || progress.inc(1);
         let loader = Loader::new(&mut self.sources, &mut gatherer, &mut problems, &seen);
-        input::load(&mut loader.with_edit(Some(edit)), Inputs::files(files));
+        let mut loader = loader.with_edit(Some(edit)).with_pod_templates(&self.flags.pod_template);
+        input::load(&mut loader, Inputs::files(files, &self.flags));
         progress.finish_and_clear();
         if problems.error_count() > 0 { Err(Failure::input(problems.render(&self.sources))) } else { Ok(()) }
     }
@@ -235,7 +242,8 @@ impl Files {
         manifests: Manifests,
     ) -> Result<Cluster, Failure> {
         let how = How { edit: Some(edit), documents: Some(self.applied), is_told: false };
-        gather_from(&mut self.sources, Inputs::files(&[]), how, None, profiles, gatherer(manifests.gatherer(), gates))
+        let inputs = Inputs { flags: &self.flags, ..Inputs::none() };
+        gather_from(&mut self.sources, inputs, how, None, profiles, gatherer(manifests.gatherer(), gates))
     }
 }
 
@@ -267,17 +275,19 @@ fn gather_from(
 ) -> Result<Cluster, Failure> {
     let mut problems = Problems::default();
     if let Some(make) = made_up {
-        make(&mut gatherer, &mut problems);
+        gatherer.complete(|gatherer| make(gatherer, &mut problems));
     }
     let progress = progress("{spinner} {pos} objects read");
     let known = sources.count();
     let seen = || progress.inc(1);
-    let mut loader = Loader::new(sources, &mut gatherer, &mut problems, &seen).with_edit(how.edit);
+    let loader = Loader::new(sources, &mut gatherer, &mut problems, &seen);
+    let mut loader = loader.with_edit(how.edit).with_pod_templates(&inputs.flags.pod_template);
     match how.documents {
         Some(applied) => loader.again(0..known, applied),
         None => input::load(&mut loader, inputs),
     }
-    let ignored = loader.summary();
+    let mut notes = loader.unused();
+    notes.extend(loader.summary());
     progress.finish_and_clear();
     let schedulers: Vec<&str> = profiles.iter().map(|profile| &*profile.scheduler_name).collect();
     let cluster = gatherer.finish(&schedulers, &mut problems);
@@ -286,11 +296,12 @@ fn gather_from(
         problems.error_said("the input holds no Node and no Pod; expected some of both");
     }
     let mut lines = problems.render(sources);
-    lines.extend(ignored);
+    lines.extend(notes);
     if problems.error_count() > 0 {
         return Err(Failure::input(lines));
     }
     lines.extend(cluster.made.line());
+    lines.extend(cluster.made.notes.iter().cloned());
     if how.is_told {
         print_notes(&lines);
     }

@@ -15,6 +15,7 @@ mod view;
 pub(crate) use args::ConfigArgs;
 use flotilla_framework::registry::Registry;
 use gates::Gates;
+pub(crate) use source::configuration_text;
 
 pub(crate) fn command(args: &ConfigArgs, registry: Registry) -> ExitCode {
     let run = |gates: &Gates| match &args.command {

@@ -14,7 +14,7 @@ use flotilla_account::{
     preemption,
     world::World,
 };
-use flotilla_cluster::Texts;
+use flotilla_cluster::{NotStarting, Texts, not_starting};
 use flotilla_configuration::Configuration;
 use flotilla_framework::{class::PodInfo, profile::Profile, registry::Registry};
 use tokio::runtime::Runtime;
@@ -106,14 +106,16 @@ fn explain_cluster(
         cluster::configuration(args.config.as_deref(), &gates, workers.registry())?;
     let asking = Asking::new(&extenders).map_err(|error| Failure::input(vec![format!("{error:#}")]))?;
     let cluster = match &asking {
-        Some(_) => cluster::read_with_texts(&args.files, &profiles, &gates)?,
+        Some(_) => cluster::read_with_texts(Inputs::files(&args.files, &args.reading), &profiles, &gates)?,
         None => {
             let manifests = Manifests::of(args.output == Format::Html && !args.no_questions);
-            cluster::read(Inputs::files(&args.files), None, &profiles, &gates, manifests)?
+            cluster::read(Inputs::files(&args.files, &args.reading), None, &profiles, &gates, manifests)?
         }
     };
     let cluster = cluster.showing(workers.registry(), &profiles);
     let pods = selection::select(&cluster, &args.pods).map_err(Failure::input)?;
+    check_profiles(&pods, &profiles)?;
+    let starts = not_starting(&cluster, |_| false);
     let mut world = World::new(workers.registry(), &cluster, &profiles);
     let mut attached = runtime.block_on(hire(workers, &world, &profiles)).map_err(Failure::run)?;
     let progress = progress("{bar:40} {pos}/{len} pods explained, {eta} left");
@@ -133,7 +135,7 @@ fn explain_cluster(
             };
             match args.output {
                 Format::Html => pages.add(&account, &world)?,
-                format => progress.suspend(|| print(format, &account, &world, out))?,
+                format => progress.suspend(|| print(format, &account, &starts, &world, out))?,
             }
             progress.inc(1);
         }
@@ -152,6 +154,19 @@ fn explain_cluster(
         };
         pages.print(&cluster, subject, kept, out)
     })
+}
+
+/// Placed pods of other schedulers have no profile; pending ones were dropped earlier.
+fn check_profiles(pods: &[&Arc<PodInfo>], profiles: &[Profile]) -> Result<(), Failure> {
+    let has_none = |pod: &&&Arc<PodInfo>| !profiles.iter().any(|one| one.scheduler_name == pod.scheduler_name);
+    let names: Vec<&str> = profiles.iter().map(|profile| &*profile.scheduler_name).collect();
+    let line = |pod: &&Arc<PodInfo>| {
+        let (key, scheduler) = (pod.key(), &pod.scheduler_name);
+        let names = names.join(", ");
+        format!("--pod {key}: its spec.schedulerName is {scheduler:?}, and profiles are {names}; name another --config")
+    };
+    let errors: Vec<String> = pods.iter().filter(has_none).map(line).collect();
+    if errors.is_empty() { Ok(()) } else { Err(Failure::input(errors)) }
 }
 
 /// Starts sessions with workers that hold the cluster.
@@ -174,10 +189,12 @@ async fn account(
     if let Some(held) = account::held_back(pod, profile, world) {
         return Ok(held);
     }
+    // A pod on a node is evaluated as if it were pending. The workers still have it on its node.
+    let lifted = world.lift(pod);
     let subject = world.subject(&pod.class);
     let pages = match subject.facts.devices {
-        None => attached.ask(&profile.scheduler_name, &subject).await?,
-        Some(_) => Vec::new(),
+        None if lifted.is_none() => attached.ask(&profile.scheduler_name, &subject).await?,
+        _ => Vec::new(),
     };
     let wants_missing = match format {
         Format::Table | Format::Wide | Format::Html => true,
@@ -190,13 +207,22 @@ async fn account(
         account.extend(answer, profile, &subject, &pages, world);
     }
     account.preempted = preemption::make(pod, profile, &subject, &account.explanation, world);
+    if let Some(lifted) = lifted {
+        world.put_back(pod, lifted);
+    }
     Ok(account)
 }
 
-fn print(format: Format, account: &Account, world: &World, out: &mut dyn Write) -> io::Result<()> {
+fn print(
+    format: Format,
+    account: &Account,
+    starts: &[NotStarting],
+    world: &World,
+    out: &mut dyn Write,
+) -> io::Result<()> {
     match format {
-        Format::Table => table::print(account, world, false, out),
-        Format::Wide => table::print(account, world, true, out),
+        Format::Table => table::print(account, starts, world, false, out),
+        Format::Wide => table::print(account, starts, world, true, out),
         Format::Json => {
             serde_json::to_writer(&mut *out, &Answer::new(account, world))?;
             writeln!(out)

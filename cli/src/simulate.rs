@@ -10,7 +10,7 @@ use flotilla_simulate::{ledger::SimulationResult, run::Settings};
 use crate::{
     cluster::{self, Manifests, Origin},
     input::{Inputs, Text},
-    output::{Failure, STAYS_PENDING},
+    output::{Failure, STAYS_PENDING, print_notes},
     progress::{log, progress},
 };
 
@@ -18,6 +18,7 @@ pub(crate) mod args;
 mod generate;
 mod output;
 mod page;
+mod starting;
 pub(crate) mod usage;
 
 use args::{FailOn, Format, SimulateArgs};
@@ -31,8 +32,9 @@ pub(crate) fn command(args: &SimulateArgs, registry: Registry) -> ExitCode {
 fn simulate(args: &SimulateArgs, registry: Registry) -> Result<ExitCode, Failure> {
     let (cluster, outcome, settings) = outcome(args, None, registry)?;
     let is_pending = outcome.placements.iter().any(|placement| placement.node.is_none());
-    let fails = is_pending && args.fail_on == Some(FailOn::Pending);
+    let fails = (is_pending || !cluster.made.refused.is_empty()) && args.fail_on == Some(FailOn::Pending);
     let answer = Answer::new(&cluster, &outcome, args.workers);
+    print_notes(&starting::notes(&cluster, &outcome));
     if args.output == Format::Html {
         let figures = answer.figures();
         let simulated = Simulated::new(args, figures, cluster, outcome, settings);
@@ -76,7 +78,7 @@ fn outcome(
 
 /// The cluster of the files, of a live cluster and of `--generate`.
 fn read(args: &SimulateArgs, profiles: &[Profile], gates: &FeatureGates) -> Result<Cluster, Failure> {
-    let inputs = Inputs::of(&args.files, &args.live)?;
+    let inputs = Inputs::of(&args.files, &args.reading, &args.live)?;
     let manifests = Manifests::of(args.output == Format::Html && !args.no_questions);
     let Some(words) = &args.generate else { return cluster::read(inputs, None, profiles, gates, manifests) };
     let make = |gatherer: &mut Gatherer, problems: &mut Problems| {

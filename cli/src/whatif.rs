@@ -11,12 +11,13 @@ use serde_json::{Map, Value};
 use crate::{
     cluster::{self, Files, Manifests, Origin},
     input::{self, Inputs, Text},
-    output::{Failure, STAYS_PENDING},
+    output::{Failure, STAYS_PENDING, print_notes},
     progress::log,
 };
 
 mod args;
 mod compare;
+mod ends;
 pub(crate) mod output;
 mod page;
 mod plan;
@@ -63,8 +64,10 @@ fn whatif(args: &WhatifArgs, registry: Registry) -> Result<ExitCode, Failure> {
         format => answer.print(format, out),
     })?;
     let fails = |what: &FailOn| match what {
-        FailOn::Pending => answer.has_pending(),
+        FailOn::Pending => answer.has_pending() || compared.is_refused,
         FailOn::Preemption => !answer.preemptions.is_empty(),
+        FailOn::Blocked => answer.drains.iter().any(ends::Drain::is_blocked),
+        FailOn::Stuck => answer.rollouts.iter().any(ends::Rollout::is_stuck),
     };
     Ok(if args.fail_on.iter().any(fails) { ExitCode::from(STAYS_PENDING) } else { ExitCode::SUCCESS })
 }
@@ -78,24 +81,39 @@ pub(crate) fn compared(args: &WhatifArgs, fallback: Option<&Text>, registry: Reg
     let (now, refuse_now) = cluster::configuration_without_calls(now, &gates, registry, NAME)?;
     let (next, refuse_next) = cluster::configuration_without_calls(next, &gates, registry, NAME)?;
     let mut survey = Survey::default();
-    let (mut files, before) = Files::read(Inputs::of(&args.files, &args.live)?, &mut survey, &now.profiles, &gates)?;
+    let inputs = Inputs::of(&args.files, &args.reading, &args.live)?;
+    let (mut files, before) = Files::read(inputs, &mut survey, &now.profiles, &gates)?;
     let mut applied = Applied::default();
     files.apply(&args.changes.apply, &mut applied, &gates)?;
     let mut plan = Plan::new(&args.changes, &survey, &applied.0).map_err(Failure::input)?;
     let after = files.changed(&mut plan, &next.profiles, &gates, Manifests::of(args.is_asked()))?;
     drop((survey, files));
+    print_notes(&after.made.new_lines(&before.made));
+    let is_refused = after.made.refused.iter().any(|refused| !before.made.refused.contains(refused));
     let (before, after) = (before.showing(registry, &now.profiles), after.showing(registry, &next.profiles));
     refused(&before, refuse_now)?;
     refused(&after, refuse_next)?;
     let mut words = plan.words;
     words.extend(args.config.as_ref().map(|path| format!("decide by {}", path.display())));
-    let (now, next) = (settings(args, now, registry), settings(args, next, registry));
+    let drained = plan.drained.iter().map(|node| node.as_str().into()).collect();
+    let now = settings(args, now, registry);
+    let next = Settings { drained, ..settings(args, next, registry) };
     let before = Side::of(before, &now).map_err(Failure::run)?;
     let after = Side::of(after, &next).map_err(Failure::run)?;
     let answer = Answer::new(words, &before, &after, &next.profiles, registry);
     let Settings { profiles, extenders, .. } = next;
     let subject = input::names(&args.files);
-    Ok(Compared { answer, before, after, profiles, extenders, subject, registry, is_asked: args.is_asked() })
+    Ok(Compared {
+        answer,
+        is_refused,
+        before,
+        after,
+        profiles,
+        extenders,
+        subject,
+        registry,
+        is_asked: args.is_asked(),
+    })
 }
 
 fn refused(

@@ -71,6 +71,11 @@ fn simulate_makes_pods_of_workloads() {
 }
 
 #[test]
+fn simulate_admits_pods_as_the_api_server() {
+    check("admission");
+}
+
+#[test]
 fn explain_says_how_each_node_evaluates_a_pod() {
     check("explain");
 }
@@ -83,6 +88,11 @@ fn explain_says_which_devices_a_pod_lacks() {
 #[test]
 fn whatif_says_which_pods_fare_differently() {
     check("whatif");
+}
+
+#[test]
+fn whatif_drains_within_budgets_and_replaces_pods_by_update_strategy() {
+    check("rollouts");
 }
 
 #[test]

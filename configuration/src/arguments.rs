@@ -94,6 +94,10 @@ pub(super) fn read(
             continue;
         }
         first.insert(name.clone(), number);
+        if name.is_empty() {
+            nameless(report, config.args.as_ref(), &entry);
+            continue;
+        }
         if REMOVED.contains(&name.as_str()) {
             let found = format!("{}, which kube-scheduler no longer has", quoted(&name));
             report.error(Problem::value(at, found, "the name of a plugin").hint(catalogue::advice(&name)));
@@ -143,6 +147,20 @@ fn check_defaults(report: &mut Report<'_>, written: &BTreeMap<String, usize>, co
         let found = "found no arguments for NodeResourcesFit, which an extender's ignoredByScheduler changes";
         let expected = "the plugin NodeResourcesFit, or an entry `name: NodeResourcesFit` here";
         report.error(Problem::new(path.clone(), found, expected));
+    }
+}
+
+/// kube-scheduler accepts an entry without a name and ignores its arguments.
+fn nameless(report: &mut Report<'_>, args: Option<&Value>, entry: &Path) {
+    let inner = args.and_then(|args| args.get("name")).and_then(Value::as_str);
+    match inner {
+        Some(name) => {
+            let text = format!(
+                "`name` is one level too deep, so these arguments are ignored; write `name: {name}` next to args"
+            );
+            report.warning(&entry.key("args").key("name"), text);
+        }
+        None => report.warning(entry, "this entry has no name, so its arguments are ignored; add the name of a plugin"),
     }
 }
 

@@ -117,6 +117,17 @@ fn unpack(fields: &serde_json::Map<String, Value>) -> String {
     )
 }
 
+/// A hint on extracting the configuration from a ConfigMap of a list.
+fn unpack_list(fields: &serde_json::Map<String, Value>) -> String {
+    let items = fields.get("items").and_then(Value::as_array).into_iter().flatten();
+    let data = |item: &Value| item.get("data").and_then(Value::as_object).cloned().unwrap_or_default();
+    let holds = |item: &&Value| data(item).values().any(|text| text.as_str().is_some_and(|text| text.contains(KIND)));
+    match items.filter_map(|item| Some((item, item.as_object()?))).find(|(item, _)| holds(item)) {
+        Some((_, fields)) => unpack(fields),
+        None => "no ConfigMap of this list holds a KubeSchedulerConfiguration under data".to_owned(),
+    }
+}
+
 fn kind(fields: &serde_json::Map<String, Value>, path: Path) -> Option<Problem> {
     let value = fields.get("kind");
     let expected = format!("kind: {KIND}");
@@ -130,6 +141,7 @@ fn kind(fields: &serde_json::Map<String, Value>, path: Path) -> Option<Problem> 
     }
     let hint = match text {
         "ConfigMap" => Some(unpack(fields)),
+        "List" | "ConfigMapList" => Some(unpack_list(fields)),
         "Policy" => Some("policies are gone from kube-scheduler: profiles took their place".to_owned()),
         _ if text.ends_with("Args") => {
             Some("arguments of a plugin belong under profiles[].pluginConfig[].args".to_owned())

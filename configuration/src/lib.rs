@@ -23,8 +23,9 @@ mod modules;
 mod path;
 mod plugin_sets;
 mod report;
-mod scalar;
+pub mod scalar;
 mod settings;
+mod states;
 #[cfg(test)]
 mod tests;
 mod tree;

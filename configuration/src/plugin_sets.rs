@@ -13,6 +13,7 @@ use flotilla_framework::{
 use super::catalogue::{self, PLUGINS, Point, REMOVED, REPLACED};
 use super::path::Path;
 use super::report::{Problem, Report, either, near_miss, quoted};
+use super::states::{DEPENDENCIES, Dependency};
 use super::wire;
 use crate::features::FeatureGates;
 
@@ -128,6 +129,7 @@ pub(super) fn effective(
         let at = entry_path(path, None, place.unwrap_or(0)).key("name");
         report.error(Problem::value(at, format!("{} a second time", quoted(name)), "every plugin once"));
     }
+    warn_of_states(report, &lists, &sets, path);
     let mut weigh_at = |point: Point| {
         let set = sets.remove(point.key()).unwrap_or_default();
         weigh(report, lists.get(point.key()).map_or(&[][..], Vec::as_slice), point, &set, &multi_point, path)
@@ -138,6 +140,41 @@ pub(super) fn effective(
         check_counts(report, &lists, path);
     }
     (named(lists, score, placement_score), shown)
+}
+
+/// Warns of plugins that run at an extension point without another one that it depends on.
+fn warn_of_states(
+    report: &mut Report<'_>,
+    lists: &BTreeMap<&'static str, Vec<Entry>>,
+    sets: &BTreeMap<&'static str, Set>,
+    path: &Path,
+) {
+    let runs = |name: &str, point: Point| {
+        lists.get(point.key()).is_some_and(|list| list.iter().any(|entry| entry.plugin.name == name))
+    };
+    let mut told: BTreeSet<&str> = BTreeSet::new();
+    for Dependency { plugin, at, needs, effect } in DEPENDENCIES {
+        if !runs(plugin, at) || runs(plugin, needs) || !told.insert(plugin) {
+            continue;
+        }
+        let off = |set: &Set| set.disabled.iter().position(|name| name == "*" || name == plugin);
+        let on = |set: &Set| set.enabled.iter().find(|entry| entry.plugin.name == plugin)?.place;
+        let (off, on) = (sets.get(needs.key()).and_then(off), sets.get(at.key()).and_then(on));
+        let place = match (off, on) {
+            (Some(place), _) => path.key(needs.key()).key("disabled").index(place).key("name"),
+            (None, Some(place)) => entry_path(path, Some(at), place).key("name"),
+            (None, None) => path.clone(),
+        };
+        let otherwise = match plugin {
+            "VolumeBinding" | "DynamicResources" => format!("under {MULTI_POINT}"),
+            _ => format!("at {} too", at.key()),
+        };
+        let (at, needs) = (at.key(), needs.key());
+        let text = format!(
+            "{plugin} runs at {at} but not at {needs}, so {effect}; enable it at {needs}, or disable it {otherwise}"
+        );
+        report.warning(&place, text);
+    }
 }
 
 fn named(

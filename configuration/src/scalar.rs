@@ -7,8 +7,10 @@
 use k8s_openapi::ByteString;
 use serde_json::{Number, Value};
 
+/// The meaning of a scalar.
 #[derive(Debug, PartialEq)]
-pub(super) enum Resolved {
+pub enum Resolved {
+    /// A value of JSON.
     Value(Value),
     /// JSON cannot represent an infinity or NaN.
     NotFinite,
@@ -16,17 +18,23 @@ pub(super) enum Resolved {
     Mistagged,
 }
 
+/// The tag of a scalar.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum TagKind {
+pub enum TagKind {
+    /// No tag.
     None,
+    /// A tag of YAML's core schema, by name.
     Core(&'static str),
+    /// `!!binary`.
     Binary,
     /// kube-scheduler reads any other tag as text.
     Other,
 }
 
 impl TagKind {
-    pub(super) fn core(suffix: &str) -> Self {
+    /// The tag with this name after `!!`.
+    #[must_use]
+    pub fn core(suffix: &str) -> Self {
         const CORE: [&str; 6] = ["str", "int", "float", "bool", "null", "timestamp"];
         match CORE.into_iter().find(|name| *name == suffix) {
             Some(name) => Self::Core(name),
@@ -36,8 +44,9 @@ impl TagKind {
     }
 }
 
-/// `is_plain`: without quotes.
-pub(super) fn resolve(text: &str, is_plain: bool, tag: TagKind) -> Resolved {
+/// The meaning of a scalar. `is_plain`: without quotes.
+#[must_use]
+pub fn resolve(text: &str, is_plain: bool, tag: TagKind) -> Resolved {
     let as_text = || Resolved::Value(Value::String(text.to_owned()));
     match tag {
         TagKind::None if !is_plain => as_text(),

@@ -17,7 +17,9 @@ use flotilla_framework::{
 };
 
 use super::{
+    advice::{self, Way},
     devices::Holders,
+    in_the_way,
     preemption::Preempted,
     world::{Subject, World},
 };
@@ -39,6 +41,10 @@ pub struct Account {
     pub extended: Option<Extended>,
     /// The result of preemption, if the pod fits no node and its profile has the plugin.
     pub preempted: Option<Preempted>,
+    /// The nearest ways to make the pod fit; empty unless shortfalls are requested.
+    pub ways: Vec<Way>,
+    /// Sentences about the pods because of which nodes are infeasible; empty unless shortfalls are requested.
+    pub in_the_way: Vec<String>,
     /// A filter counts pods per topology domain, so another node label may change its result.
     pub counts_domains: bool,
     /// A filter skips nodes with untolerated taints, so another toleration may change its result.
@@ -68,6 +74,8 @@ pub fn held_back(pod: &Arc<PodInfo>, profile: &Profile, world: &World) -> Option
         holders: Holders::new(),
         extended: None,
         preempted: None,
+        ways: Vec::new(),
+        in_the_way: Vec::new(),
         counts_domains: false,
         counts_tainted: false,
     })
@@ -109,7 +117,7 @@ pub fn make(
     let counts_domains = lack::counts_domains(&prepared);
     let own = &pod.class.spread;
     let counts_tainted = own.is_empty() || own.iter().any(|constraint| constraint.required && constraint.honors_taints);
-    Account {
+    let mut account = Account {
         pod: Arc::clone(pod),
         gate: None,
         explanation,
@@ -117,9 +125,16 @@ pub fn make(
         holders,
         extended: None,
         preempted: None,
+        ways: Vec::new(),
+        in_the_way: Vec::new(),
         counts_domains,
         counts_tainted: counts_domains && counts_tainted,
+    };
+    if wants_missing {
+        account.in_the_way = in_the_way::sentences(&account, subject, world);
+        account.ways = advice::ways(&account, profile, subject, world);
     }
+    account
 }
 
 impl Account {

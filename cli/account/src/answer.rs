@@ -27,6 +27,9 @@ pub struct Answer<'a> {
     plugin: &'a str,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     reasons: Vec<&'a str>,
+    /// The node of a pod that is placed already; it is evaluated as if it were pending.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    on_node: &'a str,
     /// The nominated node, if the pod fits there. kube-scheduler takes it whatever the scores.
     #[serde(skip_serializing_if = "str::is_empty")]
     nominated: &'a str,
@@ -125,6 +128,7 @@ impl<'a> Answer<'a> {
             gated: gate.is_some(),
             plugin: gate.as_ref().map_or("", |(plugin, _)| plugin),
             reasons: gate.iter().map(|(_, reason)| reason.as_str()).collect(),
+            on_node: pod.node_name.as_deref().unwrap_or_default(),
             nominated: explanation.nominated.map_or("", |id| name(world, id)),
             error: failed.or(explanation.error.as_deref()).unwrap_or_default(),
             feasible: explanation.feasible(),

@@ -11,6 +11,7 @@ use flotilla_framework::{class::PodInfo, explain::NodeExplanation, profile::Prof
 use super::{
     account,
     account::Account,
+    advice,
     answer::name,
     missing,
     pod_explanation::{PodExplanation, Preemption, Refused},
@@ -104,7 +105,7 @@ pub fn explain_account(account: &Account, world: &World) -> PodExplanation {
         gate: gate.as_ref().map(|(plugin, reason)| ((*plugin).to_owned(), reason.clone())),
         error: explanation.error.as_deref().unwrap_or_default().to_owned(),
         message: explanation.message.clone(),
-        advice: missing::advice(account, world).unwrap_or_default(),
+        advice: advised(account),
         nominated: explanation.nominated.map(|id| id.0),
         best: explanation.best().into_iter().map(|id| id.0).collect(),
         feasible: feasible.collect(),
@@ -112,6 +113,12 @@ pub fn explain_account(account: &Account, world: &World) -> PodExplanation {
         plugins: plugins.into_iter().map(str::to_owned).collect(),
         preemption,
     }
+}
+
+/// The pods in the way, and the advice.
+fn advised(account: &Account) -> String {
+    let sentences = account.in_the_way.iter().cloned().chain(advice::advice(account));
+    sentences.collect::<Vec<_>>().join(" ")
 }
 
 fn refused(account: &Account, world: &World) -> Vec<Refused> {

@@ -20,7 +20,7 @@ use flotilla_framework::{
 use serde::{Deserialize, Serialize};
 
 /// Incremented with every change of the fields. A report contains both the data and the module that reads it.
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 
 /// Limit on the manifests of pending pods: about 8,000 of 500 bytes.
 const MOST_MANIFEST_BYTES: usize = 4 << 20;

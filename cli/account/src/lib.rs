@@ -4,10 +4,12 @@
 //! for wasm32.
 
 pub mod account;
+pub mod advice;
 pub mod amount;
 pub mod answer;
 pub mod devices;
 pub mod explainer;
+pub mod in_the_way;
 pub mod kept;
 pub mod missing;
 pub mod pod_explanation;

@@ -11,7 +11,7 @@ use flotilla_framework::{
 };
 use serde::Serialize;
 
-use super::{account, answer::name, missing, words, world::World};
+use super::{account, advice, answer::name, missing, words, world::World};
 use flotilla_cluster::Cluster;
 
 /// Why no node is feasible for a pod.
@@ -74,7 +74,7 @@ pub fn why(cluster: &Cluster, pod: &Arc<PodInfo>, profiles: &[Profile], registry
     });
     Why {
         refusals: missing::groups(&account, &world).into_iter().map(refusal).collect(),
-        advice: missing::advice(&account, &world),
+        advice: advice::advice(&account),
         lacks: lacks.collect(),
     }
 }

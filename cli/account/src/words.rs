@@ -69,7 +69,8 @@ fn amount(resource: &str, value: i64) -> String {
     Amount::of(resource, value.into()).quantity()
 }
 
-fn taint(Taint { key, value, effect }: &Taint) -> String {
+/// `KEY=VALUE:EFFECT`, or `KEY:EFFECT` without a value.
+pub fn taint(Taint { key, value, effect }: &Taint) -> String {
     if value.is_empty() { format!("{key}:{effect}") } else { format!("{key}={value}:{effect}") }
 }
 

@@ -143,6 +143,12 @@ impl World {
         nominations
     }
 
+    /// The nominated pods that reserve room from a pod, with node and class.
+    pub fn reserving<'a>(&'a self, pod: &'a PodInfo) -> impl Iterator<Item = (&'a PodInfo, NodeId, ClassId)> {
+        let others = self.nominated.iter().filter(|(other, ..)| other.uid != pod.uid && other.priority >= pod.priority);
+        others.map(|(other, node, class)| (&**other, *node, *class))
+    }
+
     fn attach(&mut self) {
         for (id, class) in (0..).map(ClassId).zip(&self.classes) {
             match self.storage.attached_by(class) {
@@ -328,6 +334,41 @@ impl World {
         self.snapshot.add_pod(id(place), standing.class);
         self.volumes.add(&pod.class);
         self.pods[place].insert(at, standing);
+    }
+
+    /// Removes a pod from a node; `None` if it is not there.
+    pub fn lift_placed(&mut self, node: NodeId, uid: &str) -> Option<Lifted> {
+        let place = node.0 as usize;
+        let at = self.pods.get(place)?.iter().position(|known| *known.uid == *uid)?;
+        let standing = self.pods.get_mut(place)?.remove(at);
+        if let Some(class) = self.class(standing.class) {
+            self.volumes.remove(&class);
+        }
+        self.snapshot.remove_pod(node, standing.class);
+        Some(Lifted { place, at, standing })
+    }
+
+    /// Puts a pod of [`Self::lift_placed`] back.
+    pub fn put_placed(&mut self, Lifted { place, at, standing }: Lifted) {
+        if let Some(class) = self.class(standing.class) {
+            self.volumes.add(&class);
+        }
+        self.snapshot.add_pod(id(place), standing.class);
+        if let Some(pods) = self.pods.get_mut(place) {
+            pods.insert(at.min(pods.len()), standing);
+        }
+    }
+
+    /// Replaces a node and returns the previous one.
+    pub fn replace_node(&mut self, node: NodeId, new: Arc<NodeInfo>) -> Option<Arc<NodeInfo>> {
+        let known = self.nodes.get_mut(node.0 as usize)?;
+        self.snapshot.upsert_node(node, &new);
+        Some(std::mem::replace(known, new))
+    }
+
+    /// All nodes, by number.
+    pub fn nodes(&self) -> impl Iterator<Item = (NodeId, &Arc<NodeInfo>)> {
+        (0..).map(NodeId).zip(&self.nodes)
     }
 
     /// The number of nodes.

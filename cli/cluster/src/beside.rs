@@ -12,7 +12,10 @@ use flotilla_framework::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::objects::{Cluster, Gatherer};
+use super::{
+    admission::Rules,
+    objects::{Cluster, Gatherer},
+};
 
 const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
 
@@ -28,6 +31,8 @@ pub struct References {
     /// ResourceClaimTemplates by namespace and name.
     #[serde(with = "pairs")]
     pub templates: BTreeMap<(Arc<str>, Arc<str>), Arc<ClaimSpec>>,
+    /// LimitRanges, RuntimeClasses and node selectors of namespaces.
+    pub rules: Rules,
 }
 
 /// Serializes maps with tuple keys as lists.
@@ -91,6 +96,8 @@ impl Cluster {
         if let (Some(groups), Some(new)) = (&mut self.groups, new.groups) {
             replace(groups, new, |group| group.key());
         }
+        self.lifecycle.join(new.lifecycle);
+        self.systems.extend(new.systems);
         self.references = new.references;
         self.topology_keys.extend(new.topology_keys);
         self

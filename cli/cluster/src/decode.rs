@@ -33,6 +33,7 @@ pub(super) fn decode<T: Object>(mut value: Value, place: &InputPosition, problem
 
 /// Rewords a message of serde.
 fn explain(path: &Path, message: &str) -> String {
+    let path = if path.steps().is_empty() { "this object".to_owned() } else { path.to_string() };
     let split = message
         .strip_prefix("invalid type: ")
         .or_else(|| message.strip_prefix("invalid value: "))

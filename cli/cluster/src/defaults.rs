@@ -35,7 +35,7 @@ pub(super) fn pod(pod: &mut api::Pod) {
             fill_azure_disk(volume.azure_disk.as_mut());
         }
     }
-    fill_pod_level_requests(pod);
+    pod_level_requests(pod);
 }
 
 /// Sets the namespace, and the name as UID if there is none.
@@ -110,7 +110,7 @@ fn fill_container(container: &mut api::Container, uses_host_network: bool) {
 }
 
 /// Source: `defaultPodRequests`. Pod-level limits are the requests, unless the containers request less.
-fn fill_pod_level_requests(pod: &mut api::Pod) {
+pub(super) fn pod_level_requests(pod: &mut api::Pod) {
     let Some(spec) = &pod.spec else { return };
     let Some(limits) = spec.resources.as_ref().and_then(|resources| resources.limits.clone()) else { return };
     if limits.is_empty() {

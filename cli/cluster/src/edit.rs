@@ -1,5 +1,7 @@
 //! Edits to objects of the input before they are gathered.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Map, Value};
 
 /// Changes nothing.
@@ -20,6 +22,16 @@ pub trait Edit {
     /// Edits an object; returns whether to keep it. `is_applied`: the object is from the files that are applied to the others.
     fn edit(&mut self, kind: &str, object: &mut Map<String, Value>, is_applied: bool) -> bool;
 
+    /// Why the object of the last [`Self::edit`] is an error; it is reported with its place.
+    fn refusal(&mut self) -> Option<String> {
+        None
+    }
+
     /// Objects to add after all files.
     fn added(&mut self) -> Vec<Value>;
+
+    /// The pods whose workload gets another template, as `namespace/name`, each with the name of the workload.
+    fn outdated(&mut self) -> BTreeMap<String, String> {
+        BTreeMap::new()
+    }
 }

@@ -5,29 +5,40 @@
 
 use flotilla_framework::{extension::pod_fields, profile::Profile, registry::Registry};
 
+mod admission;
+mod advice;
 mod beside;
+mod custom;
 mod decode;
 mod defaults;
 mod devices;
 mod edit;
 mod groups;
 mod kinds;
+pub mod lifecycle;
 mod load;
 mod locate;
 pub mod manifest;
+mod missing;
 mod objects;
 mod place;
 mod problem;
 mod selecting;
 mod source;
+mod starting;
 mod storage;
+#[cfg(test)]
+mod test_support;
 mod texts;
 mod tree;
 mod workloads;
+mod yaml;
 
 pub use flotilla_objects::path::Path;
 
+pub use admission::Rules;
 pub use beside::References;
+pub use custom::PodTemplate;
 pub use devices::Device;
 pub use edit::{Edit, Nothing};
 pub use groups::{GATE, Groups};
@@ -38,8 +49,20 @@ pub use place::InputPosition;
 pub use problem::Problems;
 pub use selecting::Selecting;
 pub use source::Sources;
+pub use starting::{NotStarting, not_starting};
 pub use texts::{Serializer, Texts};
-pub use workloads::Summary;
+pub use workloads::{Refused, Summary};
+
+/// The limit of names in one note.
+const MOST_NAMES: usize = 3;
+
+/// The first names of a list, and how many more there are.
+fn bounded<'a>(names: impl ExactSizeIterator<Item = &'a str>) -> String {
+    let left_out = names.len().saturating_sub(MOST_NAMES);
+    let shown: Vec<&str> = names.take(MOST_NAMES).collect();
+    let shown = shown.join(", ");
+    if left_out > 0 { format!("{shown} and {left_out} more") } else { shown }
+}
 
 impl Cluster {
     /// Keeps the pod fields that the plugins of these profiles read.
@@ -47,12 +70,34 @@ impl Cluster {
     pub fn showing(mut self, registry: Registry, profiles: &[Profile]) -> Self {
         let fields = pod_fields(registry, profiles);
         self.bound.iter_mut().chain(&mut self.pending).for_each(|pod| *pod = pod.showing(&fields));
+        let new = self.lifecycle.rollouts.iter_mut().flat_map(|rollout| rollout.new.iter_mut().flatten());
+        new.for_each(|pod| *pod = pod.showing(&fields));
         self
     }
+}
+
+/// The first object of a text; `name` is its name in messages.
+///
+/// # Errors
+/// The text is not valid YAML or JSON: one line for each error, with its place.
+pub fn parse(name: &str, text: String) -> Result<serde_json::Value, Vec<String>> {
+    let (mut sources, mut problems) = (Sources::default(), Problems::default());
+    for document in sources.add(name.to_owned(), text) {
+        match sources.decode(document) {
+            Ok(serde_json::Value::Null) => {}
+            Ok(value) => return Ok(value),
+            Err(faults) => {
+                faults.into_iter().for_each(|fault| problems.error_at(document, fault.mark, fault.text));
+                return Err(problems.render(&sources));
+            }
+        }
+    }
+    Err(vec![format!("{name}: holds no object; expected Kubernetes objects in YAML or JSON")])
 }
 
 /// Whether scheduling reads this kind.
 #[must_use]
 pub fn is_read(api_version: &str, kind: &str) -> bool {
-    !matches!(kinds::find(Some(api_version), kind), Err(_) | Ok(kinds::Kind::Ignored(_)))
+    let found = kinds::find(Some(api_version), kind).map(|found| found.kind);
+    !matches!(found, Err(_) | Ok(kinds::Kind::Ignored(_) | kinds::Kind::Custom))
 }

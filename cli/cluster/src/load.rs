@@ -1,24 +1,30 @@
 //! Reads documents and lists into objects.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use flotilla_framework::{devices::objects::DeviceKind, volumes::objects::StorageKind};
 use flotilla_workloads::Workload;
-use k8s_openapi::api::{core::v1 as api, resource::v1 as resource, storage::v1 as storage};
+use k8s_openapi::{
+    Resource,
+    api::{core::v1 as api, resource::v1 as resource, storage::v1 as storage},
+};
 use serde_json::{Map, Value};
 
 use super::{
+    advice,
+    custom::{PodTemplate, shown},
     decode::decode,
     devices::Device,
     edit::Edit,
     groups,
-    kinds::{self, Kind},
+    kinds::{self, Found, Kind, Unknown},
     objects::Gatherer,
     place::{InputPosition, Path},
     problem::Problems,
     selecting::Selecting,
     source::Sources,
     storage::Stored,
+    yaml::Fault,
 };
 
 /// Reads texts and gathers their objects.
@@ -29,11 +35,19 @@ pub struct Loader<'a> {
     /// Called for each object.
     seen: &'a dyn Fn(),
     /// Ignored objects by kind.
-    ignored: BTreeMap<&'static str, usize>,
+    ignored: BTreeMap<String, usize>,
+    rules: &'a [PodTemplate],
+    /// For each rule, whether an object has its kind.
+    is_used: Vec<bool>,
+    /// The kinds of custom resources with a reported pod template.
+    reported: BTreeSet<String>,
     edit: Option<&'a mut (dyn Edit + 'static)>,
     /// Objects read now are applied to those read before.
     is_applied: bool,
 }
+
+mod custom;
+mod old_versions;
 
 struct Object {
     value: Value,
@@ -50,7 +64,14 @@ impl<'a> Loader<'a> {
         problems: &'a mut Problems,
         seen: &'a dyn Fn(),
     ) -> Self {
-        Self { sources, gatherer, problems, seen, ignored: BTreeMap::new(), edit: None, is_applied: false }
+        let (rules, is_used, reported) = (&[][..], Vec::new(), BTreeSet::new());
+        let (ignored, edit, is_applied) = (BTreeMap::new(), None, false);
+        Self { sources, gatherer, problems, seen, ignored, rules, is_used, reported, edit, is_applied }
+    }
+
+    /// Makes pods from custom resources by these rules, in addition to the known ones.
+    pub fn with_pod_templates(self, rules: &'a [PodTemplate]) -> Self {
+        Self { rules, is_used: vec![false; rules.len()], ..self }
     }
 
     /// Edits each object before it is gathered.
@@ -66,6 +87,7 @@ impl<'a> Loader<'a> {
         }
         self.is_applied = false;
         let added = self.edit.as_mut().map(|edit| edit.added()).unwrap_or_default();
+        self.gatherer.facts.outdated = self.edit.as_mut().map(|edit| edit.outdated()).unwrap_or_default();
         for value in added {
             self.object(Object { value, place: InputPosition::nowhere(), kind: None });
         }
@@ -74,6 +96,11 @@ impl<'a> Loader<'a> {
     /// Reports an error that is in no text; the sentence names the place.
     pub fn complain(&mut self, sentence: String) {
         self.problems.error_said(sentence);
+    }
+
+    /// Reports a warning that is in no text; the sentence names the place.
+    pub fn warn(&mut self, sentence: String) {
+        self.problems.warning_said(sentence);
     }
 
     /// Adds one object of a list that is in no file.
@@ -88,6 +115,12 @@ impl<'a> Loader<'a> {
         let kinds: Vec<String> = self.ignored.iter().map(|(kind, count)| format!("{count} {kind}")).collect();
         let objects = if count == 1 { "object" } else { "objects" };
         (count > 0).then(|| format!("ignored {count} {objects}: {}", kinds.join(", ")))
+    }
+
+    /// One line for each rule of a pod template whose kind the input lacks.
+    pub fn unused(&self) -> Vec<String> {
+        let unused = self.rules.iter().zip(&self.is_used).filter(|(_, is_used)| !**is_used);
+        unused.map(|(rule, _)| rule.unused()).collect()
     }
 
     /// Reads a text; `name` is its name in messages.
@@ -108,8 +141,12 @@ impl<'a> Loader<'a> {
         match self.sources.decode(document) {
             Ok(Value::Null) => return false,
             Ok(value) => self.document(value, InputPosition::document(document)),
-            Err(fault) => {
-                self.problems.error_at(document, fault.mark, fault.text);
+            Err(faults) => {
+                for Fault { mark, text, other } in faults {
+                    let other = other.and_then(|mark| self.sources.position(document, mark));
+                    let text = other.map_or_else(|| text.clone(), |other| format!("{text} {other}"));
+                    self.problems.error_at(document, mark, text);
+                }
                 return false;
             }
         }
@@ -134,16 +171,19 @@ impl<'a> Loader<'a> {
                 Value::Null => "nothing",
                 _ => "a single value",
             };
-            let text = format!("found {found}, expected a Kubernetes object with apiVersion, kind and metadata");
+            let expected = || format!("found {found}, expected a Kubernetes object with apiVersion, kind and metadata");
+            let known = self.text_of(&place).and_then(advice::of_text);
+            let text = known.map_or_else(expected, str::to_owned);
             self.problems.error(place, text);
             return Vec::new();
         };
+        self.gatherer.see(fields, of_list);
         let Some(kind) = self.kind(fields, &place, of_list) else { return Vec::new() };
-        if let (Some(edit), false) = (&mut self.edit, matches!(kind, Kind::List(_))) {
-            let name = fields.get("kind").and_then(Value::as_str).or(of_list).unwrap_or_default().to_owned();
-            if !edit.edit(&name, fields, self.is_applied) {
-                return Vec::new();
-            }
+        if kind == Kind::Custom && self.is_custom_list(fields) {
+            return self.custom_list(fields, &place);
+        }
+        if !matches!(kind, Kind::List(_)) && !self.keeps(kind, fields, of_list, &place) {
+            return Vec::new();
         }
         match kind {
             Kind::List(of) => return self.list(fields, &place, of),
@@ -153,8 +193,9 @@ impl<'a> Loader<'a> {
             },
             Kind::Ignored(kind) => {
                 let elements = fields.get("items").and_then(Value::as_array).map_or(1, Vec::len);
-                *self.ignored.entry(kind).or_default() += elements;
+                *self.ignored.entry(kind.to_owned()).or_default() += elements;
             }
+            Kind::Custom => self.custom(std::mem::take(fields), &place),
             Kind::Node => {
                 if let Some(node) = decode(value, &place, self.problems) {
                     self.gatherer.add_node(node, place, self.problems);
@@ -180,6 +221,7 @@ impl<'a> Loader<'a> {
                     self.gatherer.add_namespace(namespace, &place, self.problems);
                 }
             }
+            Kind::Admission(kind) => self.admission(kind, value, &place),
             Kind::Service => self.selecting::<api::Service>(value, &place),
             Kind::ReplicationController => self.controller(value, place, Workload::ReplicationController),
             Kind::ReplicaSet => self.controller(value, place, Workload::ReplicaSet),
@@ -194,10 +236,30 @@ impl<'a> Loader<'a> {
         Vec::new()
     }
 
+    /// Edits an object; returns whether to keep it.
+    fn keeps(
+        &mut self,
+        kind: Kind,
+        fields: &mut Map<String, Value>,
+        of_list: Option<&'static str>,
+        place: &InputPosition,
+    ) -> bool {
+        let Some(edit) = &mut self.edit else { return true };
+        let name = edited_kind(kind, fields, of_list);
+        let is_kept = edit.edit(&name, fields, self.is_applied);
+        match edit.refusal() {
+            Some(refusal) => {
+                self.problems.error(place.keys(&["kind"]), refusal);
+                false
+            }
+            None => is_kept,
+        }
+    }
+
     /// The kind of an object, or that of its list.
     fn kind(
         &mut self,
-        fields: &Map<String, Value>,
+        fields: &mut Map<String, Value>,
         place: &InputPosition,
         of_list: Option<&'static str>,
     ) -> Option<Kind> {
@@ -205,13 +267,40 @@ impl<'a> Loader<'a> {
             Some(Value::String(kind)) => kind.as_str(),
             None | Some(Value::Null) if of_list.is_some() => of_list.unwrap_or_default(),
             _ => {
-                let text = "this object has no kind; expected one, such as `kind: Pod`";
+                let text = self.text_of(place).and_then(advice::of_text).or_else(|| advice::of_fields(fields));
+                let text = text.unwrap_or("this object has no kind; expected one, such as `kind: Pod`");
                 self.problems.error(place.keys(&["kind"]), text);
                 return None;
             }
         };
-        let kind = kinds::find(fields.get("apiVersion").and_then(Value::as_str), name);
-        kind.map_err(|error| self.problems.error(place.keys(&["kind"]), error)).ok()
+        let version = fields.get("apiVersion").and_then(Value::as_str);
+        let found = advice::of_kind(version, name).map_or_else(|| kinds::find(version, name), Err);
+        match found {
+            Ok(Found { kind, read_as }) => {
+                if let Some(read_as) = read_as {
+                    self.renew(fields, place, read_as);
+                }
+                Some(kind)
+            }
+            Err(Unknown { field, text }) => {
+                self.problems.error(place.keys(&[field]), text);
+                None
+            }
+        }
+    }
+
+    /// The text of a document, if the place is all of it.
+    fn text_of(&self, place: &InputPosition) -> Option<&str> {
+        place.document.filter(|_| place.path == Path::default()).and_then(|document| self.sources.text(document))
+    }
+
+    /// Reads an object of an older version as one of the current version.
+    fn renew(&mut self, fields: &mut Map<String, Value>, place: &InputPosition, read_as: &str) {
+        let old = fields.insert("apiVersion".to_owned(), read_as.into()).unwrap_or_default();
+        let kind = fields.get("kind").and_then(Value::as_str).unwrap_or_default();
+        let text = format!("apiVersion {old} of {kind} is no longer served; it is read as {read_as}");
+        self.problems.warning(place.keys(&["apiVersion"]), text);
+        old_versions::convert(old.as_str().unwrap_or_default(), fields);
     }
 
     fn group(&mut self, value: Value, place: InputPosition) {
@@ -239,10 +328,15 @@ impl<'a> Loader<'a> {
         }
     }
 
-    fn workload<T: flotilla_objects::Object>(&mut self, value: Value, place: InputPosition, of: fn(T) -> Workload) {
+    fn workload<T: flotilla_objects::Object + Resource>(
+        &mut self,
+        value: Value,
+        place: InputPosition,
+        of: fn(T) -> Workload,
+    ) {
         let Some(object) = decode::<T>(value, &place, self.problems) else { return };
         let workload = of(object);
-        if self.gatherer.claim(workload.kind(), workload.metadata(), true, &place, self.problems).is_some() {
+        if self.gatherer.claim(T::KIND, workload.metadata(), true, &place, self.problems).is_some() {
             self.gatherer.add_workload(workload, place);
         }
     }
@@ -281,6 +375,26 @@ impl<'a> Loader<'a> {
         }
     }
 
+    fn admission(&mut self, kind: kinds::Admission, value: Value, place: &InputPosition) {
+        match kind {
+            kinds::Admission::LimitRange => {
+                if let Some(range) = decode(value, place, self.problems) {
+                    self.gatherer.add_limit_range(&range, place, self.problems);
+                }
+            }
+            kinds::Admission::ResourceQuota => {
+                if let Some(quota) = decode(value, place, self.problems) {
+                    self.gatherer.add_quota(&quota, place, self.problems);
+                }
+            }
+            kinds::Admission::RuntimeClass => {
+                if let Some(class) = decode(value, place, self.problems) {
+                    self.gatherer.add_runtime_class(&class, place, self.problems);
+                }
+            }
+        }
+    }
+
     fn list(
         &mut self,
         fields: &mut Map<String, Value>,
@@ -299,5 +413,15 @@ impl<'a> Loader<'a> {
                 Vec::new()
             }
         }
+    }
+}
+
+/// The kind under which an edit knows an object. Custom resources may have the name of a kind of Kubernetes.
+fn edited_kind(kind: Kind, fields: &Map<String, Value>, of_list: Option<&'static str>) -> String {
+    let text = |field: &str| fields.get(field).and_then(Value::as_str).unwrap_or_default();
+    match (kind, text("kind")) {
+        (Kind::Custom, name) => shown(name, kinds::group(text("apiVersion"))),
+        (_, "") => of_list.unwrap_or_default().to_owned(),
+        (_, name) => name.to_owned(),
     }
 }

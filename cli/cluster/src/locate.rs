@@ -6,7 +6,10 @@ use std::collections::HashMap;
 
 use saphyr_parser::{Event, Parser, Span};
 
-use super::place::{Path, Step};
+use super::{
+    place::{Path, Step},
+    yaml,
+};
 
 /// A position in a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -27,7 +30,15 @@ impl Mark {
         Self { line: self.line + start.line - 1, column }
     }
 
-    fn of(span: Span) -> Self {
+    /// The position of a byte.
+    pub(super) fn at(text: &str, byte: usize) -> Self {
+        let before = text.get(..byte).unwrap_or(text);
+        let line = before.bytes().filter(|&byte| byte == b'\n').count() + 1;
+        let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
+        Self { line, column }
+    }
+
+    pub(super) fn of(span: Span) -> Self {
         Self { line: span.start.line(), column: span.start.col() + 1 }
     }
 }
@@ -41,7 +52,7 @@ pub fn locate(text: &str, wanted: &[(&Path, bool)]) -> Vec<Mark> {
     let mut tracker = Tracker::new(wanted);
     for event in Parser::new_from_str(text) {
         let Ok((event, span)) = event else { break };
-        if !tracker.take(&event, Mark::of(span)) {
+        if !tracker.take(event, Mark::of(span)) {
             break;
         }
     }
@@ -93,11 +104,12 @@ impl Tracker {
     }
 
     /// Returns whether later events can matter.
-    fn take(&mut self, event: &Event<'_>, mark: Mark) -> bool {
+    fn take(&mut self, event: Event<'_>, mark: Mark) -> bool {
         match event {
-            Event::Scalar(text, ..) => {
+            Event::Scalar(text, style, _, tag) => {
                 if let Some(Frame { kind: Kind::Mapping { key: key @ None }, .. }) = self.frames.last_mut() {
-                    *key = Some((Step::Key((**text).into()), mark));
+                    let name = yaml::key(text, style, tag.as_deref()).unwrap_or_default();
+                    *key = Some((Step::Key(name.into()), mark));
                     return true;
                 }
                 self.value(mark, true);

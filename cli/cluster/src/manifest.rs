@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json, value::RawValue};
 
 const METADATA: [&str; 3] = ["labels", "name", "namespace"];
-const SPEC: [&str; 15] = [
+const SPEC: [&str; 16] = [
     "affinity",
     "hostNetwork",
     "hostUsers",
@@ -18,6 +18,7 @@ const SPEC: [&str; 15] = [
     "priorityClassName",
     "resourceClaims",
     "resources",
+    "runtimeClassName",
     "schedulerName",
     "schedulingGates",
     "schedulingGroup",

@@ -23,10 +23,12 @@ use k8s_openapi::{
 use serde::{Deserialize, Serialize};
 
 use super::{
+    admission::{self, Admission},
     beside::References,
     defaults,
     devices::{self, Device},
     groups,
+    lifecycle::{Facts, Lifecycle},
     place::InputPosition,
     problem::Problems,
     selecting::Selecting,
@@ -35,15 +37,23 @@ use super::{
     workloads,
 };
 
+mod admitting;
 mod amounts;
 mod making;
 mod naming;
+mod noting;
+mod sorting;
 
+use admitting::{NewClaim, NewPod};
 use amounts::{check, check_pod};
+use sorting::{Sorted, no_such_class, with_defaults};
 
 /// The priority classes that every cluster has.
 const BUILT_IN: [(&str, i32); 2] =
     [("system-cluster-critical", 2_000_000_000), ("system-node-critical", 2_000_001_000)];
+
+/// The end of the UID of a pod that is created later.
+const LATER: &str = "#new";
 
 /// Labels, sorted by key.
 pub type Labels = Vec<(Arc<str>, Arc<str>)>;
@@ -78,6 +88,12 @@ pub struct Cluster {
     /// The UIDs of pods that a controller would recreate.
     #[serde(skip)]
     pub controlled: BTreeSet<Arc<str>>,
+    /// What controllers and kubelets read.
+    #[serde(skip)]
+    pub lifecycle: Lifecycle,
+    /// `spec.os.name` of pods by UID; the kubelet reads it, and no scheduler does.
+    #[serde(skip)]
+    pub systems: BTreeMap<Arc<str>, Arc<str>>,
     /// Objects that others refer to and no plugin reads.
     pub references: References,
     /// The topology keys of each CSI driver, from CSINodes.
@@ -104,6 +120,16 @@ struct Draft {
     /// The templates of claims that do not exist yet, by claim name.
     made: BTreeMap<Arc<str>, String>,
     place: InputPosition,
+    /// The pod was never in a cluster.
+    is_new: bool,
+    /// A new pod that admission may change.
+    new: Option<Box<NewPod>>,
+    /// The index of the workload that the pod is created for.
+    workload: Option<usize>,
+    /// The RuntimeClass of a new pod without overhead.
+    runtime: Option<String>,
+    /// The pod is created later: the rollout and the index among its new pods.
+    later: Option<(usize, usize)>,
 }
 
 enum Priority {
@@ -120,6 +146,7 @@ pub struct Gatherer {
     names: HashMap<(&'static str, String), InputPosition>,
     uids: HashMap<String, InputPosition>,
     controlled: BTreeSet<Arc<str>>,
+    systems: BTreeMap<Arc<str>, Arc<str>>,
     classes: HashSet<Arc<Class>>,
     priorities: BTreeMap<String, (i32, bool)>,
     default_priority: Option<((i32, bool), InputPosition)>,
@@ -134,7 +161,12 @@ pub struct Gatherer {
     budgets: Vec<Budget>,
     pub(super) groups: Option<Vec<groups::Draft>>,
     pub(super) workloads: workloads::Workloads,
+    pub(super) facts: Facts,
     texts: Option<Texts>,
+    admission: Admission,
+    new_claims: Vec<NewClaim>,
+    /// The controllers of pods, such as `ReplicaSet shop/web-6d4`, with the number of their pods.
+    owners: BTreeMap<String, usize>,
     /// The nodes of the existing cluster.
     others: Vec<Arc<NodeInfo>>,
     /// The priority and policy of pods without a class.
@@ -155,9 +187,10 @@ impl Gatherer {
 
     /// Knows the objects of `cluster` that others may refer to.
     pub(super) fn knowing(cluster: &Cluster) -> Self {
-        let References { priorities, default, templates, .. } = cluster.references.clone();
+        let References { priorities, default, templates, rules, .. } = cluster.references.clone();
+        let admission = Admission { rules, ..Admission::default() };
         let (namespaces, others) = (cluster.namespaces.clone(), cluster.nodes.clone());
-        Self { priorities, usual: default, templates, namespaces, others, ..Self::default() }
+        Self { priorities, usual: default, templates, namespaces, others, admission, ..Self::default() }
     }
 
     /// Takes a node in, with its defaults.
@@ -194,8 +227,21 @@ impl Gatherer {
     }
 
     /// Takes a pod in, with its defaults.
-    pub fn add_pod(&mut self, mut pod: api::Pod, place: InputPosition, problems: &mut Problems) {
-        let Some(name) = self.claim("Pod", &pod.metadata, true, &place, problems) else { return };
+    pub fn add_pod(&mut self, pod: api::Pod, place: InputPosition, problems: &mut Problems) {
+        if let Some(name) = self.claim("Pod", &pod.metadata, true, &place, problems) {
+            self.add_named_pod(pod, &name, place, None, problems);
+        }
+    }
+
+    /// Takes a pod in whose name is claimed, or which is created `later` and may have the name of another pod.
+    fn add_named_pod(
+        &mut self,
+        mut pod: api::Pod,
+        name: &str,
+        place: InputPosition,
+        later: Option<(usize, usize)>,
+        problems: &mut Problems,
+    ) {
         let title = format!("pod {name:?}");
         let Some(spec) = pod.spec.as_ref().filter(|spec| !spec.containers.is_empty()) else {
             let text = format!("{title} has no spec.containers; expected at least one, such as `- name: main`");
@@ -211,8 +257,15 @@ impl Gatherer {
             (None, None) => Priority::Default,
         };
         let has_policy = spec.preemption_policy.is_some();
+        let (is_new, is_kept) = (self.is_new(&pod.metadata), self.awaits_admission(&pod));
+        let pod_level = spec.resources.clone().filter(|_| is_kept);
+        let runtime = spec.runtime_class_name.clone().filter(|_| is_new && spec.overhead.is_none());
         self.workloads.see(&pod);
+        self.see_owner(&pod);
         defaults::pod(&mut pod);
+        if later.is_some() {
+            pod.metadata.uid = pod.metadata.uid.map(|uid| format!("{uid}{LATER}"));
+        }
         if let Some(first) = self.claim_uid(&pod.metadata, &place) {
             let text =
                 format!("{title} has the metadata.uid of another pod; expected a unique one, or none; the other is at");
@@ -227,11 +280,28 @@ impl Gatherer {
             Ok(info) => {
                 self.texts.iter_mut().for_each(|texts| texts.add_pod(&pod));
                 let info = self.share_class(info);
+                self.facts.see_pod(&pod, &info.uid);
+                if let Some(system) = pod.spec.as_ref().and_then(|spec| spec.os.as_ref()) {
+                    self.systems.insert(Arc::clone(&info.uid), system.name.as_str().into());
+                }
                 let mut owners = pod.metadata.owner_references.iter().flatten();
                 if owners.any(|owner| owner.controller == Some(true)) {
                     self.controlled.insert(Arc::clone(&info.uid));
                 }
-                self.pods.push(Draft { info, priority, has_policy, made, place });
+                let new = is_kept.then(|| Box::new(NewPod { pod, pod_level }));
+                let workload = self.admission.workload;
+                self.pods.push(Draft {
+                    info,
+                    priority,
+                    has_policy,
+                    made,
+                    place,
+                    is_new,
+                    new,
+                    workload,
+                    runtime,
+                    later,
+                });
             }
             Err(error) => problems.error(place, format!("{title}: {error}")),
         }
@@ -248,6 +318,7 @@ impl Gatherer {
                 return;
             }
             self.default_priority = Some((value, place));
+            self.admission.default_class = Some(name.clone());
         }
         self.priorities.insert(name, value);
     }
@@ -260,6 +331,7 @@ impl Gatherer {
     ) {
         let Some(name) = self.claim("Namespace", &namespace.metadata, false, place, problems) else { return };
         defaults::namespace(&mut namespace);
+        self.admission.rules.see_namespace(&namespace);
         let labels = ingest::selectors::namespace_labels(namespace.metadata.labels.as_ref());
         self.namespaces.insert(name.into(), labels);
     }
@@ -281,7 +353,11 @@ impl Gatherer {
             problems.warning(place.clone(), text);
         }
         match ingest::budgets::budget(&budget) {
-            Ok(read) => self.budgets.push(read),
+            Ok(read) => {
+                let key = (Arc::clone(&read.namespace), Arc::clone(&read.name));
+                self.facts.see_budget(&budget, key);
+                self.budgets.push(read);
+            }
             Err(error) => problems.error(place.clone(), format!("PodDisruptionBudget {name:?}: {error}")),
         }
     }
@@ -312,6 +388,7 @@ impl Gatherer {
     pub(super) fn add_storage<T: Stored>(&mut self, mut object: T, place: &InputPosition, problems: &mut Problems) {
         let metadata = object.metadata_mut();
         let Some(name) = self.claim(T::NAME, metadata, T::IS_NAMESPACED, place, problems) else { return };
+        let is_new = !self.admission.is_off && admission::is_new(metadata);
         defaults::identity(metadata, T::IS_NAMESPACED);
         if T::NAME == "StorageClass" {
             self.workloads.see_class(metadata);
@@ -321,7 +398,12 @@ impl Gatherer {
             self.topology_keys.entry(driver).or_insert(keys);
         }
         match object.read() {
-            Ok(read) => self.storage.push(read),
+            Ok(read) => {
+                if is_new {
+                    self.keep_claim(&object, place);
+                }
+                self.storage.push(read);
+            }
             Err(error) if error.is_too_large() => {
                 problems.warning(place.clone(), format!("{} {name:?}: {error}; it is ignored", T::NAME));
             }
@@ -351,8 +433,13 @@ impl Gatherer {
     /// Resolves references. Pods of other schedulers than `schedulers` stay out of the pending pods.
     pub fn finish(mut self, schedulers: &[&str], problems: &mut Problems) -> Cluster {
         self.nodes.sort_by(|left, right| left.name.cmp(&right.name));
-        let made = self.make_pods(problems);
+        self.admission.is_closed = true;
+        let mut made = self.make_pods(problems);
         self.make_ephemeral_claims(problems);
+        self.admit(&mut made, problems);
+        if self.others.is_empty() && !self.workloads.are_left {
+            self.note(&mut made);
+        }
         let known: HashSet<Arc<str>> =
             self.nodes.iter().chain(&self.others).map(|node| Arc::clone(&node.name)).collect();
         let mut priorities: BTreeMap<&str, (i32, bool)> =
@@ -360,9 +447,9 @@ impl Gatherer {
         priorities.extend(self.priorities.iter().map(|(name, value)| (name.as_str(), *value)));
         let default = self.default_priority.as_ref().map_or(self.usual, |(value, _)| *value);
         let groups = groups::finish(self.groups, &priorities, default.0, problems);
-        let (mut bound, mut pending) = (Vec::new(), Vec::new());
+        let mut sorted = Sorted { known, ..Sorted::default() };
         let mut devices = self.devices;
-        for Draft { mut info, priority, has_policy, made, place } in self.pods {
+        for Draft { mut info, priority, has_policy, made, place, later, .. } in self.pods {
             devices.extend(devices::made_for(&mut info, &made, &self.templates));
             let mut prioritise = |(value, never): (i32, bool)| {
                 info.priority = value;
@@ -380,25 +467,13 @@ impl Gatherer {
                     }
                 },
             }
-            match &info.node_name {
-                _ if info.finished => {}
-                Some(node) if known.contains(node) => bound.push(Arc::new(info)),
-                Some(node) => {
-                    let text =
-                        format!("pod {:?} is on node {node:?}, which is not in the input; it is left out", info.key());
-                    problems.warning(place.keys(&["spec", "nodeName"]), text);
-                }
-                None if info.deleting => {
-                    let text = format!("pod {:?} is being deleted; it is left out", info.key());
-                    problems.warning(place.keys(&["metadata", "deletionTimestamp"]), text);
-                }
-                None if !schedulers.contains(&&*info.scheduler_name) => {
-                    let text = other_scheduler(&info, schedulers);
-                    problems.warning(place.keys(&["spec", "schedulerName"]), text);
-                }
-                // The condition is from another scheduler.
-                None => pending.push(Arc::new(PodInfo { condition: None, ..info })),
-            }
+            sorted.add(info, later, &place, schedulers, problems);
+        }
+        let Sorted { bound, pending, created, .. } = sorted;
+        let mut lifecycle = self.facts.finish(bound.iter().chain(&pending).map(|pod| &**pod));
+        for (rollout, index, pod) in created {
+            let place = lifecycle.rollouts.get_mut(rollout).and_then(|rollout| rollout.new.get_mut(index));
+            place.into_iter().for_each(|place| *place = Some(Arc::clone(&pod)));
         }
         let of_pods = bound.iter().chain(&pending).map(|pod| &pod.class.namespace);
         let in_use = of_pods.chain(self.selectors.iter().map(|(object, _)| &object.namespace));
@@ -406,7 +481,8 @@ impl Gatherer {
         let (selectors, texts, mut budgets) = (self.selectors, self.texts.unwrap_or_default(), self.budgets);
         budgets.sort_by_key(|budget| (Arc::clone(&budget.namespace), Arc::clone(&budget.name)));
         let storage_class = self.workloads.class;
-        let references = References { priorities: self.priorities, default, storage_class, templates: self.templates };
+        let (priorities, templates, rules) = (self.priorities, self.templates, self.admission.rules);
+        let references = References { priorities, default, storage_class, templates, rules };
         Cluster {
             nodes: self.nodes,
             bound,
@@ -420,6 +496,8 @@ impl Gatherer {
             texts,
             made,
             controlled: self.controlled,
+            lifecycle,
+            systems: self.systems,
             references,
             topology_keys: self.topology_keys,
         }
@@ -451,37 +529,6 @@ impl Gatherer {
 
 fn spec_is_unbound(pod: &api::Pod) -> bool {
     pod.spec.as_ref().is_some_and(|spec| spec.node_name.as_deref().is_none_or(str::is_empty))
-}
-
-fn with_defaults<'a>(
-    mut namespaces: BTreeMap<Arc<str>, Labels>,
-    in_use: impl Iterator<Item = &'a Arc<str>>,
-) -> BTreeMap<Arc<str>, Labels> {
-    for name in in_use {
-        if !namespaces.contains_key(name) {
-            namespaces.insert(Arc::clone(name), defaults::namespace_labels(name));
-        }
-    }
-    namespaces
-}
-
-fn no_such_class(info: &PodInfo, class: &str, known: &BTreeMap<&str, (i32, bool)>) -> String {
-    let names: Vec<&str> = known.keys().copied().collect();
-    format!(
-        "pod {:?} has priorityClassName {class:?}, which is not in the input; expected one of {}, or a PriorityClass of \
-         this name",
-        info.key(),
-        names.join(", ")
-    )
-}
-
-fn other_scheduler(info: &PodInfo, schedulers: &[&str]) -> String {
-    format!(
-        "pod {:?} asks for scheduler {:?}, and profiles are {}; it is left out",
-        info.key(),
-        info.scheduler_name,
-        schedulers.join(", ")
-    )
 }
 
 #[cfg(test)]

@@ -77,6 +77,11 @@ impl Problems {
         self.warnings.add(At::Node(place), text.into(), None);
     }
 
+    /// A warning; the text names the place.
+    pub(super) fn warning_said(&mut self, text: impl Into<String>) {
+        self.warnings.add(At::Said, text.into(), None);
+    }
+
     /// The number of errors; the input is usable if it is 0.
     pub fn error_count(&self) -> usize {
         self.errors.count

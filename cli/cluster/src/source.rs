@@ -2,7 +2,6 @@
 
 use std::{fmt, ops::Range};
 
-use saphyr_parser::{Event, Parser};
 use serde::de::IgnoredAny;
 use serde_json::Value;
 
@@ -10,18 +9,11 @@ use super::{
     locate::{self, Mark},
     place::Path,
     tree,
+    yaml::{self, Fault},
 };
 
-/// The nesting limit of mappings and lists, equal to the decoders' limit.
-const MAX_DEPTH: usize = 128;
-/// Open brackets, quoted ones included, above which the exact depth is checked.
-const SUSPICIOUS_DEPTH: usize = 512;
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Fault {
-    pub(super) mark: Mark,
-    pub(super) text: String,
-}
+/// A byte order mark.
+const BOM: char = '\u{feff}';
 
 /// All input texts, kept because messages may refer to positions in them.
 #[derive(Debug, Default)]
@@ -62,7 +54,7 @@ impl fmt::Display for Position {
 impl Sources {
     /// Adds a text; returns the indexes of its documents.
     pub(crate) fn add(&mut self, name: String, text: String) -> Range<usize> {
-        let text = text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text);
+        let text = without_marks(text);
         let first = self.documents.len();
         let file = self.files.len();
         let json = json_documents(&text);
@@ -70,7 +62,7 @@ impl Sources {
         let ranges = json.unwrap_or_else(|| yaml_documents(&text));
         let (mut start, mut from) = (Mark::START, 0);
         for range in ranges {
-            start = mark_of(&text[from..range.start], range.start - from).after(start);
+            start = Mark::at(&text[from..range.start], range.start - from).after(start);
             from = range.start;
             self.documents.push(Document { file, range, start, is_json });
         }
@@ -84,18 +76,22 @@ impl Sources {
     }
 
     /// The value of a document; null if it is empty.
-    pub(super) fn decode(&self, document: usize) -> Result<Value, Fault> {
+    pub(super) fn decode(&self, document: usize) -> Result<Value, Vec<Fault>> {
         let Some((document, text)) = self.get(document) else { return Ok(Value::Null) };
+        let after = |faults: Vec<Fault>| faults.into_iter().map(|fault| fault.after(document.start)).collect();
         if document.is_json {
-            return from_json(text).map_err(|fault| fault.after(document.start));
+            return from_json(text).map_err(after);
         }
-        if let Some(fault) = too_deep(text) {
-            return Err(fault.after(document.start));
-        }
-        from_yaml(text).map_err(|fault| {
+        let value = yaml::read(text).map_err(|faults| {
             let json = text.trim_start().starts_with('{').then(|| from_json(text).err()).flatten();
-            json.unwrap_or(fault).after(document.start)
-        })
+            json.filter(|_| !text.contains("{{")).unwrap_or(faults)
+        });
+        value.map_err(after)
+    }
+
+    /// The text of a document.
+    pub(super) fn text(&self, document: usize) -> Option<&str> {
+        self.get(document).map(|(_, text)| text)
     }
 
     /// The positions of nodes of a document, at the key or the value of each.
@@ -122,15 +118,17 @@ impl Sources {
 
 impl Fault {
     fn after(self, start: Mark) -> Self {
-        Self { mark: self.mark.after(start), ..self }
+        Self { mark: self.mark.after(start), other: self.other.map(|mark| mark.after(start)), ..self }
     }
 }
 
-fn mark_of(text: &str, byte: usize) -> Mark {
-    let before = text.get(..byte).unwrap_or(text);
-    let line = before.bytes().filter(|&byte| byte == b'\n').count() + 1;
-    let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
-    Mark { line, column }
+/// The text without byte order marks at its start and at the start of lines, where a concatenation leaves them.
+fn without_marks(text: String) -> String {
+    if !text.contains(BOM) {
+        return text;
+    }
+    let lines = text.split_inclusive('\n');
+    lines.map(|line| line.trim_start_matches(BOM)).collect()
 }
 
 /// The JSON objects of a text; `None` if it is not a sequence of them.
@@ -149,86 +147,64 @@ fn json_documents(text: &str) -> Option<Vec<Range<usize>>> {
     Some(ranges)
 }
 
-/// The parts between lines that start with `---`.
+/// The parts between lines that start with `---`, or after lines that start with `...`. Directives belong to the part after them.
 fn yaml_documents(text: &str) -> Vec<Range<usize>> {
     let (mut ranges, mut from, mut line_start) = (Vec::new(), 0, 0);
+    let (mut has_directive, mut has_marker, mut has_content) = (false, false, false);
     for line in text.split_inclusive('\n') {
-        let rest = line.strip_prefix("---");
-        if line_start > from && rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(char::is_whitespace)) {
+        let is_marker = |marker: &str| {
+            let rest = line.strip_prefix(marker);
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(char::is_whitespace))
+        };
+        let is_start = is_marker("---");
+        if is_start && line_start > from && (has_content || !has_directive) {
             ranges.push(from..line_start);
             from = line_start;
         }
+        let is_directive = line.starts_with('%') && !has_content;
+        if is_directive && has_marker {
+            ranges.push(from..line_start);
+            (from, has_marker) = (line_start, false);
+        }
         line_start += line.len();
+        if is_marker("...") {
+            ranges.push(from..line_start);
+            (from, has_directive, has_marker, has_content) = (line_start, false, false, false);
+            continue;
+        }
+        has_marker = (is_start || has_marker) && !is_directive;
+        has_directive = is_directive || has_directive && !is_start;
+        let content = if is_start { line.get(3..).unwrap_or_default() } else { line };
+        has_content = !is_directive && (has_content && !is_start || !is_blank(content));
     }
-    ranges.push(from..text.len());
+    if from < text.len() || ranges.is_empty() {
+        ranges.push(from..text.len());
+    }
     ranges
 }
 
-fn from_json(text: &str) -> Result<Value, Fault> {
+/// Whether a line is empty or a comment.
+fn is_blank(line: &str) -> bool {
+    let line = line.trim();
+    line.is_empty() || line.starts_with('#')
+}
+
+fn from_json(text: &str) -> Result<Value, Vec<Fault>> {
     let mut deserializer = serde_json::Deserializer::from_str(text);
-    let value = tree::read(&mut deserializer, text.len());
+    let value = tree::read(&mut deserializer);
     value.and_then(|value| deserializer.end().map(|()| value)).map_err(|error| {
+        let message = error.to_string();
+        let is_repeated = message.contains(tree::REPEATED);
+        // The other reader finds the place of both keys.
+        if let Some(faults) = is_repeated.then(|| yaml::read(text).err()).flatten() {
+            return faults;
+        }
         let mark = Mark { line: error.line().max(1), column: error.column().max(1) };
-        Fault { mark, text: not_readable("JSON", &error.to_string()) }
+        let end = message.find(" at line ").unwrap_or(message.len());
+        let what = message.get(..end).unwrap_or(&message);
+        let next = "expected a Kubernetes object in YAML or JSON";
+        vec![Fault::new(mark, format!("cannot be read as JSON: {what}; {next}"))]
     })
-}
-
-fn from_yaml(text: &str) -> Result<Value, Fault> {
-    let value = tree::read(serde_yaml::Deserializer::from_str(text), text.len());
-    value.map_err(|error| {
-        // The decoder reports no position for such a character.
-        let is_forbidden = |c: char| (c.is_control() && !matches!(c, '\t' | '\n' | '\r' | '\u{85}')) || c == '\u{fffe}';
-        if let Some((byte, character)) = text.char_indices().find(|(_, c)| is_forbidden(*c)) {
-            let what = format!("the character U+{:04X} is not allowed", u32::from(character));
-            return Fault { mark: mark_of(text, byte), text: not_readable("YAML", &what) };
-        }
-        let mark = error.location().map_or(Mark::START, |at| Mark { line: at.line(), column: at.column() });
-        Fault { mark, text: not_readable("YAML", &error.to_string()) }
-    })
-}
-
-/// The decoder's message without its positions, which are relative to the document.
-fn not_readable(language: &str, words: &str) -> String {
-    let end = words.find(" at line ").unwrap_or(words.len());
-    let what = words.get(..end).unwrap_or(words);
-    format!("cannot be read as {language}: {what}; expected a Kubernetes object in YAML or JSON")
-}
-
-/// Checks the nesting depth. The YAML decoder checks it too, but in quadratic time.
-fn too_deep(text: &str) -> Option<Fault> {
-    let (mut open, mut most) = (0_usize, 0);
-    for byte in text.bytes() {
-        match byte {
-            b'[' | b'{' => open += 1,
-            b']' | b'}' => open = open.saturating_sub(1),
-            _ => {}
-        }
-        most = most.max(open);
-    }
-    if most < SUSPICIOUS_DEPTH {
-        return None;
-    }
-    let mut depth = 0_usize;
-    for event in Parser::new_from_str(text) {
-        let (mark, is_too_deep) = match event {
-            Ok((Event::MappingStart(..) | Event::SequenceStart(..), span)) => {
-                depth += 1;
-                (span.start, depth > MAX_DEPTH)
-            }
-            Ok((event, span)) => {
-                depth = depth.saturating_sub(usize::from(matches!(event, Event::MappingEnd | Event::SequenceEnd)));
-                (span.start, false)
-            }
-            // The event parser has its own limit, and many open brackets cause hardly any other error.
-            Err(error) => (*error.marker(), true),
-        };
-        if is_too_deep {
-            let mark = Mark { line: mark.line().max(1), column: mark.col() + 1 };
-            let text = format!("mappings and lists nest too deep; expected no more than {MAX_DEPTH} levels");
-            return Some(Fault { mark, text });
-        }
-    }
-    None
 }
 
 #[cfg(test)]

@@ -30,6 +30,11 @@ pub(super) trait Stored: Object {
         Vec::new()
     }
 
+    /// The claim, if the object is one.
+    fn claim(&self) -> Option<&PersistentVolumeClaim> {
+        None
+    }
+
     fn read(&self) -> Result<StorageObject, IngestError>;
 }
 
@@ -39,6 +44,10 @@ impl Stored for PersistentVolumeClaim {
 
     fn metadata_mut(&mut self) -> &mut ObjectMeta {
         &mut self.metadata
+    }
+
+    fn claim(&self) -> Option<&PersistentVolumeClaim> {
+        Some(self)
     }
 
     fn read(&self) -> Result<StorageObject, IngestError> {

@@ -1,6 +1,6 @@
 //! Workloads of the input, and the summary of their pods.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use flotilla_workloads::{Made, OwnedPod, Workload};
 use k8s_openapi::{
@@ -10,14 +10,19 @@ use k8s_openapi::{
 
 use super::{objects::Gatherer, place::InputPosition};
 
-/// The annotation of the default StorageClass.
-const DEFAULT_CLASS: &str = "storageclass.kubernetes.io/is-default-class";
+/// The annotations of the default StorageClass.
+const DEFAULT_CLASS: [&str; 2] =
+    ["storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class"];
+/// The annotation that precedes `spec.storageClassName` of a claim.
+const CLAIM_CLASS: &str = "volume.beta.kubernetes.io/storage-class";
 const MOST_NAMED: usize = 4;
 
 /// The input of the controllers.
 #[derive(Default)]
 pub(super) struct Workloads {
-    pub(super) workloads: Vec<(Workload, InputPosition)>,
+    pub(super) workloads: Vec<Planned>,
+    /// The controllers of objects other than pods.
+    parents: BTreeMap<ObjectName, ObjectName>,
     pub(super) pods: Vec<OwnedPod>,
     /// Creation time and name of the default StorageClass.
     pub(super) class: Option<(i64, String)>,
@@ -25,13 +30,60 @@ pub(super) struct Workloads {
     pub(super) are_left: bool,
 }
 
+/// Kind, and `namespace/name`.
+type ObjectName = (String, String);
+
+/// A workload of the input, or one that the controller of a custom resource would create.
+pub(super) struct Planned {
+    pub(super) workload: Workload,
+    pub(super) place: InputPosition,
+    pub(super) origin: Option<Origin>,
+}
+
+/// The custom resource of a workload.
+pub(super) struct Origin {
+    pub(super) api_version: String,
+    pub(super) kind: String,
+    /// `namespace/name`.
+    pub(super) key: String,
+    /// The workload's selector counts for default spreading.
+    pub(super) selects: bool,
+}
+
 /// The pods that were created for workloads.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Summary {
     /// Created pods by workload.
-    made: Vec<(String, usize)>,
+    made: Vec<Created>,
+    /// The pods that the API server refuses.
+    pub refused: Vec<Refused>,
+    /// The number of further copies of hand-written pods that quotas admit, by `namespace/name`, and why no more.
+    pub copies: BTreeMap<String, (usize, String)>,
+    /// Lines about objects that are not modelled or missing.
+    pub notes: Vec<String>,
     /// The pods that a controller would delete, as `namespace/name`.
     pub surplus: Vec<String>,
+}
+
+/// Pods that the API server refuses.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Refused {
+    /// The pod as `namespace/name`, or its workload with the kind.
+    pub of: String,
+    /// The error of the API server.
+    pub reason: String,
+    /// A sentence with both.
+    pub text: String,
+}
+
+/// The pods created for one workload.
+#[derive(Debug, Clone, Default, PartialEq)]
+struct Created {
+    /// Such as `Deployment shop/web`.
+    title: String,
+    count: usize,
+    /// Each pod is created after the one before it.
+    is_ordered: bool,
 }
 
 impl Workloads {
@@ -43,8 +95,10 @@ impl Workloads {
 
     /// Source: `GetDefaultClass` in `pkg/volume/util`. The newest default StorageClass counts, and of those the first by name.
     pub(super) fn see_class(&mut self, metadata: &ObjectMeta) {
-        let annotation = |annotations: &BTreeMap<String, String>| annotations.get(DEFAULT_CLASS).cloned();
-        if metadata.annotations.as_ref().and_then(annotation).as_deref() != Some("true") {
+        let is_set = |annotations: &BTreeMap<String, String>| {
+            DEFAULT_CLASS.iter().any(|key| annotations.get(*key).is_some_and(|value| value == "true"))
+        };
+        if !metadata.annotations.as_ref().is_some_and(is_set) {
             return;
         }
         let created = metadata.creation_timestamp.as_ref().map_or(0, |time| time.0.as_second());
@@ -53,6 +107,46 @@ impl Workloads {
         if self.class.as_ref().is_none_or(is_better) {
             self.class = Some((created, name));
         }
+    }
+}
+
+impl Workloads {
+    /// Remembers the controller of an object other than a pod.
+    pub(super) fn see_owner(&mut self, kind: &str, metadata: &ObjectMeta) {
+        let controller = metadata.owner_references.iter().flatten().find(|owner| owner.controller == Some(true));
+        if let Some(owner) = controller {
+            let key = key(metadata);
+            let namespace = key.split('/').next().unwrap_or_default();
+            let parent = (owner.kind.clone(), format!("{namespace}/{}", owner.name));
+            self.parents.insert((kind.to_owned(), key), parent);
+        }
+    }
+
+    /// Removes the workloads of custom resources whose controllers have already created the same workloads.
+    pub(super) fn without_existing(&mut self) {
+        let mut existing: BTreeSet<ObjectName> = BTreeSet::new();
+        for planned in &self.workloads {
+            let (workload, origin) = (&planned.workload, planned.origin.as_ref());
+            let own = || (workload.kind().to_owned(), key(workload.metadata()));
+            let mut at = origin.map_or_else(own, |origin| (origin.kind.clone(), origin.key.clone()));
+            while let Some(parent) = self.parents.get(&at).filter(|parent| existing.insert((*parent).clone())) {
+                at.clone_from(parent);
+            }
+        }
+        // Pods whose ReplicaSet or ReplicationController is not in the input.
+        for pod in &self.pods {
+            if let (kind @ ("ReplicaSet" | "ReplicationController"), name) = pod.owner()
+                && let Some((name, _)) = name.rsplit_once('-')
+            {
+                existing.insert((kind.to_owned(), format!("{}/{name}", pod.namespace())));
+            }
+        }
+        self.workloads.retain(|planned| {
+            planned.origin.as_ref().is_none_or(|origin| {
+                let of_pods = (planned.workload.kind().to_owned(), origin.key.clone());
+                !existing.contains(&(origin.kind.clone(), origin.key.clone())) && !existing.contains(&of_pods)
+            })
+        });
     }
 }
 
@@ -67,29 +161,93 @@ impl Gatherer {
     pub(super) fn add_workload(&mut self, mut workload: Workload, place: InputPosition) {
         if !self.workloads.are_left {
             workload.identify();
-            self.workloads.workloads.push((workload, place));
+            self.workloads.see_owner(workload.kind(), workload.metadata());
+            self.workloads.workloads.push(Planned { workload, place, origin: None });
+        }
+    }
+
+    /// Adds the workloads that the controller of a custom resource would create.
+    pub(super) fn add_planned(&mut self, planned: Vec<Planned>) {
+        if !self.workloads.are_left {
+            let identified = planned.into_iter().map(|mut one| {
+                one.workload.identify();
+                one
+            });
+            self.workloads.workloads.extend(identified);
+        }
+    }
+}
+
+impl Origin {
+    /// Names the custom resource as the owner if it has the kind and the name of the workload that stands for it.
+    pub(super) fn own(&self, workload: &Workload, made: &mut Made) {
+        if self.kind == workload.kind() && self.key == key(workload.metadata()) {
+            let owners = made.pods.iter_mut().flat_map(|pod| pod.metadata.owner_references.iter_mut().flatten());
+            owners.for_each(|owner| owner.api_version.clone_from(&self.api_version));
         }
     }
 }
 
 impl Summary {
-    pub(super) fn add(&mut self, workload: &Workload, made: &Made) {
-        if !made.pods.is_empty() {
-            let title = format!("{} {}", workload.kind(), key(workload.metadata()));
-            self.made.push((title, made.pods.len()));
-        }
+    /// Adds the pods of a workload; returns the workload's index if it has any. `origin`: the custom resource that it stands for.
+    pub(super) fn add(&mut self, workload: &Workload, origin: Option<&Origin>, made: &Made) -> Option<usize> {
         self.surplus.extend(made.surplus.iter().cloned());
+        if made.pods.is_empty() {
+            return None;
+        }
+        let title = match origin {
+            Some(origin) => format!("{} {}", origin.kind, origin.key),
+            None => format!("{} {}", workload.kind(), key(workload.metadata())),
+        };
+        let is_ordered = match workload {
+            Workload::StatefulSet(set) => set.spec.pod_management_policy.as_deref() != Some("Parallel"),
+            _ => false,
+        };
+        match self.made.last_mut() {
+            Some(last) if last.title == title => last.count += made.pods.len(),
+            _ => self.made.push(Created { title, count: made.pods.len(), is_ordered }),
+        }
+        Some(self.made.len() - 1)
+    }
+
+    /// The workload of an index, such as `Deployment shop/web`.
+    pub(super) fn title(&self, workload: usize) -> Option<&str> {
+        self.made.get(workload).map(|made| &*made.title)
+    }
+
+    pub(super) fn is_ordered(&self, workload: usize) -> bool {
+        self.made.get(workload).is_some_and(|made| made.is_ordered)
+    }
+
+    /// Notes that `count` pods of a workload are refused; returns the sentence.
+    pub(super) fn refuse(&mut self, workload: usize, count: usize, reason: &str) -> Option<String> {
+        let made = self.made.get_mut(workload).filter(|_| count > 0)?;
+        let (title, wanted) = (&made.title, made.count);
+        made.count = wanted.saturating_sub(count);
+        let pods = if wanted == 1 { "pod is" } else { "pods are" };
+        let text = format!("{title}: {} of {wanted} {pods} created: {reason}", made.count);
+        self.refused.push(Refused { of: title.clone(), reason: reason.to_owned(), text: text.clone() });
+        Some(text)
+    }
+
+    /// The lines about refused pods and the notes that `other` lacks.
+    #[must_use]
+    pub fn new_lines(&self, other: &Self) -> Vec<String> {
+        let refused = self.refused.iter().filter(|refused| !other.refused.contains(refused));
+        let notes = self.notes.iter().filter(|note| !other.notes.contains(note)).cloned();
+        refused.map(|refused| format!("warning: {}", refused.text)).chain(notes).collect()
     }
 
     /// One line with the created pods; `None` if there are none.
     #[must_use]
     pub fn line(&self) -> Option<String> {
-        let count: usize = self.made.iter().map(|(_, count)| count).sum();
+        let made: Vec<&Created> = self.made.iter().filter(|made| made.count > 0).collect();
+        let count: usize = made.iter().map(|made| made.count).sum();
         let pods = if count == 1 { "pod" } else { "pods" };
-        let shown = self.made.iter().take(MOST_NAMED).map(|(title, count)| format!("{count} of {title}"));
+        let shown = made.iter().take(MOST_NAMED).map(|made| format!("{} of {}", made.count, made.title));
         let mut parts: Vec<String> = shown.collect();
-        if self.made.len() > MOST_NAMED {
-            parts.push(format!("the others of {} more", self.made.len() - MOST_NAMED));
+        if made.len() > MOST_NAMED {
+            parts.push(format!("the others of {} more", made.len() - MOST_NAMED));
         }
         (count > 0).then(|| format!("made {count} {pods} as controllers would: {}", parts.join(", ")))
     }
@@ -104,6 +262,7 @@ pub(super) fn key(metadata: &ObjectMeta) -> String {
 pub(super) const fn template(workload: &Workload) -> &'static [&'static str] {
     match workload {
         Workload::CronJob(_) => &["spec", "jobTemplate", "spec", "template"],
+        Workload::Custom(_) => &[],
         _ => &["spec", "template"],
     }
 }
@@ -112,8 +271,16 @@ pub(super) const fn template(workload: &Workload) -> &'static [&'static str] {
 ///
 /// Source: the admission plugin `DefaultStorageClass`.
 pub(super) fn fill_claim(claim: &mut PersistentVolumeClaim, class: Option<&(i64, String)>) {
+    let has_class = class_of(claim).is_some();
     let spec = claim.spec.get_or_insert_default();
-    if let Some((_, class)) = class {
-        spec.storage_class_name.get_or_insert_with(|| class.clone());
+    if let (Some((_, class)), false) = (class, has_class) {
+        spec.storage_class_name = Some(class.clone());
     }
+}
+
+/// The class of a claim; it may be empty. Source: `PersistentVolumeClaimHasClass` and `GetPersistentVolumeClaimClass`.
+pub(super) fn class_of(claim: &PersistentVolumeClaim) -> Option<&str> {
+    let annotations = claim.metadata.annotations.as_ref();
+    let annotation = annotations.and_then(|annotations| annotations.get(CLAIM_CLASS));
+    annotation.or_else(|| claim.spec.as_ref()?.storage_class_name.as_ref()).map(String::as_str)
 }

@@ -7,13 +7,18 @@ pub mod path;
 
 use k8s_openapi::api::{
     apps::v1::{DaemonSet, Deployment, ReplicaSet, StatefulSet},
-    batch::v1::{CronJob, Job},
-    core::v1::{Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, ReplicationController, Service},
+    batch::v1::{CronJob, Job, JobTemplateSpec},
+    core::v1::{
+        LimitRange, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, PodTemplateSpec,
+        ReplicationController, ResourceQuota, Service,
+    },
+    node::v1::RuntimeClass,
     policy::v1::PodDisruptionBudget,
     resource::v1::{DeviceClass, DeviceTaintRule, ResourceClaim, ResourceClaimTemplate, ResourceSlice},
     scheduling::{v1::PriorityClass, v1beta1::PodGroup},
     storage::v1::{CSIDriver, CSINode, CSIStorageCapacity, StorageClass, VolumeAttachment},
 };
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
@@ -47,9 +52,10 @@ macro_rules! objects {
 }
 
 objects! {
-    CSIDriver CSINode CSIStorageCapacity CronJob DaemonSet Deployment DeviceClass DeviceTaintRule Job Namespace Node
-    PersistentVolume PersistentVolumeClaim Pod PodDisruptionBudget PodGroup PriorityClass ReplicaSet ReplicationController
-    ResourceClaim ResourceClaimTemplate ResourceSlice Service StatefulSet StorageClass VolumeAttachment
+    CSIDriver CSINode CSIStorageCapacity CronJob DaemonSet Deployment DeviceClass DeviceTaintRule Job JobTemplateSpec LimitRange
+    Namespace Node ObjectMeta PersistentVolume PersistentVolumeClaim Pod PodDisruptionBudget PodGroup PodTemplateSpec PriorityClass
+    ReplicaSet ReplicationController ResourceClaim ResourceClaimTemplate ResourceQuota ResourceSlice RuntimeClass Service StatefulSet
+    StorageClass VolumeAttachment
 }
 
 fn value(object: &impl Serialize) -> Value {

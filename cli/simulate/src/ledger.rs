@@ -12,6 +12,7 @@ use std::{
 use flotilla_cluster::Cluster;
 use flotilla_framework::class::PodInfo;
 use flotilla_machine::action::{Binding, Report};
+use flotilla_model::{self as model, Deletion};
 
 /// The node of a pod, or why the pod stays pending.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,6 +36,15 @@ pub struct Evicted {
     pub by: String,
 }
 
+/// A pod that a controller or a drain has deleted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Removed {
+    /// The pod before its deletion.
+    pub pod: Arc<PodInfo>,
+    /// Why.
+    pub by: Deletion,
+}
+
 /// The result of a simulation.
 #[derive(Debug, Default)]
 pub struct SimulationResult {
@@ -42,6 +52,10 @@ pub struct SimulationResult {
     pub placements: Vec<Placement>,
     /// Preempted pods.
     pub evicted: Vec<Evicted>,
+    /// Pods that were deleted for another reason than preemption.
+    pub removed: Vec<Removed>,
+    /// How rollouts and drains ended.
+    pub report: model::Report,
     /// The number of decisions; a retried pod has several.
     pub decisions: usize,
     /// The time in which the machine decided: the sum of `latencies`.
@@ -205,14 +219,24 @@ impl Ledger {
         self.book().undecided.values().map(|pod| pod.key()).min()
     }
 
-    /// Records that a pod is deleted. `by`: the preemptor, as `namespace/name`.
-    pub(super) fn deleted(&self, pod: &Arc<PodInfo>, by: Option<String>) {
+    /// Records that a pod is preempted. `by`: the preemptor, as `namespace/name`.
+    pub(super) fn preempted(&self, pod: &Arc<PodInfo>, by: &str) {
         let mut book = self.book();
         book.placements.remove(&pod.uid);
         book.undecided.remove(&pod.uid);
-        if let Some(by) = by {
-            book.outcome.evicted.push(Evicted { pod: Arc::clone(pod), by });
-        }
+        book.outcome.evicted.push(Evicted { pod: Arc::clone(pod), by: by.to_owned() });
+    }
+
+    /// Records that a controller or a drain deletes a pod.
+    pub(super) fn removed(&self, pod: &Arc<PodInfo>, by: Deletion) {
+        let mut book = self.book();
+        book.placements.remove(&pod.uid);
+        book.undecided.remove(&pod.uid);
+        book.outcome.removed.push(Removed { pod: Arc::clone(pod), by });
+    }
+
+    pub(super) fn report_end(&self, report: model::Report) {
+        self.book().outcome.report = report;
     }
 
     /// Adds a pod that a controller has created.

@@ -9,7 +9,6 @@ mod claims;
 pub mod ledger;
 mod model;
 mod requests;
-mod residents;
 mod rest;
 mod rounds;
 pub mod run;

@@ -8,34 +8,40 @@ use flotilla_framework::{
     volumes::mounts::{Owner, PodVolumes},
 };
 use flotilla_machine::event::Event;
+use flotilla_model::{Change, Controllers, Deletion, Report};
 
-use crate::{
-    ledger::Ledger,
-    requests::Request,
-    residents::{Change, Controllers},
-    storage::Storage,
-};
+use crate::{ledger::Ledger, requests::Request, storage::Storage};
 
 /// All objects that the scheduler does not write itself.
 pub(super) struct Model {
     storage: Storage,
     controllers: Controllers,
     ledger: Ledger,
+    has_plans: bool,
 }
 
 impl Model {
     pub(super) fn new(cluster: &Cluster, drained: &[Arc<str>], ledger: Ledger) -> Self {
-        Self { storage: Storage::new(cluster), controllers: Controllers::new(cluster, drained), ledger }
+        let has_plans = !drained.is_empty() || !cluster.lifecycle.rollouts.is_empty();
+        Self { storage: Storage::new(cluster), controllers: Controllers::new(cluster, drained), ledger, has_plans }
     }
 
     /// What controllers do before the first decision.
     pub(super) fn begin(&mut self) -> Vec<Event> {
-        self.storage.begin()
+        let mut events = self.storage.begin();
+        let changes = self.controllers.initial();
+        events.extend(changes.into_iter().flat_map(|change| self.carry_out(change, "")));
+        events
     }
 
     /// Whether controllers act even if every pod is decided.
-    pub(super) fn has_plans(&self) -> bool {
-        false
+    pub(super) const fn has_plans(&self) -> bool {
+        self.has_plans
+    }
+
+    /// How rollouts and drains ended.
+    pub(super) fn report(&self) -> Report {
+        self.controllers.report()
     }
 
     /// Answers the requests of one round.
@@ -82,13 +88,17 @@ impl Model {
     /// Carries out a change of the controllers. `by`: the preemptor.
     fn carry_out(&mut self, change: Change, by: &str) -> Vec<Event> {
         match change {
-            Change::Delete { pod } => {
-                self.ledger.deleted(&pod, Some(by.to_owned()).filter(|by| !by.is_empty()));
+            Change::Delete { pod, by: deletion } => {
+                match deletion {
+                    Deletion::Preempted => self.ledger.preempted(&pod, by),
+                    _ => self.ledger.removed(&pod, deletion),
+                }
                 let mut events = self.storage.pod_deleted(&pod);
                 events.push(Event::PodDeleted { uid: Arc::clone(&pod.uid) });
                 events
             }
-            Change::Create { pod } => {
+            Change::Budget(budget) => vec![Event::BudgetApplied(Arc::new(budget))],
+            Change::Create { pod, .. } => {
                 let pod = owning_its_claims(pod);
                 self.ledger.add(&pod);
                 let mut events = self.storage.pod_created(&pod);

@@ -96,6 +96,7 @@ async fn simulate(cluster: &Cluster, settings: &Settings, progress: &ProgressBar
     ledger.resume(Instant::now());
     handle.send_event(Event::Synced).await?;
     rounds::run(&handle, &ledger, &requests, &mut model, progress).await?;
+    ledger.report_end(model.report());
     for pod in ledger.undecided() {
         let message = match ledger.report(&pod.uid) {
             Some(message) => message,

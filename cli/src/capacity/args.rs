@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{ArgAction, ArgGroup, ValueEnum};
 
-use crate::reach::LiveArgs;
+use crate::{input::FileArgs, reach::LiveArgs};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -18,6 +18,9 @@ Examples:
   # The same for the pods of a Deployment
   kubectl get deployment web -o yaml | flotilla capacity -f cluster.yaml --pod -
 
+  # Only on the GPU nodes, without the spot nodes
+  flotilla capacity -f cluster.yaml --pod pod.yaml --node-selector pool=gpu --exclude-taint example.com/spot
+
   # Is there room for ten more? For CI: exit code 3 if there is not
   flotilla capacity -f cluster.yaml --pod pod.yaml --fail-below 10
 
@@ -26,13 +29,15 @@ Examples:
 
 Output:
   The pending pods of the input are placed first, then copies of the pod, until one fits nowhere. No pod is preempted.
-  Each printed change was simulated, with as many copies as fit then.
+  Each printed change was simulated, with as many copies as fit then. If --pod has several objects, each is counted as if
+  it were the only one, and JSON and YAML have a list. Each copy of a StatefulSet's pod has its own claims, as has each
+  copy with ephemeral volumes or claim templates. Other objects of the file are applied to the cluster.
 
 Exit codes:
   0  the copies were counted
   1  the simulation could not be run
   2  the flags or the input are not valid
-  3  fewer copies fit than --fail-below requires";
+  3  fewer copies of an object fit than --fail-below requires";
 
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = EXAMPLES, group = ArgGroup::new("capacity_input").arg("files").args(LiveArgs::FLAGS).required(true).multiple(true))]
@@ -41,9 +46,20 @@ pub(crate) struct CapacityArgs {
     #[arg(short = 'f', long = "filename", value_name = "FILE", num_args = 1.., action = ArgAction::Append)]
     pub(super) files: Vec<PathBuf>,
 
-    /// A file with a Pod, or with an object that has a pod template, such as a Deployment; - means standard input
-    #[arg(long, value_name = "FILE", required = true)]
-    pub(super) pod: PathBuf,
+    #[command(flatten)]
+    pub(super) reading: FileArgs,
+
+    /// A file with Pods, or with objects that have a pod template, such as Deployments; - means standard input. Can be repeated
+    #[arg(long = "pod", value_name = "FILE", required = true, action = ArgAction::Append)]
+    pub(super) pods: Vec<PathBuf>,
+
+    /// Count only on nodes with these labels: KEY=VALUE, KEY!=VALUE, KEY or !KEY
+    #[arg(long, value_name = "K=V[,..]", action = ArgAction::Append)]
+    pub(super) node_selector: Vec<String>,
+
+    /// Do not count on nodes with this taint. Can be repeated
+    #[arg(long, value_name = "KEY[=VALUE][:EFFECT]", action = ArgAction::Append)]
+    pub(super) exclude_taint: Vec<String>,
 
     /// The file with the KubeSchedulerConfiguration; without it, the defaults of kube-scheduler
     #[arg(long, value_name = "FILE")]
@@ -65,7 +81,7 @@ pub(crate) struct CapacityArgs {
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t = Format::Table)]
     pub(super) output: Format,
 
-    /// Exit with code 3 if fewer than this fit
+    /// Exit with code 3 if fewer than this fit of any object
     #[arg(long, value_name = "N")]
     pub(super) fail_below: Option<usize>,
 

@@ -9,9 +9,12 @@ use flotilla_framework::{
     explain::lack::Lack,
     node::NodeInfo,
     resources::Resources,
+    volumes::objects::{CsiNode, StorageObject},
 };
 
 use flotilla_account::amount::Amount;
+
+use super::counted::Counted;
 
 const HOSTNAME: &str = "kubernetes.io/hostname";
 const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
@@ -30,8 +33,8 @@ pub(super) enum Change {
     AskLess(Vec<(Arc<str>, i64, i64)>),
     /// The node is uncordoned.
     Uncordon(Arc<str>),
-    /// One more node, and the existing node that it copies, if any.
-    Add(Box<NodeInfo>, Option<Arc<str>>),
+    /// One more node, the existing node that it is made from, and whether it is larger.
+    Add { node: Box<NodeInfo>, like: Arc<str>, is_grown: bool },
 }
 
 /// The changes to try; within each kind the smallest first.
@@ -98,10 +101,14 @@ fn nodes(cluster: &Cluster, model: &PodInfo) -> Vec<Change> {
         let wanted = &model.class.requests;
         shape.allocatable.milli_cpu >= wanted.milli_cpu && shape.allocatable.memory >= wanted.memory
     };
-    let add =
-        |(like, shape): &(&Arc<NodeInfo>, NodeInfo)| Change::Add(Box::new(shape.clone()), Some(Arc::clone(&like.name)));
-    let known: Vec<Change> = shapes.iter().filter(|(_, shape)| suits(shape)).take(MOST_SHAPES).map(add).collect();
-    let grown = shapes.last().map(|(_, shape)| Change::Add(Box::new(grown(shape, &model.class.requests)), None));
+    let add = |shape: NodeInfo, like: &NodeInfo, is_grown: bool| Change::Add {
+        node: Box::new(shape),
+        like: Arc::clone(&like.name),
+        is_grown,
+    };
+    let suitable = shapes.iter().filter(|(_, shape)| suits(shape)).take(MOST_SHAPES);
+    let known: Vec<Change> = suitable.map(|(like, shape)| add(shape.clone(), like, false)).collect();
+    let grown = shapes.last().map(|(like, shape)| add(grown(shape, &model.class.requests), like, true));
     known.into_iter().chain(grown).collect()
 }
 
@@ -143,8 +150,8 @@ fn grown(node: &NodeInfo, wanted: &Resources) -> NodeInfo {
 
 impl Change {
     /// Applies the change to the cluster and the pod.
-    pub(super) fn make(&self, cluster: &Cluster, model: &Arc<PodInfo>) -> (Cluster, Arc<PodInfo>) {
-        let (mut cluster, mut class) = (cluster.clone(), Class::clone(&model.class));
+    pub(super) fn make(&self, cluster: &Cluster, counted: &Counted) -> (Cluster, Counted) {
+        let (mut cluster, mut class) = (cluster.clone(), Class::clone(&counted.pod.class));
         match self {
             Self::Tolerate(taints) => class.tolerations.extend(taints.iter().map(|taint| Toleration {
                 key: Arc::clone(&taint.key),
@@ -159,12 +166,20 @@ impl Change {
                     *node = Arc::new(NodeInfo { unschedulable: false, taints, ..NodeInfo::clone(node) });
                 }
             }
-            Self::Add(node, _) => {
+            Self::Add { node, like, .. } => {
+                // A new node has the drivers and attach limits of the node that it is like.
+                let csi = cluster.storage.iter().find_map(|object| match object {
+                    StorageObject::CsiNode(known) if known.name == *like => {
+                        Some(CsiNode { name: Arc::clone(&node.name), ..known.clone() })
+                    }
+                    _ => None,
+                });
+                cluster.storage.extend(csi.map(StorageObject::CsiNode));
                 cluster.nodes.push(Arc::new(NodeInfo::clone(node)));
                 cluster.nodes.sort_by(|left, right| left.name.cmp(&right.name));
             }
         }
-        (cluster, Arc::new(PodInfo { class: Arc::new(class), ..PodInfo::clone(model) }))
+        (cluster, counted.with_class(class))
     }
 
     /// The kind of the change in JSON.
@@ -173,7 +188,7 @@ impl Change {
             Self::Tolerate(_) => "toleration",
             Self::AskLess(_) => "request",
             Self::Uncordon(_) => "uncordon",
-            Self::Add(..) => "node",
+            Self::Add { .. } => "node",
         }
     }
 
@@ -192,13 +207,13 @@ impl Change {
                 format!("a request of {}", amounts.iter().map(word).collect::<Vec<_>>().join(" and "))
             }
             Self::Uncordon(node) => format!("the cordon of {node} lifted"),
-            Self::Add(node, like) => {
+            Self::Add { node, like, is_grown } => {
                 let amount = |name: &str, value: i64| Amount::of(name, value.into()).rounded();
                 let Resources { milli_cpu, memory, .. } = node.allocatable;
                 let size = format!("{} cpu, {} memory", amount("cpu", milli_cpu), amount("memory", memory));
-                match like {
-                    Some(like) => format!("one more node like {like} ({size})"),
-                    None => format!("one more node with {size}"),
+                match is_grown {
+                    false => format!("one more node like {like} ({size})"),
+                    true => format!("one more node with {size}"),
                 }
             }
         }

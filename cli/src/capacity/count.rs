@@ -6,6 +6,8 @@ use flotilla_cluster::Cluster;
 use flotilla_framework::{class::PodInfo, node::NodeInfo, resources::Resources};
 use flotilla_simulate::run::{self, Settings};
 
+use super::counted::{Counted, is_copy};
+
 pub(super) struct Count {
     pub(super) fits: usize,
     pub(super) nodes: BTreeMap<Arc<str>, usize>,
@@ -19,22 +21,21 @@ pub(super) struct Count {
 ///
 /// # Errors
 /// The simulation fails.
-pub(super) fn count(
-    cluster: &Cluster,
-    model: &Arc<PodInfo>,
-    limit: usize,
-    settings: &Settings,
-) -> anyhow::Result<Count> {
-    let tried = limit.min(bound(cluster, model).saturating_add(1));
+pub(super) fn count(cluster: &Cluster, counted: &Counted, limit: usize, settings: &Settings) -> anyhow::Result<Count> {
+    let tried = limit.min(bound(cluster, &counted.pod).saturating_add(1));
     let mut full = cluster.clone();
-    full.pending.extend((1..=tried).map(|number| copy(model, number)));
+    for copy in (1..=tried).map(|number| counted.copy(number)) {
+        full.pending.push(copy.pod);
+        full.storage.extend(copy.storage);
+        full.devices.extend(copy.devices);
+    }
     let progress = crate::progress::progress("{bar:40} {pos}/{len} pods decided, {eta} left");
     let outcome = run::run(&full, settings, &progress);
     progress.finish_and_clear();
     let (mut nodes, mut stopped, mut fits) = (BTreeMap::new(), None, 0);
     full.pending.clear();
     for placement in outcome?.placements {
-        let is_copy = placement.pod.uid.starts_with(COPY);
+        let is_copy = is_copy(&placement.pod);
         match placement.node {
             Some(node) => {
                 if is_copy {
@@ -48,15 +49,6 @@ pub(super) fn count(
         }
     }
     Ok(Count { fits, nodes, stopped, cluster: full })
-}
-
-/// The prefix of the copies' UIDs, which no API server uses.
-const COPY: &str = "copy/";
-
-fn copy(model: &PodInfo, number: usize) -> Arc<PodInfo> {
-    let name = format!("{}-{number}", model.name);
-    let uid = format!("{COPY}{name}").as_str().into();
-    Arc::new(PodInfo { uid, name: name.as_str().into(), ..model.clone() })
 }
 
 /// The upper limit of copies by resource amounts alone.

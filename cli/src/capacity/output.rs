@@ -7,10 +7,10 @@ use std::{
 };
 
 use comfy_table::Cell;
-use flotilla_account::why::Refusal;
+use flotilla_account::{why::Refusal, words};
 use serde::Serialize;
 
-use super::args::Format;
+use super::{args::Format, candidates::Restricted};
 use crate::{
     output::{json, printable, table, yaml},
     whatif::output::names,
@@ -18,7 +18,7 @@ use crate::{
 
 const MOST_NODES: usize = 20;
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Answer {
     pub(super) pod: String,
@@ -26,8 +26,14 @@ pub(super) struct Answer {
     /// The count stopped at the limit.
     pub(super) is_limit: bool,
     pub(super) nodes: BTreeMap<Arc<str>, usize>,
+    /// The nodes on which copies were counted; absent without a restriction.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) candidates: Option<Restricted>,
     #[serde(skip_serializing_if = "String::is_empty")]
     pub(super) message: String,
+    /// The API server refuses the next copy.
+    #[serde(skip)]
+    pub(super) is_refused: bool,
     pub(super) refusals: Vec<Refusal>,
     pub(super) changes: Vec<Admitting>,
 }
@@ -42,15 +48,23 @@ pub(super) struct Admitting {
     pub(super) fits: usize,
 }
 
-impl Answer {
-    pub(super) fn print(&self, format: Format, out: &mut dyn Write) -> io::Result<()> {
-        match format {
-            Format::Table => self.print_table(out),
-            Format::Json => json(self, out),
-            Format::Yaml => yaml(self, out),
-        }
+/// Prints the answers; several as a list.
+pub(super) fn print(answers: &[Answer], format: Format, out: &mut dyn Write) -> io::Result<()> {
+    match (format, answers) {
+        (Format::Json, [one]) => json(one, out),
+        (Format::Json, several) => json(&several, out),
+        (Format::Yaml, [one]) => yaml(one, out),
+        (Format::Yaml, several) => yaml(&several, out),
+        (Format::Table, several) => several.iter().enumerate().try_for_each(|(place, answer)| {
+            if place > 0 {
+                writeln!(out)?;
+            }
+            answer.print_table(out)
+        }),
     }
+}
 
+impl Answer {
     fn print_table(&self, out: &mut dyn Write) -> io::Result<()> {
         let (at_least, fit) =
             (if self.is_limit { "at least " } else { "" }, if self.fits == 1 { "fits" } else { "fit" });
@@ -62,6 +76,9 @@ impl Answer {
             let more = nodes.len().saturating_sub(MOST_NODES);
             let more = (more > 0).then(|| format!("others on {more} more nodes"));
             writeln!(out, "  {}", printable(&shown.chain(more).collect::<Vec<_>>().join(", ")))?;
+        }
+        if let Some(Restricted { nodes, of, by }) = &self.candidates {
+            writeln!(out, "  counted on {nodes} of {}: {}", words::nodes(*of), printable(&by.join(", ")))?;
         }
         if !self.message.is_empty() {
             writeln!(out, "\nthe next one: {}", printable(&self.message))?;
@@ -77,7 +94,11 @@ impl Answer {
             writeln!(out, "\n{}", table(header, self.refusals.iter().map(row)).trim_fmt())?;
         }
         if self.changes.is_empty() {
-            let found = if self.message.is_empty() { "" } else { "\nno single change was found that admits more\n" };
+            let found = if self.message.is_empty() || self.is_refused {
+                ""
+            } else {
+                "\nno single change was found that admits more\n"
+            };
             return write!(out, "{found}");
         }
         let row = |admitting: &Admitting| {

@@ -1,4 +1,4 @@
-//! Finds a configuration inside a ConfigMap manifest.
+//! Finds a configuration inside a ConfigMap, which may be an item of a list.
 //!
 //! The rest of the manifest is blanked and the indentation kept, so that lines and columns of messages are those of the file.
 
@@ -14,8 +14,16 @@ const MOST_BLOCKS: usize = 8;
 /// The lines of a configuration in a manifest, as byte range.
 pub(super) type Block = Range<usize>;
 
+/// A configuration in a ConfigMap.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Found {
+    pub(super) block: Block,
+    /// `ConfigMap NAMESPACE/NAME, data.KEY`.
+    pub(super) title: String,
+}
+
 /// The blocks under `data` of ConfigMaps that contain a configuration with a certain position.
-pub(super) fn find(manifest: &str) -> Vec<Block> {
+pub(super) fn find(manifest: &str) -> Vec<Found> {
     if !manifest.contains("ConfigMap") || !manifest.contains(KIND) {
         return Vec::new();
     }
@@ -24,17 +32,19 @@ pub(super) fn find(manifest: &str) -> Vec<Block> {
     for event in Parser::new_from_str(manifest) {
         // The configuration parser reports invalid YAML.
         let Ok((event, span)) = event else { return Vec::new() };
-        if matches!(event, Event::DocumentEnd) {
-            if document.is_config_map {
-                let data = document.data.iter().filter_map(|(line, text)| block(manifest, *line, text));
-                blocks.extend(data);
-            }
-            if blocks.len() >= MOST_BLOCKS {
-                break;
-            }
+        let is_end = matches!(event, Event::DocumentEnd);
+        // The mapping that ends is an object, or an element of its list.
+        let is_item = matches!(event, Event::MappingEnd) && document.at_object();
+        document.take(&event, span.start.line());
+        if is_item {
+            blocks.extend(std::mem::take(&mut document.object).blocks(manifest));
+        }
+        if is_end {
             document = Document::default();
         }
-        document.take(&event, span.start.line());
+        if blocks.len() >= MOST_BLOCKS {
+            break;
+        }
     }
     blocks
 }
@@ -59,12 +69,51 @@ struct Document {
     /// The keys that lead to the innermost open mapping or list; `None` for lists.
     open: Vec<Option<String>>,
     key: Option<(String, usize)>,
-    is_config_map: bool,
-    /// The line of each key under `data`, and its text.
-    data: Vec<(usize, String)>,
+    /// The current object: that of the document, or an element of its list.
+    object: ConfigMap,
+}
+
+#[derive(Default)]
+struct ConfigMap {
+    is_it: bool,
+    name: String,
+    namespace: String,
+    /// Each key under `data` with its line and text.
+    data: Vec<(String, usize, String)>,
+}
+
+impl ConfigMap {
+    fn blocks(self, manifest: &str) -> Vec<Found> {
+        let Self { is_it, name, namespace, data } = self;
+        let slash = if namespace.is_empty() { "" } else { "/" };
+        let title =
+            if name.is_empty() { "a ConfigMap".to_owned() } else { format!("ConfigMap {namespace}{slash}{name}") };
+        let found = data.into_iter().filter(|_| is_it).filter_map(|(key, line, text)| {
+            let block = block(manifest, line, &text)?;
+            Some(Found { block, title: format!("{title}, data.{key}") })
+        });
+        found.collect()
+    }
 }
 
 impl Document {
+    /// Whether the innermost open mapping is an object.
+    fn at_object(&self) -> bool {
+        match self.open.as_slice() {
+            [Some(_)] => true,
+            [Some(_), None, Some(element)] => element.is_empty(),
+            _ => false,
+        }
+    }
+
+    /// The keys below the current object; `None` outside of one.
+    fn path(&self) -> Option<&[Option<String>]> {
+        match self.open.as_slice() {
+            [Some(_), None, Some(_), rest @ ..] | [Some(_), rest @ ..] => Some(rest),
+            _ => None,
+        }
+    }
+
     fn take(&mut self, event: &Event<'_>, line: usize) {
         match event {
             Event::Scalar(text, style, ..) => self.scalar(text, *style, line),
@@ -93,12 +142,23 @@ impl Document {
             self.key = Some((text.to_owned(), line));
             return;
         };
-        let is_data = matches!(self.open.as_slice(), [_, Some(parent)] if parent == "data");
-        let is_enough = self.data.len() >= MOST_BLOCKS;
-        if is_data && !is_enough && style == ScalarStyle::Literal && text.contains(KIND) {
-            self.data.push((key_line, text.to_owned()));
+        let Some(path) = self.path() else { return };
+        let parent = match path {
+            [] => "",
+            [Some(parent)] => parent.as_str(),
+            _ => return,
+        };
+        let (parent, text) = (parent.to_owned(), text.to_owned());
+        let is_enough = self.object.data.len() >= MOST_BLOCKS;
+        match (parent.as_str(), key.as_str()) {
+            ("", "kind") => self.object.is_it = text == "ConfigMap",
+            ("metadata", "name") => self.object.name = text,
+            ("metadata", "namespace") => self.object.namespace = text,
+            ("data", _) if !is_enough && style == ScalarStyle::Literal && text.contains(KIND) => {
+                self.object.data.push((key, key_line, text));
+            }
+            _ => {}
         }
-        self.is_config_map |= self.open.len() == 1 && key == "kind" && text == "ConfigMap";
     }
 }
 
@@ -152,7 +212,7 @@ data:
     #[test]
     fn only_the_block_of_a_config_map_is_left_and_it_stays_where_it_is() {
         for manifest in [MANIFEST.to_owned(), MANIFEST.replace('\n', "\r\n")] {
-            let [block] = &find(&manifest)[..] else { panic!("one block") };
+            let [Found { block, .. }] = &find(&manifest)[..] else { panic!("one block") };
             let text = alone(&manifest, block);
             let lines: Vec<&str> = text.lines().collect();
             let expected =
@@ -162,6 +222,22 @@ data:
             let changed = put_back(&manifest, block, &text.replace("indented", "x"));
             assert_eq!(changed, manifest.replace("indented", "x"));
         }
+    }
+
+    #[test]
+    fn config_maps_of_a_list_are_found_with_their_names() {
+        let item = |name: &str| {
+            format!(
+                "- apiVersion: v1\n  data:\n    config.yaml: |\n      kind: KubeSchedulerConfiguration\n    other: x\n  kind: ConfigMap\n  \
+                 metadata:\n    name: {name}\n    namespace: kube-system\n"
+            )
+        };
+        let other =
+            "- kind: Secret\n  metadata: {name: c}\n  data:\n    a: |\n      kind: KubeSchedulerConfiguration\n";
+        let list = format!("apiVersion: v1\nitems:\n{}{other}{}kind: List\n", item("a"), item("b"));
+        let titles: Vec<String> = find(&list).into_iter().map(|found| found.title).collect();
+        let expected = ["a", "b"].map(|name| format!("ConfigMap kube-system/{name}, data.config.yaml"));
+        assert_eq!(titles, expected);
     }
 
     #[test]

@@ -39,16 +39,7 @@ impl Source {
     /// Reads a file; the error is one line.
     pub(super) fn read(path: &Path) -> Result<Self, String> {
         let (name, text) = input::read(path)?;
-        let mut blocks = embedded::find(&text);
-        if blocks.len() > 1 {
-            let line = |block: &Block| text.get(..block.start).unwrap_or_default().matches('\n').count() + 1;
-            let lines: Vec<String> = blocks.iter().map(|block| line(block).to_string()).collect();
-            let lines = lines.join(", ");
-            return Err(format!(
-                "{name}: holds configurations at the lines {lines}; expected one, so put each into its own file"
-            ));
-        }
-        let block = blocks.pop();
+        let block = only_block(&name, &text)?;
         Ok(Self { name, text, block })
     }
 
@@ -68,9 +59,33 @@ impl Source {
 
     /// The same file with another text.
     pub(super) fn with_text(name: String, text: String) -> Self {
-        let block = embedded::find(&text).pop();
+        let block = embedded::find(&text).pop().map(|found| found.block);
         Self { name, text, block }
     }
+}
+
+/// The configuration in the ConfigMap of a manifest; `None` for a text without ConfigMaps.
+fn only_block(name: &str, text: &str) -> Result<Option<Block>, String> {
+    let mut found = embedded::find(text);
+    if found.len() > 1 {
+        let line = |block: &Block| text.get(..block.start).unwrap_or_default().matches('\n').count() + 1;
+        let names: Vec<String> =
+            found.iter().map(|found| format!("{} (line {})", found.title, line(&found.block))).collect();
+        return Err(format!(
+            "{name}: holds {} configurations: {}; expected one, so put the one that you mean into its own file",
+            names.len(),
+            names.join("; ")
+        ));
+    }
+    Ok(found.pop().map(|found| found.block))
+}
+
+/// The text of the configuration: that in the ConfigMap of a manifest, in its place, or the whole text.
+///
+/// # Errors
+/// The manifest has several configurations.
+pub(crate) fn configuration_text(name: &str, text: String) -> Result<String, String> {
+    Ok(only_block(name, &text)?.map(|block| embedded::alone(&text, &block)).unwrap_or(text))
 }
 
 /// Inserts `warning:` after the position of each warning.

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{ArgAction, ValueEnum};
 
 use super::target::LiveArgs;
+use crate::input::FileArgs;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -14,6 +15,9 @@ Examples:
 
   # One pod, with every node and the scores before normalization
   flotilla explain -f cluster.yaml --pod shop/web-1 -o wide
+
+  # Why is this pod on its node? Its node is marked
+  flotilla explain -f cluster.yaml --pod shop/web-0
 
   # A pod of a live cluster, with its place in the queue
   flotilla explain pod web-1 -n shop
@@ -27,7 +31,8 @@ Examples:
 
 Output:
   Pods are listed in the order of the files. Each is evaluated as if it were the only pending pod; `flotilla simulate`
-  schedules all of them. Scores are normalized and multiplied by the plugin's weight; -o wide adds the raw scores.
+  schedules all of them. A pod on a node is explained only with --pod, as if it were pending. Scores are normalized and
+  multiplied by the plugin's weight; -o wide adds the raw scores.
 
 Exit codes:
   0  every pod was explained, even if some fit nowhere
@@ -42,6 +47,9 @@ pub(crate) struct ExplainArgs {
     /// standard input
     #[arg(short = 'f', long = "filename", value_name = "FILE", num_args = 1.., action = ArgAction::Append, required_unless_present_any = ["target", "cases"], conflicts_with_all = ["cases", "target"])]
     pub(super) files: Vec<PathBuf>,
+
+    #[command(flatten)]
+    pub(super) reading: FileArgs,
 
     /// The pod of a live cluster to explain: pod NAME, or pod/NAME
     #[arg(value_name = "pod NAME", num_args = 1..=2, conflicts_with_all = ["cases", "pods"])]

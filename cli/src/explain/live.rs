@@ -269,7 +269,7 @@ impl Subject {
         match format {
             Format::Table | Format::Wide => {
                 self.print_queue(out)?;
-                table::print(account, world, format == Format::Wide, out)
+                table::print(account, &[], world, format == Format::Wide, out)
             }
             Format::Json | Format::Yaml => {
                 let account = Some(Answer::new(account, world));

@@ -1,4 +1,4 @@
-//! Selects pending pods by name.
+//! Selects pods by name.
 
 use std::sync::Arc;
 
@@ -8,44 +8,49 @@ use flotilla_framework::class::PodInfo;
 /// The minimum similarity for a suggestion; 1 means equal.
 const ALIKE: f64 = 0.8;
 
-/// The pods of these names in the order of the files; all pending pods without names.
+/// The pods of these names in the order of the files, those on nodes last; all pending pods without names.
 ///
 /// # Errors
-/// One line for each name without a pending pod.
+/// One line for each name without a pod.
 pub(super) fn select<'a>(cluster: &'a Cluster, names: &[String]) -> Result<Vec<&'a Arc<PodInfo>>, Vec<String>> {
     let names: Vec<String> = names.iter().map(|name| full(name)).collect();
-    let is_pending = |name: &String| cluster.pending.iter().any(|pod| pod.key() == *name);
-    let unknown: Vec<String> =
-        names.iter().filter(|name| !is_pending(name)).map(|name| not_pending(cluster, name)).collect();
+    if names.is_empty() {
+        return Ok(cluster.pending.iter().collect());
+    }
+    let pods = || cluster.pending.iter().chain(&cluster.bound);
+    let is_known = |name: &String| pods().any(|pod| pod.key() == *name);
+    let unknown: Vec<String> = names.iter().filter(|name| !is_known(name)).map(|name| unknown(cluster, name)).collect();
     if !unknown.is_empty() {
         return Err(unknown);
     }
-    let is_wanted = |pod: &&Arc<PodInfo>| names.is_empty() || names.contains(&pod.key());
-    Ok(cluster.pending.iter().filter(is_wanted).collect())
+    Ok(pods().filter(|pod| names.contains(&pod.key())).collect())
 }
 
 fn full(name: &str) -> String {
     if name.contains('/') { name.to_owned() } else { format!("default/{name}") }
 }
 
-fn not_pending(cluster: &Cluster, name: &str) -> String {
-    if let Some(bound) = cluster.bound.iter().find(|pod| pod.key() == name) {
-        let node = bound.node_name.as_deref().unwrap_or_default();
-        return format!("--pod {name}: this pod is on node {node:?} already; only pending pods are explained");
+fn unknown(cluster: &Cluster, name: &str) -> String {
+    if let Some(refused) = cluster.made.refused.iter().find(|refused| refused.of == name) {
+        return format!("--pod {name}: the API server refuses this pod: {}", refused.reason);
     }
     let hint = match closest(cluster, name) {
         Some(meant) => format!("did you mean {meant}?"),
-        None if cluster.pending.is_empty() => "no pod of the input is pending".to_owned(),
-        None => format!("{} pods are pending; leave --pod out to explain them all", cluster.pending.len()),
+        None => match cluster.pending.len() {
+            0 => "no pod of the input is pending".to_owned(),
+            1 => "1 pod is pending; leave --pod out to explain it".to_owned(),
+            count => format!("{count} pods are pending; leave --pod out to explain them all"),
+        },
     };
-    format!("--pod {name}: no pending pod of the input has this name; {hint}")
+    format!("--pod {name}: no pod of the input has this name; {hint}")
 }
 
-/// The pending pod with the most similar name, preferably in the same namespace.
+/// The pod with the most similar name, preferably in the same namespace.
 fn closest(cluster: &Cluster, name: &str) -> Option<String> {
     let (namespace, own) = name.split_once('/').unwrap_or_default();
     let likeness = |pod: &Arc<PodInfo>| (strsim::jaro_winkler(&pod.name, own), &*pod.class.namespace == namespace);
-    let alike = cluster.pending.iter().map(|pod| (likeness(pod), pod.key())).filter(|((alike, _), _)| *alike >= ALIKE);
+    let pods = cluster.pending.iter().chain(&cluster.bound);
+    let alike = pods.map(|pod| (likeness(pod), pod.key())).filter(|((alike, _), _)| *alike >= ALIKE);
     let best = alike.max_by(|((left, left_is_here), left_key), ((right, right_is_here), right_key)| {
         left.total_cmp(right).then(left_is_here.cmp(right_is_here)).then_with(|| right_key.cmp(left_key))
     });
@@ -77,21 +82,22 @@ mod tests {
     fn pods_come_in_the_order_of_the_input_with_any_order_of_the_flags() {
         let all = ["shop/web-1", "default/web-2", "shop/web-2"].map(str::to_owned);
         assert_eq!(names(&[]), Ok(all.to_vec()));
+        assert_eq!(names(&["shop/db-0", "shop/web-1"]), Ok(vec!["shop/web-1".to_owned(), "shop/db-0".to_owned()]));
         assert_eq!(names(&["shop/web-2", "web-2", "shop/web-2"]), Ok(all[1..].to_vec()));
     }
 
     #[test]
     fn a_name_that_is_no_pending_pods_is_told_with_what_may_have_been_meant() {
         let cases = [
-            ("web-1", "--pod default/web-1: no pending pod of the input has this name; did you mean shop/web-1?"),
-            ("shop/wbe-2", "--pod shop/wbe-2: no pending pod of the input has this name; did you mean shop/web-2?"),
-            ("wbe-2", "--pod default/wbe-2: no pending pod of the input has this name; did you mean default/web-2?"),
+            ("web-1", "--pod default/web-1: no pod of the input has this name; did you mean shop/web-1?"),
+            ("shop/wbe-2", "--pod shop/wbe-2: no pod of the input has this name; did you mean shop/web-2?"),
+            ("wbe-2", "--pod default/wbe-2: no pod of the input has this name; did you mean default/web-2?"),
             (
                 "shop/mail",
-                "--pod shop/mail: no pending pod of the input has this name; 3 pods are pending; leave --pod out to \
+                "--pod shop/mail: no pod of the input has this name; 3 pods are pending; leave --pod out to \
                  explain them all",
             ),
-            ("shop/db-0", "--pod shop/db-0: this pod is on node \"n1\" already; only pending pods are explained"),
+            ("shop/bd-0", "--pod shop/bd-0: no pod of the input has this name; did you mean shop/db-0?"),
         ];
         for (name, expected) in cases {
             assert_eq!(names(&[name]), Err(vec![expected.to_owned()]), "{name}");

@@ -5,12 +5,15 @@ use std::io::{self, Write};
 use comfy_table::{Cell, CellAlignment, Table};
 use flotilla_account::{
     account::Account,
+    advice,
     answer::name,
     devices,
     missing::{self, Group, Miss},
+    preemption::Preempted,
     words,
     world::World,
 };
+use flotilla_cluster::NotStarting;
 use flotilla_framework::explain::{NodeExplanation, PluginScore};
 
 use crate::output::{printable, table};
@@ -19,6 +22,7 @@ const MOST_FEASIBLE: usize = 10;
 const MOST_GROUPS: usize = 10;
 const MOST_MISSES: usize = 3;
 const MOST_NAMES: usize = 5;
+const MOST_VICTIMS: usize = 10;
 
 struct Scored<'a> {
     node: &'a str,
@@ -27,9 +31,21 @@ struct Scored<'a> {
 }
 
 /// Prints the answer about one pod and an empty line.
-pub(super) fn print(account: &Account, world: &World, is_wide: bool, out: &mut dyn Write) -> io::Result<()> {
+pub(super) fn print(
+    account: &Account,
+    starts: &[NotStarting],
+    world: &World,
+    is_wide: bool,
+    out: &mut dyn Write,
+) -> io::Result<()> {
     let scored = scored(account, world);
     writeln!(out, "{}", printable(&heading(account, world, scored.len())))?;
+    if let Some(text) = placed(account, world) {
+        writeln!(out, "  {}", printable(&text))?;
+    }
+    for found in starts.iter().filter(|found| account.pod.node_name.is_some() && found.pod == account.pod.key()) {
+        writeln!(out, "  it does not start there: {}", printable(&found.reason))?;
+    }
     let Account { gate, explanation, .. } = account;
     let gate = gate.as_ref().map(|(_, message)| message);
     for line in gate.into_iter().chain([&explanation.message]).chain(&explanation.error) {
@@ -44,6 +60,9 @@ pub(super) fn print(account: &Account, world: &World, is_wide: bool, out: &mut d
     }
     if let Some(preempted) = &account.preempted {
         writeln!(out, "  {}", printable(&preempted.message))?;
+        if let Some(victims) = victims(preempted, world, is_wide) {
+            writeln!(out, "  {}", printable(&victims))?;
+        }
     }
     let groups = missing::groups(account, world);
     if !groups.is_empty() {
@@ -52,10 +71,30 @@ pub(super) fn print(account: &Account, world: &World, is_wide: bool, out: &mut d
         more(out, groups[shown..].iter().map(|group| group.count).sum(), "nodes refuse it for rarer reasons")?;
     }
     devices(account, world, is_wide, out)?;
-    if let Some(advice) = missing::advice(account, world) {
+    if !account.in_the_way.is_empty() {
+        writeln!(out)?;
+    }
+    account.in_the_way.iter().try_for_each(|sentence| writeln!(out, "{}", printable(sentence)))?;
+    if let Some(advice) = advice::advice(account) {
         writeln!(out, "\n{}", printable(&advice))?;
     }
     writeln!(out)
+}
+
+/// The victims on the node that preemption would choose.
+fn victims(preempted: &Preempted, world: &World, is_wide: bool) -> Option<String> {
+    let chosen = preempted.candidates.iter().find(|candidate| Some(candidate.node) == preempted.node)?;
+    let shown = if is_wide { chosen.victims.len() } else { chosen.victims.len().min(MOST_VICTIMS) };
+    let mut names: Vec<String> = chosen.victims[..shown].iter().map(|pod| world.key(pod)).collect();
+    if shown < chosen.victims.len() {
+        names.push(format!("{} more", chosen.victims.len() - shown));
+    }
+    let budgets = match chosen.violations {
+        0 => String::new(),
+        1 => "; a disruption budget allows no eviction of 1 of them".to_owned(),
+        count => format!("; disruption budgets allow no eviction of {count} of them"),
+    };
+    Some(format!("victims on {}: {}{budgets}", name(world, chosen.node), words::list(&names)))
 }
 
 /// Missing devices, the nearest miss first.
@@ -88,6 +127,13 @@ fn heading(account: &Account, world: &World, feasible: usize) -> String {
         let node = name(world, nominated);
         return format!("{pod}: fits {feasible} of {}, takes {node}, which it is nominated to", words::nodes(all));
     }
+    if account.explanation.error.is_some() {
+        let feasible = match feasible {
+            0 => String::new(),
+            _ => format!("; the plugins find {feasible} of {} feasible", words::nodes(all)),
+        };
+        return format!("{pod}: the attempt fails{feasible}");
+    }
     match (feasible, account.explanation.best().as_slice()) {
         (0, _) => format!("{pod}: fits none of {}", words::nodes(all)),
         (_, []) => format!("{pod}: fits {feasible} of {}", words::nodes(all)),
@@ -96,6 +142,28 @@ fn heading(account: &Account, world: &World, feasible: usize) -> String {
             format!("{pod}: fits {feasible} of {}, of which {} are equally good", words::nodes(all), many.len())
         }
     }
+}
+
+/// How its own node evaluates a pod that is placed already.
+fn placed(account: &Account, world: &World) -> Option<String> {
+    let own = account.pod.node_name.as_deref()?;
+    let outcome = account.explanation.nodes.iter().find(|(id, _)| name(world, **id) == own).map(|(_, outcome)| outcome);
+    let evaluated = match outcome? {
+        NodeExplanation::Feasible { total: Some(total), .. } => {
+            let better = account.explanation.nodes.values().filter(|one| one.total() > Some(*total)).count();
+            match better {
+                0 => format!("it is there with the highest total, {total}"),
+                1 => format!("its total there is {total}, and 1 node has a higher one"),
+                count => format!("its total there is {total}, and {count} nodes have higher ones"),
+            }
+        }
+        NodeExplanation::Feasible { total: None, .. } => "it fits there".to_owned(),
+        NodeExplanation::Refused { plugin, reasons, .. } => {
+            let plugin = plugin.map(|plugin| format!(" by {plugin}")).unwrap_or_default();
+            format!("it would be refused there now{plugin}: {}", reasons.join(", "))
+        }
+    };
+    Some(format!("is on {own}, evaluated as if it were pending: {evaluated}"))
 }
 
 /// The feasible nodes, the best first.
@@ -122,7 +190,9 @@ fn scores(nodes: &[Scored<'_>], account: &Account, is_wide: bool) -> Table {
     let score = |score: &PluginScore| cell(score.weighted, score.raw);
     let row = |node: &Scored<'_>| {
         let total = node.total.map_or_else(|| "-".to_owned(), |total| total.to_string());
-        let mut row = vec![Cell::new(printable(node.node)), number(total)];
+        let is_own = account.pod.node_name.as_deref() == Some(node.node);
+        let title = if is_own { format!("{} (its node)", node.node) } else { node.node.to_owned() };
+        let mut row = vec![Cell::new(printable(&title)), number(total)];
         row.extend(node.scores.iter().map(score));
         let priorities = account.priorities(node.node);
         row.extend(

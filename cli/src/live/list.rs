@@ -53,13 +53,16 @@ const KINDS: [Kind; 19] = [
     kind("resource.k8s.io/v1", "DeviceTaintRule", "devicetaintrules"),
 ];
 
-/// More kinds that create pods or other objects, in addition to [`KINDS`]. Jobs are excluded: terminated pods are not read, and would be
+/// More kinds that create, change or refuse pods or other objects, in addition to [`KINDS`]. Jobs are excluded: terminated pods are not read, and would be
 /// created again.
-const MAKERS: [Kind; 4] = [
+const MAKERS: [Kind; 7] = [
     kind("scheduling.k8s.io/v1", "PriorityClass", "priorityclasses"),
     kind("apps/v1", "Deployment", "deployments"),
     kind("apps/v1", "DaemonSet", "daemonsets"),
     kind("resource.k8s.io/v1", "ResourceClaimTemplate", "resourceclaimtemplates"),
+    kind("v1", "LimitRange", "limitranges"),
+    kind("v1", "ResourceQuota", "resourcequotas"),
+    kind("node.k8s.io/v1", "RuntimeClass", "runtimeclasses"),
 ];
 
 #[derive(Deserialize)]

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{ArgAction, ArgGroup, ValueEnum};
 
-use crate::reach::LiveArgs;
+use crate::{input::FileArgs, reach::LiveArgs};
 
 mod generate;
 
@@ -64,6 +64,9 @@ pub(crate) struct SimulateArgs {
     /// standard input
     #[arg(short = 'f', long = "filename", value_name = "FILE", num_args = 1.., action = ArgAction::Append)]
     pub(crate) files: Vec<PathBuf>,
+
+    #[command(flatten)]
+    pub(crate) reading: FileArgs,
 
     /// The file with the KubeSchedulerConfiguration; without it, the defaults of kube-scheduler
     #[arg(long, value_name = "FILE")]

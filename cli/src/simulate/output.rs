@@ -31,6 +31,8 @@ pub(super) struct Answer<'a> {
     placements: Vec<Row<'a>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     preemptions: Vec<Preempted<'a>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    not_created: Vec<NotCreated<'a>>,
     summary: Summary,
 }
 
@@ -54,6 +56,14 @@ struct Preempted<'a> {
     pod: String,
     node: &'a str,
     by: &'a str,
+}
+
+/// Pods that the API server refuses.
+#[derive(Debug, Serialize)]
+struct NotCreated<'a> {
+    /// The pod, or the workload with its kind.
+    of: &'a str,
+    message: &'a str,
 }
 
 #[derive(Debug, Serialize)]
@@ -81,7 +91,7 @@ struct Latency {
 }
 
 impl<'a> Answer<'a> {
-    pub(super) fn new(cluster: &Cluster, outcome: &'a SimulationResult, workers: u16) -> Self {
+    pub(super) fn new(cluster: &'a Cluster, outcome: &'a SimulationResult, workers: u16) -> Self {
         let placed = outcome.placements.iter().filter(|placement| placement.node.is_some());
         let resources = usage::of(cluster, placed.clone().map(|placement| &*placement.pod), outcome.gone(cluster));
         let (pods, placed) = (outcome.placements.len(), placed.count());
@@ -101,13 +111,15 @@ impl<'a> Answer<'a> {
             latency,
             resources,
         };
+        let refused = cluster.made.refused.iter();
+        let not_created = refused.map(|refused| NotCreated { of: &refused.of, message: &refused.text }).collect();
         let preemptions = outcome.evicted.iter().map(|evicted| Preempted {
             pod: evicted.pod.key(),
             node: evicted.pod.node_name.as_deref().unwrap_or_default(),
             by: &evicted.by,
         });
         let preemptions = preemptions.collect();
-        Self { placements: outcome.placements.iter().map(Row::new).collect(), preemptions, summary }
+        Self { placements: outcome.placements.iter().map(Row::new).collect(), preemptions, not_created, summary }
     }
 
     pub(super) fn print(&self, format: Format, out: &mut dyn Write) -> io::Result<()> {

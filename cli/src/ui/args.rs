@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use clap::{ArgAction, ArgGroup};
 
 use crate::{
-    input,
+    input::{self, FileArgs},
     reach::{JAEGER, LiveArgs, ReachArgs, parse_jaeger},
     simulate::args::{Format, Generate, SimulateArgs, parse_generate},
     whatif::{self, Changes, WhatifArgs},
@@ -58,6 +58,9 @@ pub(crate) struct UiArgs {
     /// Files with the cluster, as for `flotilla simulate`; - means standard input
     #[arg(short = 'f', long = "filename", value_name = "FILE", num_args = 1.., action = ArgAction::Append)]
     files: Vec<PathBuf>,
+
+    #[command(flatten)]
+    reading: FileArgs,
 
     /// The port on 127.0.0.1; without it, a free one
     #[arg(long, value_name = "PORT", default_value_t = 0, hide_default_value = true)]
@@ -136,9 +139,11 @@ impl UiArgs {
         if self.current_config.is_none() && !self.changes.is_some() {
             return None;
         }
-        let Self { files, current_config, feature_gates, config, changes, workers, verbose, .. } = self.clone();
+        let Self { files, reading, current_config, feature_gates, config, changes, workers, verbose, .. } =
+            self.clone();
         Some(WhatifArgs {
             files,
+            reading,
             current_config,
             feature_gates,
             config,
@@ -154,10 +159,12 @@ impl UiArgs {
 
     /// The simulation for the page, if there are no changes.
     pub(super) fn simulation(&self) -> SimulateArgs {
-        let Self { files, config, feature_gates, workers, generate, tie_break_seed, verbose, .. } = self.clone();
+        let Self { files, reading, config, feature_gates, workers, generate, tie_break_seed, verbose, .. } =
+            self.clone();
         SimulateArgs {
             no_preemption: false,
             files,
+            reading,
             config,
             feature_gates,
             workers,

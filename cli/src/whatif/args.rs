@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{ArgAction, ArgGroup, ValueEnum};
 
-use crate::reach::LiveArgs;
+use crate::{input::FileArgs, reach::LiveArgs};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -31,16 +31,18 @@ Examples:
 
 Output:
   Both sides are simulated: the current cluster, with its pending pods placed too, and the cluster with all changes. Only
-  pods with another outcome are listed; pods that have no node yet and would go to another one are counted. Controllers
-  recreate evicted pods, which keep their name here; pods without a controller do not come back. If the template of a
-  workload changes, all its pods are replaced, as at the end of a rollout. Pods preempt others as in a cluster.
+  pods with another outcome are listed, and pods that are pending on both sides; pods that have no node yet and would go
+  to another one are counted. Drains evict pods within disruption budgets, as kubectl drain does. Controllers recreate
+  evicted pods, which keep their name here; pods without a controller do not come back. If the template of a workload
+  changes, its pods are replaced by its update strategy, as far as the new ones become ready. Pods preempt others as in a
+  cluster.
 
 Exit codes:
   0  both sides were simulated
   1  the simulation could not be run
   2  the flags or the input are not valid
-  3  a pod is pending only with the changes, with --fail-on pending; or a pod was preempted, with
-     --fail-on preemption";
+  3  with --fail-on: a pod is pending only with the changes (pending), a pod was preempted (preemption), a drain cannot
+     evict a pod (blocked), or a rollout does not complete (stuck)";
 
 pub(crate) const CHANGES: &str = "Changes";
 
@@ -51,6 +53,9 @@ pub(crate) struct WhatifArgs {
     /// input
     #[arg(short = 'f', long = "filename", value_name = "FILE", num_args = 1.., action = ArgAction::Append)]
     pub(crate) files: Vec<PathBuf>,
+
+    #[command(flatten)]
+    pub(crate) reading: FileArgs,
 
     /// The current KubeSchedulerConfiguration; without it, the defaults of kube-scheduler
     #[arg(long, value_name = "FILE")]
@@ -104,7 +109,7 @@ pub(crate) struct Changes {
     #[arg(long, value_name = "N=FILE", action = ArgAction::Append)]
     pub(crate) add_nodes: Vec<String>,
 
-    /// Cordon the node and evict its pods, except those of DaemonSets
+    /// Cordon the node and evict its pods within disruption budgets, except those of DaemonSets
     #[arg(long, value_name = "NODE", action = ArgAction::Append)]
     pub(crate) drain: Vec<String>,
 
@@ -166,4 +171,8 @@ pub(crate) enum FailOn {
     Pending,
     /// A pod is preempted because of the changes
     Preemption,
+    /// A drain cannot evict a pod
+    Blocked,
+    /// A rollout does not complete
+    Stuck,
 }

@@ -6,7 +6,10 @@ use flotilla_account::why::{self, Refusal};
 use flotilla_framework::{profile::Profile, registry::Registry};
 use serde::Serialize;
 
-use super::side::{Side, State};
+use super::{
+    ends::{Drain, Rollout},
+    side::{Side, State},
+};
 use flotilla_account::amount::Amount;
 
 use crate::simulate::usage::Usage;
@@ -19,6 +22,10 @@ pub(super) struct Answer {
     pub(super) pods: Vec<Row>,
     /// Pods that are preempted because of the changes.
     pub(super) preemptions: Vec<Preempted>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) drains: Vec<Drain>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) rollouts: Vec<Rollout>,
     pub(super) before: Totals,
     pub(super) after: Totals,
     pub(super) resources: Vec<Resource>,
@@ -56,6 +63,8 @@ pub(super) enum Change {
     Gone,
     /// Pending before, and on different nodes after the two simulations.
     Elsewhere,
+    /// Pending with and without the changes.
+    Waiting,
 }
 
 impl Change {
@@ -67,6 +76,7 @@ impl Change {
             Self::New => "new",
             Self::Gone => "gone",
             Self::Elsewhere => "elsewhere",
+            Self::Waiting => "waiting",
         }
     }
 }
@@ -140,6 +150,13 @@ impl Answer {
             node: evicted.pod.node_name.as_deref().unwrap_or_default().to_owned(),
             by: evicted.by.clone(),
         });
+        let drains: Vec<Drain> = after.report.drains.iter().map(Drain::of).collect();
+        // A drain has a sentence now.
+        let ended = |change: String| {
+            let begins = |drain: &&Drain| drain.message.split_once(':').is_some_and(|(drain, _)| drain == change);
+            drains.iter().find(begins).map_or_else(|| change.clone(), |drain| drain.message.clone())
+        };
+        let changes = changes.into_iter().map(ended).collect();
         Self {
             changes,
             preemptions: preemptions.collect(),
@@ -147,6 +164,8 @@ impl Answer {
             after: Totals::of(after),
             resources: resources(&before.usage(), &after.usage()),
             zones: zones(before, after),
+            drains,
+            rollouts: Rollout::all(after),
             bottleneck: bottleneck(&pods, after, profiles, registry),
             pods,
         }
@@ -164,7 +183,8 @@ fn row(key: &String, before: &Side, after: &Side) -> Option<Row> {
         (Some(State::On(was)), Some(State::On(is))) if was == is => return None,
         (Some(State::On(_)), Some(State::On(_))) if before.standing.contains(key) => Change::Moved,
         (Some(State::On(_)), Some(State::On(_))) => Change::Elsewhere,
-        (Some(State::Pending(_)), Some(State::Pending(_))) | (None, None) => return None,
+        (Some(State::Pending(_)), Some(State::Pending(_))) => Change::Waiting,
+        (None, None) => return None,
         (_, Some(State::Pending(_))) => Change::Pending,
         (Some(State::Pending(_)), Some(State::On(_))) => Change::Placed,
         (None, Some(State::On(_))) => Change::New,
@@ -182,11 +202,15 @@ fn row(key: &String, before: &Side, after: &Side) -> Option<Row> {
 }
 
 fn bottleneck(rows: &[Row], after: &Side, profiles: &[Profile], registry: Registry) -> Option<Bottleneck> {
-    let new: BTreeMap<&str, &Row> =
-        rows.iter().filter(|row| row.change == Change::Pending).map(|row| (row.pod.as_str(), row)).collect();
-    let pod = after.pending.iter().find(|pod| new.contains_key(pod.key().as_str()))?;
+    let of = |change| -> BTreeMap<&str, &Row> {
+        rows.iter().filter(|row| row.change == change).map(|row| (row.pod.as_str(), row)).collect()
+    };
+    // Without a pod that is newly pending, one that still waits.
+    let (new, waiting) = (of(Change::Pending), of(Change::Waiting));
+    let find = |rows: &BTreeMap<&str, &Row>| after.pending.iter().find(|pod| rows.contains_key(pod.key().as_str()));
+    let pod = find(&new).or_else(|| find(&waiting))?;
     let why = why::why(&after.cluster, pod, profiles, registry);
-    let message = new.get(pod.key().as_str()).map(|row| row.message.clone()).unwrap_or_default();
+    let message = after.message(pod).unwrap_or_default().to_owned();
     Some(Bottleneck { pod: pod.key(), message, refusals: why.refusals, advice: why.advice })
 }
 

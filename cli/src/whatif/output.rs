@@ -7,6 +7,7 @@ use comfy_table::Cell;
 use super::{
     Format,
     compare::{Answer, Bottleneck, Change, Resource, Row, Share, Totals, Zone},
+    ends::{Drain, Rollout},
 };
 use crate::output::{json, printable, table, yaml};
 
@@ -28,6 +29,13 @@ impl Answer {
     fn print_table(&self, out: &mut dyn Write) -> io::Result<()> {
         for change in &self.changes {
             writeln!(out, "{}", printable(change))?;
+            let drain = self.drains.iter().find(|drain| drain.message == *change);
+            for cause in drain.into_iter().flat_map(Drain::causes) {
+                writeln!(out, "  {}", printable(&cause))?;
+            }
+        }
+        for line in Rollout::lines(&self.rollouts) {
+            writeln!(out, "{}", printable(&line))?;
         }
         self.print_pods(out)?;
         if !self.preemptions.is_empty() {
@@ -62,6 +70,7 @@ impl Answer {
     fn print_pods(&self, out: &mut dyn Write) -> io::Result<()> {
         let (elsewhere, pods): (Vec<&Row>, Vec<&Row>) =
             self.pods.iter().partition(|row| row.change == Change::Elsewhere);
+        let (waiting, pods): (Vec<&Row>, Vec<&Row>) = pods.into_iter().partition(|row| row.change == Change::Waiting);
         if !self.changes.is_empty() {
             writeln!(out)?;
         }
@@ -78,6 +87,16 @@ impl Answer {
             0 => {}
             1 => writeln!(out, "1 pod that has no node yet would go to another one; -o json has it")?,
             count => writeln!(out, "{count} pods that have no node yet would go to others; -o json has them")?,
+        }
+        if !waiting.is_empty() {
+            let cells = waiting
+                .iter()
+                .take(MOST_ROWS)
+                .map(|row| [&row.pod, &row.message].map(|text| Cell::new(printable(text))));
+            writeln!(out, "\n{}", table(["STILL PENDING", "MESSAGE"], cells).trim_fmt())?;
+            if waiting.len() > MOST_ROWS {
+                writeln!(out, "... and {} more pods; -o json has them all", waiting.len() - MOST_ROWS)?;
+            }
         }
         writeln!(out)
     }

@@ -10,7 +10,8 @@ use flotilla_account::explainer::Explainer;
 use flotilla_framework::{class::PodInfo, extender::Extender, profile::Profile, registry::Registry};
 
 use super::{
-    compare::Answer,
+    compare::{Answer, Change},
+    ends::Rollout,
     side::{Side, State},
 };
 use crate::{
@@ -22,6 +23,8 @@ use crate::{
 };
 
 pub(crate) struct Compared {
+    /// The API server refuses pods only with the changes.
+    pub(crate) is_refused: bool,
     pub(super) answer: Answer,
     pub(super) before: Side,
     pub(super) after: Side,
@@ -82,11 +85,12 @@ impl Compared {
     }
 
     fn comparison(&self) -> Comparison {
-        let Answer { changes, pods, preemptions, bottleneck, .. } = &self.answer;
+        let Answer { changes, pods, preemptions, rollouts, bottleneck, .. } = &self.answer;
+        let pods = pods.iter().filter(|row| row.change != Change::Waiting);
         let preempted = preemptions.iter().map(|one| (one.pod.clone(), one.node.clone(), one.by.clone()));
         Comparison {
-            changes: changes.clone(),
-            pods: pods.iter().map(|row| (row.pod.clone(), row.change.word())).collect(),
+            changes: changes.iter().cloned().chain(Rollout::lines(rollouts)).collect(),
+            pods: pods.map(|row| (row.pod.clone(), row.change.word())).collect(),
             preemptions: preempted.collect(),
             bottleneck: bottleneck.as_ref().map(|one| (one.pod.clone(), one.message.clone(), one.advice.clone())),
         }

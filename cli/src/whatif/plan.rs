@@ -19,6 +19,10 @@ const MOST_NODES: usize = 20_000;
 #[derive(Debug, Default)]
 pub(super) struct Plan {
     gone: BTreeSet<ObjectName>,
+    /// The drained nodes, in the order of the flags.
+    pub(super) drained: Vec<String>,
+    /// The pods of an old template, as `namespace/name`, each with the name of its workload.
+    outdated: BTreeMap<String, String>,
     /// Evicted pods, as `namespace/name`.
     unbound: BTreeSet<String>,
     cordoned: BTreeSet<String>,
@@ -76,7 +80,7 @@ impl Plan {
         self.words.push(words.into());
     }
 
-    /// Replaces objects, and deletes pods of an outdated template.
+    /// Replaces objects. Pods of a changed template are outdated or, without an update strategy, deleted.
     fn apply(&mut self, survey: &Survey, applied: &BTreeMap<ObjectName, Option<Value>>) {
         for (key, template) in applied {
             let known = survey.objects.get(key);
@@ -89,7 +93,7 @@ impl Plan {
                 _ => true,
             };
             if !is_same {
-                self.gone.extend(survey.controlled(key));
+                self.replace_pods(key, survey);
             }
         }
         let is_known = |key: &&ObjectName| survey.objects.contains_key(*key);
@@ -100,6 +104,21 @@ impl Plan {
         }
     }
 
+    fn replace_pods(&mut self, key: &ObjectName, survey: &Survey) {
+        let controlled = survey.controlled(key);
+        match key.0.as_str() {
+            "Deployment" | "StatefulSet" | "DaemonSet" => {
+                let name = key.1.split_once('/').map_or(key.1.as_str(), |(_, name)| name);
+                let (pods, others): (Vec<_>, Vec<_>) = controlled.into_iter().partition(|key| key.0 == "Pod");
+                self.outdated.extend(pods.into_iter().map(|pod| (pod.1, name.to_owned())));
+                self.gone.extend(others);
+            }
+            // The template counts for new pods alone.
+            "ReplicationController" => {}
+            _ => self.gone.extend(controlled),
+        }
+    }
+
     fn add_nodes(&mut self, flag: &str, survey: &Survey) -> Result<(), String> {
         let (count, path) =
             flag.split_once('=').ok_or("write a number, = and a file with a Node, such as 3=node.yaml")?;
@@ -107,7 +126,7 @@ impl Plan {
             format!("{count:?} is no number of nodes; write one up to {MOST_NODES}, such as 3=node.yaml")
         })?;
         let (name, text) = input::read(path.as_ref())?;
-        let mut model: Value = serde_yaml::from_str(&text).map_err(|error| format!("{name}: {error}"))?;
+        let mut model = flotilla_cluster::parse(&name, text).map_err(|errors| errors.join("\n"))?;
         if model.get("kind").and_then(Value::as_str) == Some("List") {
             model = model.pointer("/items/0").cloned().unwrap_or_default();
         }
@@ -140,21 +159,20 @@ impl Plan {
 
     fn node(&mut self, flag: &str, name: &str, survey: &Survey) {
         let is_removed = flag == "remove-node";
+        if flag == "drain" && !self.drained.iter().any(|known| known == name) {
+            self.drained.push(name.to_owned());
+        }
         match flag {
             "uncordon" => _ = self.uncordoned.insert(name.to_owned()),
             "remove-node" => self.gone.extend(["Node", "CSINode"].map(|kind| (kind.to_owned(), name.to_owned()))),
             _ => _ = self.cordoned.insert(name.to_owned()),
         }
         let (mut evicted, mut lost) = (0, 0);
-        if matches!(flag, "drain" | "remove-node") {
+        if is_removed {
             let on_node = |known: &super::survey::SurveyedPod| known.node.as_deref() == Some(name) && !known.is_over;
             for (key, known) in survey.objects.iter().filter(|(key, known)| key.0 == "Pod" && on_node(known)) {
                 match known.owner {
-                    _ if known.is_mirror || known.is_of("DaemonSet") => {
-                        if is_removed {
-                            self.gone.insert(key.clone());
-                        }
-                    }
+                    _ if known.is_mirror || known.is_of("DaemonSet") => _ = self.gone.insert(key.clone()),
                     Some(_) => {
                         evicted += 1;
                         self.unbound.insert(key.1.clone());
@@ -248,6 +266,10 @@ impl Edit for Plan {
 
     fn added(&mut self) -> Vec<Value> {
         std::mem::take(&mut self.added)
+    }
+
+    fn outdated(&mut self) -> BTreeMap<String, String> {
+        std::mem::take(&mut self.outdated)
     }
 }
 

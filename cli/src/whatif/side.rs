@@ -7,6 +7,7 @@ use std::{
 
 use flotilla_cluster::Cluster;
 use flotilla_framework::class::PodInfo;
+use flotilla_model::Report;
 use flotilla_simulate::{
     ledger::{Evicted, SimulationResult},
     run::{self, Settings},
@@ -33,6 +34,8 @@ pub(super) struct Side {
     pub(super) evicted: Vec<Evicted>,
     /// The pods that were bound before the simulation, as `namespace/name`.
     pub(super) standing: BTreeSet<String>,
+    /// How rollouts and drains ended.
+    pub(super) report: Report,
 }
 
 impl Side {
@@ -54,7 +57,8 @@ impl Side {
 
     fn settled(mut cluster: Cluster, outcome: SimulationResult) -> Self {
         let standing = cluster.bound.iter().map(|pod| pod.key()).collect();
-        let gone: BTreeSet<&str> = outcome.evicted.iter().map(|evicted| &*evicted.pod.uid).collect();
+        let evicted = outcome.evicted.iter().map(|evicted| &*evicted.pod.uid);
+        let gone: BTreeSet<&str> = evicted.chain(outcome.removed.iter().map(|removed| &*removed.pod.uid)).collect();
         cluster.bound.retain(|pod| !gone.contains(&*pod.uid));
         let mut pods: BTreeMap<String, State> = BTreeMap::new();
         let (mut pending, mut placed) = (Vec::new(), Vec::new());
@@ -74,7 +78,19 @@ impl Side {
         let on = |pod: &Arc<PodInfo>| Some((pod.key(), State::On(Arc::clone(pod.node_name.as_ref()?))));
         pods.extend(cluster.bound.iter().filter_map(on));
         cluster.pending.clone_from(&pending);
-        Self { cluster, pods, pending, evicted: outcome.evicted, standing }
+        let report = outcome.report;
+        if !report.budgets.is_empty() {
+            cluster.budgets.clone_from(&report.budgets);
+        }
+        Self { cluster, pods, pending, evicted: outcome.evicted, standing, report }
+    }
+
+    /// The message of a pending pod.
+    pub(super) fn message(&self, pod: &PodInfo) -> Option<&str> {
+        match self.pods.get(&pod.key())? {
+            State::Pending(message) => Some(message),
+            State::On(_) => None,
+        }
     }
 
     pub(super) fn usage(&self) -> Vec<Usage> {

@@ -44,7 +44,8 @@ pub(crate) fn adopt<'a>(workloads: &[Workload], pods: &'a [OwnedPod]) -> Cow<'a,
 }
 
 impl<'a> Adopter<'a> {
-    /// `None` for Deployments and Jobs, because their pods have a generated label, and for CronJobs, which have no pods.
+    /// `None` for Deployments and Jobs, because their pods have a generated label, for CronJobs, which have no pods, and for custom
+    /// workloads.
     fn of(workload: &'a Workload) -> Option<Self> {
         match workload {
             Workload::DaemonSet(set) => {
@@ -61,7 +62,7 @@ impl<'a> Adopter<'a> {
                 let selector = controller_selector(Some(&set.spec.selector));
                 Some(Self { is_numbered: true, ..Self::new::<StatefulSet>(&set.metadata, selector) })
             }
-            Workload::CronJob(_) | Workload::Deployment(_) | Workload::Job(_) => None,
+            Workload::CronJob(_) | Workload::Custom(_) | Workload::Deployment(_) | Workload::Job(_) => None,
         }
     }
 

@@ -2,7 +2,7 @@
 //!
 //! Source: `NodeShouldRunDaemonPod` in `pkg/controller/daemon/daemon_controller.go`, and `pkg/controller/daemon/util`.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use flotilla_framework::{class::Taint, ingest, node::NodeInfo, plugins::node_affinity};
 use k8s_openapi::{
@@ -13,7 +13,13 @@ use k8s_openapi::{
     },
 };
 
-use crate::{Made, Surroundings, names, replicas::owned, template};
+use crate::{
+    Made, Surroundings, names,
+    owned::OwnedPod,
+    replicas::owned,
+    rollout::{Rollout, RolloutPod, Strategy},
+    template,
+};
 
 const GENERATION: &str = "pod-template-generation";
 const REVISION: &str = "controller-revision-hash";
@@ -34,14 +40,9 @@ const TOLERATED_ON_HOST: (&str, &str) = ("node.kubernetes.io/network-unavailable
 pub(crate) fn make(set: &DaemonSet, around: Surroundings<'_>, taken: &mut BTreeSet<String>) -> Made {
     let spec = &set.spec;
     let pods = owned(DaemonSet::KIND, &set.metadata, around);
-    let covered: BTreeSet<&str> =
-        pods.iter().filter(|pod| pod.is_active()).filter_map(|pod| pod.node.as_deref()).collect();
-    let mut model = template::pod::<DaemonSet>(&spec.template, &set.metadata, String::new());
-    let annotations = set.metadata.annotations.as_ref();
-    let generation = annotations.and_then(|annotations| annotations.get(DEPRECATED_GENERATION));
-    template::label(&mut model.metadata, GENERATION, generation.map_or("1", String::as_str));
-    template::label(&mut model.metadata, REVISION, names::hash(&spec.template));
-    tolerate(model.spec.get_or_insert_default());
+    let active = pods.iter().copied().filter(|pod| pod.is_active());
+    let covered: BTreeMap<&str, &OwnedPod> = active.filter_map(|pod| Some((pod.node.as_deref()?, pod))).collect();
+    let model = model(set);
     // A pod with an error runs nowhere; the error is reported when the pod is gathered.
     let mut read = model.clone();
     read.metadata.uid = Some(String::new());
@@ -58,16 +59,52 @@ pub(crate) fn make(set: &DaemonSet, around: Surroundings<'_>, taken: &mut BTreeS
             && class.as_ref().map_or(true, |class| node_affinity::is_met(class, node))
             && node.taints.iter().all(tolerates)
     };
-    let nodes = around.nodes.iter().filter(|node| !covered.contains(&*node.name) && suits(node));
     let namespace = set.metadata.namespace.as_deref().unwrap_or_default();
     let base = format!("{}-", set.metadata.name.as_deref().unwrap_or_default());
-    let pods = nodes.enumerate().map(|(number, node)| {
+    let mut draw = |node: &NodeInfo, number| {
         let mut pod: Pod = model.clone();
         pod.metadata.name = Some(names::drawn(namespace, &base, number, taken));
         pod.spec.iter_mut().for_each(|spec| tie(spec, &node.name));
         pod
-    });
-    Made { pods: pods.collect(), ..Made::default() }
+    };
+    let (mut made, mut new, mut current) = (Made::default(), Vec::new(), Vec::new());
+    let suited: Vec<&NodeInfo> = around.nodes.iter().map(|node| &**node).filter(|node| suits(node)).collect();
+    for node in &suited {
+        match covered.get(&*node.name) {
+            None => {
+                let pod = draw(node, made.pods.len() + new.len());
+                current.push(RolloutPod::made(&pod));
+                made.pods.push(pod);
+            }
+            Some(present) => {
+                let successor = present.is_outdated().then_some(new.len());
+                new.extend(present.is_outdated().then(|| draw(node, made.pods.len() + new.len())));
+                current.push(RolloutPod { successor, ..RolloutPod::of(present) });
+            }
+        }
+    }
+    if !new.is_empty() {
+        let strategy = Strategy::of_daemon_set(spec, current.len());
+        made.rollout = Some(Rollout { strategy, pods: current, new });
+    }
+    // The new template may exclude nodes.
+    let suited: BTreeSet<&str> = suited.iter().map(|node| &*node.name).collect();
+    let is_replaced = |pod: &&OwnedPod| suited.contains(pod.node.as_deref().unwrap_or_default());
+    let outdated = pods.iter().copied().filter(|pod| pod.is_active() && pod.is_outdated());
+    made.surplus = outdated.filter(|pod| !is_replaced(pod)).map(OwnedPod::key).collect();
+    made
+}
+
+/// The common fields of all pods.
+fn model(set: &DaemonSet) -> Pod {
+    let spec = &set.spec;
+    let mut model = template::pod::<DaemonSet>(&spec.template, &set.metadata, String::new());
+    let annotations = set.metadata.annotations.as_ref();
+    let generation = annotations.and_then(|annotations| annotations.get(DEPRECATED_GENERATION));
+    template::label(&mut model.metadata, GENERATION, generation.map_or("1", String::as_str));
+    template::label(&mut model.metadata, REVISION, names::hash(&spec.template));
+    tolerate(model.spec.get_or_insert_default());
+    model
 }
 
 fn tolerate(spec: &mut PodSpec) {

@@ -1,16 +1,18 @@
 //! The pods that Kubernetes controllers create for Deployments, StatefulSets, DaemonSets, ReplicaSets, Jobs and CronJobs.
 //!
-//! The result is the state after all controllers have finished. All pods exist, ready or not, and a Deployment has only pods of its current
-//! template. Random names and hashes are derived from the owner's name instead, so that the same objects give the same pods.
+//! The result is the state after all controllers have finished: all pods exist, ready or not. Pods of an old template stay, and a [`Rollout`]
+//! has their successors. Random names and hashes are derived from the owner's name instead, so that the same objects give the same pods.
 //!
 //! Contains: the pods that controllers want, and their creation from templates. Does not depend on: files or scheduling.
 
 mod adopt;
+mod custom;
 mod daemon_set;
 mod job;
 mod names;
 mod owned;
 mod replicas;
+mod rollout;
 mod stateful_set;
 mod template;
 
@@ -21,12 +23,14 @@ use k8s_openapi::{
     api::{
         apps::v1::{DaemonSet, Deployment, ReplicaSet, StatefulSet},
         batch::v1::{CronJob, Job},
-        core::v1::{PersistentVolumeClaim, Pod, ReplicationController},
+        core::v1::{PersistentVolumeClaim, Pod, PodTemplateSpec, ReplicationController},
     },
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
 
+pub use custom::{CustomWorkload, PodNames, reference};
 pub use owned::OwnedPod;
+pub use rollout::{Rollout, RolloutPod, Strategy};
 
 /// An object with a pod template.
 #[expect(clippy::large_enum_variant, reason = "each is moved once, from its document into a list")]
@@ -34,6 +38,8 @@ pub use owned::OwnedPod;
 pub enum Workload {
     /// `batch/v1 CronJob`: one run of it.
     CronJob(CronJob),
+    /// The pods of a custom object with one template.
+    Custom(CustomWorkload),
     /// `apps/v1 DaemonSet`.
     DaemonSet(DaemonSet),
     /// `apps/v1 Deployment`.
@@ -68,14 +74,17 @@ pub struct Made {
     pub replica_set: Option<ReplicaSet>,
     /// Pods that the controller would delete, as `namespace/name`.
     pub surplus: Vec<String>,
+    /// The replacement of pods of an old template. Its new pods are not among `pods`.
+    pub rollout: Option<Rollout>,
 }
 
 impl Workload {
     /// The kind.
     #[must_use]
-    pub const fn kind(&self) -> &'static str {
+    pub const fn kind(&self) -> &str {
         match self {
             Self::CronJob(_) => "CronJob",
+            Self::Custom(object) => object.kind.as_str(),
             Self::DaemonSet(_) => "DaemonSet",
             Self::Deployment(_) => "Deployment",
             Self::Job(_) => "Job",
@@ -89,6 +98,7 @@ impl Workload {
     pub const fn metadata_mut(&mut self) -> &mut ObjectMeta {
         match self {
             Self::CronJob(object) => &mut object.metadata,
+            Self::Custom(object) => &mut object.metadata,
             Self::DaemonSet(object) => &mut object.metadata,
             Self::Deployment(object) => &mut object.metadata,
             Self::Job(object) => &mut object.metadata,
@@ -103,6 +113,7 @@ impl Workload {
     pub const fn metadata(&self) -> &ObjectMeta {
         match self {
             Self::CronJob(object) => &object.metadata,
+            Self::Custom(object) => &object.metadata,
             Self::DaemonSet(object) => &object.metadata,
             Self::Deployment(object) => &object.metadata,
             Self::Job(object) => &object.metadata,
@@ -114,9 +125,26 @@ impl Workload {
 
     /// Sets the namespace and the UID as an API server would.
     pub fn identify(&mut self) {
-        let kind = self.kind();
-        names::identify(kind, self.metadata_mut());
+        let kind = self.kind().to_owned();
+        names::identify(&kind, self.metadata_mut());
     }
+}
+
+/// Sets a missing namespace and UID of an object, as an API server would.
+pub fn identify(kind: &str, metadata: &mut ObjectMeta) {
+    names::identify(kind, metadata);
+}
+
+/// The generated name of the object with this number among those of the same `generateName`.
+#[must_use]
+pub fn generated_name(namespace: &str, base: &str, number: usize) -> String {
+    names::drawn(namespace, base, number, &mut BTreeSet::new())
+}
+
+/// A hash of a template that stands for the one of a controller.
+#[must_use]
+pub fn template_hash(template: &PodTemplateSpec) -> String {
+    names::hash(template)
 }
 
 /// The result for each workload, in order. All workloads must have a namespace and a UID ([`Workload::identify`]).
@@ -127,6 +155,7 @@ pub fn make(workloads: &[Workload], around: Surroundings<'_>) -> Vec<Made> {
     let mut taken: BTreeSet<String> = around.pods.iter().map(OwnedPod::key).collect();
     let makers = workloads.iter().map(|workload| match workload {
         Workload::CronJob(object) => job::of_cron_job(object, workloads, around, &mut taken),
+        Workload::Custom(object) => custom::make(object, around, &mut taken),
         Workload::DaemonSet(object) => daemon_set::make(object, around, &mut taken),
         Workload::Deployment(object) => replicas::of_deployment(object, workloads, around, &mut taken),
         Workload::Job(object) => job::make(object, around, &mut taken),

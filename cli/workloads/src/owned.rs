@@ -34,6 +34,8 @@ pub struct OwnedPod {
     pub(crate) deletion_cost: i32,
     /// In seconds since 1970; a pod without a time is the youngest.
     pub(crate) created: i64,
+    /// The name of the workload that has another template now.
+    pub(crate) outdated_by: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -77,6 +79,7 @@ impl OwnedPod {
             template_hash: label(TEMPLATE_HASH).cloned(),
             deletion_cost: annotation(DELETION_COST).and_then(|cost| cost.parse().ok()).unwrap_or(0),
             created: pod.metadata.creation_timestamp.as_ref().map_or(i64::MAX, |time| time.0.as_second()),
+            outdated_by: None,
         })
     }
 
@@ -84,6 +87,27 @@ impl OwnedPod {
     #[must_use]
     pub fn key(&self) -> String {
         format!("{}/{}", self.namespace, self.name)
+    }
+
+    /// The kind and the name of the controller; empty if there is none.
+    #[must_use]
+    pub fn owner(&self) -> (&str, &str) {
+        (&self.owner.kind, &self.owner.name)
+    }
+
+    /// The namespace.
+    #[must_use]
+    pub fn namespace(&self) -> &str {
+        &self.namespace
+    }
+
+    /// Marks a pod whose workload has another template now. `workload`: the name of the workload.
+    pub fn outdate(&mut self, workload: String) {
+        self.outdated_by = Some(workload);
+    }
+
+    pub(crate) const fn is_outdated(&self) -> bool {
+        self.outdated_by.is_some()
     }
 
     pub(crate) fn has_owner(&self) -> bool {

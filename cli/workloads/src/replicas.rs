@@ -19,6 +19,7 @@ use k8s_openapi::{
 use crate::{
     Made, Surroundings, Workload, names,
     owned::{OwnedPod, TEMPLATE_HASH, controller, refers},
+    rollout::{Rollout, RolloutPod, Strategy},
     template,
 };
 
@@ -39,11 +40,24 @@ pub(crate) fn of_deployment(
         let hash = pod.template_hash.as_deref().unwrap_or_default();
         pod.owner.kind == ReplicaSet::KIND
             && Some(&pod.namespace) == deployment.metadata.namespace.as_ref()
-            && (is_known(pod) || pod.owner.name == format!("{name}-{hash}"))
+            && (is_known(pod) || pod.outdated_by.as_deref() == Some(name) || pod.owner.name == format!("{name}-{hash}"))
     };
-    let pods: Vec<&OwnedPod> = around.pods.iter().filter(is_own).collect();
     let present = sets.iter().copied().find(|set| has_template(set, &spec.template));
     let newest = || sets.iter().copied().max_by_key(|set| revision(set));
+    // The pods of the other ReplicaSets are those of a rollout in progress.
+    let is_of_other = |pod: &OwnedPod| {
+        let mut others =
+            sets.iter().filter(|set| present.is_some_and(|present| present.metadata.uid != set.metadata.uid));
+        others.any(|set| pod.is_of(ReplicaSet::KIND, &set.metadata))
+    };
+    let (old, pods): (Vec<&OwnedPod>, Vec<&OwnedPod>) =
+        around.pods.iter().filter(is_own).partition(|pod| pod.is_outdated() || is_of_other(pod));
+    let old: Vec<&OwnedPod> = old.into_iter().filter(|pod| pod.is_active()).collect();
+    let strategy = Strategy::of_deployment(spec);
+    if strategy == Strategy::Paused && !old.is_empty() {
+        let pods = old.into_iter().map(RolloutPod::of_old).collect();
+        return Made { rollout: Some(Rollout { strategy, pods, new: Vec::new() }), ..Made::default() };
+    }
     let (set, replica_set) = match present.or_else(newest) {
         Some(set) => (set.clone(), None),
         None => {
@@ -54,7 +68,24 @@ pub(crate) fn of_deployment(
     };
     let Some(template) = &set.spec.template else { return Made::default() };
     let made = fill::<ReplicaSet>(template, &set.metadata, spec.replicas, &pods, taken);
-    Made { replica_set, ..made }
+    Made { replica_set, ..roll_out(strategy, spec.replicas, old, &pods, made) }
+}
+
+/// The replacement of pods of an old template. A changed number of replicas deletes pods of the old template first.
+///
+/// Source: `isScalingEvent` and `scale` in `pkg/controller/deployment/sync.go`.
+fn roll_out(strategy: Strategy, replicas: Option<i32>, old: Vec<&OwnedPod>, current: &[&OwnedPod], made: Made) -> Made {
+    if old.is_empty() {
+        return made;
+    }
+    let wanted = usize::try_from(replicas.unwrap_or(1)).unwrap_or(0);
+    let surplus = old.len().saturating_sub(wanted);
+    let mut order = first_to_go(old);
+    let surplus: Vec<String> = order.by_ref().take(surplus).map(OwnedPod::key).collect();
+    let active = current.iter().copied().filter(|pod| pod.is_active());
+    let pods = order.map(RolloutPod::of_old).chain(active.map(RolloutPod::of)).collect();
+    let rollout = Some(Rollout { strategy, pods, new: made.pods });
+    Made { pods: Vec::new(), surplus: surplus.into_iter().chain(made.surplus).collect(), rollout, ..Made::default() }
 }
 
 /// The pods of a ReplicaSet; none if it belongs to a Deployment in the input.

@@ -12,7 +12,13 @@ use k8s_openapi::{
     },
 };
 
-use crate::{Made, Surroundings, names, owned::OwnedPod, replicas::owned, template};
+use crate::{
+    Made, Surroundings, names,
+    owned::OwnedPod,
+    replicas::owned,
+    rollout::{Rollout, RolloutPod, Strategy},
+    template,
+};
 
 const POD_NAME: &str = "statefulset.kubernetes.io/pod-name";
 const POD_INDEX: &str = "apps.kubernetes.io/pod-index";
@@ -29,12 +35,22 @@ pub(crate) fn make(set: &StatefulSet, around: Surroundings<'_>) -> Made {
     let active: BTreeMap<&str, &OwnedPod> =
         pods.iter().filter(|pod| pod.is_active()).map(|pod| (pod.name.as_str(), *pod)).collect();
     let mut made = Made::default();
+    let (strategy, partition) = Strategy::of_stateful_set(spec);
+    let mut rollout = Rollout { strategy, pods: Vec::new(), new: Vec::new() };
     for ordinal in start..end {
         made.claims.extend(claims(set, spec, ordinal).map(|(_, claim)| claim));
-        if !active.contains_key(name(ordinal).as_str()) {
-            made.pods.push(pod(set, spec, ordinal, name(ordinal)));
-        }
+        let Some(present) = active.get(name(ordinal).as_str()) else {
+            let pod = pod(set, spec, ordinal, name(ordinal));
+            rollout.pods.push(RolloutPod::made(&pod));
+            made.pods.push(pod);
+            continue;
+        };
+        let is_replaced = present.is_outdated() && ordinal >= start.saturating_add(partition);
+        let successor = is_replaced.then_some(rollout.new.len());
+        rollout.new.extend(is_replaced.then(|| pod(set, spec, ordinal, name(ordinal))));
+        rollout.pods.push(RolloutPod { successor, ..RolloutPod::of(present) });
     }
+    made.rollout = rollout.pods.iter().any(|pod| pod.is_outdated).then_some(rollout);
     let ordinal = |pod: &OwnedPod| pod.name.strip_prefix(set_name)?.strip_prefix('-')?.parse().ok();
     let is_wanted = |pod: &OwnedPod| ordinal(pod).is_some_and(|ordinal: i32| (start..end).contains(&ordinal));
     made.surplus = active.values().filter(|pod| !is_wanted(pod)).map(|pod| pod.key()).collect();

@@ -8,7 +8,14 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference},
 };
 
+use crate::custom;
+
 pub(crate) fn pod<Owner: Resource>(template: &PodTemplateSpec, owner: &ObjectMeta, name: String) -> Pod {
+    owned(template, owner, reference::<Owner>(owner), name)
+}
+
+/// A pod of the template with this reference to `owner`.
+pub(crate) fn owned(template: &PodTemplateSpec, owner: &ObjectMeta, reference: OwnerReference, name: String) -> Pod {
     let known = template.metadata.clone().unwrap_or_default();
     let metadata = ObjectMeta {
         name: Some(name),
@@ -16,7 +23,7 @@ pub(crate) fn pod<Owner: Resource>(template: &PodTemplateSpec, owner: &ObjectMet
         labels: known.labels,
         annotations: known.annotations,
         finalizers: known.finalizers,
-        owner_references: Some(vec![reference::<Owner>(owner)]),
+        owner_references: Some(vec![reference]),
         ..ObjectMeta::default()
     };
     Pod { metadata, spec: template.spec.clone(), status: None }
@@ -24,14 +31,7 @@ pub(crate) fn pod<Owner: Resource>(template: &PodTemplateSpec, owner: &ObjectMet
 
 /// A reference that marks the object as controller.
 pub(crate) fn reference<Owner: Resource>(owner: &ObjectMeta) -> OwnerReference {
-    OwnerReference {
-        api_version: Owner::API_VERSION.to_owned(),
-        block_owner_deletion: Some(true),
-        controller: Some(true),
-        kind: Owner::KIND.to_owned(),
-        name: owner.name.clone().unwrap_or_default(),
-        uid: owner.uid.clone().unwrap_or_default(),
-    }
+    custom::reference(Owner::API_VERSION, Owner::KIND, owner)
 }
 
 pub(crate) fn label(metadata: &mut ObjectMeta, key: &str, value: impl Into<String>) {

@@ -115,6 +115,63 @@ fn pods_that_are_there_count_by_their_replica_set_whichever_it_is() {
 }
 
 #[test]
+fn the_pods_of_an_old_replica_set_are_replaced() {
+    let on = |name: &str, set: &str| pod(name, "ReplicaSet", set, &json!({"/spec/nodeName": "n1"}));
+    let mut old = replica_set("old", 3);
+    if let Workload::ReplicaSet(set) = &mut old {
+        set.spec.template = Some(object(json!({"spec": {"containers": []}})));
+    }
+    let pods = [on("a", "web-old"), on("b", "web-old"), on("c", "web-new")];
+    let made = make_of(&[deployment(3), old, replica_set("new", 3)], &pods, &[]).remove(0);
+    assert_eq!((made.pods.len(), made.surplus.len()), (0, 0));
+    let rollout = made.rollout.expect("a rollout");
+    assert_eq!(rollout.strategy, Strategy::Rolling { replicas: 3, max_surge: 1, max_unavailable: 0 });
+    let current: Vec<_> = rollout.pods.iter().map(|pod| (pod.key.as_str(), pod.is_outdated)).collect();
+    assert_eq!(current, [("shop/a", true), ("shop/b", true), ("shop/c", false)]);
+    assert_eq!(rollout.new.len(), 2);
+}
+
+#[test]
+fn strategies_are_read_with_kubernetes_defaults() {
+    let of = |kind: &str, replicas: i32, spec: Value| {
+        let mut all = json!({"replicas": replicas, "selector": {}, "template": template(&json!({}))});
+        all.as_object_mut().expect("fields").extend(spec.as_object().expect("fields").clone());
+        match kind {
+            "Deployment" => Strategy::of_deployment(&object(all)),
+            "StatefulSet" => Strategy::of_stateful_set(&object(all)).0,
+            _ => Strategy::of_daemon_set(&object(all), usize::try_from(replicas).expect("a count")),
+        }
+    };
+    let rolling = |replicas, max_surge, max_unavailable| Strategy::Rolling { replicas, max_surge, max_unavailable };
+    let given = |surge: Value, unavailable: Value| json!({"strategy": {"rollingUpdate": {"maxSurge": surge, "maxUnavailable": unavailable}}});
+    let ordered = |is_parallel, max_unavailable| Strategy::Ordered { is_parallel, max_unavailable };
+    let node = |max_surge, max_unavailable| Strategy::PerNode { max_surge, max_unavailable };
+    let update = |fields: Value| json!({"updateStrategy": {"rollingUpdate": fields}});
+    let cases = [
+        ("Deployment", 10, json!({}), rolling(10, 3, 2)),
+        ("Deployment", 1, json!({}), rolling(1, 1, 0)),
+        ("Deployment", 10, given(json!(2), json!("30%")), rolling(10, 2, 3)),
+        ("Deployment", 3, given(json!(0), json!("1%")), rolling(3, 0, 1)),
+        ("Deployment", 4, given(json!("none"), json!(1)), rolling(4, 1, 1)),
+        ("Deployment", 3, json!({"strategy": {"type": "Recreate"}}), Strategy::Recreate),
+        ("Deployment", 3, json!({"paused": true}), Strategy::Paused),
+        ("StatefulSet", 3, json!({}), ordered(false, 1)),
+        ("StatefulSet", 5, update(json!({"maxUnavailable": "50%"})), ordered(false, 2)),
+        ("StatefulSet", 3, update(json!({"maxUnavailable": "10%"})), ordered(false, 1)),
+        ("StatefulSet", 3, json!({"podManagementPolicy": "Parallel"}), ordered(true, 1)),
+        ("StatefulSet", 3, json!({"updateStrategy": {"type": "OnDelete"}}), Strategy::OnDelete),
+        ("DaemonSet", 9, json!({}), node(0, 1)),
+        ("DaemonSet", 9, update(json!({"maxUnavailable": "50%"})), node(0, 5)),
+        ("DaemonSet", 9, update(json!({"maxSurge": "10%", "maxUnavailable": 0})), node(1, 0)),
+        ("DaemonSet", 9, update(json!({"maxUnavailable": 0})), node(0, 1)),
+        ("DaemonSet", 9, json!({"updateStrategy": {"type": "OnDelete"}}), Strategy::OnDelete),
+    ];
+    for (kind, replicas, spec, expected) in cases {
+        assert_eq!(of(kind, replicas, spec.clone()), expected, "{kind} {spec}");
+    }
+}
+
+#[test]
 fn of_too_many_pods_those_without_a_node_go_first_and_then_those_that_cost_least() {
     let on = |name, node: &str, cost: &str| {
         let annotations = json!({"controller.kubernetes.io/pod-deletion-cost": cost});

@@ -158,8 +158,19 @@ pub fn selects_namespaces(term: &AffinityTerm) -> bool {
     matches!(&term.namespace_selector, LabelSelector::Matching(requirements) if !requirements.is_empty())
 }
 
+/// Whether a term of a pod matches pods of a class. `selected` are the namespaces that its selector matches ([`term_namespaces`]).
+#[must_use]
+pub fn own_term_means(term: &AffinityTerm, selected: &[Arc<str>], class: &Class) -> bool {
+    let namespace = &class.namespace;
+    (term.namespaces.contains(namespace)
+        || selected.binary_search(namespace).is_ok()
+        || term.namespace_selector.is_everything())
+        && term.selector.matches(&class.labels)
+}
+
 /// Whether an existing pod's term matches pods of a class with these namespace labels.
-fn means(term: &AffinityTerm, class: &Class, namespace_labels: &Labels) -> bool {
+#[must_use]
+pub fn means(term: &AffinityTerm, class: &Class, namespace_labels: &Labels) -> bool {
     (term.namespaces.contains(&class.namespace) || term.namespace_selector.matches(namespace_labels))
         && term.selector.matches(&class.labels)
 }
@@ -175,11 +186,7 @@ struct OwnTerm {
 
 impl OwnTerm {
     fn means(&self, class: &Class) -> bool {
-        let namespace = &class.namespace;
-        (self.term.namespaces.contains(namespace)
-            || self.selected.binary_search(namespace).is_ok()
-            || self.term.namespace_selector.is_everything())
-            && self.term.selector.matches(&class.labels)
+        own_term_means(&self.term, &self.selected, class)
     }
 }
 

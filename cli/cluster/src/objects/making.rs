@@ -1,22 +1,44 @@
 //! Adds the pods of workloads as if they were in the input.
 
-use flotilla_workloads::Surroundings;
+use flotilla_workloads::{Surroundings, Workload};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::{Draft, Gatherer};
-use crate::{problem::Problems, workloads};
+use crate::{
+    place::InputPosition,
+    problem::Problems,
+    workloads::{self, Planned},
+};
 
 impl Gatherer {
     /// Creates the pods that controllers would create.
     pub(super) fn make_pods(&mut self, problems: &mut Problems) -> workloads::Summary {
-        let workloads::Workloads { workloads, pods, class, .. } = std::mem::take(&mut self.workloads);
+        let mut input = std::mem::take(&mut self.workloads);
+        input.without_existing();
+        let workloads::Workloads { workloads, mut pods, class, are_left, .. } = input;
+        for pod in pods.iter_mut().filter(|_| !self.facts.outdated.is_empty()) {
+            if let Some(workload) = self.facts.outdated.get(&pod.key()) {
+                pod.outdate(workload.clone());
+            }
+        }
         let mut summary = workloads::Summary::default();
-        let (objects, places): (Vec<_>, Vec<_>) = workloads.into_iter().unzip();
+        let (mut objects, mut places) = (Vec::new(), Vec::new());
+        for Planned { workload, place, origin } in workloads {
+            if origin.as_ref().is_some_and(|origin| origin.selects) {
+                self.add_stand_in(&workload, &place, problems);
+            }
+            objects.push(workload);
+            places.push((place, origin));
+        }
         let nodes: Vec<_> = self.nodes.iter().chain(&self.others).cloned().collect();
         let made = flotilla_workloads::make(&objects, Surroundings { pods: &pods, nodes: &nodes });
-        for ((workload, place), made) in objects.iter().zip(&places).zip(made) {
-            summary.add(workload, &made);
+        self.facts.see_scales(&objects);
+        for ((workload, (place, origin)), mut made) in objects.iter().zip(&places).zip(made) {
+            self.admission.workload = summary.add(workload, origin.as_ref(), &made);
+            let rollout = self.facts.add_rollout(workload, &made);
+            origin.iter().for_each(|origin| origin.own(workload, &mut made));
             if let Some(set) = made.replica_set {
+                self.facts.see_replica_set(&set.metadata);
                 self.add_selecting(set, place, problems);
             }
             for mut claim in made.claims {
@@ -40,8 +62,17 @@ impl Gatherer {
                     break;
                 }
             }
+            for (index, pod) in made.rollout.into_iter().flat_map(|rollout| rollout.new).enumerate() {
+                let (name, later) = (workloads::key(&pod.metadata), rollout.map(|rollout| (rollout, index)));
+                self.add_named_pod(pod, &name, place.clone(), later, problems);
+                if problems.error_count() > errors {
+                    break;
+                }
+            }
         }
+        self.admission.workload = None;
         self.workloads.class = class;
+        self.workloads.are_left = are_left;
         summary
     }
 
@@ -54,6 +85,16 @@ impl Gatherer {
                 workloads::fill_claim(&mut claim, self.workloads.class.as_ref());
                 self.add_storage(claim, &place.keys(&["spec", "volumes"]), problems);
             }
+        }
+    }
+
+    /// Adds the selector of a workload that the controller of a custom resource would create.
+    fn add_stand_in(&mut self, workload: &Workload, place: &InputPosition, problems: &mut Problems) {
+        match workload.clone() {
+            Workload::ReplicaSet(set) => _ = self.add_selecting(set, place, problems),
+            Workload::ReplicationController(set) => _ = self.add_selecting(set, place, problems),
+            Workload::StatefulSet(set) => _ = self.add_selecting(set, place, problems),
+            _ => {}
         }
     }
 

@@ -36,4 +36,32 @@ impl Gatherer {
             }
         }
     }
+
+    /// Claims the name of a custom resource that stands for pods; returns whether it is new.
+    pub(crate) fn claim_custom(
+        &mut self,
+        title: String,
+        metadata: &ObjectMeta,
+        place: &InputPosition,
+        problems: &mut Problems,
+    ) -> bool {
+        let place = place.keys(&["metadata", "name"]);
+        if metadata.name.as_deref().is_none_or(str::is_empty) {
+            let text =
+                format!("this {} has no metadata.name; expected one", title.split(' ').next().unwrap_or_default());
+            problems.error(place, text);
+            return false;
+        }
+        match self.names.entry(("", title)) {
+            Entry::Vacant(entry) => {
+                entry.insert(place);
+                true
+            }
+            Entry::Occupied(entry) => {
+                let text = format!("a second object is {}; expected a unique name; the first is at", entry.key().1);
+                problems.error_with(place, text, entry.get().clone());
+                false
+            }
+        }
+    }
 }

@@ -1,0 +1,20 @@
+//! The controllers and kubelets of a cluster from files, on a virtual clock.
+//!
+//! Contains: rollouts, drains, disruption budgets, the recreation of deleted pods, and their readiness. Does not depend on: the scheduler's
+//! decisions, files, or printing. It does no I/O and reads no clock: time passes in rounds.
+//!
+//! In a round, each kubelet, each controller and each drain acts once on the state that the scheduler has left. A pod that is bound is ready
+//! in the next round. Grace periods, `minReadySeconds` and retries of `kubectl drain` take less than a round.
+
+mod budgets;
+mod controllers;
+mod drains;
+mod report;
+mod rollouts;
+mod world;
+
+pub use controllers::{Change, Controllers, Deletion};
+pub use report::{Blocked, DrainReport, Obstacle, PodRef, Report, RolloutEnd, RolloutReport};
+
+#[cfg(test)]
+mod tests;

@@ -110,7 +110,8 @@ pub(crate) enum Part {
 
 #[derive(Debug, Clone, Arguments)]
 pub(crate) struct Differential {
-    /// Kind of cases: clusters, allocations (of devices to claims on one node) or selectors (of devices, in CEL). Default: all, or clusters
+    /// Kind of cases: clusters, allocations (of devices to claims on one node), selectors (of devices, in CEL) or simulations (compared with a
+    /// real cluster). Default: all, or clusters
     /// with --features
     #[arg(long, value_enum, value_name = "WHAT")]
     pub(crate) of: Option<Compared>,

@@ -110,14 +110,15 @@ pub(crate) enum Part {
 
 #[derive(Debug, Clone, Arguments)]
 pub(crate) struct Differential {
-    /// Kind of cases: clusters, allocations (of devices to claims on one node) or selectors (of devices, in CEL). Default: all, or clusters
+    /// Kind of cases: clusters, allocations (of devices to claims on one node), selectors (of devices, in CEL) or simulations (compared with a
+    /// real cluster). Default: all, or clusters
     /// with --features
     #[arg(long, value_enum, value_name = "WHAT")]
     pub(crate) of: Option<Compared>,
     /// Seed of the first case; the others follow. The same seed generates the same cases
     #[arg(long, value_name = "S", allow_negative_numbers = true)]
     pub(crate) seed: Option<i64>,
-    /// Number of cases. Default: 1,500 clusters, 2,000 allocations and 20,000 selectors
+    /// Number of cases. Default: 1,500 clusters, 2,000 allocations, 20,000 selectors and 60 simulations
     #[arg(long, value_name = "N")]
     pub(crate) count: Option<u32>,
     /// Comma-separated features of integration-tests/oracle/generate. Default: all supported features, listed in
@@ -131,6 +132,7 @@ pub(crate) enum Compared {
     Clusters,
     Allocations,
     Selectors,
+    Simulations,
 }
 
 #[derive(Debug, Clone, Copy, Arguments)]

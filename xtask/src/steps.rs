@@ -201,6 +201,7 @@ pub(crate) fn differential(Differential { of, seed, count, features }: Different
         (Compared::Clusters, "clusters", 300, "placements::fresh"),
         (Compared::Allocations, "allocations", 60, "allocations::"),
         (Compared::Selectors, "selectors", 60, "selectors::fresh"),
+        (Compared::Simulations, "simulations", 180, "simulated_clusters::"),
     ];
     let only = of.or_else(|| features.as_ref().map(|_| Compared::Clusters));
     let is_chosen = |what| only.is_none_or(|only| only == what);
@@ -208,11 +209,12 @@ pub(crate) fn differential(Differential { of, seed, count, features }: Different
     let chosen = steps.into_iter().filter(|(what, ..)| is_chosen(*what));
     let made = chosen.map(|(_, name, seconds, test)| {
         let command = format!("{} --nocapture", one_module(test));
-        Step::new(name, seconds, "asks kube-scheduler and Flotilla about each case", &command).with_variables([
-            seed.map(|seed| ("FLOTILLA_SEED", seed.to_string())),
-            count.map(|count| ("FLOTILLA_CASES", count.to_string())),
-            features.clone().map(|features| ("FLOTILLA_FEATURES", features)),
-        ])
+        Step::new(name, seconds, "compares the answers of Kubernetes and Flotilla for each case", &command)
+            .with_variables([
+                seed.map(|seed| ("FLOTILLA_SEED", seed.to_string())),
+                count.map(|count| ("FLOTILLA_CASES", count.to_string())),
+                features.clone().map(|features| ("FLOTILLA_FEATURES", features)),
+            ])
     });
     first.into_iter().chain(made).collect()
 }

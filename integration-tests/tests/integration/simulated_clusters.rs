@@ -13,6 +13,7 @@ use flotilla_control_plane::{ControlPlane, Options};
 use serde_json::{Value, json};
 
 use generate::{Change, Input};
+use outcome::{Ends, differing_ends};
 use real::Real;
 
 /// Fixed defaults, so that a failure is reproducible.
@@ -33,42 +34,12 @@ struct Known {
     awaits: Option<&'static str>,
 }
 
-const KNOWN: [Known; 9] = [
-    Known {
-        kinds: &["affinity", "ordered"],
-        text: "didn't match pod affinity rules",
-        reason: "each pod is tried once",
-        awaits: Some("F1"),
-    },
-    Known {
-        kinds: &["ordered", "local volumes", "provisioned volumes"],
-        text: "cluster  no pods",
-        reason: "a pending pod of a StatefulSet does not stop the next one",
-        awaits: Some("F1"),
-    },
-    Known {
-        kinds: &["preemption"],
-        text: "shop/s0-",
-        reason: "a StatefulSet recreates preempted pods in another order",
-        awaits: Some("F5"),
-    },
-    Known {
-        kinds: &["local volumes"],
-        text: "didn't find available persistent volumes to bind",
-        reason: "a written volume without a status is not available",
-        awaits: Some("F3"),
-    },
-    Known { kinds: &["provisioned volumes"], text: "", reason: "volumes have no driver", awaits: Some("F3") },
-    Known {
-        kinds: &["limits", "classes", "quotas"],
-        text: "",
-        reason: "admission is not modelled",
-        awaits: Some("F8"),
-    },
-    Known { kinds: &["rollout"], text: "", reason: "a new template replaces all pods", awaits: Some("F7") },
-    Known { kinds: &["update"], text: "", reason: "a new template replaces all pods", awaits: Some("F7") },
-    Known { kinds: &["drain"], text: "", reason: "drains ignore budgets", awaits: Some("F6") },
-];
+const KNOWN: [Known; 1] = [Known {
+    kinds: &["ordered", "drain", "local volumes", "provisioned volumes", "quotas"],
+    text: "cluster  no pods",
+    reason: "a pending pod of a StatefulSet does not stop the next one",
+    awaits: Some("the order of StatefulSets in simulate"),
+}];
 
 struct Report {
     input: Input,
@@ -132,28 +103,33 @@ async fn compare_change(real: &mut Real<'_>, input: &Input, folder: &Path) -> an
     let file = folder.join("cluster.json");
     let dump = real.dump(&file).await?;
     let mut models = Vec::new();
-    match change {
+    let (model_ends, mut differences, ends) = match change {
         Change::Apply(objects) => {
             let path = folder.join("change.yaml");
             write(&path, objects)?;
-            models.push(model::whatif(&file, &dump, &["--apply", &path.display().to_string()])?);
+            let answer = model::whatif(&file, &dump, &["--apply", &path.display().to_string()])?;
+            models.push(answer.outcome);
             if input.only_adds() {
                 models.push(model::simulate_more(&file, &dump, &path)?);
             }
             real.apply_all(objects, input.settles_between).await?;
             real.quiescence().await?;
+            let ends = if input.only_adds() { Ends::new() } else { real.rollouts(objects).await? };
+            (answer.ends, answer.problems, ends)
         }
         Change::Drain(node) => {
-            models.push(model::whatif(&file, &dump, &["--drain", node])?);
-            real.drain(node).await?;
+            let answer = model::whatif(&file, &dump, &["--drain", node])?;
+            models.push(answer.outcome);
+            (answer.ends, answer.problems, real.drain(node).await?)
         }
-    }
+    };
     let mut outcomes = vec![real.outcome().await?];
     if models.iter().any(|model| !model.differences(&outcomes).is_empty()) {
         real.try_again(WORKERS).await?;
         outcomes.push(real.outcome().await?);
     }
-    let differences: Vec<String> = models.iter().flat_map(|model| model.differences(&outcomes)).collect();
+    differences.extend(models.iter().flat_map(|model| model.differences(&outcomes)));
+    differences.extend(differing_ends(&model_ends, &ends));
     Ok((!differences.is_empty()).then(|| Report { input: input.clone(), differences, is_order: false }))
 }
 

@@ -6,7 +6,7 @@ use anyhow::{Context as _, bail};
 use flotilla_integration_tests::fleet::binary;
 use serde_json::Value;
 
-use super::outcome::{Outcome, State};
+use super::outcome::{Ends, Outcome, State, drained};
 
 fn ask(arguments: &[&str]) -> anyhow::Result<Value> {
     let output = Command::new(binary("flotilla")?).args(arguments).args(["-o", "json"]).output()?;
@@ -73,8 +73,16 @@ fn pods_of(dump: &Value) -> impl Iterator<Item = (String, bool)> {
     })
 }
 
+/// The answer of `whatif`.
+pub(crate) struct Answer {
+    pub(crate) outcome: Outcome,
+    pub(crate) ends: Ends,
+    /// Contradictions in the answer.
+    pub(crate) problems: Vec<String>,
+}
+
 /// The cluster of a file after a change. `dump`: the objects in the file.
-pub(crate) fn whatif(file: &Path, dump: &Value, change: &[&str]) -> anyhow::Result<Outcome> {
+pub(crate) fn whatif(file: &Path, dump: &Value, change: &[&str]) -> anyhow::Result<Answer> {
     let file = file.display().to_string();
     let answer = ask(&[&["whatif", "-f", &file], change].concat())?;
     let mut pods = BTreeMap::new();
@@ -93,13 +101,25 @@ pub(crate) fn whatif(file: &Path, dump: &Value, change: &[&str]) -> anyhow::Resu
     pods.into_iter().for_each(|(pod, state)| add(&mut outcome, &pod, state));
     let total = |name: &str| answer["after"][name].as_u64().unwrap_or_default();
     let counted = (outcome.pods() as u64, outcome.pending() as u64);
+    let mut problems = Vec::new();
     if counted != (total("pods"), total("pending")) {
         let (pods, pending) = (total("pods"), total("pending"));
-        bail!(
-            "whatif lists {} pods of which {} are pending, and counts {pods} and {pending}: {answer}",
-            counted.0,
-            counted.1
-        );
+        let (listed, listed_pending) = counted;
+        problems.push(format!(
+            "whatif: lists {listed} pods, {listed_pending} pending, and counts {pods} pods, {pending} pending"
+        ));
     }
-    Ok(outcome)
+    Ok(Answer { outcome, ends: ends(&answer), problems })
+}
+
+fn ends(answer: &Value) -> Ends {
+    let list = |name: &str| answer[name].as_array().cloned().unwrap_or_default();
+    let drains = list("drains").into_iter().map(|drain| {
+        let blocked = drain["blocked"].as_array().into_iter().flatten();
+        let end = drained(blocked.filter_map(|blocked| text(blocked, "pod").split_once('/')));
+        (format!("drain {}", text(&drain, "node")), end)
+    });
+    let rollouts = list("rollouts").into_iter();
+    let rollouts = rollouts.map(|rollout| (text(&rollout, "workload").to_owned(), text(&rollout, "state").to_owned()));
+    drains.chain(rollouts).collect()
 }

@@ -13,11 +13,38 @@ pub(crate) enum State {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Outcome(BTreeMap<String, Vec<State>>);
 
+/// How drains and rollouts end, by node and by workload.
+pub(crate) type Ends = BTreeMap<String, String>;
+
+/// The end of a rollout, also of one that did not begin.
+pub(crate) const COMPLETE: &str = "complete";
+
+/// The differences between two ends. A rollout that one side does not name is complete.
+pub(crate) fn differing_ends(model: &Ends, real: &Ends) -> Vec<String> {
+    let mut keys: Vec<&String> = model.keys().chain(real.keys()).collect();
+    keys.sort();
+    keys.dedup();
+    let of = |ends: &Ends, key: &String| ends.get(key).map_or(COMPLETE, String::as_str).to_owned();
+    let differing = keys.into_iter().filter(|key| of(model, key) != of(real, key));
+    differing.map(|key| format!("{key}:\n  cluster  {}\n  flotilla {}", of(real, key), of(model, key))).collect()
+}
+
+/// The end of a drain: the owners of the pods that remain.
+pub(crate) fn drained<'a>(remaining: impl IntoIterator<Item = (&'a str, &'a str)>) -> String {
+    let mut owners: Vec<String> = remaining.into_iter().map(|(namespace, pod)| owner(namespace, pod)).collect();
+    owners.sort();
+    if owners.is_empty() { "drained".to_owned() } else { format!("blocked by {}", owners.join(", ")) }
+}
+
+/// Names of inputs have no hyphen: the text before the first one is the owner. The names of StatefulSets begin with `s`.
+fn owner(namespace: &str, pod: &str) -> String {
+    let owner = if pod.starts_with('s') { pod } else { pod.split('-').next().unwrap_or(pod) };
+    format!("{namespace}/{owner}")
+}
+
 impl Outcome {
-    /// Names of inputs have no hyphen: the text before the first one is the owner. The names of StatefulSets begin with `s`.
     pub(crate) fn add(&mut self, namespace: &str, pod: &str, state: State) {
-        let owner = if pod.starts_with('s') { pod } else { pod.split('-').next().unwrap_or(pod) };
-        let states = self.0.entry(format!("{namespace}/{owner}")).or_default();
+        let states = self.0.entry(owner(namespace, pod)).or_default();
         states.push(state);
         states.sort();
     }
@@ -51,7 +78,7 @@ fn agree(model: &[State], real: &[State]) -> bool {
         return false;
     }
     let mut left: Vec<&State> = real.iter().collect();
-    model.iter().all(|state| match (state, left.iter().position(|other| is_same(state, other))) {
+    model.iter().all(|state| match (state, left.iter().position(|other| *other == state)) {
         (_, Some(at)) => {
             left.swap_remove(at);
             true
@@ -59,18 +86,6 @@ fn agree(model: &[State], real: &[State]) -> bool {
         (State::Pending(None), None) => true,
         _ => false,
     })
-}
-
-/// `simulate` without preemption omits the result of PostFilter.
-const HAS_PREEMPTION: bool = false;
-
-fn is_same(model: &State, real: &State) -> bool {
-    match (model, real) {
-        (State::Pending(Some(model)), State::Pending(Some(real))) if !HAS_PREEMPTION => {
-            real == model || real.split_once(" preemption: ").is_some_and(|(before, _)| before == model)
-        }
-        _ => model == real,
-    }
 }
 
 fn text(states: &[State]) -> String {

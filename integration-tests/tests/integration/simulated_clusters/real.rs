@@ -18,7 +18,7 @@ use kube::{
 };
 use serde_json::{Value, json};
 
-use super::outcome::{Outcome, State};
+use super::outcome::{COMPLETE, Ends, Outcome, State, drained};
 
 /// Without a change for this time, and with idle controllers and scheduler, a cluster is quiescent.
 const QUIET: Duration = Duration::from_millis(300);
@@ -266,6 +266,18 @@ impl<'a> Real<'a> {
         Ok(outcome)
     }
 
+    /// How the rollouts of workloads ended.
+    pub(crate) async fn rollouts(&self, workloads: &[Value]) -> anyhow::Result<Ends> {
+        let mut ends = Ends::new();
+        for workload in workloads {
+            let text = |pointer: &str| workload.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+            let (kind, name, namespace) = (text("/kind"), text("/metadata/name"), text("/metadata/namespace"));
+            let now = self.api(kind, Some(namespace))?.get(name).await?;
+            ends.insert(format!("{kind} {namespace}/{name}"), rollout(kind, &now.data).to_owned());
+        }
+        Ok(ends)
+    }
+
     /// Restarts the coordinator, so that it tries each pending pod again with the current state.
     pub(crate) async fn try_again(&mut self, workers: usize) -> anyhow::Result<()> {
         self.cluster.processes().stop(COORDINATOR, Duration::from_secs(10)).await?;
@@ -329,8 +341,8 @@ impl<'a> Real<'a> {
     }
 
     /// Cordons a node and evicts its pods as `kubectl drain --ignore-daemonsets --force --delete-emptydir-data` does, until it is empty or
-    /// budgets block all evictions. Returns the pods that remain.
-    pub(crate) async fn drain(&self, node: &str) -> anyhow::Result<Vec<String>> {
+    /// budgets block all evictions.
+    pub(crate) async fn drain(&self, node: &str) -> anyhow::Result<Ends> {
         let nodes: Api<Node> = Api::all(self.client.clone());
         let cordon = json!({ "spec": { "unschedulable": true } });
         nodes.patch(node, &PatchParams::default(), &Patch::Merge(cordon)).await?;
@@ -341,7 +353,10 @@ impl<'a> Real<'a> {
             let here: Vec<&DynamicObject> = here.filter(|pod| pod.metadata.deletion_timestamp.is_none()).collect();
             if here.is_empty() || !has_evicted {
                 self.quiescence().await?;
-                return Ok(here.iter().map(|pod| pod.name_any()).collect());
+                let names: Vec<(String, String)> =
+                    here.iter().map(|pod| (pod.namespace().unwrap_or_default(), pod.name_any())).collect();
+                let end = drained(names.iter().map(|(namespace, pod)| (&**namespace, &**pod)));
+                return Ok(Ends::from([(format!("drain {node}"), end)]));
             }
             has_evicted = false;
             for pod in here {
@@ -374,6 +389,29 @@ fn volume(claim: &DynamicObject, affinity: Value) -> Value {
     let annotations = json!({ "pv.kubernetes.io/provisioned-by": PROVISIONER });
     let metadata = json!({ "name": format!("pvc-{}", claim.uid().unwrap_or_default()), "annotations": annotations });
     json!({ "apiVersion": "v1", "kind": "PersistentVolume", "metadata": metadata, "spec": spec })
+}
+
+/// The state of a rollout, as `kubectl rollout status` evaluates it.
+fn rollout(kind: &str, workload: &Value) -> &'static str {
+    let number = |pointer: &str| workload.pointer(pointer).and_then(Value::as_i64).unwrap_or_default();
+    let (status, replicas) = (|field: &str| number(&format!("/status/{field}")), number("/spec/replicas"));
+    let is_on_delete = workload.pointer("/spec/updateStrategy/type").is_some_and(|strategy| strategy == "OnDelete");
+    let is_complete = match kind {
+        "Deployment" => [status("updatedReplicas"), status("replicas"), status("availableReplicas")] == [replicas; 3],
+        "StatefulSet" => {
+            let partition = number("/spec/updateStrategy/rollingUpdate/partition");
+            status("updatedReplicas") >= replicas - partition && status("availableReplicas") == replicas
+        }
+        _ => {
+            let wanted = status("desiredNumberScheduled");
+            [status("updatedNumberScheduled"), status("numberAvailable")] == [wanted; 2]
+        }
+    };
+    match (is_on_delete, is_complete) {
+        (true, _) => "onDelete",
+        (_, true) => COMPLETE,
+        _ => "stuck",
+    }
 }
 
 fn is_of_daemon_set(pod: &DynamicObject) -> bool {

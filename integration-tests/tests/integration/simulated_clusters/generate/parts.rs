@@ -28,7 +28,7 @@ impl Pool {
     /// A node with a further spec.
     pub(crate) fn node(self, index: usize, spec: &Value) -> Value {
         let name = format!("{}{index}", self.name);
-        let zone = if index.is_multiple_of(2) { "x" } else { "y" };
+        let zone = if index.is_multiple_of(2) { "east" } else { "west" };
         let amounts = json!({ "cpu": self.cpus.to_string(), "memory": format!("{}Gi", self.memory), "pods": "20" });
         json!({
             "apiVersion": "v1", "kind": "Node",
@@ -43,7 +43,7 @@ impl Pool {
 }
 
 pub(crate) fn tainted() -> Value {
-    json!({ "taints": [{ "key": "gpu", "value": "yes", "effect": "NoSchedule" }] })
+    json!({ "taints": [{ "key": "gpu", "value": "present", "effect": "NoSchedule" }] })
 }
 
 pub(crate) fn tolerations() -> Value {

@@ -103,7 +103,7 @@ fn answer(cluster: &Cluster, model: &Counted, limit: usize, settings: &Settings)
         is_limit: counted.stopped.is_none() && counted.fits == limit && !is_refused,
         nodes: counted.nodes,
         candidates: None,
-        message: quota.or(counted.stopped.map(|(_, message)| message)).unwrap_or_default(),
+        message: quota.or_else(|| counted.stopped.map(|(_, message)| message)).unwrap_or_default(),
         is_refused,
         refusals,
         changes,

@@ -25,6 +25,7 @@ mod side;
 mod survey;
 
 pub(crate) use args::{CHANGES, Changes, Format, WhatifArgs};
+pub(crate) use ends::Rollout;
 pub(crate) use page::Compared;
 
 use args::FailOn;
@@ -67,7 +68,7 @@ fn whatif(args: &WhatifArgs, registry: Registry) -> Result<ExitCode, Failure> {
         FailOn::Pending => answer.has_pending() || compared.is_refused,
         FailOn::Preemption => !answer.preemptions.is_empty(),
         FailOn::Blocked => answer.drains.iter().any(ends::Drain::is_blocked),
-        FailOn::Stuck => answer.rollouts.iter().any(ends::Rollout::is_stuck),
+        FailOn::Stuck => answer.rollouts.iter().any(Rollout::is_stuck),
     };
     Ok(if args.fail_on.iter().any(fails) { ExitCode::from(STAYS_PENDING) } else { ExitCode::SUCCESS })
 }

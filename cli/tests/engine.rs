@@ -19,10 +19,11 @@ const MANIFEST: &str = "cli/engine/Cargo.toml";
 const LOCK: &str = "cli/engine/Cargo.lock";
 
 /// The workspace crates in the module, and their directories.
-const CRATES: [(&str, &str); 9] = [
+const CRATES: [(&str, &str); 10] = [
     ("flotilla-account", "cli/account"),
     ("flotilla-cel", "framework/cel"),
     ("flotilla-cluster", "cli/cluster"),
+    ("flotilla-configuration", "configuration"),
     ("flotilla-engine", "cli/engine"),
     ("flotilla-framework", "framework"),
     ("flotilla-machine", "coordinator/machine"),
@@ -31,8 +32,8 @@ const CRATES: [(&str, &str); 9] = [
     ("flotilla-workloads", "cli/workloads"),
 ];
 
-/// A report grows by four thirds of the module: 2.4 MB of text for this many bytes.
-const MOST_BYTES: usize = 1_800_000;
+/// A report grows by four thirds of the module: 2.5 MB of text for this many bytes.
+const MOST_BYTES: usize = 1_900_000;
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")

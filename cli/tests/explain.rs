@@ -82,7 +82,8 @@ spec:
     let nodes = CLUSTER.split_once("kind: Pod").map(|(nodes, _)| nodes.trim_end_matches("---\n")).expect("nodes first");
     for nodes in [nodes, ""] {
         let input = format!("{nodes}{pods}");
-        let (_, simulated, _) = run("simulate", &input, &["-o", "json"]);
+        // `explain` has the result of preemption in another field.
+        let (_, simulated, _) = run("simulate", &input, &["-o", "json", "--no-preemption"]);
         let simulated: Value = serde_json::from_str(&simulated).expect("JSON");
         let (_, explained, _) = run("explain", &input, &["-o", "json"]);
         for answer in answers(&explained) {

@@ -179,6 +179,9 @@ fn max_skew(class: &Class, key: &str) -> Option<i64> {
     own.map(|constraint| i64::from(constraint.max_skew)).max()
 }
 
+/// The values of a label to try; `None` is a missing label.
+type Values = Vec<Option<Arc<str>>>;
+
 /// The way, if the pod fits the node with it. A label gets the first value with which it does.
 fn verified(
     Draft { id, mut way, lacks, .. }: Draft<'_>,
@@ -190,7 +193,7 @@ fn verified(
 ) -> Option<Way> {
     way.without = gone.iter().map(|one| one.key.clone()).collect();
     let class = Arc::new(changed_class(&subject.class, &lacks)?);
-    let labels: Vec<(&Arc<str>, Vec<Option<Arc<str>>>)> =
+    let labels: Vec<(&Arc<str>, Values)> =
         lacks.iter().filter_map(|lack| Some((label_key(lack)?, label_values(lack, world)))).collect();
     let most = labels.iter().map(|(_, values)| values.len()).max().unwrap_or(1).min(MOST_VALUES);
     for at in 0..most {
@@ -228,7 +231,7 @@ fn label_key(lack: &Lack) -> Option<&Arc<str>> {
 }
 
 /// The values with which a label suffices; `None` is a missing label.
-fn label_values(lack: &Lack, world: &World) -> Vec<Option<Arc<str>>> {
+fn label_values(lack: &Lack, world: &World) -> Values {
     let number = |values: &[Arc<str>], by: i64| {
         let bound: Option<i64> = values.first().and_then(|value| value.parse().ok());
         bound.map(|bound| Arc::from(bound.saturating_add(by).to_string()))

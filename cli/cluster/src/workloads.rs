@@ -135,7 +135,7 @@ impl Workloads {
             let count = admission::wanted(workload, nodes);
             sum = sum.saturating_add(count);
             if sum > MOST_PODS {
-                let kind = origin.as_ref().map_or(workload.kind(), |origin| &origin.kind);
+                let kind = origin.as_ref().map_or_else(|| workload.kind(), |origin| &origin.kind);
                 let text = format!(
                     "{kind} {:?} asks for {count} pods, which are {sum} with those of the workloads before it; expected \
                      {MOST_PODS} at most",

@@ -276,13 +276,15 @@ fn unready_old_pods_go_first_and_do_not_count_as_available() {
     assert_eq!(end(&report), ["Deployment default/web 3/3 complete"]);
 }
 
-#[test]
-fn stateful_sets_roll_from_the_highest_ordinal_down() {
+/// A name, the spec, the pods, the free slots of the nodes, the rounds, and the end.
+type SetCase = (&'static str, &'static str, String, Vec<usize>, Vec<&'static str>, &'static str);
+
+fn stateful_set_cases() -> Vec<SetCase> {
     let set = |at: usize, more: &str| {
         pod(&format!("db-{at}"), &format!("n{}", at + 1), "db", Some(("StatefulSet", "db")), more)
     };
     let all = |more: &str| set(0, more) + &set(1, "") + &set(2, "");
-    let cases = [
+    vec![
         (
             "one after the other",
             "replicas: 3",
@@ -339,8 +341,12 @@ fn stateful_sets_roll_from_the_highest_ordinal_down() {
             vec![],
             "StatefulSet default/db 0/3 3 on delete",
         ),
-    ];
-    for (what, spec, pods, slots, rounds, expected) in cases {
+    ]
+}
+
+#[test]
+fn stateful_sets_roll_from_the_highest_ordinal_down() {
+    for (what, spec, pods, slots, rounds, expected) in stateful_set_cases() {
         let text = nodes(&slots) + &workload("StatefulSet", "db", spec) + &pods;
         let (found, report) = run(&text, &[]);
         assert_eq!(
@@ -404,15 +410,17 @@ fn budget(name: &str, app: &str, spec: &str, status: &str) -> String {
     )
 }
 
-#[test]
-fn drains_evict_within_budgets_and_over_time() {
-    let set = workload("ReplicaSet", "web", "replicas: 3");
-    let replica = |at: usize, node: &str, more: &str| {
-        pod(&format!("web-{at}"), node, "web", Some(("ReplicaSet", "web")), &format!("{more}is new"))
-    };
+/// A name, the pods, the free slots of the nodes, the rounds, and the end.
+type DrainCase = (&'static str, String, Vec<usize>, Vec<&'static str>, &'static str);
+
+fn replica(at: usize, node: &str, more: &str) -> String {
+    pod(&format!("web-{at}"), node, "web", Some(("ReplicaSet", "web")), &format!("{more}is new"))
+}
+
+fn drain_cases() -> Vec<DrainCase> {
     let three = replica(1, "n1", "") + &replica(2, "n1", "") + &replica(3, "n2", "");
     let status = ", status: {disruptionsAllowed: 0, currentHealthy: 3, desiredHealthy: 3, expectedPods: 3}";
-    let cases = [
+    vec![
         ("without a budget all at once", three.clone(), vec![9, 9], vec!["-web-1! +web-1 -web-2! +web-2"], "n1 2/2"),
         (
             "one after the other, because each replacement frees the budget",
@@ -438,12 +446,17 @@ fn drains_evict_within_budgets_and_over_time() {
         ),
         (
             "the status of the input counts until a pod changes",
-            three.clone() + &budget("web", "web", "minAvailable: 1", status),
+            three + &budget("web", "web", "minAvailable: 1", status),
             vec![9, 9],
             vec![],
             "n1 0/2; default/web-1: The disruption budget web needs 3 healthy pods and has 3 currently; default/web-2: The \
              disruption budget web needs 3 healthy pods and has 3 currently",
         ),
+    ]
+}
+
+fn unhealthy_cases() -> Vec<DrainCase> {
+    vec![
         (
             "two budgets are an error",
             replica(1, "n1", "")
@@ -483,8 +496,13 @@ fn drains_evict_within_budgets_and_over_time() {
             vec!["-web-1! +web-1"],
             "n1 1/1",
         ),
-    ];
-    for (what, pods, slots, rounds, expected) in cases {
+    ]
+}
+
+#[test]
+fn drains_evict_within_budgets_and_over_time() {
+    let set = workload("ReplicaSet", "web", "replicas: 3");
+    for (what, pods, slots, rounds, expected) in drain_cases().into_iter().chain(unhealthy_cases()) {
         let text = cordoned(&nodes(&slots), "n1") + &set + &pods;
         let (found, report) = run(&text, &["n1"]);
         assert_eq!(

@@ -65,10 +65,11 @@ pub struct SimulationResult {
 }
 
 impl SimulationResult {
-    /// The pods of `cluster` that were bound before the simulation and are preempted.
+    /// The pods of `cluster` that were bound before the simulation and are deleted.
     pub fn gone<'a>(&self, cluster: &'a Cluster) -> impl Iterator<Item = &'a PodInfo> {
-        let evicted: HashSet<Arc<str>> = self.evicted.iter().map(|evicted| Arc::clone(&evicted.pod.uid)).collect();
-        cluster.bound.iter().map(|pod| &**pod).filter(move |pod| evicted.contains(&pod.uid))
+        let deleted = self.evicted.iter().map(|evicted| &evicted.pod).chain(self.removed.iter().map(|one| &one.pod));
+        let deleted: HashSet<Arc<str>> = deleted.map(|pod| Arc::clone(&pod.uid)).collect();
+        cluster.bound.iter().map(|pod| &**pod).filter(move |pod| deleted.contains(&pod.uid))
     }
 }
 

@@ -115,7 +115,7 @@ impl Candidates {
         for (pattern, flag) in self.excluded.iter().zip(self.flags.iter().filter(|flag| flag.contains("-taint "))) {
             if !cluster.nodes.iter().any(|node| node.taints.iter().any(|taint| pattern.matches(taint))) {
                 let taints = cluster.nodes.iter().flat_map(|node| &node.taints);
-                let found: BTreeSet<String> = taints.map(|taint| flotilla_account::words::taint(taint)).collect();
+                let found: BTreeSet<String> = taints.map(flotilla_account::words::taint).collect();
                 let hint = if found.is_empty() { "no node has a taint".to_owned() } else { shown(&found) };
                 notes.push(format!("warning: {flag}: no node has this taint; {hint}"));
             }

@@ -18,6 +18,7 @@ use super::{
 use crate::{
     output::{has_colours, json, printable, table, yaml},
     page::report::Figures,
+    whatif::Rollout,
 };
 
 /// Longer tables show the first and the last rows only.
@@ -31,6 +32,9 @@ pub(super) struct Answer<'a> {
     placements: Vec<Row<'a>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     preemptions: Vec<Preempted<'a>>,
+    /// Rollouts of which the input has a part.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    rollouts: Vec<Rollout>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     not_created: Vec<NotCreated<'a>>,
     summary: Summary,
@@ -111,6 +115,9 @@ impl<'a> Answer<'a> {
             latency,
             resources,
         };
+        let pending = outcome.placements.iter().filter(|placement| placement.node.is_none());
+        let messages = pending.map(|placement| (&*placement.pod.uid, &*placement.message));
+        let rollouts = Rollout::of_all(&outcome.report.rollouts, messages);
         let refused = cluster.made.refused.iter();
         let not_created = refused.map(|refused| NotCreated { of: &refused.of, message: &refused.text }).collect();
         let preemptions = outcome.evicted.iter().map(|evicted| Preempted {
@@ -119,7 +126,13 @@ impl<'a> Answer<'a> {
             by: &evicted.by,
         });
         let preemptions = preemptions.collect();
-        Self { placements: outcome.placements.iter().map(Row::new).collect(), preemptions, not_created, summary }
+        Self {
+            placements: outcome.placements.iter().map(Row::new).collect(),
+            preemptions,
+            rollouts,
+            not_created,
+            summary,
+        }
     }
 
     pub(super) fn print(&self, format: Format, out: &mut dyn Write) -> io::Result<()> {
@@ -146,6 +159,9 @@ impl<'a> Answer<'a> {
     }
 
     fn print_table(&self, out: &mut dyn Write) -> io::Result<()> {
+        for line in Rollout::lines(&self.rollouts) {
+            writeln!(out, "{}", printable(&line))?;
+        }
         if !self.placements.is_empty() {
             let table = table(["POD", "NODE", "MESSAGE"], shown(&self.placements));
             writeln!(out, "{}\n", table.trim_fmt())?;

@@ -9,10 +9,7 @@ use std::{
 use flotilla_account::explainer::Explainer;
 use flotilla_cluster::Cluster;
 use flotilla_framework::{class::PodInfo, node::NodeInfo};
-use flotilla_simulate::{
-    ledger::{Evicted, SimulationResult},
-    run::Settings,
-};
+use flotilla_simulate::{ledger::SimulationResult, run::Settings};
 
 use super::args::SimulateArgs;
 use crate::{
@@ -46,7 +43,7 @@ struct Row {
     before: Option<Arc<str>>,
     /// Why the pod stays pending.
     message: String,
-    /// Preempted, and not recreated.
+    /// Deleted, and not recreated.
     is_gone: bool,
 }
 
@@ -67,9 +64,11 @@ impl Simulated {
         };
         let mut pods: Vec<Row> = cluster.bound.iter().map(stood).collect();
         cluster.pending.clear();
-        // A controller recreates a preempted pod under its name; then one row shows both.
-        let mut preempted: BTreeMap<String, Evicted> =
-            outcome.evicted.iter().map(|evicted| (evicted.pod.key(), evicted.clone())).collect();
+        // A controller recreates a deleted pod under its name; then one row shows both.
+        let preempted = outcome.evicted.iter().map(|one| (&one.pod, format!("preempted by {}", one.by)));
+        let removed = outcome.removed.iter().map(|one| (&one.pod, "deleted by its controller".to_owned()));
+        let mut deleted: BTreeMap<String, (Arc<PodInfo>, String)> =
+            preempted.chain(removed).map(|(pod, why)| (pod.key(), (Arc::clone(pod), why))).collect();
         let gone: HashSet<Arc<str>> = outcome.gone(&cluster).map(|pod| Arc::clone(&pod.uid)).collect();
         pods.retain(|row| !gone.contains(&row.pod.uid));
         cluster.bound.retain(|pod| !gone.contains(&pod.uid));
@@ -80,14 +79,14 @@ impl Simulated {
             };
             let side = if pod.node_name.is_some() { &mut cluster.bound } else { &mut cluster.pending };
             side.push(Arc::clone(&pod));
-            let before = preempted.remove(&pod.key()).filter(|evicted| gone.contains(&evicted.pod.uid));
-            let before = before.and_then(|evicted| evicted.pod.node_name.clone());
+            let before = deleted.remove(&pod.key()).filter(|(pod, _)| gone.contains(&pod.uid));
+            let before = before.and_then(|(pod, _)| pod.node_name.clone());
             pods.push(Row { pod, before, message: placement.message, is_gone: false });
         }
-        pods.extend(preempted.into_values().map(|Evicted { pod, by }| Row {
+        pods.extend(deleted.into_values().map(|(pod, message)| Row {
             before: pod.node_name.clone(),
             pod: Arc::new(PodInfo { node_name: None, ..PodInfo::clone(&pod) }),
-            message: format!("preempted by {by}"),
+            message,
             is_gone: true,
         }));
         let is_asked = !args.no_questions;

@@ -12,7 +12,7 @@ const MOST_LINES: usize = 20;
 
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Rollout {
+pub(crate) struct Rollout {
     workload: String,
     state: RolloutState,
     /// The ready pods of the new template.
@@ -69,9 +69,16 @@ struct Blocked {
 
 impl Rollout {
     pub(super) fn all(side: &Side) -> Vec<Self> {
-        let messages: BTreeMap<&str, &str> =
-            side.pending.iter().filter_map(|pod| Some((&*pod.uid, side.message(pod)?))).collect();
-        side.report.rollouts.iter().map(|rollout| Self::of(rollout, &messages)).collect()
+        Self::of_all(&side.report.rollouts, side.pending.iter().filter_map(|pod| Some((&*pod.uid, side.message(pod)?))))
+    }
+
+    /// `messages`: the UID and the message of each pending pod.
+    pub(crate) fn of_all<'a>(
+        rollouts: &[RolloutReport],
+        messages: impl Iterator<Item = (&'a str, &'a str)>,
+    ) -> Vec<Self> {
+        let messages: BTreeMap<&str, &str> = if rollouts.is_empty() { BTreeMap::new() } else { messages.collect() };
+        rollouts.iter().map(|rollout| Self::of(rollout, &messages)).collect()
     }
 
     fn of(rollout: &RolloutReport, messages: &BTreeMap<&str, &str>) -> Self {
@@ -107,7 +114,7 @@ impl Rollout {
     }
 
     /// One line for each rollout that does not complete, and one for all others.
-    pub(super) fn lines(all: &[Self]) -> Vec<String> {
+    pub(crate) fn lines(all: &[Self]) -> Vec<String> {
         let (complete, others): (Vec<&Self>, Vec<&Self>) =
             all.iter().partition(|rollout| rollout.state == RolloutState::Complete);
         let mut lines: Vec<String> = others.iter().take(MOST_LINES).map(|rollout| rollout.message.clone()).collect();

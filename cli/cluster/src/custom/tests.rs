@@ -91,7 +91,7 @@ fn a_rule_of_a_flag_finds_templates_and_counts() {
         ("Foo.example.com=spec.template", json!({"minAvailable": 4, "template": template()}), 4),
         ("Foo=spec.template", json!({"replicas": -1, "template": template()}), 0),
         ("Foo=spec.parts[*].template", nested.clone(), 12),
-        ("Foo=spec.parts[0].template", nested.clone(), 6),
+        ("Foo=spec.parts[0].template", nested, 6),
         ("Foo=spec.pod", json!({"replicas": 2, "pod": {"containers": [{"name": "c"}]}}), 2),
         ("Foo=spec.byRole.*.template", json!({"byRole": {"Front": {"replicas": 2, "template": template()}}}), 2),
     ];

@@ -31,12 +31,12 @@ const BY_DIGIT: &str = r#"(module
 const NODES: &str = "\
 apiVersion: v1
 kind: Node
-metadata: {name: n1}
+metadata: {name: n1, labels: {kubernetes.io/hostname: n1}}
 status: {allocatable: {cpu: 4, memory: 8Gi, pods: 10}}
 ---
 apiVersion: v1
 kind: Node
-metadata: {name: n2}
+metadata: {name: n2, labels: {kubernetes.io/hostname: n2}}
 status: {allocatable: {cpu: 4, memory: 8Gi, pods: 10}}
 ---
 apiVersion: v1

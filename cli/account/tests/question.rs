@@ -221,5 +221,5 @@ fn bytes_that_are_no_cluster_are_refused() {
     assert!(wrong(&bytes[..bytes.len() / 2]).starts_with("the cluster of this report cannot be read: "));
     let mut other = bytes;
     other[0] = 77;
-    assert_eq!(wrong(&other), "the cluster of this report is kept in format 77, and this build reads format 1");
+    assert_eq!(wrong(&other), "the cluster of this report is kept in format 77, and this build reads format 2");
 }

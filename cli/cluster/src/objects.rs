@@ -276,7 +276,7 @@ impl Gatherer {
             return;
         }
         let made = devices::name_claims(&mut pod);
-        if spec_is_unbound(&pod) {
+        if is_new && spec_is_unbound(&pod) {
             self.ephemeral.extend(storage::ephemeral_claims(&pod).map(|claim| (claim, place.clone())));
         }
         match ingest::pod(&pod) {

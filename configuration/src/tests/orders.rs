@@ -33,7 +33,9 @@ fn plugins_run_in_the_order_of_kube_scheduler() {
     check_answers(cases("orders.txt"), |case| {
         let (point, plugins) = case.split_once(": ").expect("an extension point and plugins");
         let configuration = accept(&format!("profiles:\n- plugins: {plugins}"));
-        assert!(configuration.warnings.is_empty(), "{case}: {:?}", configuration.warnings);
+        // A plugin that lacks one of its extension points is in the order all the same.
+        let others = configuration.warnings.iter().filter(|warning| !warning.contains(" runs at "));
+        assert_eq!(others.count(), 0, "{case}: {:?}", configuration.warnings);
         runs_at(&configuration, point)
     });
 }

@@ -541,7 +541,7 @@ metadata: {name: pv, uid: w}
 spec: {storageClassName: manual, capacity: {storage: 1Gi}}
 ---
 kind: Namespace
-metadata: {name: shop, uid: n}
+metadata: {name: shop, uid: node}
 ";
     let (_, lines) = load(&[NODE, dump].join("---\n"));
     assert_eq!(lines, Vec::<String>::new());

@@ -40,7 +40,7 @@ fn what_has_no_namespace_and_no_uid_gets_both_from_its_name() {
         let found = read::<PersistentVolumeClaim>(json!({"metadata": metadata}));
         assert_eq!(found, StorageObject::Claim(expected), "{metadata}");
     }
-    let volume = Volume { name: "pv".into(), uid: "pv".into(), ..Volume::default() };
+    let volume = Volume { name: "pv".into(), uid: "pv".into(), is_available: true, ..Volume::default() };
     assert_eq!(read::<PersistentVolume>(json!({"metadata": {"name": "pv"}})), StorageObject::Volume(volume));
 }
 

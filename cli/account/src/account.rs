@@ -18,9 +18,9 @@ use flotilla_framework::{
 
 use super::{
     advice::{self, Way},
-    devices::Holders,
     in_the_way,
     preemption::Preempted,
+    world::Holders,
     world::{Subject, World},
 };
 
@@ -160,7 +160,7 @@ impl Account {
         let prepared = Prepared::new(world.registry(), profile, &subject.class, &subject.facts, world.snapshot_mut());
         match answer {
             Ok(extended) => {
-                let name = |id| super::answer::name(world, id);
+                let name = |id| super::world::name(world, id);
                 self.explanation = explanation.extended(&prepared, profile, pages, name, &extended);
                 self.extended = Some(extended);
             }

@@ -17,10 +17,10 @@ use flotilla_framework::{
 
 use super::{
     account::Account,
-    answer::name,
     in_the_way::{self, Obstacle},
     missing::Distance,
     words,
+    world::name,
     world::{Lifted, Subject, World},
 };
 

@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use flotilla_framework::{explain::NodeExplanation, node::NodeId, preemption, status::Code};
+use flotilla_framework::{explain::NodeExplanation, preemption, status::Code};
 use serde::Serialize;
 
 use super::{
     account::Account,
     devices::{self, DeviceAnswer},
     preemption::Preempted,
-    world::World,
+    world::{World, name},
 };
 
 /// The code of a node with a failed evaluation.
@@ -180,9 +180,4 @@ impl<'a> Node<'a> {
         }
         self
     }
-}
-
-/// The name of a node.
-pub fn name(world: &World, id: NodeId) -> &str {
-    world.node(id).map_or("", |node| &node.name)
 }

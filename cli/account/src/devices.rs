@@ -8,7 +8,6 @@ use std::{
 use flotilla_framework::{
     devices::{
         allocate::lacking::{DeviceLack, Refused, RequestLack, Together},
-        cache::Holder,
         claimed::ClaimSource,
         model::{DeviceName, taint::DeviceTaint},
         selectors::Seen,
@@ -18,13 +17,14 @@ use flotilla_framework::{
 };
 use serde::Serialize;
 
-use super::{account::Account, answer::name, words, world::World};
+use super::{
+    account::Account,
+    words,
+    world::{World, name},
+};
 
 /// Holders and device attributes listed on one line.
 const MOST_NAMES: usize = 5;
-
-/// The claims that hold each device.
-pub type Holders = BTreeMap<DeviceName, Vec<Holder>>;
 
 /// Missing devices as JSON.
 #[derive(Debug, Serialize)]

@@ -11,12 +11,11 @@ use flotilla_framework::{class::PodInfo, explain::NodeExplanation, profile::Prof
 use super::{
     account,
     account::Account,
-    advice,
-    answer::name,
-    missing,
+    advice, missing,
     pod_explanation::{PodExplanation, Preemption, Refused},
     preemption,
     world::World,
+    world::name,
 };
 
 /// Distinct shortfalls for each reason; all other nodes of the reason share one entry.

@@ -17,8 +17,8 @@ use flotilla_framework::{
 use super::{
     account::Account,
     amount::Amount,
-    answer::name,
     words,
+    world::name,
     world::{Subject, World},
 };
 

@@ -10,7 +10,7 @@ use flotilla_framework::{
     node::NodeId,
 };
 
-use super::{account::Account, answer::name, words, world::World};
+use super::{account::Account, words, world::World, world::name};
 
 /// Nodes that the same plugin rejects for the same reasons.
 #[derive(Debug, PartialEq, Eq)]

@@ -18,7 +18,7 @@ use flotilla_framework::{
 };
 
 use super::{
-    answer::name,
+    world::name,
     world::{Subject, World},
 };
 

@@ -11,7 +11,7 @@ use flotilla_framework::{
 };
 use serde::Serialize;
 
-use super::{account, advice, answer::name, missing, words, world::World};
+use super::{account, advice, missing, words, world::World, world::name};
 use flotilla_cluster::Cluster;
 
 /// Why no node is feasible for a pod.

@@ -7,7 +7,10 @@ use std::{
 
 use flotilla_framework::{
     class::{Class, ClassId, PodInfo},
-    devices::cache::DeviceCache,
+    devices::{
+        cache::{DeviceCache, Holder},
+        model::DeviceName,
+    },
     explain::shard::{self, MAX_PAGE_NODES, Page},
     extension::{Facts, objects::ObjectCache as _},
     node::{NodeId, NodeInfo},
@@ -23,8 +26,10 @@ use flotilla_framework::{
 };
 use flotilla_machine::{directory::Directory, images::Images};
 
-use super::devices::Holders;
 use flotilla_cluster::{Cluster, Groups};
+
+/// The claims that hold each device.
+pub type Holders = BTreeMap<DeviceName, Vec<Holder>>;
 
 /// A cluster with numbered nodes and classes.
 #[derive(Debug)]
@@ -445,4 +450,9 @@ fn affine(cluster: &Cluster) -> Vec<Arc<Class>> {
 /// The number of a node is its index; inputs have fewer than 2^32 nodes.
 fn id(place: usize) -> NodeId {
     NodeId(u32::try_from(place).unwrap_or(u32::MAX))
+}
+
+/// The name of a node.
+pub fn name(world: &World, id: NodeId) -> &str {
+    world.node(id).map_or("", |node| &node.name)
 }

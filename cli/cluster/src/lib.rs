@@ -15,7 +15,9 @@ mod devices;
 mod edit;
 mod groups;
 mod kinds;
+mod labels;
 pub mod lifecycle;
+mod listing;
 mod load;
 mod locate;
 pub mod manifest;
@@ -42,9 +44,10 @@ pub use custom::PodTemplate;
 pub use devices::Device;
 pub use edit::{Edit, Nothing};
 pub use groups::{GATE, Groups};
+pub use labels::Labels;
 pub use load::Loader;
 pub use locate::{Mark, locate};
-pub use objects::{Cluster, Gatherer, Labels};
+pub use objects::{Cluster, Gatherer};
 pub use place::InputPosition;
 pub use problem::Problems;
 pub use selecting::Selecting;
@@ -52,17 +55,6 @@ pub use source::Sources;
 pub use starting::{NotStarting, not_starting};
 pub use texts::{Serializer, Texts};
 pub use workloads::{Refused, Summary};
-
-/// The limit of names in one note.
-const MOST_NAMES: usize = 3;
-
-/// The first names of a list, and how many more there are.
-fn bounded<'a>(names: impl ExactSizeIterator<Item = &'a str>) -> String {
-    let left_out = names.len().saturating_sub(MOST_NAMES);
-    let shown: Vec<&str> = names.take(MOST_NAMES).collect();
-    let shown = shown.join(", ");
-    if left_out > 0 { format!("{shown} and {left_out} more") } else { shown }
-}
 
 impl Cluster {
     /// Keeps the pod fields that the plugins of these profiles read.

@@ -9,7 +9,7 @@ use flotilla_framework::{
     volumes::{mounts::Mount, objects::StorageObject},
 };
 
-use super::bounded;
+use super::listing::bounded;
 
 /// The kind of a missing object, with what depends on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -8,7 +8,7 @@ use std::{
 use flotilla_framework::{
     class::{Class, PodInfo},
     devices::{model::request::ClaimSpec, objects::DeviceObject},
-    excess, ingest,
+    ingest,
     labels::LabelSelector,
     node::NodeInfo,
     pod_group::PodGroup,
@@ -16,7 +16,7 @@ use flotilla_framework::{
     volumes::objects::StorageObject,
 };
 use flotilla_machine::event;
-use k8s_openapi::api::{core::v1 as api, policy::v1::PodDisruptionBudget, scheduling::v1::PriorityClass};
+use k8s_openapi::api::core::v1 as api;
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -25,6 +25,7 @@ use super::{
     defaults,
     devices::{self, Device},
     groups,
+    labels::Labels,
     lifecycle::{Facts, Lifecycle},
     place::InputPosition,
     problem::Problems,
@@ -39,6 +40,8 @@ mod amounts;
 mod making;
 mod naming;
 mod noting;
+mod planning;
+mod policies;
 mod sorting;
 
 use admitting::{NewClaim, NewPod};
@@ -51,9 +54,6 @@ const BUILT_IN: [(&str, i32); 2] =
 
 /// The end of the UID of a pod that is created later.
 const LATER: &str = "#new";
-
-/// Labels, sorted by key.
-pub type Labels = Vec<(Arc<str>, Arc<str>)>;
 
 /// A cluster from files.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -307,61 +307,6 @@ impl Gatherer {
                 });
             }
             Err(error) => problems.error(place, format!("{title}: {error}")),
-        }
-    }
-
-    pub(super) fn add_priority_class(&mut self, class: &PriorityClass, place: InputPosition, problems: &mut Problems) {
-        let Some(name) = self.claim("PriorityClass", &class.metadata, false, &place, problems) else { return };
-        let value = (class.value.unwrap_or(0), class.preemption_policy.as_deref() == Some("Never"));
-        if class.global_default.unwrap_or(false) {
-            if let Some((_, first)) = &self.default_priority {
-                let text =
-                    format!("priority class {name:?} is a second globalDefault; expected one at most; the other is at");
-                problems.error_with(place.keys(&["globalDefault"]), text, first.clone());
-                return;
-            }
-            self.default_priority = Some((value, place));
-            self.admission.default_class = Some(name.clone());
-        }
-        self.priorities.insert(name, value);
-    }
-
-    pub(super) fn add_namespace(
-        &mut self,
-        mut namespace: api::Namespace,
-        place: &InputPosition,
-        problems: &mut Problems,
-    ) {
-        let Some(name) = self.claim("Namespace", &namespace.metadata, false, place, problems) else { return };
-        defaults::namespace(&mut namespace);
-        self.admission.rules.see_namespace(&namespace);
-        let labels = ingest::selectors::namespace_labels(namespace.metadata.labels.as_ref());
-        self.namespaces.insert(name.into(), labels);
-    }
-
-    pub(super) fn add_budget(
-        &mut self,
-        mut budget: PodDisruptionBudget,
-        place: &InputPosition,
-        problems: &mut Problems,
-    ) {
-        let Some(name) = self.claim("PodDisruptionBudget", &budget.metadata, true, place, problems) else { return };
-        defaults::identity(&mut budget.metadata, true);
-        let selector = budget.spec.as_ref().and_then(|spec| spec.selector.as_ref());
-        if let Some(excess) = excess::objects::of_selector(selector) {
-            let text = format!(
-                "PodDisruptionBudget {name:?}: {excess}; all pods of the namespace that have labels are protected, and no \
-                 disruption is allowed"
-            );
-            problems.warning(place.clone(), text);
-        }
-        match ingest::budgets::budget(&budget) {
-            Ok(read) => {
-                let key = (Arc::clone(&read.namespace), Arc::clone(&read.name));
-                self.facts.see_budget(&budget, key);
-                self.budgets.push(read);
-            }
-            Err(error) => problems.error(place.clone(), format!("PodDisruptionBudget {name:?}: {error}")),
         }
     }
 

@@ -8,9 +8,11 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
 
-use super::{objects::Gatherer, place::InputPosition, problem::Problems};
+use super::{place::InputPosition, problem::Problems};
 
 mod admission;
+
+pub(super) use admission::mismatch;
 
 /// The annotations of the default StorageClass.
 const DEFAULT_CLASS: [&str; 2] =
@@ -173,36 +175,6 @@ impl Workloads {
                 !existing.contains(&(origin.kind.clone(), origin.key.clone())) && !existing.contains(&of_pods)
             })
         });
-    }
-}
-
-impl Gatherer {
-    /// Creates no pods for workloads, because the cluster has its own controllers.
-    pub fn without_workloads(mut self) -> Self {
-        self.workloads.are_left = true;
-        self
-    }
-
-    /// Adds a workload; the caller has claimed its name.
-    pub(super) fn add_workload(&mut self, mut workload: Workload, place: InputPosition, problems: &mut Problems) {
-        if let Some(text) = admission::mismatch(&workload) {
-            problems.error(place.keys(&["spec", "template", "metadata", "labels"]), text);
-        } else if !self.workloads.are_left {
-            workload.identify();
-            self.workloads.see_owner(workload.kind(), workload.metadata());
-            self.workloads.workloads.push(Planned { workload, place, origin: None });
-        }
-    }
-
-    /// Adds the workloads that the controller of a custom resource would create.
-    pub(super) fn add_planned(&mut self, planned: Vec<Planned>) {
-        if !self.workloads.are_left {
-            let identified = planned.into_iter().map(|mut one| {
-                one.workload.identify();
-                one
-            });
-            self.workloads.workloads.extend(identified);
-        }
     }
 }
 

@@ -5,13 +5,12 @@ use std::io::{self, Write};
 use comfy_table::{Cell, CellAlignment, Table};
 use flotilla_account::{
     account::Account,
-    advice,
-    answer::name,
-    devices,
+    advice, devices,
     missing::{self, Group, Miss},
     preemption::Preempted,
     words,
     world::World,
+    world::name,
 };
 use flotilla_cluster::NotStarting;
 use flotilla_framework::explain::{NodeExplanation, PluginScore};

@@ -9,7 +9,10 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference},
 };
 
-use crate::{Made, Surroundings, names, template};
+use crate::{
+    made::{Made, Surroundings},
+    names, template,
+};
 
 /// Equal pods of one custom object.
 #[derive(Debug, Clone, PartialEq)]
@@ -43,20 +46,7 @@ impl CustomWorkload {
     /// The reference from its pods.
     #[must_use]
     pub fn reference(&self) -> OwnerReference {
-        reference(&self.api_version, &self.kind, &self.metadata)
-    }
-}
-
-/// A reference that marks the object as controller.
-#[must_use]
-pub fn reference(api_version: &str, kind: &str, metadata: &ObjectMeta) -> OwnerReference {
-    OwnerReference {
-        api_version: api_version.to_owned(),
-        block_owner_deletion: Some(true),
-        controller: Some(true),
-        kind: kind.to_owned(),
-        name: metadata.name.clone().unwrap_or_default(),
-        uid: metadata.uid.clone().unwrap_or_default(),
+        template::reference_of(&self.api_version, &self.kind, &self.metadata)
     }
 }
 

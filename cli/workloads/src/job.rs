@@ -15,7 +15,9 @@ use k8s_openapi::{
 };
 
 use crate::{
-    Made, Surroundings, Workload, names,
+    Workload,
+    made::{Made, Surroundings},
+    names,
     owned::{COMPLETION_INDEX, OwnedPod, Phase, controller, refers},
     replicas::owned,
     template,

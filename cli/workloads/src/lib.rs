@@ -9,6 +9,7 @@ mod adopt;
 mod custom;
 mod daemon_set;
 mod job;
+mod made;
 mod names;
 mod owned;
 mod replicas;
@@ -16,21 +17,22 @@ mod rollout;
 mod stateful_set;
 mod template;
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::collections::BTreeSet;
 
-use flotilla_framework::node::NodeInfo;
 use k8s_openapi::{
     api::{
         apps::v1::{DaemonSet, Deployment, ReplicaSet, StatefulSet},
         batch::v1::{CronJob, Job},
-        core::v1::{PersistentVolumeClaim, Pod, PodTemplateSpec, ReplicationController},
+        core::v1::{PodTemplateSpec, ReplicationController},
     },
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
 
-pub use custom::{CustomWorkload, PodNames, reference};
+pub use custom::{CustomWorkload, PodNames};
+pub use made::{Made, Surroundings};
 pub use owned::OwnedPod;
 pub use rollout::{Rollout, RolloutPod, Strategy};
+pub use template::reference_of as reference;
 
 /// An object with a pod template.
 #[expect(clippy::large_enum_variant, reason = "each is moved once, from its document into a list")]
@@ -52,32 +54,6 @@ pub enum Workload {
     ReplicationController(ReplicationController),
     /// `apps/v1 StatefulSet`.
     StatefulSet(StatefulSet),
-}
-
-/// The other objects of the cluster.
-#[derive(Debug, Clone, Copy)]
-pub struct Surroundings<'a> {
-    /// The pods that controllers have created, and those that they may adopt.
-    pub pods: &'a [OwnedPod],
-    /// All nodes.
-    pub nodes: &'a [Arc<NodeInfo>],
-}
-
-/// The objects that a controller would create for one workload.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Made {
-    /// The missing pods, in creation order.
-    pub pods: Vec<Pod>,
-    /// The claims of a StatefulSet's pods, existing ones included.
-    pub claims: Vec<PersistentVolumeClaim>,
-    /// The ReplicaSet of a Deployment's template, if it is missing.
-    pub replica_set: Option<ReplicaSet>,
-    /// Pods that the controller would delete, as `namespace/name`.
-    pub surplus: Vec<String>,
-    /// The replacement of pods of an old template. Its new pods are not among `pods`.
-    pub rollout: Option<Rollout>,
-    /// The Deployment is paused and has no ReplicaSet, so that it has no pods.
-    pub is_paused: bool,
 }
 
 impl Workload {

@@ -17,7 +17,9 @@ use k8s_openapi::{
 };
 
 use crate::{
-    Made, Surroundings, Workload, names,
+    Workload,
+    made::{Made, Surroundings},
+    names,
     owned::{OwnedPod, TEMPLATE_HASH, controller, refers},
     rollout::{Rollout, RolloutPod, Strategy},
     template,

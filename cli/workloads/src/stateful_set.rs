@@ -13,7 +13,8 @@ use k8s_openapi::{
 };
 
 use crate::{
-    Made, Surroundings, names,
+    made::{Made, Surroundings},
+    names,
     owned::OwnedPod,
     replicas::owned,
     rollout::{Rollout, RolloutPod, Strategy},

@@ -8,8 +8,6 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference},
 };
 
-use crate::custom;
-
 pub(crate) fn pod<Owner: Resource>(template: &PodTemplateSpec, owner: &ObjectMeta, name: String) -> Pod {
     owned(template, owner, reference::<Owner>(owner), name)
 }
@@ -31,9 +29,22 @@ pub(crate) fn owned(template: &PodTemplateSpec, owner: &ObjectMeta, reference: O
 
 /// A reference that marks the object as controller.
 pub(crate) fn reference<Owner: Resource>(owner: &ObjectMeta) -> OwnerReference {
-    custom::reference(Owner::API_VERSION, Owner::KIND, owner)
+    reference_of(Owner::API_VERSION, Owner::KIND, owner)
 }
 
 pub(crate) fn label(metadata: &mut ObjectMeta, key: &str, value: impl Into<String>) {
     metadata.labels.get_or_insert_default().insert(key.to_owned(), value.into());
+}
+
+/// A reference that marks the object as controller.
+#[must_use]
+pub fn reference_of(api_version: &str, kind: &str, metadata: &ObjectMeta) -> OwnerReference {
+    OwnerReference {
+        api_version: api_version.to_owned(),
+        block_owner_deletion: Some(true),
+        controller: Some(true),
+        kind: kind.to_owned(),
+        name: metadata.name.clone().unwrap_or_default(),
+        uid: metadata.uid.clone().unwrap_or_default(),
+    }
 }

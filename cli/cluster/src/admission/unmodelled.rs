@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use flotilla_framework::{ingest::selectors::controller_selector, labels::LabelSelector};
 use serde_json::{Map, Value};
 
-use crate::{bounded, objects::Labels};
+use crate::{labels::Labels, listing::bounded};
 
 /// The label of the namespace's level of the Pod Security Standards.
 const POD_SECURITY: &str = "pod-security.kubernetes.io/enforce";

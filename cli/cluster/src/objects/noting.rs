@@ -4,10 +4,11 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use k8s_openapi::api::core::v1 as api;
 
-use super::{Draft, Gatherer, Labels};
+use super::{Draft, Gatherer};
 use crate::{
     admission::unmodelled::NewPod,
     defaults,
+    labels::Labels,
     missing::{self, Missing},
     workloads::Summary,
 };

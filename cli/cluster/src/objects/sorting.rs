@@ -7,8 +7,7 @@ use std::{
 
 use flotilla_framework::class::PodInfo;
 
-use super::Labels;
-use crate::{defaults, place::InputPosition, problem::Problems};
+use crate::{defaults, labels::Labels, place::InputPosition, problem::Problems};
 
 /// The pods of the cluster.
 #[derive(Default)]

@@ -14,7 +14,7 @@ use super::key;
 /// The error for a selector that is empty or does not match the labels of the template.
 ///
 /// Source: `ValidateDeploymentSpec` and its siblings in `pkg/apis/apps/validation` and `pkg/apis/core/validation`.
-pub(super) fn mismatch(workload: &Workload) -> Option<String> {
+pub(crate) fn mismatch(workload: &Workload) -> Option<String> {
     let selected = match workload {
         Workload::Deployment(object) => of_selector(&object.spec.selector, Some(&object.spec.template)),
         Workload::StatefulSet(object) => of_selector(&object.spec.selector, Some(&object.spec.template)),

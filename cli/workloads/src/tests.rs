@@ -1,5 +1,9 @@
 //! Pods of workloads.
 
+use std::sync::Arc;
+
+use flotilla_framework::node::NodeInfo;
+use k8s_openapi::api::core::v1::Pod;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 

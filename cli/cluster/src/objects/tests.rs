@@ -15,7 +15,9 @@ fn gather(pods: Value, classes: Value) -> (Cluster, Vec<String>) {
     for pod in serde_json::from_value::<Vec<api::Pod>>(pods).expect("pods") {
         gatherer.add_pod(pod, InputPosition::nowhere(), &mut problems);
     }
-    for class in serde_json::from_value::<Vec<PriorityClass>>(classes).expect("classes") {
+    for class in
+        serde_json::from_value::<Vec<k8s_openapi::api::scheduling::v1::PriorityClass>>(classes).expect("classes")
+    {
         gatherer.add_priority_class(&class, InputPosition::nowhere(), &mut problems);
     }
     let cluster = gatherer.finish(&["default-scheduler"], &mut problems);

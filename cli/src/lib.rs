@@ -27,6 +27,7 @@ mod reach;
 mod reference;
 #[cfg(feature = "cluster")]
 mod replay;
+mod rollouts;
 mod run;
 #[cfg(feature = "cluster")]
 mod shadow;

@@ -13,11 +13,12 @@ use crate::{
     input::{self, Inputs, Text},
     output::{Failure, STAYS_PENDING, print_notes},
     progress::log,
+    rollouts::Rollout,
 };
 
 mod args;
 mod compare;
-mod ends;
+mod drains;
 pub(crate) mod output;
 mod page;
 mod plan;
@@ -25,7 +26,6 @@ mod side;
 mod survey;
 
 pub(crate) use args::{CHANGES, Changes, Format, WhatifArgs};
-pub(crate) use ends::Rollout;
 pub(crate) use page::Compared;
 
 use args::FailOn;
@@ -67,7 +67,7 @@ fn whatif(args: &WhatifArgs, registry: Registry) -> Result<ExitCode, Failure> {
     let fails = |what: &FailOn| match what {
         FailOn::Pending => answer.has_pending() || compared.is_refused,
         FailOn::Preemption => !answer.preemptions.is_empty(),
-        FailOn::Blocked => answer.drains.iter().any(ends::Drain::is_blocked),
+        FailOn::Blocked => answer.drains.iter().any(drains::Drain::is_blocked),
         FailOn::Stuck => answer.rollouts.iter().any(Rollout::is_stuck),
     };
     Ok(if args.fail_on.iter().any(fails) { ExitCode::from(STAYS_PENDING) } else { ExitCode::SUCCESS })

@@ -23,13 +23,13 @@ const CRATES: [(&str, &str); 10] = [
     ("flotilla-account", "cli/account"),
     ("flotilla-cel", "framework/cel"),
     ("flotilla-cluster", "cli/cluster"),
-    ("flotilla-configuration", "configuration"),
     ("flotilla-engine", "cli/engine"),
     ("flotilla-framework", "framework"),
     ("flotilla-machine", "coordinator/machine"),
     ("flotilla-objects", "cli/objects"),
     ("flotilla-planted", "testing/planted"),
     ("flotilla-workloads", "cli/workloads"),
+    ("flotilla-yaml", "configuration/yaml"),
 ];
 
 /// A report grows by four thirds of the module: 2.5 MB of text for this many bytes.

@@ -23,7 +23,6 @@ mod modules;
 mod path;
 mod plugin_sets;
 mod report;
-pub mod scalar;
 mod settings;
 mod states;
 #[cfg(test)]

@@ -5,13 +5,13 @@
 use std::collections::BTreeMap;
 use std::ops::ControlFlow::{self, Break, Continue};
 
+use flotilla_yaml::scalar::{Resolved, TagKind, resolve};
 use saphyr_parser::{Event, Parser, ScalarStyle, Span, Tag};
 use serde_json::Value;
 
 use super::index::{Fault, Mark};
 use super::path::{Path, Segment};
 use super::report::quoted;
-use super::scalar::{Resolved, TagKind, resolve};
 
 /// Maximum nesting of mappings and lists; a KubeSchedulerConfiguration needs 12.
 pub(super) const MAX_DEPTH: usize = 64;

@@ -83,7 +83,7 @@ pub(crate) fn check() -> Vec<Step> {
             "pure crates for wasm32",
             45,
             "checks six crates for another target, the first time with their dependencies",
-            "cargo check --target wasm32-unknown-unknown -p flotilla-framework -p flotilla-cel -p flotilla-configuration -p flotilla-machine -p flotilla-cluster -p flotilla-account",
+            "cargo check --target wasm32-unknown-unknown -p flotilla-framework -p flotilla-cel -p flotilla-configuration -p flotilla-yaml -p flotilla-machine -p flotilla-cluster -p flotilla-account",
         ),
     ]);
     steps

@@ -114,7 +114,7 @@ fn values(world: &World, key: &str, nodes: &[NodeId]) -> BTreeSet<Arc<str>> {
 }
 
 impl Domains<'_> {
-    /// The pods in the domains whose class fits, by name.
+    /// The pods in the domains with a class that fits, by name.
     fn pods(&self, world: &World, pod: &PodInfo, is_one: impl Fn(&Class) -> bool) -> Vec<Obstacle> {
         let mut found = matching(world, pod, is_one);
         found.retain(|one| self.has(world, one.node));
@@ -126,7 +126,7 @@ impl Domains<'_> {
     }
 }
 
-/// All pods whose class fits, by name.
+/// All pods with a class that fits, by name.
 fn matching(world: &World, pod: &PodInfo, is_one: impl Fn(&Class) -> bool) -> Vec<Obstacle> {
     let mut known: Map<ClassId, bool> = Map::default();
     let mut fits = |id: ClassId| {

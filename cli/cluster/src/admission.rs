@@ -51,7 +51,7 @@ pub(crate) struct Admission {
     pub(crate) is_closed: bool,
     /// Objects that are added now are complete.
     pub(crate) is_off: bool,
-    /// The index of the workload whose objects are added.
+    /// The index of the workload that owns the added objects.
     pub(crate) workload: Option<usize>,
 }
 

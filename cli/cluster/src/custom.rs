@@ -68,7 +68,7 @@ struct Match<'a> {
     value: &'a Value,
     /// The values above it, from the root.
     above: Vec<&'a Value>,
-    /// The names of the elements that `[*]` stands for.
+    /// The names of the elements that `[*]` selects.
     labels: Vec<String>,
 }
 

@@ -34,7 +34,6 @@ mod test_support;
 mod texts;
 mod tree;
 mod workloads;
-mod yaml;
 
 pub use flotilla_objects::path::Path;
 
@@ -43,10 +42,11 @@ pub use beside::References;
 pub use custom::PodTemplate;
 pub use devices::Device;
 pub use edit::{Edit, Nothing};
+pub use flotilla_yaml::Mark;
 pub use groups::{GATE, Groups};
 pub use labels::Labels;
 pub use load::Loader;
-pub use locate::{Mark, locate};
+pub use locate::locate;
 pub use objects::{Cluster, Gatherer};
 pub use place::InputPosition;
 pub use problem::Problems;

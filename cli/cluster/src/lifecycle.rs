@@ -1,4 +1,4 @@
-//! What the controllers and kubelets of a cluster from files read, and scheduling does not.
+//! Data for the controllers and kubelets of a cluster from files. Scheduling does not read them.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -69,7 +69,7 @@ pub struct PodFacts {
 /// The spec of a disruption budget, with the status that it has in the input.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BudgetSpec {
-    /// What must stay available, or what may be unavailable.
+    /// The pods that must stay available, or that may be unavailable.
     pub bound: BudgetBound,
     /// `unhealthyPodEvictionPolicy: AlwaysAllow`.
     pub allows_unhealthy: bool,

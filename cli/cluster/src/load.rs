@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use flotilla_framework::{devices::objects::DeviceKind, volumes::objects::StorageKind};
 use flotilla_workloads::Workload;
+use flotilla_yaml::Fault;
 use k8s_openapi::{
     Resource,
     api::{core::v1 as api, resource::v1 as resource, storage::v1 as storage},
@@ -24,7 +25,6 @@ use super::{
     selecting::Selecting,
     source::Sources,
     storage::Stored,
-    yaml::Fault,
 };
 
 mod custom;

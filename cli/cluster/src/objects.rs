@@ -236,7 +236,7 @@ impl Gatherer {
         }
     }
 
-    /// Takes a pod in whose name is claimed, or which is created `later` and may have the name of another pod.
+    /// Adds a pod with a claimed name, or one that is created `later` and may have the name of another pod.
     fn add_named_pod(
         &mut self,
         mut pod: api::Pod,

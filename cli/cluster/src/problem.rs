@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{
-    locate::Mark,
+    Mark,
     place::{InputPosition, Path},
     source::{Position, Sources},
 };

@@ -2,15 +2,11 @@
 
 use std::{fmt, ops::Range};
 
+use flotilla_yaml::{self as yaml, Fault, Mark};
 use serde::de::IgnoredAny;
 use serde_json::Value;
 
-use super::{
-    locate::{self, Mark},
-    place::Path,
-    tree,
-    yaml::{self, Fault},
-};
+use super::{advice, locate, place::Path, tree};
 
 /// A byte order mark.
 const BOM: char = '\u{feff}';
@@ -82,7 +78,7 @@ impl Sources {
         if document.is_json {
             return from_json(text).map_err(after);
         }
-        let value = yaml::read(text).map_err(|faults| {
+        let value = from_yaml(text).map_err(|faults| {
             let json = text.trim_start().starts_with('{').then(|| from_json(text).err()).flatten();
             // A template or a deep text is not better explained as JSON.
             let is_explained = text.contains("{{") || faults.iter().any(|fault| fault.text == yaml::TOO_DEEP);
@@ -99,7 +95,7 @@ impl Sources {
     /// The positions of nodes of a document, at the key or the value of each.
     pub(super) fn positions(&self, document: usize, wanted: &[(&Path, bool)]) -> Vec<Position> {
         let Some((document, text)) = self.get(document) else { return Vec::new() };
-        let marks = locate::locate(text, wanted).into_iter().map(|mark| mark.after(document.start));
+        let marks = locate(text, wanted).into_iter().map(|mark| mark.after(document.start));
         marks.map(|mark| self.position_in(document.file, mark)).collect()
     }
 
@@ -115,12 +111,6 @@ impl Sources {
         let document = self.documents.get(document)?;
         let text = self.files.get(document.file)?.text.get(document.range.clone())?;
         Some((document, text))
-    }
-}
-
-impl Fault {
-    fn after(self, start: Mark) -> Self {
-        Self { mark: self.mark.after(start), other: self.other.map(|mark| mark.after(start)), ..self }
     }
 }
 
@@ -191,6 +181,16 @@ fn is_blank(line: &str) -> bool {
     line.is_empty() || line.starts_with('#')
 }
 
+fn from_yaml(text: &str) -> Result<Value, Vec<Fault>> {
+    yaml::read(text).map_err(|mut faults| {
+        let last = faults.last_mut().filter(|fault| fault.other.is_none() && fault.text != yaml::TOO_DEEP);
+        if let (Some(last), Some(advice)) = (last, advice::of_text(text)) {
+            advice.clone_into(&mut last.text);
+        }
+        faults
+    })
+}
+
 fn from_json(text: &str) -> Result<Value, Vec<Fault>> {
     let mut deserializer = serde_json::Deserializer::from_str(text);
     let value = tree::read(&mut deserializer);
@@ -198,7 +198,7 @@ fn from_json(text: &str) -> Result<Value, Vec<Fault>> {
         let message = error.to_string();
         let is_repeated = message.contains(tree::REPEATED);
         // The other reader finds the place of both keys.
-        if let Some(faults) = is_repeated.then(|| yaml::read(text).err()).flatten() {
+        if let Some(faults) = is_repeated.then(|| from_yaml(text).err()).flatten() {
             return faults;
         }
         let mark = Mark { line: error.line().max(1), column: error.column().max(1) };

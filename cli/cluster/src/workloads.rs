@@ -179,7 +179,7 @@ impl Workloads {
 }
 
 impl Origin {
-    /// Names the custom resource as the owner if it has the kind and the name of the workload that stands for it.
+    /// Names the custom resource as the owner if it has the kind and the name of the workload that replaces it.
     pub(super) fn own(&self, workload: &Workload, made: &mut Made) {
         if self.kind == workload.kind() && self.key == key(workload.metadata()) {
             let owners = made.pods.iter_mut().flat_map(|pod| pod.metadata.owner_references.iter_mut().flatten());
@@ -194,7 +194,7 @@ impl Summary {
         Self { defaulted, ..Self::default() }
     }
 
-    /// Adds the pods of a workload; returns the workload's index if it has any. `origin`: the custom resource that it stands for.
+    /// Adds the pods of a workload; returns the workload's index if it has any. `origin`: the custom resource that it replaces.
     pub(super) fn add(&mut self, workload: &Workload, origin: Option<&Origin>, made: &Made) -> Option<usize> {
         self.surplus.extend(made.surplus.iter().cloned());
         if made.is_paused {

@@ -11,13 +11,8 @@ use crate::{drains::Drain, report::Report, rollouts::Rolling, world::World};
 /// A change of the cluster that the scheduler observes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
-    /// A pod is created.
-    Create {
-        /// The pod, without a node.
-        pod: Arc<PodInfo>,
-        /// The deleted pod whose place it takes.
-        replaces: Option<Arc<PodInfo>>,
-    },
+    /// A pod without a node is created.
+    Create(Arc<PodInfo>),
     /// A pod is deleted.
     Delete {
         /// The pod.
@@ -38,8 +33,6 @@ pub enum Deletion {
     Evicted,
     /// Its controller has a new template.
     RolledOut,
-    /// Its controller has fewer replicas.
-    ScaledDown,
 }
 
 /// The controllers and kubelets of a cluster.

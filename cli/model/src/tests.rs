@@ -86,7 +86,7 @@ impl Toy {
         let (mut words, mut others) = (Vec::new(), 0);
         for change in changes {
             match change {
-                Change::Create { pod, .. } => {
+                Change::Create(pod) => {
                     let name = pod.name.to_string();
                     if known.contains(&name) {
                         words.push(format!("+{name}"))
@@ -559,7 +559,7 @@ fn an_old_pod_of_a_set_that_is_preempted_comes_back_with_the_new_template() {
         in_memory: Vec::new(),
     };
     let changes = controllers.preempt(&preemption(name("db-0", &cluster.bound[0].uid)));
-    let [Change::Delete { by: Deletion::Preempted, .. }, Change::Create { pod, .. }] = changes.as_slice() else {
+    let [Change::Delete { by: Deletion::Preempted, .. }, Change::Create(pod)] = changes.as_slice() else {
         panic!("{changes:?}");
     };
     let new = cluster.lifecycle.rollouts[0].new[0].as_ref().expect("a new pod");

@@ -151,7 +151,7 @@ impl World {
         self.controlled.contains(&pod.uid) && (!pod.deleting || needs_name())
     }
 
-    /// Creates a pod. `replaces`: the deleted pod whose place it takes.
+    /// Creates a pod. `replaces`: the deleted pod before it.
     pub(crate) fn create(&mut self, pod: Arc<PodInfo>, replaces: Option<&Arc<PodInfo>>, changes: &mut Vec<Change>) {
         let mut pod = pod;
         if let Some(old) = replaces.filter(|old| old.uid == pod.uid) {
@@ -168,7 +168,7 @@ impl World {
             self.budgets.count(&pod, owner.as_ref(), false, 1);
         }
         self.pods.insert(key(&pod), Arc::clone(&pod));
-        changes.push(Change::Create { pod, replaces: replaces.cloned() });
+        changes.push(Change::Create(pod));
     }
 
     fn owner(&self, uid: &str) -> Option<Arc<Owner>> {

@@ -7,7 +7,7 @@ use flotilla_framework::{
     class::{Class, PodInfo},
     volumes::mounts::{Owner, PodVolumes},
 };
-use flotilla_machine::event::Event;
+use flotilla_machine::{action::PodName, event::Event};
 use flotilla_model::{Change, Controllers, Deletion, Report};
 
 use crate::{ledger::Ledger, requests::Request, storage::Storage};
@@ -46,32 +46,28 @@ impl Model {
 
     /// Answers the requests of one round.
     pub(super) fn answer(&mut self, requests: Vec<Request>) -> Vec<Event> {
-        // Watches are never late: written objects come before the answer to the write.
-        let (mut objects, mut answers) = (Vec::new(), Vec::new());
+        let mut events = Vec::with_capacity(2 * requests.len());
         for request in requests {
-            let events = match request {
+            match request {
                 Request::Bind(pod) => {
                     self.controllers.bind(&pod);
-                    vec![Event::Bound { uid: Arc::clone(&pod.uid) }, Event::PodApplied(pod)]
+                    events.push(Event::Bound { uid: Arc::clone(&pod.uid) });
+                    events.push(Event::PodApplied(pod));
                 }
-                Request::PreBind(pod, pre_bind) => self.storage.carry_out(&pod, pre_bind),
-                Request::Unreserve(unreserve) => self.storage.give_back(&unreserve),
+                Request::PreBind(pod, pre_bind) => events.extend(self.storage.carry_out(&pod, pre_bind)),
+                Request::Unreserve(unreserve) => events.extend(self.storage.give_back(&unreserve)),
                 Request::Preempt(preemption) => {
-                    let uid = Arc::clone(&preemption.preemptor.uid);
+                    let PodName { namespace, name, uid } = &preemption.preemptor;
+                    events.push(Event::Preempted { uid: Arc::clone(uid), id: preemption.id, failure: None });
+                    let by = format!("{namespace}/{name}");
                     let changes = self.controllers.preempt(&preemption);
-                    let mut events = vec![Event::Preempted { uid, id: preemption.id, failure: None }];
-                    let by = format!("{}/{}", preemption.preemptor.namespace, preemption.preemptor.name);
                     events.extend(changes.into_iter().flat_map(|change| self.carry_out(change, &by)));
-                    events
                 }
-            };
-            let is_object = |event: &Event| matches!(event, Event::ObjectApplied(_) | Event::ObjectDeleted(_));
-            let (written, others): (Vec<_>, Vec<_>) = events.into_iter().partition(is_object);
-            objects.extend(written);
-            answers.extend(others);
+            }
         }
-        objects.extend(answers);
-        objects
+        // Watches are never late: written objects come before the answer to the write.
+        events.sort_by_key(|event| !matches!(event, Event::ObjectApplied(_) | Event::ObjectDeleted(_)));
+        events
     }
 
     /// Lets kubelets and controllers act once.
@@ -98,7 +94,7 @@ impl Model {
                 events
             }
             Change::Budget(budget) => vec![Event::BudgetApplied(Arc::new(budget))],
-            Change::Create { pod, .. } => {
+            Change::Create(pod) => {
                 let pod = owning_its_claims(pod);
                 self.ledger.add(&pod);
                 let mut events = self.storage.pod_created(&pod);

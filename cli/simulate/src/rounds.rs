@@ -16,8 +16,8 @@ const STALL_LIMIT: Duration = Duration::from_secs(120);
 const PAUSE: Duration = Duration::from_millis(1);
 /// Backoffs end at the next whole second.
 const BACKOFF_MS: u64 = 1_000;
-/// More rounds than any input needs: a rollout takes a few for each replica, and the page offers 100,000 replicas at most.
-const MOST_ROUNDS: usize = 1_000_000;
+/// More rounds than any input needs: a rollout takes a few for each pod, and an input has at most 1,000,000 pods.
+const MOST_ROUNDS: usize = 10_000_000;
 
 /// Runs rounds until neither the scheduler nor a controller has anything to do.
 ///
@@ -30,7 +30,7 @@ pub(super) async fn run(
     model: &mut Model,
     progress: &ProgressBar,
 ) -> anyhow::Result<()> {
-    // Whether anything has changed since the machine last tried what is in backoffQ.
+    // Whether anything has changed since the machine last tried the pods in backoffQ.
     let mut is_changed = true;
     for _ in 0..MOST_ROUNDS {
         idle(handle, ledger, progress).await?;

@@ -35,14 +35,10 @@ use crate::{
 
 /// The timeout for workers to connect, and to receive their configuration and nodes.
 const JOIN_LIMIT: Duration = Duration::from_secs(120);
-/// An unschedulable pod is retried only if something changes: a day is longer than a simulation.
-const NO_RETRY_MS: u64 = 86_400_000;
 /// Pods that an event wakes are retried in the same round.
 const NO_BACKOFF_MS: u64 = 0;
 /// All binds of a round are in flight until its end.
 const NO_LIMIT: usize = usize::MAX;
-/// A worker in this process is never lost, only busy.
-const WORKER_DEADLINE_MS: u64 = 120_000;
 /// The time limit for tasks to stop.
 const SHUTDOWN_LIMIT: Duration = Duration::from_secs(1);
 
@@ -147,10 +143,6 @@ async fn feed(handle: &Handle, cluster: &Cluster, settings: &Settings, model: &m
         pod_max_backoff_ms: NO_BACKOFF_MS,
         max_binds_in_flight: NO_LIMIT,
         generic_workload: cluster.groups.is_some(),
-        pod_max_in_unschedulable_ms: NO_RETRY_MS,
-        worker_deadline_ms: WORKER_DEADLINE_MS,
-        worker_hedge_ms: WORKER_DEADLINE_MS,
-        worker_grace_ms: WORKER_DEADLINE_MS,
         extenders: settings.extenders.iter().cloned().map(Arc::new).collect(),
         ..Configuration::new(1, settings.profiles.iter().map(profile).collect())
     };

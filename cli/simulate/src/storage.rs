@@ -48,7 +48,7 @@ impl Storage {
         }
     }
 
-    /// Binds the claims that need no pod: those of Immediate classes, and those whose volume is reserved. Returns the watch events.
+    /// Binds the claims that need no pod: those of Immediate classes, and those with a reserved volume. Returns the watch events.
     ///
     /// Source: `syncUnboundClaim` in `pkg/controller/volume/persistentvolume/pv_controller.go`.
     pub(super) fn begin(&mut self) -> Vec<Event> {

@@ -18,7 +18,7 @@ use super::{
 use crate::{
     output::{has_colours, json, printable, table, yaml},
     page::report::Figures,
-    whatif::Rollout,
+    rollouts::Rollout,
 };
 
 /// Longer tables show the first and the last rows only.
@@ -117,7 +117,7 @@ impl<'a> Answer<'a> {
         };
         let pending = outcome.placements.iter().filter(|placement| placement.node.is_none());
         let messages = pending.map(|placement| (&*placement.pod.uid, &*placement.message));
-        let rollouts = Rollout::of_all(&outcome.report.rollouts, messages);
+        let rollouts = Rollout::all(&outcome.report.rollouts, messages);
         let refused = cluster.made.refused.iter();
         let not_created = refused.map(|refused| NotCreated { of: &refused.of, message: &refused.text }).collect();
         let preemptions = outcome.evicted.iter().map(|evicted| Preempted {

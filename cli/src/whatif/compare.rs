@@ -7,11 +7,12 @@ use flotilla_framework::{profile::Profile, registry::Registry};
 use serde::Serialize;
 
 use super::{
-    ends::{Drain, Rollout},
+    drains::Drain,
     side::{Side, State},
 };
 use flotilla_account::amount::Amount;
 
+use crate::rollouts::Rollout;
 use crate::simulate::usage::Usage;
 
 #[derive(Debug, Serialize)]
@@ -165,7 +166,7 @@ impl Answer {
             resources: resources(&before.usage(), &after.usage()),
             zones: zones(before, after),
             drains,
-            rollouts: Rollout::all(after),
+            rollouts: Rollout::all(&after.report.rollouts, after.messages()),
             bottleneck: bottleneck(&pods, after, profiles, registry),
             pods,
         }

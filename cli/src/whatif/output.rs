@@ -7,9 +7,12 @@ use comfy_table::Cell;
 use super::{
     Format,
     compare::{Answer, Bottleneck, Change, Resource, Row, Share, Totals, Zone},
-    ends::{Drain, Rollout},
+    drains::Drain,
 };
-use crate::output::{json, printable, table, yaml};
+use crate::{
+    output::{json, printable, table, yaml},
+    rollouts::Rollout,
+};
 
 const MOST_ROWS: usize = 100;
 const MOST_NAMES: usize = 5;

@@ -11,9 +11,9 @@ use flotilla_framework::{class::PodInfo, extender::Extender, profile::Profile, r
 
 use super::{
     compare::{Answer, Change},
-    ends::Rollout,
     side::{Side, State},
 };
+use crate::rollouts::Rollout;
 use crate::{
     explain::explain_all,
     page::{

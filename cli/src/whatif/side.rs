@@ -93,6 +93,11 @@ impl Side {
         }
     }
 
+    /// The UID and the message of each pending pod.
+    pub(super) fn messages(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.pending.iter().filter_map(|pod| Some((&*pod.uid, self.message(pod)?)))
+    }
+
     pub(super) fn usage(&self) -> Vec<Usage> {
         usage::of(&self.cluster, std::iter::empty(), std::iter::empty())
     }

@@ -1,4 +1,4 @@
-//! Pods of custom workloads, whose controllers create pods directly.
+//! Pods of custom workloads with controllers that create pods directly.
 //!
 //! Source: the controllers of OpenKruise, Volcano, Kubeflow, KubeRay and the Spark operator name pods by one of these patterns.
 

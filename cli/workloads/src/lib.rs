@@ -119,7 +119,7 @@ pub fn generated_name(kind: &str, namespace: &str, base: &str, number: usize, ta
     names::drawn(&format!("{kind}/{namespace}"), base, number, taken)
 }
 
-/// A hash of a template that stands for the one of a controller.
+/// A hash of a template, in place of the one of a controller.
 #[must_use]
 pub fn template_hash(template: &PodTemplateSpec) -> String {
     names::hash(template)

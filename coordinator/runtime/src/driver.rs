@@ -28,6 +28,7 @@ mod course;
 mod inbox;
 mod performer;
 mod recording;
+mod stepping;
 mod task;
 mod wakes;
 
@@ -36,6 +37,7 @@ use course::Course;
 use inbox::{ANSWERS, Inbox, NEWS, QueuedEvent, Senders};
 pub use performer::{Lap, Moment, Performer};
 pub use recording::{Tap, spawn_recording};
+pub use stepping::spawn_timeless;
 pub use task::spawn_task;
 pub use wakes::before_rest;
 
@@ -66,14 +68,14 @@ pub struct Handle {
     waker: Waker,
 }
 
-/// Events that the machine handles before its next decision, and whom to notify then.
+/// Events that the machine handles before its next decision, and the sender that reports the end of that decision.
 type Together = (Vec<Event>, oneshot::Sender<()>);
 
 type Question = Box<dyn FnOnce(&Machine, TimeMs) + Send>;
 
 struct Shared {
     started: Instant,
-    /// The time of a machine whose time only [`Handle::pass`] moves.
+    /// The time, if only [`Handle::pass`] moves it.
     passed_ms: Option<AtomicU64>,
     stop: AtomicBool,
     stopped: CancellationToken,
@@ -113,18 +115,6 @@ impl Handle {
     pub async fn send_event_applied(&self, event: Event) -> Result<(), Stopped> {
         let (applied, told) = oneshot::channel();
         self.send(event, Some(applied)).await?;
-        told.await.map_err(|_| Stopped)
-    }
-
-    /// Sends events that the machine handles all before it decides anything. Returns after its decisions, so that the result does not depend
-    /// on the speed of this thread.
-    ///
-    /// # Errors
-    /// [`Stopped`]: the machine has stopped.
-    pub async fn send_together(&self, events: Vec<Event>) -> Result<(), Stopped> {
-        let (applied, told) = oneshot::channel();
-        self.together.send((events, applied)).await.map_err(|_| Stopped)?;
-        self.waker.wake_by_ref();
         told.await.map_err(|_| Stopped)
     }
 
@@ -182,14 +172,6 @@ impl Handle {
         });
         self.questions.send(question).await.map_err(|_| Stopped)?;
         told.await.map_err(|_| Stopped)
-    }
-
-    /// Moves the time of a machine from [`spawn_timeless`]; no effect on another.
-    pub fn pass(&self, time_ms: TimeMs) {
-        if let Some(passed_ms) = &self.shared.passed_ms {
-            passed_ms.fetch_add(time_ms, Ordering::AcqRel);
-            self.waker.wake_by_ref();
-        }
     }
 
     /// Stops the machine after the current batch. Drops queued events.
@@ -265,14 +247,6 @@ impl Handle {
 /// If the operating system cannot create a thread.
 pub fn spawn(machine: Machine, performer: impl Performer) -> (Handle, JoinHandle<()>) {
     spawn_course(machine, performer)
-}
-
-/// As [`spawn`], but time stands still: only [`Handle::pass`] moves it. No worker is late then, and no backoff ends by itself.
-///
-/// # Panics
-/// If the operating system cannot create a thread.
-pub fn spawn_timeless(machine: Machine, performer: impl Performer) -> (Handle, JoinHandle<()>) {
-    spawn_at(Some(AtomicU64::new(0)), machine, performer)
 }
 
 fn spawn_course(course: impl Course, performer: impl Performer) -> (Handle, JoinHandle<()>) {

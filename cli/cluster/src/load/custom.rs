@@ -33,7 +33,7 @@ impl Loader<'_> {
         elements
     }
 
-    /// Makes the pods that a custom resource stands for, or counts it among the ignored objects.
+    /// Makes the pods of a custom resource, or counts it among the ignored objects.
     pub(super) fn custom(&mut self, mut fields: Map<String, Value>, place: &InputPosition) {
         let text = |field: &str| fields.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
         let (kind, api_version) = (text("kind"), text("apiVersion"));

@@ -1,4 +1,4 @@
-//! Fields whose defaults differ between an older version of a kind and the current one.
+//! Fields with different defaults in an older version of a kind and the current one.
 
 use serde_json::{Map, Value, json};
 

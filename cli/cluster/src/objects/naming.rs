@@ -40,7 +40,7 @@ impl Gatherer {
         }
     }
 
-    /// Claims the name of a custom resource that stands for pods; returns whether it is new.
+    /// Claims the name of a custom resource with pods; returns whether it is new.
     pub(crate) fn claim_custom(
         &mut self,
         title: String,

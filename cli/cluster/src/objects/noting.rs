@@ -1,4 +1,4 @@
-//! Notes about what the answer leaves out: objects that are not modelled, and objects that the input lacks.
+//! Notes about parts that the answer leaves out: objects that are not modelled, and objects that the input lacks.
 
 use std::{collections::BTreeMap, sync::Arc};
 

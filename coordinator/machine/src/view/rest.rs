@@ -6,7 +6,7 @@ impl Machine {
     /// Whether the machine can decide nothing before one of its writes is answered, or before an event of the cluster or time changes
     /// something: no pod is to be tried, and no worker and no extender owes an answer.
     ///
-    /// True also if half of the preparations or victims are in flight that it allows, so that a caller who answers writes only now never makes
+    /// True also if half of the preparations or victims are in flight that it allows, so that a caller that answers writes only now never makes
     /// the machine refuse a pod for lack of them.
     #[must_use]
     pub fn waits_for_writes(&self) -> bool {

@@ -30,7 +30,7 @@ const POLL: Duration = Duration::from_millis(40);
 
 const COORDINATOR: &str = "coordinator";
 
-/// The driver whose volumes [`Real`] provisions.
+/// The driver of the volumes that [`Real`] provisions.
 pub(crate) const PROVISIONER: &str = "disks.example.com";
 
 pub(crate) const NAMESPACES: [&str; 2] = ["shop", "batch"];

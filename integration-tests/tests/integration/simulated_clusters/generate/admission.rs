@@ -42,7 +42,7 @@ fn quota(dice: &mut Dice) -> Value {
     object("v1", "ResourceQuota", "shop", "quota", json!({ "hard": hard }))
 }
 
-/// A workload whose pods have no requests, with limits.
+/// A workload with pods that have limits and no requests.
 pub(crate) fn limited(dice: &mut Dice) -> Input {
     let pool = Pool { nodes: dice.between(1, 2), cpus: 2, memory: 4, name: "a" };
     let mut objects: Vec<Value> = pool.objects().collect();

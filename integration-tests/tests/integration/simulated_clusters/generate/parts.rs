@@ -113,7 +113,7 @@ impl PodSpec {
         object("apps/v1", kind, namespace, app, spec)
     }
 
-    /// A Job whose pods all run at once.
+    /// A Job that runs all its pods at once.
     pub(crate) fn job(&self, namespace: &str, app: &str, pods: usize) -> Value {
         let template = self.clone().with("restartPolicy", json!("Never")).template(app);
         let spec = json!({ "parallelism": pods, "completions": pods, "template": template });

@@ -1,4 +1,4 @@
-//! StatefulSets, whose pods wait for each other, and DaemonSets.
+//! StatefulSets with pods that wait for each other, and DaemonSets.
 
 use serde_json::{Value, json};
 

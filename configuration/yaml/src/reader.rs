@@ -9,16 +9,18 @@ use std::{
     ops::ControlFlow::{self, Break, Continue},
 };
 
-use flotilla_configuration::scalar::{Resolved, TagKind, resolve};
 use saphyr_parser::{Event, Parser, ScalarStyle, ScanError, Tag};
 use serde_json::{Map, Value};
 
-use super::{advice, locate::Mark};
+use crate::{
+    Mark,
+    scalar::{Resolved, TagKind, resolve},
+};
 
 /// The nesting limit of mappings and lists, equal to that of JSON.
 const MAX_DEPTH: usize = 128;
 /// The fault of a text that nests deeper.
-pub(super) const TOO_DEEP: &str = "mappings and lists nest too deep; expected no more than 128 levels";
+pub const TOO_DEEP: &str = "mappings and lists nest too deep; expected no more than 128 levels";
 /// Bytes of copied aliases for each byte of text.
 const GROWTH: usize = 16;
 /// The limit of copied aliases for the shortest texts.
@@ -28,21 +30,33 @@ const MAX_FAULTS: usize = 20;
 
 /// An error in a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Fault {
-    pub(super) mark: Mark,
-    pub(super) text: String,
+pub struct Fault {
+    /// The position of the error.
+    pub mark: Mark,
+    /// The error.
+    pub text: String,
     /// Another place, printed at the end of the text.
-    pub(super) other: Option<Mark>,
+    pub other: Option<Mark>,
 }
 
 impl Fault {
-    pub(super) fn new(mark: Mark, text: impl Into<String>) -> Self {
+    /// An error at one position.
+    pub fn new(mark: Mark, text: impl Into<String>) -> Self {
         Self { mark, text: text.into(), other: None }
+    }
+
+    /// Converts positions relative to `start` into positions relative to the text.
+    #[must_use]
+    pub fn after(self, start: Mark) -> Self {
+        Self { mark: self.mark.after(start), other: self.other.map(|mark| mark.after(start)), ..self }
     }
 }
 
 /// Reads the first document of a text; null if it is empty.
-pub(super) fn read(text: &str) -> Result<Value, Vec<Fault>> {
+///
+/// # Errors
+/// All faults up to the first that ends the reading, in text order.
+pub fn read(text: &str) -> Result<Value, Vec<Fault>> {
     if let Some(fault) = forbidden(text) {
         return Err(vec![fault]);
     }
@@ -64,7 +78,8 @@ pub(super) fn read(text: &str) -> Result<Value, Vec<Fault>> {
 /// The key of a mapping as text; `None` for a null.
 ///
 /// Source: `convertToJSONableObject` of `sigs.k8s.io/yaml`.
-pub(super) fn key<'a>(text: Cow<'a, str>, style: ScalarStyle, tag: Option<&Tag>) -> Option<Cow<'a, str>> {
+#[must_use]
+pub fn key<'a>(text: Cow<'a, str>, style: ScalarStyle, tag: Option<&Tag>) -> Option<Cow<'a, str>> {
     if tag.is_none() && (style != ScalarStyle::Plain || !may_be_special(&text)) {
         return Some(text);
     }
@@ -113,7 +128,7 @@ enum Key {
     /// `<<`.
     Merge(Mark),
     Name(String),
-    /// The second of two equal keys, whose value is dropped.
+    /// The second of two equal keys. Its value is dropped.
     Repeated,
 }
 
@@ -285,8 +300,7 @@ impl<'a> Reader<'a> {
     }
 
     fn stop(&mut self, mark: Mark, what: &str, next: &str) -> ControlFlow<()> {
-        let text = advice::of_text(self.text).map_or_else(|| not_readable(what, next), str::to_owned);
-        self.faults.push(Fault::new(mark, text));
+        self.faults.push(Fault::new(mark, not_readable(what, next)));
         Break(())
     }
 }

@@ -149,7 +149,7 @@ func missingNamespaces(objects []runtime.Object) []runtime.Object {
 		namespace := &corev1.Namespace{}
 		namespace.Name = metadata.GetNamespace()
 		namespace.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
-		fillObject(namespace)
+		fillObject(namespace, false)
 		missing = append(missing, namespace)
 	}
 	return missing

@@ -56,11 +56,13 @@ func typeOf(version, kind string) schema.GroupVersionKind {
 // fillIn completes all objects.
 func fillIn(objects []runtime.Object, reading Reading) error {
 	for _, object := range objects {
+		// name sets a UID.
+		isNew := isOfNoCluster(object)
 		if err := name(object); err != nil {
 			return err
 		}
 		if !reading.AsIs {
-			fillObject(object)
+			fillObject(object, isNew)
 		}
 	}
 	if reading.AsIs {
@@ -104,13 +106,18 @@ func name(object runtime.Object) error {
 	return nil
 }
 
-func fillObject(object runtime.Object) {
+func isOfNoCluster(object runtime.Object) bool {
+	metadata, err := meta.Accessor(object)
+	return err == nil && metadata.GetUID() == "" && metadata.GetResourceVersion() == ""
+}
+
+func fillObject(object runtime.Object, isNew bool) {
 	legacyscheme.Scheme.Default(object)
 	switch object := object.(type) {
 	case *corev1.Pod:
 		fillPod(object)
 	case *corev1.Node:
-		fillNode(object)
+		fillNode(object, isNew)
 	}
 }
 
@@ -175,17 +182,18 @@ func prioritise(pod *corev1.Pod, known priorities) error {
 	return nil
 }
 
-func fillNode(node *corev1.Node) {
+// fillNode adds the label and the number of pods that the kubelet would report, if no cluster has had the node.
+func fillNode(node *corev1.Node, isNew bool) {
 	if node.Labels == nil {
 		node.Labels = map[string]string{}
 	}
-	if _, has := node.Labels[corev1.LabelHostname]; !has {
+	if _, has := node.Labels[corev1.LabelHostname]; !has && isNew {
 		node.Labels[corev1.LabelHostname] = node.Name
 	}
 	if len(node.Status.Allocatable) == 0 {
 		node.Status.Allocatable = node.Status.Capacity.DeepCopy()
 	}
-	if node.Status.Allocatable == nil {
+	if node.Status.Allocatable == nil || !isNew {
 		return
 	}
 	if _, has := node.Status.Allocatable[corev1.ResourcePods]; !has {

@@ -224,10 +224,12 @@ impl Machine {
         group.queued = Some(self.queue.stamp(now_ms));
         // An early attempt keeps the backoff.
         let expiry_ms = pace.expiry(now_ms, count, group.waiting.len());
-        group.until_ms = group.popped.take().unwrap_or(expiry_ms);
+        let until_ms = group.popped.take().unwrap_or(expiry_ms);
+        let (entity, is_error) = (Arc::clone(&group.entity), group.errors > 0);
+        // A backoff that is over already would bring the group back at once, endlessly.
+        group.until_ms = if is_error { until_ms } else { until_ms.max(now_ms) };
         group.forget_attempt();
         group.tried_at = self.rooms_made;
-        let (entity, is_error) = (Arc::clone(&group.entity), group.errors > 0);
         self.queue.remove(&entity);
         // The group waits for time only: an empty activeQ would pop it at once, endlessly. Only a later pod that has found a node may let
         // it go first ([`Machine::gives_way`]).
@@ -235,11 +237,7 @@ impl Machine {
             Some(entity_info) if is_error => {
                 self.queue.err(&entity, entity_info, now_ms, SCHEDULE_ATTEMPT_FAILURE);
             }
-            Some(entity_info) => {
-                let until_ms = entity_info.until_ms.max(now_ms);
-                let entity_info = QueuedEntityInfo { until_ms, ..entity_info };
-                self.queue.back_off(&entity, entity_info, SCHEDULE_ATTEMPT_FAILURE);
-            }
+            Some(entity_info) => self.queue.back_off(&entity, entity_info, SCHEDULE_ATTEMPT_FAILURE),
             None => {}
         }
         self.groups.changed.insert(key.clone());

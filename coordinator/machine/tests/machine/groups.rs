@@ -175,6 +175,20 @@ fn the_longest_backoff_grows_with_the_root_of_the_pods() {
 }
 
 #[test]
+fn a_group_without_backoff_is_tried_once_a_second_and_not_endlessly() {
+    let mut world = world(1, 1);
+    let none = Configuration { pod_initial_backoff_ms: 0, pod_max_backoff_ms: 0, ..configuration(3) };
+    world.tell(Event::Configured(Arc::new(none)));
+    gang(&mut world, 2);
+    members(&mut world, &["3", "3"]);
+    let tried = |world: &World| world.reports.iter().filter(|report| &*report.name == "a").count();
+    for attempts in 2..5 {
+        world.advance(1_000);
+        assert_eq!(tried(&world), attempts);
+    }
+}
+
+#[test]
 fn pods_beyond_the_minimum_that_do_not_fit_are_told_and_tried_again_without_the_others() {
     let mut world = world(2, 1);
     gang(&mut world, 2);

@@ -2,11 +2,35 @@
 
 use std::collections::BTreeMap;
 
-use flotilla_model::{PodRef, RolloutEnd, RolloutReport};
+use flotilla_model::{self as model, PodRef, RolloutEnd, RolloutReport};
 use serde::Serialize;
 
 /// The limit of workloads that one line each is printed for.
 const MOST_LINES: usize = 20;
+
+/// The pods that an ordered StatefulSet does not create.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct NotCreated {
+    /// The workload with its kind.
+    of: String,
+    pub(crate) message: String,
+}
+
+impl NotCreated {
+    pub(crate) fn all(report: &model::Report) -> Vec<Self> {
+        report.not_created.iter().map(|one| Self { of: one.of.clone(), message: one.text() }).collect()
+    }
+
+    /// One line for each workload.
+    pub(crate) fn lines(all: &[Self]) -> Vec<String> {
+        let mut lines: Vec<String> =
+            all.iter().take(MOST_LINES).map(|one| format!("warning: {}", one.message)).collect();
+        if all.len() > MOST_LINES {
+            lines.push(format!("warning: ... and {} more workloads; -o json has them all", all.len() - MOST_LINES));
+        }
+        lines
+    }
+}
 
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]

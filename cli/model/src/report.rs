@@ -11,6 +11,8 @@ pub struct Report {
     pub rollouts: Vec<RolloutReport>,
     /// In the order of the drained nodes.
     pub drains: Vec<DrainReport>,
+    /// The pods that ordered StatefulSets do not create, in input order.
+    pub not_created: Vec<NotCreated>,
     /// All budgets with their last status.
     pub budgets: Vec<Budget>,
 }
@@ -27,6 +29,30 @@ pub struct PodRef {
 impl PodRef {
     pub(crate) fn of(pod: &PodInfo) -> Self {
         Self { uid: Arc::clone(&pod.uid), key: pod.key() }
+    }
+}
+
+/// The pods that an ordered StatefulSet does not create.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NotCreated {
+    /// Kind, namespace and name, such as `StatefulSet shop/db`.
+    pub of: String,
+    /// The number of pods.
+    pub pods: usize,
+    /// The pod before them, which is pending or not ready.
+    pub waits_for: Option<PodRef>,
+}
+
+impl NotCreated {
+    /// A sentence with all fields.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let pods = if self.pods == 1 { "1 pod is".to_owned() } else { format!("{} pods are", self.pods) };
+        let cause = match &self.waits_for {
+            Some(pod) => format!("it is OrderedReady, and {} is not ready", pod.key),
+            None => "it is OrderedReady".to_owned(),
+        };
+        format!("{}: {pods} not created: {cause}", self.of)
     }
 }
 

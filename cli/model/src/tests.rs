@@ -102,6 +102,7 @@ impl Toy {
                     let by = if by == Deletion::Evicted { "!" } else { "" };
                     words.push(format!("-{}{by}", pod.name));
                 }
+                Change::Claim(claim) => words.push(format!("+{}", claim.name)),
                 Change::Budget(budget) => words.push(format!("{}={}", budget.name, budget.disruptions_allowed)),
             }
         }
@@ -113,10 +114,13 @@ impl Toy {
 /// The changes of each round, then the report.
 fn run(text: &str, drained: &[&str]) -> (Vec<String>, Report) {
     let cluster = gather(text);
-    let known: Vec<String> = cluster.bound.iter().map(|pod| pod.name.to_string()).collect();
+    let ordered = cluster.lifecycle.sequences.iter().flat_map(|sequence| &sequence.pods).map(|(_, name)| name);
+    let known: Vec<String> =
+        cluster.bound.iter().map(|pod| &pod.name).chain(ordered).map(ToString::to_string).collect();
     let drained: Vec<Arc<str>> = drained.iter().map(|node| (*node).into()).collect();
-    let mut controllers = Controllers::new(&cluster, &drained);
-    let mut toy = Toy::new(&cluster);
+    let start = Start::of(&cluster);
+    let mut toy = Toy::new(&start.cluster);
+    let mut controllers = Controllers::new(start, &drained);
     let mut rounds: Vec<String> = Vec::new();
     let initial = controllers.initial();
     rounds.extend((!initial.is_empty()).then(|| toy.apply(initial, &known)));
@@ -149,7 +153,8 @@ fn end(report: &Report) -> Vec<String> {
         });
         format!("{} {}/{}{}", one.node, one.done, one.of, blocked.collect::<String>())
     });
-    rollouts.chain(drains).collect()
+    let not_created = report.not_created.iter().map(NotCreated::text);
+    rollouts.chain(drains).chain(not_created).collect()
 }
 
 fn nodes(slots: &[usize]) -> String {
@@ -357,6 +362,141 @@ fn stateful_sets_roll_from_the_highest_ordinal_down() {
     }
 }
 
+/// A name, the spec, the pods, the free slots of the nodes, the pods at the start, the rounds, and the end.
+type OrderCase =
+    (&'static str, &'static str, String, Vec<usize>, Vec<&'static str>, Vec<&'static str>, Vec<&'static str>);
+
+fn order_cases() -> Vec<OrderCase> {
+    let set = |at: usize, more: &str| pod(&format!("db-{at}"), "n1", "db", Some(("StatefulSet", "db")), more);
+    vec![
+        (
+            "each pod after the one before it",
+            "replicas: 3",
+            String::new(),
+            vec![9],
+            vec!["db-0"],
+            vec!["+db-1", "+db-2"],
+            vec![],
+        ),
+        (
+            "all at once",
+            "replicas: 3, podManagementPolicy: Parallel",
+            String::new(),
+            vec![1],
+            vec!["db-0", "db-1", "db-2"],
+            vec![],
+            vec![],
+        ),
+        (
+            "a pending pod stops the next ones",
+            "replicas: 4",
+            String::new(),
+            vec![1],
+            vec!["db-0"],
+            vec!["+db-1"],
+            vec!["StatefulSet default/db: 2 pods are not created: it is OrderedReady, and default/db-1 is not ready"],
+        ),
+        (
+            "an unready pod of the input stops the next one",
+            "replicas: 2",
+            set(0, &format!("{UNREADY}is new")),
+            vec![9],
+            vec![],
+            vec![],
+            vec!["StatefulSet default/db: 1 pod is not created: it is OrderedReady, and default/db-0 is not ready"],
+        ),
+        (
+            "a missing pod between others",
+            "replicas: 4",
+            set(0, "is new") + &set(2, "is new"),
+            vec![9],
+            vec!["db-1"],
+            vec!["+db-3"],
+            vec![],
+        ),
+        (
+            "a claim comes with its pod",
+            "replicas: 2, volumeClaimTemplates: [{metadata: {name: data}, spec: {storageClassName: fast}}]",
+            String::new(),
+            vec![9],
+            vec!["db-0"],
+            vec!["+data-db-1 +db-1"],
+            vec![],
+        ),
+        (
+            "old pods are replaced after the missing ones are ready",
+            "replicas: 3",
+            set(0, ""),
+            vec![9],
+            vec!["db-1"],
+            vec!["+db-2", "-db-0 +db-0"],
+            vec!["StatefulSet default/db 1/1 complete"],
+        ),
+        (
+            "missing pods are also created if old ones are kept",
+            "replicas: 3, updateStrategy: {type: OnDelete}",
+            set(0, ""),
+            vec![9],
+            vec!["db-1"],
+            vec!["+db-2"],
+            vec!["StatefulSet default/db 0/1 1 on delete"],
+        ),
+    ]
+}
+
+#[test]
+fn stateful_sets_create_pods_in_order() {
+    for (what, spec, pods, slots, first, rounds, expected) in order_cases() {
+        let text = nodes(&slots) + &workload("StatefulSet", "db", spec) + &pods;
+        let cluster = gather(&text);
+        let start = Start::of(&cluster);
+        let pending: Vec<&str> = start.cluster.pending.iter().map(|pod| &*pod.name).collect();
+        assert_eq!(pending, first, "{what}");
+        let (found, report) = run(&text, &[]);
+        assert_eq!((found, end(&report)), (owned(&rounds), owned(&expected)), "{what}");
+    }
+}
+
+#[test]
+fn evicted_pods_of_a_stateful_set_come_back_in_order() {
+    let set = |at: usize| pod(&format!("db-{at}"), "n1", "db", Some(("StatefulSet", "db")), "is new");
+    let cases = [
+        (vec![9, 2], vec!["-db-0! -db-1! +db-0", "+db-1"], vec!["n1 2/2"]),
+        (
+            vec![9, 0],
+            vec!["-db-0! -db-1! +db-0"],
+            vec![
+                "n1 2/2",
+                "StatefulSet default/db: 1 pod is not created: it is OrderedReady, and default/db-0 is not ready",
+            ],
+        ),
+    ];
+    for (slots, rounds, expected) in cases {
+        let text = cordoned(&nodes(&slots), "n1") + &workload("StatefulSet", "db", "replicas: 2") + &set(0) + &set(1);
+        let (found, report) = run(&text, &["n1"]);
+        assert_eq!((found, end(&report)), (owned(&rounds), owned(&expected)), "{slots:?}");
+    }
+}
+
+#[test]
+fn last_pods_are_created_when_nothing_else_happens() {
+    let other = "- {kind: Pod, metadata: {name: copy}, spec: {containers: [{name: c}]}}\n";
+    let mut cluster = gather(&(nodes(&[9]) + other + &workload("StatefulSet", "db", "replicas: 2")));
+    cluster.lifecycle.last = [("default".into(), "copy".into())].into();
+    let start = Start::of(&cluster);
+    let mut toy = Toy::new(&start.cluster);
+    let mut controllers = Controllers::new(start, &[]);
+    let known = owned(&["db-0", "db-1", "copy"]);
+    for expected in ["+db-1", "+copy", ""] {
+        toy.place(&mut controllers);
+        assert_eq!(toy.apply(controllers.step(), &known), expected);
+    }
+}
+
+fn owned(texts: &[&str]) -> Vec<String> {
+    texts.iter().map(ToString::to_string).collect()
+}
+
 #[test]
 fn daemon_sets_roll_node_by_node() {
     let on = |at: usize| pod(&format!("log-{at}"), &format!("n{at}"), "log", Some(("DaemonSet", "log")), "");
@@ -546,7 +686,7 @@ fn an_old_pod_of_a_set_that_is_preempted_comes_back_with_the_new_template() {
     let old = pod("db-0", "n1", "db", Some(("StatefulSet", "db")), "");
     let cluster =
         gather(&(nodes(&[1]) + &workload("StatefulSet", "db", "replicas: 1, updateStrategy: {type: OnDelete}") + &old));
-    let mut controllers = Controllers::new(&cluster, &[]);
+    let mut controllers = Controllers::new(Start::of(&cluster), &[]);
     let name =
         |name: &str, uid: &Arc<str>| PodName { uid: Arc::clone(uid), namespace: "default".into(), name: name.into() };
     let preemption = |victim: PodName| Preemption {

@@ -64,7 +64,7 @@ impl Rolling {
             if let Some(pod) = new.pod.take() {
                 new.is_created = true;
                 is_any = true;
-                world.create(pod, None, changes);
+                world.create(pod, changes);
             }
         }
         is_any

@@ -15,7 +15,7 @@ use k8s_openapi::{
     apimachinery::pkg::{apis::meta::v1::ObjectMeta, util::intstr::IntOrString},
 };
 
-use super::workloads;
+use super::{admission::Quotas, workloads};
 
 /// Marks the mirror pod of a static pod.
 const MIRROR: &str = "kubernetes.io/config.mirror";
@@ -36,6 +36,8 @@ pub struct Lifecycle {
     pub rollouts: Vec<Rollout>,
     /// The StatefulSets that create their pods in order, in input order.
     pub sequences: Vec<Sequence>,
+    /// The quotas, charged with all bound and pending pods.
+    pub quotas: Quotas,
     /// The pending pods that are created after everything else has happened.
     pub last: BTreeSet<Key>,
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use flotilla_cluster::lifecycle::Key;
 use flotilla_framework::{class::PodInfo, preemption::Budget, volumes::objects::Claim};
 use flotilla_machine::action::Preemption;
 
@@ -100,6 +101,7 @@ impl Controllers {
             }
         }
         self.create_in_order(&mut changes);
+        self.world.retry(&mut changes);
         self.sync_budgets(&mut changes);
         changes
     }
@@ -113,6 +115,7 @@ impl Controllers {
         self.sync_budgets(&mut changes);
         self.drains.iter_mut().for_each(|drain| drain.step(&mut self.world, &mut changes));
         self.create_in_order(&mut changes);
+        self.world.retry(&mut changes);
         self.sync_budgets(&mut changes);
         if changes.is_empty() {
             std::mem::take(&mut self.last).into_iter().for_each(|pod| self.world.create(pod, &mut changes));
@@ -123,10 +126,14 @@ impl Controllers {
     /// How rollouts and drains ended, or where they are.
     #[must_use]
     pub fn report(&self) -> Report {
+        let waiting = self.sequences.iter().filter_map(|set| set.report(&self.world));
+        let is_reported = |key: &Key| {
+            self.rollouts.iter().any(|rollout| rollout.creates(key)) || self.sequences.iter().any(|set| set.has(key))
+        };
         Report {
             rollouts: self.rollouts.iter().map(|rollout| rollout.report(&self.world)).collect(),
             drains: self.drains.iter().map(|drain| drain.report(&self.world)).collect(),
-            not_created: self.sequences.iter().filter_map(|set| set.report(&self.world)).collect(),
+            not_created: waiting.chain(self.world.not_created(is_reported)).collect(),
             budgets: self.world.budgets.all().cloned().collect(),
         }
     }

@@ -10,6 +10,7 @@ mod budget_status;
 mod budgets;
 mod controllers;
 mod drains;
+mod refused;
 mod report;
 mod rollouts;
 mod sequences;

@@ -11,7 +11,7 @@ pub struct Report {
     pub rollouts: Vec<RolloutReport>,
     /// In the order of the drained nodes.
     pub drains: Vec<DrainReport>,
-    /// The pods that ordered StatefulSets do not create, in input order.
+    /// The pods that controllers do not create: those of ordered StatefulSets in input order, then those that a quota refuses.
     pub not_created: Vec<NotCreated>,
     /// All budgets with their last status.
     pub budgets: Vec<Budget>,
@@ -24,23 +24,27 @@ pub struct PodRef {
     pub uid: Arc<str>,
     /// `namespace/name`.
     pub key: String,
+    /// The error of the API server that refuses to create the pod.
+    pub refusal: Option<String>,
 }
 
 impl PodRef {
     pub(crate) fn of(pod: &PodInfo) -> Self {
-        Self { uid: Arc::clone(&pod.uid), key: pod.key() }
+        Self { uid: Arc::clone(&pod.uid), key: pod.key(), refusal: None }
     }
 }
 
-/// The pods that an ordered StatefulSet does not create.
+/// The pods that a controller does not create.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NotCreated {
-    /// Kind, namespace and name, such as `StatefulSet shop/db`.
+    /// Kind, namespace and name of the controller, such as `StatefulSet shop/db`.
     pub of: String,
     /// The number of pods.
     pub pods: usize,
     /// The pod before them, which is pending or not ready.
     pub waits_for: Option<PodRef>,
+    /// The error of the API server.
+    pub refusal: Option<String>,
 }
 
 impl NotCreated {
@@ -48,9 +52,10 @@ impl NotCreated {
     #[must_use]
     pub fn text(&self) -> String {
         let pods = if self.pods == 1 { "1 pod is".to_owned() } else { format!("{} pods are", self.pods) };
-        let cause = match &self.waits_for {
-            Some(pod) => format!("it is OrderedReady, and {} is not ready", pod.key),
-            None => "it is OrderedReady".to_owned(),
+        let cause = match (&self.refusal, &self.waits_for) {
+            (Some(refusal), _) => refusal.clone(),
+            (None, Some(pod)) => format!("it is OrderedReady, and {} is not ready", pod.key),
+            (None, None) => "it is OrderedReady".to_owned(),
         };
         format!("{}: {pods} not created: {cause}", self.of)
     }

@@ -35,13 +35,20 @@ impl Ordered {
         }
     }
 
+    pub(crate) fn has(&self, key: &Key) -> bool {
+        self.pods.contains(key)
+    }
+
     /// The pods that wait for the one before them.
     pub(crate) fn report(&self, world: &World) -> Option<NotCreated> {
-        let is_missing = |key: &&Key| world.get(key).is_none() && world.successor(key).is_some();
+        let is_later = |key: &Key| world.successor(key).is_some() || world.refused.get(key).is_some();
+        let is_missing = |key: &&Key| world.get(key).is_none() && is_later(key);
         let pods = self.pods.iter().filter(is_missing).count();
         let stops = |key: &Key| world.get(key).filter(|pod| !pod.deleting && !world.is_ready(key));
         let waits_for = self.pods.iter().find_map(stops).map(|pod| PodRef::of(pod));
-        (pods > 0).then(|| NotCreated { of: self.title.clone(), pods, waits_for })
+        let refused = self.pods.iter().find_map(|key| world.refused.get(key));
+        let refusal = refused.and_then(|pod| pod.refusal);
+        (pods > 0).then(|| NotCreated { of: self.title.clone(), pods, waits_for, refusal })
     }
 }
 
@@ -54,7 +61,7 @@ pub(crate) fn is_passed(key: &Key, world: &mut World, changes: &mut Vec<Change>)
                 world.create(pod, changes);
                 false
             }
-            None => true,
+            None => world.refused.get(key).is_none(),
         },
         Some(pod) => pod.deleting || world.is_ready(key),
     }

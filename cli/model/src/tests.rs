@@ -140,7 +140,11 @@ fn end(report: &Report) -> Vec<String> {
     let rollouts = report.rollouts.iter().map(|one| {
         let end = match &one.end {
             RolloutEnd::Complete => "complete".to_owned(),
-            RolloutEnd::Stuck(pods) => format!("waits for {}", pods.len()),
+            RolloutEnd::Stuck(pods) => {
+                let refusal = pods.iter().find_map(|pod| pod.refusal.as_ref());
+                let refusal = refusal.map(|refusal| format!(": {refusal}")).unwrap_or_default();
+                format!("waits for {}{refusal}", pods.len())
+            }
             RolloutEnd::Paused => "paused".to_owned(),
             RolloutEnd::OnDelete(count) => format!("{count} on delete"),
         };
@@ -491,6 +495,74 @@ fn last_pods_are_created_when_nothing_else_happens() {
         toy.place(&mut controllers);
         assert_eq!(toy.apply(controllers.step(), &known), expected);
     }
+}
+
+/// A Deployment's spec, the quota, the rounds, and the end.
+type QuotaCase = (&'static str, &'static str, &'static str, Vec<&'static str>, Vec<&'static str>);
+
+#[test]
+fn rollouts_stay_within_quotas() {
+    let cases: [QuotaCase; 4] = [
+        (
+            "a surge pod over quota stops the rollout",
+            "replicas: 3",
+            "pods: 3",
+            vec![],
+            vec![
+                "Deployment default/web 0/3 waits for 1: exceeded quota: q, requested: pods=1, used: pods=3, limited: pods=3",
+            ],
+        ),
+        (
+            "room for one surge pod",
+            "replicas: 3",
+            "pods: 4",
+            vec!["+1", "-web-1 +1", "-web-2 +1", "-web-3"],
+            vec!["Deployment default/web 3/3 complete"],
+        ),
+        (
+            "a deleted pod makes room",
+            "replicas: 3, strategy: {rollingUpdate: {maxSurge: 1, maxUnavailable: 1}}",
+            "pods: 3",
+            vec!["-web-1 +1", "-web-2 +1", "-web-3 +1"],
+            vec!["Deployment default/web 3/3 complete"],
+        ),
+        (
+            "all old pods make room",
+            "replicas: 3, strategy: {type: Recreate}",
+            "pods: 3",
+            vec!["-web-1 -web-2 -web-3 +3"],
+            vec!["Deployment default/web 3/3 complete"],
+        ),
+    ];
+    for (what, spec, hard, rounds, expected) in cases {
+        let quota = format!("- {{kind: ResourceQuota, metadata: {{name: q}}, spec: {{hard: {{{hard}}}}}}}\n");
+        let text = nodes(&[9, 9, 9]) + &quota + &workload("Deployment", "web", spec) + &web(3);
+        let (found, report) = run(&text, &[]);
+        assert_eq!((found, end(&report)), (owned(&rounds), owned(&expected)), "{what}");
+    }
+}
+
+#[test]
+fn evicted_pods_are_charged_to_quotas_again() {
+    let quota = "- {kind: ResourceQuota, metadata: {name: q}, spec: {hard: {pods: 2}}}\n";
+    let text = cordoned(&nodes(&[9, 9]), "n1")
+        + quota
+        + &workload("ReplicaSet", "web", "replicas: 2")
+        + &replica(1, "n1", "")
+        + &replica(2, "n1", "");
+    let (rounds, report) = run(&text, &["n1"]);
+    assert_eq!((rounds, end(&report)), (owned(&["-web-1! +web-1 -web-2! +web-2"]), owned(&["n1 2/2"])));
+}
+
+#[test]
+fn a_pod_of_a_stateful_set_over_quota_stops_the_next_ones() {
+    let quota = "- {kind: ResourceQuota, metadata: {name: q}, spec: {hard: {pods: 2}}}\n";
+    let old = |at: usize| pod(&format!("db-{at}"), "n1", "db", Some(("StatefulSet", "db")), "is new");
+    let bare = pod("bare", "n1", "bare", None, "is new");
+    let text = nodes(&[9]) + quota + &workload("StatefulSet", "db", "replicas: 3") + &old(0) + &bare;
+    let cluster = gather(&text);
+    assert!(cluster.pending.is_empty(), "{:?}", cluster.pending);
+    assert_eq!(cluster.made.refused.len(), 1, "{:?}", cluster.made.refused);
 }
 
 fn owned(texts: &[&str]) -> Vec<String> {

@@ -18,6 +18,8 @@ use flotilla_framework::{
 use crate::{
     budgets::Budgets,
     controllers::{Change, Deletion},
+    refused::Refused,
+    report::NotCreated,
 };
 
 pub(crate) fn key(pod: &PodInfo) -> Key {
@@ -40,6 +42,7 @@ pub(crate) struct World {
     ordered: BTreeSet<Key>,
     /// The claims that are created with pods.
     claims: BTreeMap<Key, Vec<Claim>>,
+    pub(crate) refused: Refused,
     /// The number of recreated pods.
     made: u64,
     /// The number of deleted pods.
@@ -61,6 +64,7 @@ impl World {
             successors: BTreeMap::new(),
             ordered: BTreeSet::new(),
             claims: BTreeMap::new(),
+            refused: Refused::new(cluster),
             made: 0,
             deleted: 0,
             is_watched,
@@ -91,6 +95,7 @@ impl World {
     ) {
         self.ordered = ordered.cloned().collect();
         for (key, (pod, claims)) in later {
+            self.refused.release(&pod);
             if !claims.is_empty() {
                 self.claims.insert(key.clone(), claims);
             }
@@ -147,6 +152,7 @@ impl World {
     pub(crate) fn delete(&mut self, key: &Key, by: Deletion, changes: &mut Vec<Change>) -> Option<Arc<PodInfo>> {
         let pod = self.pods.swap_remove(key)?;
         self.deleted += 1;
+        self.refused.release(&pod);
         if !self.budgets.is_empty() {
             let is_healthy = self.is_healthy(&pod);
             let owner = self.owner(&pod.uid);
@@ -176,6 +182,7 @@ impl World {
     fn again(&mut self, old: &PodInfo) -> Arc<PodInfo> {
         self.made += 1;
         let uid: Arc<str> = format!("{}#{}", old.uid, self.made).into();
+        self.refused.copy(&old.uid, &uid);
         if let Some(facts) = self.facts.get(&old.uid).cloned() {
             self.facts.insert(Arc::clone(&uid), PodFacts { is_unready: false, is_pending: false, ..facts });
         }
@@ -197,8 +204,16 @@ impl World {
         self.controlled.contains(&pod.uid) && (!pod.deleting || needs_name())
     }
 
-    /// Creates a pod, after its claims.
+    /// Tries again to create the pods that quotas refused.
+    pub(crate) fn retry(&mut self, changes: &mut Vec<Change>) {
+        self.refused.take().into_iter().for_each(|pod| self.create(pod, changes));
+    }
+
+    /// Creates a pod, after its claims. A pod that a quota refuses is created later.
     pub(crate) fn create(&mut self, pod: Arc<PodInfo>, changes: &mut Vec<Change>) {
+        if self.refused.is_refused(&pod) {
+            return;
+        }
         let claims = self.claims.remove(&key(&pod)).into_iter().flatten();
         changes.extend(claims.map(|claim| Change::Claim(Box::new(claim))));
         self.controlled.insert(Arc::clone(&pod.uid));
@@ -208,6 +223,14 @@ impl World {
         }
         self.pods.insert(key(&pod), Arc::clone(&pod));
         changes.push(Change::Create(pod));
+    }
+
+    /// The pods that quotas refuse, by controller, without those that are reported elsewhere.
+    pub(crate) fn not_created(&self, is_reported: impl Fn(&Key) -> bool) -> Vec<NotCreated> {
+        self.refused.report(is_reported, |pod| match self.owner(&pod.uid) {
+            Some(owner) => format!("{} {}", owner.kind, owner.key),
+            None => pod.key(),
+        })
     }
 
     fn owner(&self, uid: &str) -> Option<Arc<Owner>> {

@@ -62,7 +62,7 @@ struct Preempted<'a> {
     by: &'a str,
 }
 
-/// Pods that the API server refuses, or that an ordered StatefulSet does not create.
+/// Pods that the API server refuses, or that a controller does not create.
 #[derive(Debug, Serialize)]
 struct NotCreated<'a> {
     /// The pod, or the workload with its kind.

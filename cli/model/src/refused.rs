@@ -5,7 +5,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use flotilla_cluster::{Cluster, Quotas, lifecycle::Key};
-use flotilla_framework::class::PodInfo;
+use flotilla_framework::{class::PodInfo, map::Map};
 
 use crate::{
     report::{NotCreated, PodRef},
@@ -15,18 +15,18 @@ use crate::{
 /// The quotas, and the refused pods in the order of their first attempts, each with the error.
 pub(crate) struct Refused {
     quotas: Quotas,
-    pods: Vec<(Key, Arc<PodInfo>, String)>,
+    pods: Map<Key, (Arc<PodInfo>, String)>,
 }
 
 impl Refused {
     pub(crate) fn new(cluster: &Cluster) -> Self {
-        Self { quotas: cluster.lifecycle.quotas.clone(), pods: Vec::new() }
+        Self { quotas: cluster.lifecycle.quotas.clone(), pods: Map::default() }
     }
 
     /// Charges a pod to the quotas, or keeps it for the next attempt. Returns whether it is refused.
     pub(crate) fn is_refused(&mut self, pod: &Arc<PodInfo>) -> bool {
         let charged = self.quotas.charge(pod);
-        let refusal = charged.err().map(|refusal| (key(pod), Arc::clone(pod), refusal));
+        let refusal = charged.err().map(|refusal| (key(pod), (Arc::clone(pod), refusal)));
         let is_refused = refusal.is_some();
         self.pods.extend(refusal);
         is_refused
@@ -34,7 +34,7 @@ impl Refused {
 
     /// All refused pods, for another attempt.
     pub(crate) fn take(&mut self) -> Vec<Arc<PodInfo>> {
-        std::mem::take(&mut self.pods).into_iter().map(|(_, pod, _)| pod).collect()
+        std::mem::take(&mut self.pods).into_iter().map(|(_, (pod, _))| pod).collect()
     }
 
     /// Releases the charge of a pod that is deleted, or not created yet.
@@ -49,7 +49,7 @@ impl Refused {
 
     /// The refused pod of a key, with the error.
     pub(crate) fn get(&self, key: &Key) -> Option<PodRef> {
-        let (_, pod, refusal) = self.pods.iter().find(|(known, ..)| known == key)?;
+        let (pod, refusal) = self.pods.get(key)?;
         Some(PodRef { refusal: Some(refusal.clone()), ..PodRef::of(pod) })
     }
 
@@ -60,7 +60,7 @@ impl Refused {
         controller: impl Fn(&PodInfo) -> String,
     ) -> Vec<NotCreated> {
         let mut of: BTreeMap<String, NotCreated> = BTreeMap::new();
-        for (_, pod, refusal) in self.pods.iter().filter(|(key, ..)| !is_reported(key)) {
+        for (_, (pod, refusal)) in self.pods.iter().filter(|(key, _)| !is_reported(key)) {
             let name = controller(pod);
             let new = || NotCreated { of: name.clone(), pods: 0, waits_for: None, refusal: Some(refusal.clone()) };
             of.entry(name.clone()).or_insert_with(new).pods += 1;

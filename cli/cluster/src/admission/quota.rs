@@ -12,8 +12,8 @@ use super::amounts::{self, Amount, Amounts, Side};
 mod charges;
 mod scope;
 
-pub(crate) use charges::Charges;
-pub use charges::{Charge, Quotas};
+pub use charges::Quotas;
+pub(crate) use charges::{Charge, Charges};
 use scope::{Facts, Scope};
 
 /// The resources that each container must specify if a quota limits them.
@@ -26,7 +26,7 @@ const BY_CLASS: &str = ".storageclass.storage.k8s.io/";
 
 /// A quota with the usage so far.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Quota {
+pub(crate) struct Quota {
     pub(crate) name: String,
     hard: Amounts,
     used: Amounts,

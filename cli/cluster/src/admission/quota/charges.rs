@@ -12,7 +12,7 @@ pub(crate) type Charges = Map<Arc<str>, Charge>;
 
 /// The amounts that one object takes from the quotas of its namespace.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Charge(Vec<(usize, Amounts)>);
+pub(crate) struct Charge(Vec<(usize, Amounts)>);
 
 impl Charge {
     /// The charge to all quotas that the object matches.

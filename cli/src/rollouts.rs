@@ -2,11 +2,35 @@
 
 use std::collections::BTreeMap;
 
-use flotilla_model::{PodRef, RolloutEnd, RolloutReport};
+use flotilla_model::{self as model, PodRef, RolloutEnd, RolloutReport};
 use serde::Serialize;
 
 /// The limit of workloads that one line each is printed for.
 const MOST_LINES: usize = 20;
+
+/// The pods that a controller does not create.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct NotCreated {
+    /// The workload with its kind.
+    of: String,
+    pub(crate) message: String,
+}
+
+impl NotCreated {
+    pub(crate) fn all(report: &model::Report) -> Vec<Self> {
+        report.not_created.iter().map(|one| Self { of: one.of.clone(), message: one.text() }).collect()
+    }
+
+    /// One line for each workload.
+    pub(crate) fn lines(all: &[Self]) -> Vec<String> {
+        let mut lines: Vec<String> =
+            all.iter().take(MOST_LINES).map(|one| format!("warning: {}", one.message)).collect();
+        if all.len() > MOST_LINES {
+            lines.push(format!("warning: ... and {} more workloads; -o json has them all", all.len() - MOST_LINES));
+        }
+        lines
+    }
+}
 
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -47,7 +71,6 @@ impl Rollout {
 
     fn of(rollout: &RolloutReport, messages: &BTreeMap<&str, &str>) -> Self {
         let RolloutReport { title, done, of, surges, end } = rollout;
-        let message = |pod: &PodRef| messages.get(&*pod.uid).copied().unwrap_or_default();
         let replaced = format!("{done} of {of}");
         let (state, message, waits_for) = match end {
             RolloutEnd::Complete => (
@@ -64,8 +87,12 @@ impl Rollout {
                 Vec::new(),
             ),
             RolloutEnd::Stuck(pods) => {
-                let why = pods.first().map(|pod| format!(": {}", why(pod, message(pod), *surges))).unwrap_or_default();
-                let pods = pods.iter().map(|pod| Waiting { pod: pod.key.clone(), message: message(pod).to_owned() });
+                let why = pods
+                    .first()
+                    .map(|pod| format!(": {}", why(pod, message(pod, messages), *surges)))
+                    .unwrap_or_default();
+                let pods =
+                    pods.iter().map(|pod| Waiting { pod: pod.key.clone(), message: message(pod, messages).to_owned() });
                 let words = format!("the rollout of {title} stops after {replaced}{why}");
                 (RolloutState::Stuck, words, pods.collect())
             }
@@ -97,6 +124,11 @@ impl Rollout {
     }
 }
 
+/// Why a pod is not created or stays pending.
+fn message<'a>(pod: &'a PodRef, messages: &BTreeMap<&str, &'a str>) -> &'a str {
+    pod.refusal.as_deref().or_else(|| messages.get(&*pod.uid).copied()).unwrap_or_default()
+}
+
 fn kept(count: usize) -> String {
     if count == 1 { "1 pod keeps".to_owned() } else { format!("{count} pods keep") }
 }
@@ -105,6 +137,7 @@ fn why(pod: &PodRef, message: &str, surges: bool) -> String {
     let key = &pod.key;
     let which = if surges { "surge pod" } else { "new pod" };
     match message {
+        message if pod.refusal.is_some() => format!("the {which} {key} is not created: {message}"),
         "" => format!("pod {key} is not ready"),
         message if message.starts_with("0/") => format!("the {which} {key} fits nowhere because {message}"),
         message => format!("the {which} {key} stays pending: {message}"),

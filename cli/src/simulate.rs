@@ -12,6 +12,7 @@ use crate::{
     input::{Inputs, Text},
     output::{Failure, STAYS_PENDING, print_notes},
     progress::{log, progress},
+    rollouts::NotCreated,
 };
 
 pub(crate) mod args;
@@ -32,8 +33,10 @@ pub(crate) fn command(args: &SimulateArgs, registry: Registry) -> ExitCode {
 fn simulate(args: &SimulateArgs, registry: Registry) -> Result<ExitCode, Failure> {
     let (cluster, outcome, settings) = outcome(args, None, registry)?;
     let is_pending = outcome.placements.iter().any(|placement| placement.node.is_none());
-    let fails = (is_pending || !cluster.made.refused.is_empty()) && args.fail_on == Some(FailOn::Pending);
+    let is_missing = !cluster.made.refused.is_empty() || !outcome.report.not_created.is_empty();
+    let fails = (is_pending || is_missing) && args.fail_on == Some(FailOn::Pending);
     let answer = Answer::new(&cluster, &outcome, args.workers);
+    print_notes(&NotCreated::lines(&NotCreated::all(&outcome.report)));
     print_notes(&starting::notes(&cluster, &outcome));
     if args.output == Format::Html {
         let figures = answer.figures();

@@ -13,7 +13,7 @@ use crate::{
     input::{self, Inputs, Text},
     output::{Failure, STAYS_PENDING, print_notes},
     progress::log,
-    rollouts::Rollout,
+    rollouts::{NotCreated, Rollout},
 };
 
 mod args;
@@ -102,6 +102,9 @@ pub(crate) fn compared(args: &WhatifArgs, fallback: Option<&Text>, registry: Reg
     let before = Side::of(before, &now).map_err(Failure::run)?;
     let after = Side::of(after, &next).map_err(Failure::run)?;
     let answer = Answer::new(words, &before, &after, &next.profiles, registry);
+    print_notes(&NotCreated::lines(&answer.not_created));
+    let was_missing = NotCreated::all(&before.report);
+    let is_refused = is_refused || answer.not_created.iter().any(|one| !was_missing.contains(one));
     let Settings { profiles, extenders, .. } = next;
     let subject = input::names(&args.files);
     Ok(Compared {

@@ -2,7 +2,10 @@
 //!
 //! Source: `plugin/pkg/admission`. Objects that were in a cluster before are already admitted, and stay unchanged.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use k8s_openapi::{
     api::core::v1 as api,
@@ -22,7 +25,8 @@ pub(crate) mod unmodelled;
 use limit_range::Limit;
 pub(crate) use node_selector::ANNOTATION;
 use node_selector::Selector;
-use quota::Quota;
+pub use quota::Quotas;
+use quota::{Charges, Quota};
 use runtime_class::Runtime;
 use unmodelled::Unmodelled;
 
@@ -44,6 +48,8 @@ pub(crate) struct Admission {
     pub(crate) rules: Rules,
     /// The quotas by namespace, sorted by name.
     pub(crate) quotas: BTreeMap<String, Vec<Quota>>,
+    /// The charges of pods.
+    pub(crate) charges: Charges,
     /// The name of the default priority class.
     pub(crate) default_class: Option<String>,
     pub(crate) unmodelled: Unmodelled,
@@ -157,18 +163,24 @@ impl Admission {
             || !self.quotas.is_empty()
     }
 
-    /// Admits a pod: sets its defaults, and charges it to the quotas.
+    /// Admits a pod: sets its defaults, and charges it to the quotas unless it is created later.
     ///
     /// # Errors
     /// Why the API server refuses it.
     pub(crate) fn admit_pod(
         &mut self,
-        pod: &mut api::Pod,
+        (pod, uid): (&mut api::Pod, &Arc<str>),
         pod_level: Option<api::ResourceRequirements>,
+        is_later: bool,
     ) -> Result<(), String> {
         self.rules.admit(pod, pod_level)?;
         let Some(quotas) = self.quotas.get_mut(namespace(&pod.metadata)) else { return Ok(()) };
-        quota::charge_pod(quotas, pod, self.default_class.as_deref())
+        let charge = quota::charge_of(quotas, pod, self.default_class.as_deref())?;
+        if !is_later {
+            charge.make(quotas)?;
+        }
+        self.charges.insert(Arc::clone(uid), charge);
+        Ok(())
     }
 
     /// The number of further copies of a pod that the quotas admit, and the error of the next one; `None` if no quota limits it.

@@ -37,7 +37,7 @@ mod workloads;
 
 pub use flotilla_objects::path::Path;
 
-pub use admission::Rules;
+pub use admission::{Quotas, Rules};
 pub use beside::References;
 pub use custom::PodTemplate;
 pub use devices::Device;

@@ -1,18 +1,21 @@
 //! Data for the controllers and kubelets of a cluster from files. Scheduling does not read them.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
     sync::Arc,
 };
 
 use flotilla_framework::{class::PodInfo, excess::objects, map::Map};
 use flotilla_workloads::{Made, RolloutPod, Strategy, Workload};
 use k8s_openapi::{
-    api::{core::v1::Pod, policy::v1::PodDisruptionBudget},
+    api::{
+        core::v1::Pod,
+        policy::v1::{PodDisruptionBudget, PodDisruptionBudgetSpec},
+    },
     apimachinery::pkg::{apis::meta::v1::ObjectMeta, util::intstr::IntOrString},
 };
 
-use super::workloads;
+use super::{admission::Quotas, workloads};
 
 /// Marks the mirror pod of a static pod.
 const MIRROR: &str = "kubernetes.io/config.mirror";
@@ -31,6 +34,12 @@ pub struct Lifecycle {
     pub budgets: BTreeMap<Key, BudgetSpec>,
     /// The workloads that replace pods of an old template, in input order.
     pub rollouts: Vec<Rollout>,
+    /// The StatefulSets that create their pods in order, in input order.
+    pub sequences: Vec<Sequence>,
+    /// The quotas, charged with all bound and pending pods.
+    pub quotas: Quotas,
+    /// The pending pods that are created after everything else has happened.
+    pub last: BTreeSet<Key>,
 }
 
 /// A controller of pods.
@@ -110,6 +119,35 @@ pub struct Rollout {
     pub new: Vec<Option<Arc<PodInfo>>>,
 }
 
+/// A StatefulSet that creates a pod when all pods before it are ready.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Sequence {
+    /// Kind, namespace and name, such as `StatefulSet shop/db`.
+    pub title: String,
+    /// All pods, by ordinal. The keys of pods that could not be read are among them.
+    pub pods: Vec<Key>,
+    /// The pods that the input lacks. The cluster lists them as pending.
+    pub new: BTreeSet<Key>,
+    /// The claims from `volumeClaimTemplates` that the input lacks. The cluster lists them too.
+    pub claims: BTreeSet<Key>,
+}
+
+impl BudgetBound {
+    /// The bound in a spec.
+    #[must_use]
+    pub fn of(spec: &PodDisruptionBudgetSpec) -> Self {
+        let amount = |amount: &IntOrString| match amount {
+            IntOrString::Int(count) => Some(Amount::Count(*count)),
+            IntOrString::String(text) => text.strip_suffix('%')?.parse().ok().map(Amount::Percent),
+        };
+        match (&spec.max_unavailable, &spec.min_available) {
+            (Some(max), _) => amount(max).map_or(Self::None, Self::Max),
+            (None, Some(min)) => amount(min).map_or(Self::None, Self::Min),
+            (None, None) => Self::None,
+        }
+    }
+}
+
 /// Collects the facts of pods while they are gathered.
 #[derive(Default)]
 pub(super) struct Facts {
@@ -162,17 +200,7 @@ impl Facts {
         if objects::of_selector(spec.and_then(|spec| spec.selector.as_ref())).is_some() {
             return;
         }
-        let amount = |amount: &IntOrString| match amount {
-            IntOrString::Int(count) => Some(Amount::Count(*count)),
-            IntOrString::String(text) => text.strip_suffix('%')?.parse().ok().map(Amount::Percent),
-        };
-        let max = spec.and_then(|spec| spec.max_unavailable.as_ref());
-        let min = spec.and_then(|spec| spec.min_available.as_ref());
-        let bound = match (max, min) {
-            (Some(max), _) => amount(max).map_or(BudgetBound::None, BudgetBound::Max),
-            (None, Some(min)) => amount(min).map_or(BudgetBound::None, BudgetBound::Min),
-            (None, None) => BudgetBound::None,
-        };
+        let bound = spec.map_or(BudgetBound::None, BudgetBound::of);
         let status = budget.status.as_ref().filter(|status| status.disruptions_allowed.is_some());
         let status = status.map(|status| (status.current_healthy.unwrap_or(0), status.desired_healthy.unwrap_or(0)));
         let policy = spec.and_then(|spec| spec.unhealthy_pod_eviction_policy.as_deref());
@@ -224,6 +252,24 @@ impl Facts {
         Some(self.lifecycle.rollouts.len() - 1)
     }
 
+    /// Adds a StatefulSet that creates its pods in order. `new` and `claims`: the pods and claims that the input lacks. All are
+    /// `namespace/name`.
+    pub(super) fn add_sequence(&mut self, title: String, order: &[String], new: &[String], claims: &[String]) {
+        if order.len() < 2 {
+            return;
+        }
+        let parsed = |key: &String| -> Key {
+            let (namespace, name) = key.split_once('/').unwrap_or_default();
+            (namespace.into(), name.into())
+        };
+        self.lifecycle.sequences.push(Sequence {
+            title,
+            pods: order.iter().map(parsed).collect(),
+            new: new.iter().map(parsed).collect(),
+            claims: claims.iter().map(parsed).collect(),
+        });
+    }
+
     /// Adds the pods that are created later, each with its rollout and its index there. The ReplicaSets of old pods count as their
     /// Deployment, also those that are not in the input.
     pub(super) fn finish<'a>(
@@ -264,5 +310,6 @@ impl Lifecycle {
         self.scales.extend(new.scales);
         self.budgets.extend(new.budgets);
         self.rollouts.extend(new.rollouts);
+        self.sequences.extend(new.sequences);
     }
 }

@@ -20,7 +20,7 @@ use k8s_openapi::api::core::v1 as api;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    admission::{self, Admission},
+    admission::{self, Admission, Quotas},
     beside::References,
     defaults,
     devices::{self, Device},
@@ -416,6 +416,7 @@ impl Gatherer {
             sorted.add(info, later, &place, schedulers, problems);
         }
         let Sorted { bound, pending, created, .. } = sorted;
+        self.facts.lifecycle.quotas = Quotas::new(self.admission.quotas, self.admission.charges);
         let lifecycle = self.facts.finish(bound.iter().chain(&pending).map(|pod| &**pod), created);
         let of_pods = bound.iter().chain(&pending).map(|pod| &pod.class.namespace);
         let in_use = of_pods.chain(self.selectors.iter().map(|(object, _)| &object.namespace));

@@ -203,14 +203,7 @@ impl Summary {
         if made.pods.is_empty() {
             return None;
         }
-        let title = match origin {
-            Some(origin) => format!("{} {}", origin.kind, origin.key),
-            None => format!("{} {}", workload.kind(), key(workload.metadata())),
-        };
-        let is_ordered = match workload {
-            Workload::StatefulSet(set) => set.spec.pod_management_policy.as_deref() != Some("Parallel"),
-            _ => false,
-        };
+        let (title, is_ordered) = (title(workload, origin), !made.order.is_empty());
         match self.made.last_mut() {
             Some(last) if last.title == title => last.count += made.pods.len(),
             _ => self.made.push(Created { title, count: made.pods.len(), is_ordered }),
@@ -276,6 +269,14 @@ impl Summary {
             parts.push(format!("the others of {} more", made.len() - MOST_NAMED));
         }
         (count > 0).then(|| format!("made {count} {pods} as controllers would: {}", parts.join(", ")))
+    }
+}
+
+/// A workload, or the custom resource that it replaces, such as `Deployment shop/web`.
+pub(super) fn title(workload: &Workload, origin: Option<&Origin>) -> String {
+    match origin {
+        Some(origin) => format!("{} {}", origin.kind, origin.key),
+        None => format!("{} {}", workload.kind(), key(workload.metadata())),
     }
 }
 

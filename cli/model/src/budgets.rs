@@ -6,14 +6,14 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use flotilla_cluster::{
     Cluster,
-    lifecycle::{Amount, BudgetBound, BudgetSpec, Owner, Scale},
+    lifecycle::{BudgetSpec, Owner, Scale},
 };
 use flotilla_framework::{class::PodInfo, preemption::Budget};
 
-use crate::report::Obstacle;
-
-/// Kinds without a scale subresource. The controller cannot compute budgets with their pods, except from a number in `minAvailable`.
-const WITHOUT_SCALE: [&str; 4] = ["CronJob", "DaemonSet", "Job", "Node"];
+use crate::{
+    budget_status::{BudgetStatus, Controller},
+    report::Obstacle,
+};
 
 /// All budgets with the counts of their pods.
 #[derive(Debug, Default)]
@@ -174,42 +174,24 @@ impl Guard {
         let Some(spec) = &self.spec else { return };
         // An eviction in progress ends within a round.
         self.budget.disrupted.clear();
-        let expected = match spec.bound {
-            BudgetBound::Min(Amount::Count(_)) => Ok(self.pods),
-            BudgetBound::Min(_) | BudgetBound::Max(_) => self.expected(scales),
-            BudgetBound::None => Ok(0),
-        };
-        let expected = match expected {
-            Ok(expected) => expected,
+        let controllers = self.owners.iter().map(|(owner, pods)| Controller {
+            kind: &owner.kind,
+            key: &owner.key,
+            // A controller that the input lacks counts with its pods.
+            replicas: scales.get(owner).map_or(*pods, |scale| scale.replicas),
+        });
+        match BudgetStatus::new(spec.bound, (self.pods, self.healthy), controllers) {
+            Ok(status) => {
+                self.failure = None;
+                self.current_healthy = self.healthy;
+                self.desired_healthy = status.desired_healthy;
+                self.budget.disruptions_allowed = status.disruptions_allowed;
+            }
             Err(failure) => {
                 self.failure = Some(failure);
                 self.budget.disruptions_allowed = 0;
-                return;
             }
-        };
-        self.failure = None;
-        self.current_healthy = self.healthy;
-        self.desired_healthy = match spec.bound {
-            BudgetBound::Min(amount) => scaled(amount, expected),
-            BudgetBound::Max(amount) => (expected - scaled(amount, expected)).max(0),
-            BudgetBound::None => 0,
-        };
-        let allowed = self.current_healthy - self.desired_healthy;
-        self.budget.disruptions_allowed = if expected > 0 { allowed.max(0) } else { 0 };
-    }
-
-    /// The replicas of all controllers of the pods. A controller that the input lacks counts with its pods.
-    ///
-    /// Source: `getExpectedScale`.
-    fn expected(&self, scales: &BTreeMap<Arc<Owner>, Scale>) -> Result<i32, String> {
-        let mut sum: i32 = 0;
-        for (owner, pods) in &self.owners {
-            if WITHOUT_SCALE.contains(&&*owner.kind) {
-                return Err(format!("{} {} has no scale subresource", owner.kind, owner.key));
-            }
-            sum = sum.saturating_add(scales.get(owner).map_or(*pods, |scale| scale.replicas));
         }
-        Ok(sum)
     }
 
     /// Source: `checkAndDecrement`.
@@ -223,17 +205,6 @@ impl Guard {
                 format!("The disruption budget {name} needs {needs} healthy pods and has {has} currently")
             }
             None => format!("The disruption budget {name} does not allow evicting pods currently"),
-        }
-    }
-}
-
-/// Percentages are rounded up.
-fn scaled(amount: Amount, total: i32) -> i32 {
-    match amount {
-        Amount::Count(count) => count,
-        Amount::Percent(percent) => {
-            let product = i64::from(percent) * i64::from(total);
-            i32::try_from((product + 99).div_euclid(100)).unwrap_or(i32::MAX)
         }
     }
 }

@@ -2,15 +2,24 @@
 
 use std::sync::Arc;
 
-use flotilla_cluster::Cluster;
-use flotilla_framework::{class::PodInfo, preemption::Budget};
+use flotilla_cluster::lifecycle::Key;
+use flotilla_framework::{class::PodInfo, preemption::Budget, volumes::objects::Claim};
 use flotilla_machine::action::Preemption;
 
-use crate::{drains::Drain, report::Report, rollouts::Rolling, world::World};
+use crate::{
+    drains::Drain,
+    report::Report,
+    rollouts::Rolling,
+    sequences::Ordered,
+    start::{Later, Start},
+    world::World,
+};
 
 /// A change of the cluster that the scheduler observes.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Change {
+    /// A claim is created for the next pod.
+    Claim(Box<Claim>),
     /// A pod without a node is created.
     Create(Arc<PodInfo>),
     /// A pod is deleted.
@@ -40,17 +49,33 @@ pub struct Controllers {
     world: World,
     rollouts: Vec<Rolling>,
     drains: Vec<Drain>,
+    sequences: Vec<Ordered>,
+    /// The pods that are created after everything else has happened.
+    last: Vec<Arc<PodInfo>>,
 }
 
 impl Controllers {
     /// The controllers of a cluster. `drained`: nodes whose pods are evicted, as `kubectl drain` does; they are cordoned already.
     #[must_use]
-    pub fn new(cluster: &Cluster, drained: &[Arc<str>]) -> Self {
-        let is_watched = !cluster.budgets.is_empty() || !cluster.lifecycle.rollouts.is_empty() || !drained.is_empty();
-        let mut world = World::new(cluster, is_watched);
-        let rollouts = cluster.lifecycle.rollouts.iter().map(|rollout| Rolling::new(rollout, &mut world)).collect();
-        let drains = Drain::all(cluster, drained, &world);
-        Self { world, rollouts, drains }
+    pub fn new(start: Start<'_>, drained: &[Arc<str>]) -> Self {
+        let Start { cluster, later: Later { ordered, last } } = start;
+        let lifecycle = &cluster.lifecycle;
+        let is_watched = !cluster.budgets.is_empty()
+            || !lifecycle.rollouts.is_empty()
+            || !lifecycle.sequences.is_empty()
+            || !drained.is_empty();
+        let mut world = World::new(&cluster, is_watched);
+        world.hold(lifecycle.sequences.iter().flat_map(|sequence| &sequence.pods), ordered);
+        let rollouts = lifecycle.rollouts.iter().map(|rollout| Rolling::new(rollout, &mut world)).collect();
+        let drains = Drain::all(&cluster, drained, &world);
+        let sequences = lifecycle.sequences.iter().map(Ordered::new).collect();
+        Self { world, rollouts, drains, sequences, last }
+    }
+
+    /// Whether controllers act even if every pod is decided.
+    #[must_use]
+    pub const fn have_plans(&self) -> bool {
+        !self.rollouts.is_empty() || !self.drains.is_empty() || !self.sequences.is_empty() || !self.last.is_empty()
     }
 
     /// The changes before the first decision: the status of budgets that have none in the input.
@@ -75,6 +100,8 @@ impl Controllers {
                 self.world.replace(&key, Deletion::Preempted, &mut changes);
             }
         }
+        self.create_in_order(&mut changes);
+        self.world.retry(&mut changes);
         self.sync_budgets(&mut changes);
         changes
     }
@@ -87,18 +114,32 @@ impl Controllers {
         self.rollouts.iter_mut().for_each(|rollout| rollout.step(&mut self.world, &mut changes));
         self.sync_budgets(&mut changes);
         self.drains.iter_mut().for_each(|drain| drain.step(&mut self.world, &mut changes));
+        self.create_in_order(&mut changes);
+        self.world.retry(&mut changes);
         self.sync_budgets(&mut changes);
+        if changes.is_empty() {
+            std::mem::take(&mut self.last).into_iter().for_each(|pod| self.world.create(pod, &mut changes));
+        }
         changes
     }
 
     /// How rollouts and drains ended, or where they are.
     #[must_use]
     pub fn report(&self) -> Report {
+        let waiting = self.sequences.iter().filter_map(|set| set.report(&self.world));
+        let is_reported = |key: &Key| {
+            self.rollouts.iter().any(|rollout| rollout.creates(key)) || self.sequences.iter().any(|set| set.has(key))
+        };
         Report {
             rollouts: self.rollouts.iter().map(|rollout| rollout.report(&self.world)).collect(),
             drains: self.drains.iter().map(|drain| drain.report(&self.world)).collect(),
+            not_created: waiting.chain(self.world.not_created(is_reported)).collect(),
             budgets: self.world.budgets.all().cloned().collect(),
         }
+    }
+
+    fn create_in_order(&mut self, changes: &mut Vec<Change>) {
+        self.sequences.iter_mut().for_each(|set| set.step(&mut self.world, changes));
     }
 
     fn sync_budgets(&mut self, changes: &mut Vec<Change>) {

@@ -6,15 +6,22 @@
 //! In a round, each kubelet, each controller and each drain acts once on the state that the scheduler has left. A pod that is bound is ready
 //! in the next round. Grace periods, `minReadySeconds` and retries of `kubectl drain` take less than a round.
 
+mod budget_status;
 mod budgets;
 mod controllers;
 mod drains;
+mod refused;
 mod report;
 mod rollouts;
+mod sequences;
+mod start;
 mod world;
 
+pub use budget_status::{BudgetStatus, Controller};
 pub use controllers::{Change, Controllers, Deletion};
-pub use report::{Blocked, DrainReport, Obstacle, PodRef, Report, RolloutEnd, RolloutReport};
+pub use flotilla_cluster::lifecycle::BudgetBound;
+pub use report::{Blocked, DrainReport, NotCreated, Obstacle, PodRef, Report, RolloutEnd, RolloutReport};
+pub use start::Start;
 
 #[cfg(test)]
 mod tests;

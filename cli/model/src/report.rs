@@ -11,6 +11,8 @@ pub struct Report {
     pub rollouts: Vec<RolloutReport>,
     /// In the order of the drained nodes.
     pub drains: Vec<DrainReport>,
+    /// The pods that controllers do not create: those of ordered StatefulSets in input order, then those that a quota refuses.
+    pub not_created: Vec<NotCreated>,
     /// All budgets with their last status.
     pub budgets: Vec<Budget>,
 }
@@ -22,11 +24,40 @@ pub struct PodRef {
     pub uid: Arc<str>,
     /// `namespace/name`.
     pub key: String,
+    /// The error of the API server that refuses to create the pod.
+    pub refusal: Option<String>,
 }
 
 impl PodRef {
     pub(crate) fn of(pod: &PodInfo) -> Self {
-        Self { uid: Arc::clone(&pod.uid), key: pod.key() }
+        Self { uid: Arc::clone(&pod.uid), key: pod.key(), refusal: None }
+    }
+}
+
+/// The pods that a controller does not create.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NotCreated {
+    /// Kind, namespace and name of the controller, such as `StatefulSet shop/db`.
+    pub of: String,
+    /// The number of pods.
+    pub pods: usize,
+    /// The pod before them, which is pending or not ready.
+    pub waits_for: Option<PodRef>,
+    /// The error of the API server.
+    pub refusal: Option<String>,
+}
+
+impl NotCreated {
+    /// A sentence with all fields.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let pods = if self.pods == 1 { "1 pod is".to_owned() } else { format!("{} pods are", self.pods) };
+        let cause = match (&self.refusal, &self.waits_for) {
+            (Some(refusal), _) => refusal.clone(),
+            (None, Some(pod)) => format!("it is OrderedReady, and {} is not ready", pod.key),
+            (None, None) => "it is OrderedReady".to_owned(),
+        };
+        format!("{}: {pods} not created: {cause}", self.of)
     }
 }
 

@@ -98,6 +98,11 @@ impl Rolling {
         world.delete(key, Deletion::RolledOut, changes);
     }
 
+    /// Whether a key is that of a pod of the new template.
+    pub(crate) fn creates(&self, key: &Key) -> bool {
+        self.new.iter().any(|new| new.key == *key)
+    }
+
     pub(crate) fn report(&self, world: &World) -> RolloutReport {
         let is_there = |new: &&New| match self.strategy {
             Strategy::Rolling { .. } | Strategy::Recreate => new.is_created,
@@ -131,7 +136,10 @@ impl Rolling {
 
     /// The pods that are not ready: new ones, else others of the workload.
     fn waits_for(&self, world: &World) -> Vec<PodRef> {
-        let unready = |key: &Key| world.get(key).filter(|_| !world.is_ready(key)).map(|pod| PodRef::of(pod));
+        let unready = |key: &Key| match world.get(key) {
+            Some(pod) => (!world.is_ready(key)).then(|| PodRef::of(pod)),
+            None => world.refused.get(key),
+        };
         let new: Vec<PodRef> = self.new.iter().filter_map(|new| unready(&new.key)).collect();
         if new.is_empty() { self.pods.iter().filter_map(|pod| unready(&pod.key)).collect() } else { new }
     }

@@ -102,6 +102,7 @@ impl Toy {
                     let by = if by == Deletion::Evicted { "!" } else { "" };
                     words.push(format!("-{}{by}", pod.name));
                 }
+                Change::Claim(claim) => words.push(format!("+{}", claim.name)),
                 Change::Budget(budget) => words.push(format!("{}={}", budget.name, budget.disruptions_allowed)),
             }
         }
@@ -113,10 +114,13 @@ impl Toy {
 /// The changes of each round, then the report.
 fn run(text: &str, drained: &[&str]) -> (Vec<String>, Report) {
     let cluster = gather(text);
-    let known: Vec<String> = cluster.bound.iter().map(|pod| pod.name.to_string()).collect();
+    let ordered = cluster.lifecycle.sequences.iter().flat_map(|sequence| &sequence.pods).map(|(_, name)| name);
+    let known: Vec<String> =
+        cluster.bound.iter().map(|pod| &pod.name).chain(ordered).map(ToString::to_string).collect();
     let drained: Vec<Arc<str>> = drained.iter().map(|node| (*node).into()).collect();
-    let mut controllers = Controllers::new(&cluster, &drained);
-    let mut toy = Toy::new(&cluster);
+    let start = Start::of(&cluster);
+    let mut toy = Toy::new(&start.cluster);
+    let mut controllers = Controllers::new(start, &drained);
     let mut rounds: Vec<String> = Vec::new();
     let initial = controllers.initial();
     rounds.extend((!initial.is_empty()).then(|| toy.apply(initial, &known)));
@@ -136,7 +140,11 @@ fn end(report: &Report) -> Vec<String> {
     let rollouts = report.rollouts.iter().map(|one| {
         let end = match &one.end {
             RolloutEnd::Complete => "complete".to_owned(),
-            RolloutEnd::Stuck(pods) => format!("waits for {}", pods.len()),
+            RolloutEnd::Stuck(pods) => {
+                let refusal = pods.iter().find_map(|pod| pod.refusal.as_ref());
+                let refusal = refusal.map(|refusal| format!(": {refusal}")).unwrap_or_default();
+                format!("waits for {}{refusal}", pods.len())
+            }
             RolloutEnd::Paused => "paused".to_owned(),
             RolloutEnd::OnDelete(count) => format!("{count} on delete"),
         };
@@ -149,7 +157,8 @@ fn end(report: &Report) -> Vec<String> {
         });
         format!("{} {}/{}{}", one.node, one.done, one.of, blocked.collect::<String>())
     });
-    rollouts.chain(drains).collect()
+    let not_created = report.not_created.iter().map(NotCreated::text);
+    rollouts.chain(drains).chain(not_created).collect()
 }
 
 fn nodes(slots: &[usize]) -> String {
@@ -357,6 +366,209 @@ fn stateful_sets_roll_from_the_highest_ordinal_down() {
     }
 }
 
+/// A name, the spec, the pods, the free slots of the nodes, the pods at the start, the rounds, and the end.
+type OrderCase =
+    (&'static str, &'static str, String, Vec<usize>, Vec<&'static str>, Vec<&'static str>, Vec<&'static str>);
+
+fn order_cases() -> Vec<OrderCase> {
+    let set = |at: usize, more: &str| pod(&format!("db-{at}"), "n1", "db", Some(("StatefulSet", "db")), more);
+    vec![
+        (
+            "each pod after the one before it",
+            "replicas: 3",
+            String::new(),
+            vec![9],
+            vec!["db-0"],
+            vec!["+db-1", "+db-2"],
+            vec![],
+        ),
+        (
+            "all at once",
+            "replicas: 3, podManagementPolicy: Parallel",
+            String::new(),
+            vec![1],
+            vec!["db-0", "db-1", "db-2"],
+            vec![],
+            vec![],
+        ),
+        (
+            "a pending pod stops the next ones",
+            "replicas: 4",
+            String::new(),
+            vec![1],
+            vec!["db-0"],
+            vec!["+db-1"],
+            vec!["StatefulSet default/db: 2 pods are not created: it is OrderedReady, and default/db-1 is not ready"],
+        ),
+        (
+            "an unready pod of the input stops the next one",
+            "replicas: 2",
+            set(0, &format!("{UNREADY}is new")),
+            vec![9],
+            vec![],
+            vec![],
+            vec!["StatefulSet default/db: 1 pod is not created: it is OrderedReady, and default/db-0 is not ready"],
+        ),
+        (
+            "a missing pod between others",
+            "replicas: 4",
+            set(0, "is new") + &set(2, "is new"),
+            vec![9],
+            vec!["db-1"],
+            vec!["+db-3"],
+            vec![],
+        ),
+        (
+            "a claim comes with its pod",
+            "replicas: 2, volumeClaimTemplates: [{metadata: {name: data}, spec: {storageClassName: fast}}]",
+            String::new(),
+            vec![9],
+            vec!["db-0"],
+            vec!["+data-db-1 +db-1"],
+            vec![],
+        ),
+        (
+            "old pods are replaced after the missing ones are ready",
+            "replicas: 3",
+            set(0, ""),
+            vec![9],
+            vec!["db-1"],
+            vec!["+db-2", "-db-0 +db-0"],
+            vec!["StatefulSet default/db 1/1 complete"],
+        ),
+        (
+            "missing pods are also created if old ones are kept",
+            "replicas: 3, updateStrategy: {type: OnDelete}",
+            set(0, ""),
+            vec![9],
+            vec!["db-1"],
+            vec!["+db-2"],
+            vec!["StatefulSet default/db 0/1 1 on delete"],
+        ),
+    ]
+}
+
+#[test]
+fn stateful_sets_create_pods_in_order() {
+    for (what, spec, pods, slots, first, rounds, expected) in order_cases() {
+        let text = nodes(&slots) + &workload("StatefulSet", "db", spec) + &pods;
+        let cluster = gather(&text);
+        let start = Start::of(&cluster);
+        let pending: Vec<&str> = start.cluster.pending.iter().map(|pod| &*pod.name).collect();
+        assert_eq!(pending, first, "{what}");
+        let (found, report) = run(&text, &[]);
+        assert_eq!((found, end(&report)), (owned(&rounds), owned(&expected)), "{what}");
+    }
+}
+
+#[test]
+fn evicted_pods_of_a_stateful_set_come_back_in_order() {
+    let set = |at: usize| pod(&format!("db-{at}"), "n1", "db", Some(("StatefulSet", "db")), "is new");
+    let cases = [
+        (vec![9, 2], vec!["-db-0! -db-1! +db-0", "+db-1"], vec!["n1 2/2"]),
+        (
+            vec![9, 0],
+            vec!["-db-0! -db-1! +db-0"],
+            vec![
+                "n1 2/2",
+                "StatefulSet default/db: 1 pod is not created: it is OrderedReady, and default/db-0 is not ready",
+            ],
+        ),
+    ];
+    for (slots, rounds, expected) in cases {
+        let text = cordoned(&nodes(&slots), "n1") + &workload("StatefulSet", "db", "replicas: 2") + &set(0) + &set(1);
+        let (found, report) = run(&text, &["n1"]);
+        assert_eq!((found, end(&report)), (owned(&rounds), owned(&expected)), "{slots:?}");
+    }
+}
+
+#[test]
+fn last_pods_are_created_when_nothing_else_happens() {
+    let other = "- {kind: Pod, metadata: {name: copy}, spec: {containers: [{name: c}]}}\n";
+    let mut cluster = gather(&(nodes(&[9]) + other + &workload("StatefulSet", "db", "replicas: 2")));
+    cluster.lifecycle.last = [("default".into(), "copy".into())].into();
+    let start = Start::of(&cluster);
+    let mut toy = Toy::new(&start.cluster);
+    let mut controllers = Controllers::new(start, &[]);
+    let known = owned(&["db-0", "db-1", "copy"]);
+    for expected in ["+db-1", "+copy", ""] {
+        toy.place(&mut controllers);
+        assert_eq!(toy.apply(controllers.step(), &known), expected);
+    }
+}
+
+/// A Deployment's spec, the quota, the rounds, and the end.
+type QuotaCase = (&'static str, &'static str, &'static str, Vec<&'static str>, Vec<&'static str>);
+
+#[test]
+fn rollouts_stay_within_quotas() {
+    let cases: [QuotaCase; 4] = [
+        (
+            "a surge pod over quota stops the rollout",
+            "replicas: 3",
+            "pods: 3",
+            vec![],
+            vec![
+                "Deployment default/web 0/3 waits for 1: exceeded quota: q, requested: pods=1, used: pods=3, limited: pods=3",
+            ],
+        ),
+        (
+            "room for one surge pod",
+            "replicas: 3",
+            "pods: 4",
+            vec!["+1", "-web-1 +1", "-web-2 +1", "-web-3"],
+            vec!["Deployment default/web 3/3 complete"],
+        ),
+        (
+            "a deleted pod makes room",
+            "replicas: 3, strategy: {rollingUpdate: {maxSurge: 1, maxUnavailable: 1}}",
+            "pods: 3",
+            vec!["-web-1 +1", "-web-2 +1", "-web-3 +1"],
+            vec!["Deployment default/web 3/3 complete"],
+        ),
+        (
+            "all old pods make room",
+            "replicas: 3, strategy: {type: Recreate}",
+            "pods: 3",
+            vec!["-web-1 -web-2 -web-3 +3"],
+            vec!["Deployment default/web 3/3 complete"],
+        ),
+    ];
+    for (what, spec, hard, rounds, expected) in cases {
+        let quota = format!("- {{kind: ResourceQuota, metadata: {{name: q}}, spec: {{hard: {{{hard}}}}}}}\n");
+        let text = nodes(&[9, 9, 9]) + &quota + &workload("Deployment", "web", spec) + &web(3);
+        let (found, report) = run(&text, &[]);
+        assert_eq!((found, end(&report)), (owned(&rounds), owned(&expected)), "{what}");
+    }
+}
+
+#[test]
+fn evicted_pods_are_charged_to_quotas_again() {
+    let quota = "- {kind: ResourceQuota, metadata: {name: q}, spec: {hard: {pods: 2}}}\n";
+    let text = cordoned(&nodes(&[9, 9]), "n1")
+        + quota
+        + &workload("ReplicaSet", "web", "replicas: 2")
+        + &replica(1, "n1", "")
+        + &replica(2, "n1", "");
+    let (rounds, report) = run(&text, &["n1"]);
+    assert_eq!((rounds, end(&report)), (owned(&["-web-1! +web-1 -web-2! +web-2"]), owned(&["n1 2/2"])));
+}
+
+#[test]
+fn a_pod_of_a_stateful_set_over_quota_stops_the_next_ones() {
+    let quota = "- {kind: ResourceQuota, metadata: {name: q}, spec: {hard: {pods: 2}}}\n";
+    let old = |at: usize| pod(&format!("db-{at}"), "n1", "db", Some(("StatefulSet", "db")), "is new");
+    let bare = pod("bare", "n1", "bare", None, "is new");
+    let text = nodes(&[9]) + quota + &workload("StatefulSet", "db", "replicas: 3") + &old(0) + &bare;
+    let cluster = gather(&text);
+    assert!(cluster.pending.is_empty(), "{:?}", cluster.pending);
+    assert_eq!(cluster.made.refused.len(), 1, "{:?}", cluster.made.refused);
+}
+
+fn owned(texts: &[&str]) -> Vec<String> {
+    texts.iter().map(ToString::to_string).collect()
+}
+
 #[test]
 fn daemon_sets_roll_node_by_node() {
     let on = |at: usize| pod(&format!("log-{at}"), &format!("n{at}"), "log", Some(("DaemonSet", "log")), "");
@@ -546,7 +758,7 @@ fn an_old_pod_of_a_set_that_is_preempted_comes_back_with_the_new_template() {
     let old = pod("db-0", "n1", "db", Some(("StatefulSet", "db")), "");
     let cluster =
         gather(&(nodes(&[1]) + &workload("StatefulSet", "db", "replicas: 1, updateStrategy: {type: OnDelete}") + &old));
-    let mut controllers = Controllers::new(&cluster, &[]);
+    let mut controllers = Controllers::new(Start::of(&cluster), &[]);
     let name =
         |name: &str, uid: &Arc<str>| PodName { uid: Arc::clone(uid), namespace: "default".into(), name: name.into() };
     let preemption = |victim: PodName| Preemption {

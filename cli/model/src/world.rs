@@ -12,11 +12,14 @@ use flotilla_cluster::{
 use flotilla_framework::{
     class::PodInfo,
     map::{Map, Set},
+    volumes::objects::Claim,
 };
 
 use crate::{
     budgets::Budgets,
     controllers::{Change, Deletion},
+    refused::Refused,
+    report::NotCreated,
 };
 
 pub(crate) fn key(pod: &PodInfo) -> Key {
@@ -35,8 +38,15 @@ pub(crate) struct World {
     pub(crate) budgets: Budgets,
     /// The pod of the new template that replaces a pod of a StatefulSet or DaemonSet.
     successors: BTreeMap<Key, Arc<PodInfo>>,
+    /// The pods of ordered StatefulSets.
+    ordered: BTreeSet<Key>,
+    /// The claims that are created with pods.
+    claims: BTreeMap<Key, Vec<Claim>>,
+    pub(crate) refused: Refused,
     /// The number of recreated pods.
     made: u64,
+    /// The number of deleted pods.
+    deleted: u64,
     /// A budget, a rollout or a drain reads the state of pods.
     is_watched: bool,
 }
@@ -52,7 +62,11 @@ impl World {
             starting: Vec::new(),
             budgets: Budgets::default(),
             successors: BTreeMap::new(),
+            ordered: BTreeSet::new(),
+            claims: BTreeMap::new(),
+            refused: Refused::new(cluster),
             made: 0,
+            deleted: 0,
             is_watched,
         };
         if is_watched {
@@ -73,6 +87,22 @@ impl World {
         world
     }
 
+    /// Sets the pods of ordered StatefulSets, and those that do not exist yet with their claims.
+    pub(crate) fn hold<'a>(
+        &mut self,
+        ordered: impl Iterator<Item = &'a Key>,
+        later: BTreeMap<Key, (Arc<PodInfo>, Vec<Claim>)>,
+    ) {
+        self.ordered = ordered.cloned().collect();
+        for (key, (pod, claims)) in later {
+            self.refused.release(&pod);
+            if !claims.is_empty() {
+                self.claims.insert(key.clone(), claims);
+            }
+            self.successors.insert(key, pod);
+        }
+    }
+
     pub(crate) fn get(&self, key: &Key) -> Option<&Arc<PodInfo>> {
         self.pods.get(key)
     }
@@ -83,6 +113,11 @@ impl World {
 
     pub(crate) fn is_controlled(&self, uid: &str) -> bool {
         self.controlled.contains(uid)
+    }
+
+    /// The number of pods that were deleted so far.
+    pub(crate) const fn deleted(&self) -> u64 {
+        self.deleted
     }
 
     /// Whether the pod exists and is ready.
@@ -116,6 +151,8 @@ impl World {
     /// Deletes a pod.
     pub(crate) fn delete(&mut self, key: &Key, by: Deletion, changes: &mut Vec<Change>) -> Option<Arc<PodInfo>> {
         let pod = self.pods.swap_remove(key)?;
+        self.deleted += 1;
+        self.refused.release(&pod);
         if !self.budgets.is_empty() {
             let is_healthy = self.is_healthy(&pod);
             let owner = self.owner(&pod.uid);
@@ -128,21 +165,37 @@ impl World {
     /// Deletes a pod, and its controller recreates it. Returns the pod, and whether it was recreated.
     pub(crate) fn replace(&mut self, key: &Key, by: Deletion, changes: &mut Vec<Change>) -> Option<Arc<PodInfo>> {
         let pod = self.delete(key, by, changes)?;
-        if let Some(new) = self.successors.remove(key) {
-            self.create(new, Some(&pod), changes);
-        } else if self.is_recreated(&pod) {
-            let again = PodInfo {
-                node_name: None,
-                nominated_node_name: None,
-                started_ns: None,
-                condition: None,
-                deleting: false,
-                is_preempted: false,
-                ..PodInfo::clone(&pod)
-            };
-            self.create(Arc::new(again), Some(&pod), changes);
+        let new = match self.successors.remove(key) {
+            Some(new) => Some(new),
+            None => self.is_recreated(&pod).then(|| self.again(&pod)),
+        };
+        match new {
+            // The controller creates it when all pods before it are ready.
+            Some(new) if self.ordered.contains(key) => _ = self.successors.insert(key.clone(), new),
+            Some(new) => self.create(new, changes),
+            None => {}
         }
         Some(pod)
+    }
+
+    /// A new pod like a deleted one.
+    fn again(&mut self, old: &PodInfo) -> Arc<PodInfo> {
+        self.made += 1;
+        let uid: Arc<str> = format!("{}#{}", old.uid, self.made).into();
+        self.refused.copy(&old.uid, &uid);
+        if let Some(facts) = self.facts.get(&old.uid).cloned() {
+            self.facts.insert(Arc::clone(&uid), PodFacts { is_unready: false, is_pending: false, ..facts });
+        }
+        Arc::new(PodInfo {
+            uid,
+            node_name: None,
+            nominated_node_name: None,
+            started_ns: None,
+            condition: None,
+            deleting: false,
+            is_preempted: false,
+            ..PodInfo::clone(old)
+        })
     }
 
     /// Whether a controller recreates the pod. It has done so already if the pod was being deleted, unless the new pod needs the name.
@@ -151,17 +204,18 @@ impl World {
         self.controlled.contains(&pod.uid) && (!pod.deleting || needs_name())
     }
 
-    /// Creates a pod. `replaces`: the deleted pod before it.
-    pub(crate) fn create(&mut self, pod: Arc<PodInfo>, replaces: Option<&Arc<PodInfo>>, changes: &mut Vec<Change>) {
-        let mut pod = pod;
-        if let Some(old) = replaces.filter(|old| old.uid == pod.uid) {
-            self.made += 1;
-            let uid: Arc<str> = format!("{}#{}", old.uid, self.made).into();
-            if let Some(facts) = self.facts.get(&old.uid).cloned() {
-                self.facts.insert(Arc::clone(&uid), PodFacts { is_unready: false, is_pending: false, ..facts });
-            }
-            pod = Arc::new(PodInfo { uid, ..PodInfo::clone(&pod) });
+    /// Tries again to create the pods that quotas refused.
+    pub(crate) fn retry(&mut self, changes: &mut Vec<Change>) {
+        self.refused.take().into_iter().for_each(|pod| self.create(pod, changes));
+    }
+
+    /// Creates a pod, after its claims. A pod that a quota refuses is created later.
+    pub(crate) fn create(&mut self, pod: Arc<PodInfo>, changes: &mut Vec<Change>) {
+        if self.refused.is_refused(&pod) {
+            return;
         }
+        let claims = self.claims.remove(&key(&pod)).into_iter().flatten();
+        changes.extend(claims.map(|claim| Change::Claim(Box::new(claim))));
         self.controlled.insert(Arc::clone(&pod.uid));
         if !self.budgets.is_empty() {
             let owner = self.owner(&pod.uid);
@@ -169,6 +223,14 @@ impl World {
         }
         self.pods.insert(key(&pod), Arc::clone(&pod));
         changes.push(Change::Create(pod));
+    }
+
+    /// The pods that quotas refuse, by controller, without those that are reported elsewhere.
+    pub(crate) fn not_created(&self, is_reported: impl Fn(&Key) -> bool) -> Vec<NotCreated> {
+        self.refused.report(is_reported, |pod| match self.owner(&pod.uid) {
+            Some(owner) => format!("{} {}", owner.kind, owner.key),
+            None => pod.key(),
+        })
     }
 
     fn owner(&self, uid: &str) -> Option<Arc<Owner>> {

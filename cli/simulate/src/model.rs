@@ -2,13 +2,12 @@
 
 use std::sync::Arc;
 
-use flotilla_cluster::Cluster;
 use flotilla_framework::{
     class::{Class, PodInfo},
     volumes::mounts::{Owner, PodVolumes},
 };
 use flotilla_machine::{action::PodName, event::Event};
-use flotilla_model::{Change, Controllers, Deletion, Report};
+use flotilla_model::{Change, Controllers, Deletion, Report, Start};
 
 use crate::{ledger::Ledger, requests::Request, storage::Storage};
 
@@ -17,13 +16,11 @@ pub(super) struct Model {
     storage: Storage,
     controllers: Controllers,
     ledger: Ledger,
-    has_plans: bool,
 }
 
 impl Model {
-    pub(super) fn new(cluster: &Cluster, drained: &[Arc<str>], ledger: Ledger) -> Self {
-        let has_plans = !drained.is_empty() || !cluster.lifecycle.rollouts.is_empty();
-        Self { storage: Storage::new(cluster), controllers: Controllers::new(cluster, drained), ledger, has_plans }
+    pub(super) fn new(start: Start<'_>, drained: &[Arc<str>], ledger: Ledger) -> Self {
+        Self { storage: Storage::new(&start.cluster), controllers: Controllers::new(start, drained), ledger }
     }
 
     /// What controllers do before the first decision.
@@ -36,7 +33,7 @@ impl Model {
 
     /// Whether controllers act even if every pod is decided.
     pub(super) const fn has_plans(&self) -> bool {
-        self.has_plans
+        self.controllers.have_plans()
     }
 
     /// How rollouts and drains ended.
@@ -93,6 +90,7 @@ impl Model {
                 events.push(Event::PodDeleted { uid: Arc::clone(&pod.uid) });
                 events
             }
+            Change::Claim(claim) => self.storage.claim_created(*claim),
             Change::Budget(budget) => vec![Event::BudgetApplied(Arc::new(budget))],
             Change::Create(pod) => {
                 let pod = owning_its_claims(pod);

@@ -19,6 +19,7 @@ use flotilla_machine::{
     event::{Configuration, Event},
     machine::Machine,
 };
+use flotilla_model::Start;
 use flotilla_runtime::{
     driver::{self, Handle},
     fanout::{Fanout, Transport},
@@ -74,7 +75,8 @@ pub fn run(cluster: &Cluster, settings: &Settings, progress: &ProgressBar) -> an
 }
 
 async fn simulate(cluster: &Cluster, settings: &Settings, progress: &ProgressBar) -> anyhow::Result<SimulationResult> {
-    let (gated, waiting) = split_gated(cluster, settings);
+    let start = Start::of(cluster);
+    let (gated, waiting) = split_gated(&start.cluster, settings);
     let (addresses, _workers) = workers::start(settings.workers, settings.registry).await?;
     let ledger = Ledger::new(&waiting);
     let requests = Requests::default();
@@ -83,9 +85,13 @@ async fn simulate(cluster: &Cluster, settings: &Settings, progress: &ProgressBar
     let (handle, machine) = driver::spawn_timeless(Machine::new(0, settings.registry), perform);
     let fanout =
         fanout_slot.get_or_init(|| Fanout::new(handle.clone(), Transport::InsecurePlaintext, settings.registry));
-    let mut model = Model::new(cluster, &settings.drained, ledger.clone());
-
-    feed(&handle, cluster, settings, &mut model).await?;
+    feed(&handle, &start.cluster, settings).await?;
+    let mut model = Model::new(start, &settings.drained, ledger.clone());
+    for event in model.begin() {
+        handle.send_event(event).await?;
+    }
+    // The connection of workers may overtake events, and only a leader accepts workers.
+    handle.send_event_applied(Event::Leading { epoch: 1 }).await?;
     // A machine accepts workers only as leader, and then sends each of them its current state.
     addresses.iter().for_each(|address| fanout.connect(address));
     await_workers(&handle, settings.workers).await?;
@@ -134,7 +140,7 @@ fn split_gated(cluster: &Cluster, settings: &Settings) -> (Vec<Placement>, Vec<A
 }
 
 /// Sends the whole cluster to the machine, but not the end of the initial lists.
-async fn feed(handle: &Handle, cluster: &Cluster, settings: &Settings, model: &mut Model) -> anyhow::Result<()> {
+async fn feed(handle: &Handle, cluster: &Cluster, settings: &Settings) -> anyhow::Result<()> {
     let profile =
         |profile: &Profile| if settings.may_preempt { Profile::clone(profile) } else { without_preemption(profile) };
     let configuration = Configuration {
@@ -172,11 +178,7 @@ async fn feed(handle: &Handle, cluster: &Cluster, settings: &Settings, model: &m
     for pod in cluster.bound.iter().chain(&cluster.pending) {
         handle.send_event(Event::PodApplied(Arc::clone(pod))).await?;
     }
-    for event in model.begin() {
-        handle.send_event(event).await?;
-    }
-    // The connection of workers may overtake events, and only a leader accepts workers.
-    Ok(handle.send_event_applied(Event::Leading { epoch: 1 }).await?)
+    Ok(())
 }
 
 /// Disables preemption.

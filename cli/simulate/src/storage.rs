@@ -143,6 +143,15 @@ impl Storage {
         writes.collect()
     }
 
+    /// Creates a claim. Returns the watch events.
+    pub(super) fn claim_created(&mut self, claim: Claim) -> Vec<Event> {
+        let object = StorageObject::Claim(claim.clone());
+        self.objects.insert(object.key(), object.clone());
+        let mut seen = vec![Event::ObjectApplied(object.into())];
+        self.bind_without_pod(&claim, &mut seen);
+        seen
+    }
+
     /// Creates the claims of a pod's ephemeral volumes, like those of the pod that it replaces. Returns the watch events.
     ///
     /// Source: `pkg/controller/volume/ephemeral/controller.go`.

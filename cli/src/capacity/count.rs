@@ -29,6 +29,11 @@ pub(super) fn count(cluster: &Cluster, counted: &Counted, limit: usize, settings
         full.storage.extend(copy.storage);
         full.devices.extend(copy.devices);
     }
+    if full.lifecycle.sequences.iter().any(|sequence| !sequence.new.is_empty()) {
+        // The cluster's own pods come first, also those of StatefulSets that are created later.
+        let copies = full.pending.iter().filter(|pod| is_copy(pod));
+        full.lifecycle.last = copies.map(|pod| (Arc::clone(&pod.class.namespace), Arc::clone(&pod.name))).collect();
+    }
     let progress = crate::progress::progress("{bar:40} {pos}/{len} pods decided, {eta} left");
     let outcome = run::run(&full, settings, &progress);
     progress.finish_and_clear();

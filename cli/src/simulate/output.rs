@@ -62,12 +62,12 @@ struct Preempted<'a> {
     by: &'a str,
 }
 
-/// Pods that the API server refuses.
+/// Pods that the API server refuses, or that a controller does not create.
 #[derive(Debug, Serialize)]
 struct NotCreated<'a> {
     /// The pod, or the workload with its kind.
     of: &'a str,
-    message: &'a str,
+    message: Cow<'a, str>,
 }
 
 #[derive(Debug, Serialize)]
@@ -119,7 +119,10 @@ impl<'a> Answer<'a> {
         let messages = pending.map(|placement| (&*placement.pod.uid, &*placement.message));
         let rollouts = Rollout::all(&outcome.report.rollouts, messages);
         let refused = cluster.made.refused.iter();
-        let not_created = refused.map(|refused| NotCreated { of: &refused.of, message: &refused.text }).collect();
+        let refused = refused.map(|refused| NotCreated { of: &refused.of, message: Cow::Borrowed(&refused.text) });
+        let waiting = outcome.report.not_created.iter();
+        let waiting = waiting.map(|waiting| NotCreated { of: &waiting.of, message: Cow::Owned(waiting.text()) });
+        let not_created = refused.chain(waiting).collect();
         let preemptions = outcome.evicted.iter().map(|evicted| Preempted {
             pod: evicted.pod.key(),
             node: evicted.pod.node_name.as_deref().unwrap_or_default(),

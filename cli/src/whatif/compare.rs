@@ -12,7 +12,7 @@ use super::{
 };
 use flotilla_account::amount::Amount;
 
-use crate::rollouts::Rollout;
+use crate::rollouts::{NotCreated, Rollout};
 use crate::simulate::usage::Usage;
 
 #[derive(Debug, Serialize)]
@@ -27,6 +27,8 @@ pub(super) struct Answer {
     pub(super) drains: Vec<Drain>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) rollouts: Vec<Rollout>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) not_created: Vec<NotCreated>,
     pub(super) before: Totals,
     pub(super) after: Totals,
     pub(super) resources: Vec<Resource>,
@@ -167,6 +169,7 @@ impl Answer {
             zones: zones(before, after),
             drains,
             rollouts: Rollout::all(&after.report.rollouts, after.messages()),
+            not_created: NotCreated::all(&after.report),
             bottleneck: bottleneck(&pods, after, profiles, registry),
             pods,
         }

@@ -132,7 +132,9 @@ fn open_indexes<'a>(job: &'a Job, spec: &JobSpec, pods: &'a [&OwnedPod]) -> impl
     let status = job.status.as_ref();
     let completed = ranges(status.and_then(|status| status.completed_indexes.as_deref()));
     let failed = ranges(status.and_then(|status| status.failed_indexes.as_deref()));
-    let is_taken = move |index: i32| pods.iter().any(|pod| pod.index == Some(index) && pod.phase != Phase::Lost);
+    let is_taken = move |index: i32| {
+        pods.iter().any(|pod| pod.index == Some(index) && matches!(pod.phase, Phase::Active | Phase::Succeeded))
+    };
     let is_told =
         move |index: i32| completed.iter().chain(&failed).any(|(first, last)| (*first..=*last).contains(&index));
     (0..completions(spec).unwrap_or(0)).filter(move |&index| !is_told(index) && !is_taken(index))

@@ -30,8 +30,12 @@ pub struct Made {
     pub replica_set: Option<ReplicaSet>,
     /// Pods that the controller would delete, as `namespace/name`.
     pub surplus: Vec<String>,
+    /// Pods of a StatefulSet that have ended, as `namespace/name`. The controller deletes them, because `pods` has others of their names.
+    pub ended: Vec<String>,
     /// The replacement of pods of an old template. Its new pods are not among `pods`.
     pub rollout: Option<Rollout>,
+    /// All pods of a StatefulSet with the policy OrderedReady, by ordinal, as `namespace/name`. Empty for other workloads.
+    pub order: Vec<String>,
     /// The Deployment is paused and has no ReplicaSet, so that it has no pods.
     pub is_paused: bool,
 }

@@ -43,8 +43,9 @@ pub(crate) enum Phase {
     #[default]
     Active,
     Succeeded,
-    /// Failed, or being deleted.
-    Lost,
+    Failed,
+    /// Being deleted.
+    Terminating,
 }
 
 impl OwnedPod {
@@ -61,8 +62,8 @@ impl OwnedPod {
         let annotation = |key: &str| pod.metadata.annotations.as_ref().and_then(|annotations| annotations.get(key));
         let phase = match pod.status.as_ref().and_then(|status| status.phase.as_deref()) {
             Some("Succeeded") => Phase::Succeeded,
-            Some("Failed") => Phase::Lost,
-            _ if pod.metadata.deletion_timestamp.is_some() => Phase::Lost,
+            Some("Failed") => Phase::Failed,
+            _ if pod.metadata.deletion_timestamp.is_some() => Phase::Terminating,
             _ => Phase::Active,
         };
         let index = annotation(COMPLETION_INDEX).or_else(|| label(COMPLETION_INDEX));
@@ -116,6 +117,10 @@ impl OwnedPod {
 
     pub(crate) fn is_active(&self) -> bool {
         self.phase == Phase::Active
+    }
+
+    pub(crate) const fn has_ended(&self) -> bool {
+        matches!(self.phase, Phase::Succeeded | Phase::Failed)
     }
 
     /// Whether this object is the controller.

@@ -23,9 +23,11 @@ use crate::{
 
 const POD_NAME: &str = "statefulset.kubernetes.io/pod-name";
 const POD_INDEX: &str = "apps.kubernetes.io/pod-index";
+/// The policy without an order of pods.
+const PARALLEL: &str = "Parallel";
 const REVISION: &str = "controller-revision-hash";
 
-/// All pods of a StatefulSet, even if `podManagementPolicy` is not `Parallel`.
+/// All pods of a StatefulSet. The caller creates them in order if `podManagementPolicy` is not `Parallel`.
 pub(crate) fn make(set: &StatefulSet, around: Surroundings<'_>) -> Made {
     let spec = &set.spec;
     let pods = owned(StatefulSet::KIND, &set.metadata, around);
@@ -38,6 +40,10 @@ pub(crate) fn make(set: &StatefulSet, around: Surroundings<'_>) -> Made {
     let mut made = Made::default();
     let (strategy, partition) = Strategy::of_stateful_set(spec);
     let mut rollout = Rollout { strategy, pods: Vec::new(), new: Vec::new() };
+    if spec.pod_management_policy.as_deref() != Some(PARALLEL) {
+        let namespace = set.metadata.namespace.as_deref().unwrap_or_default();
+        made.order = (start..end).map(|ordinal| format!("{namespace}/{}", name(ordinal))).collect();
+    }
     for ordinal in start..end {
         made.claims.extend(claims(set, spec, ordinal).map(|(_, claim)| claim));
         let Some(present) = active.get(name(ordinal).as_str()) else {
@@ -54,6 +60,7 @@ pub(crate) fn make(set: &StatefulSet, around: Surroundings<'_>) -> Made {
     made.rollout = rollout.pods.iter().any(|pod| pod.is_outdated).then_some(rollout);
     let ordinal = |pod: &OwnedPod| pod.name.strip_prefix(set_name)?.strip_prefix('-')?.parse().ok();
     let is_wanted = |pod: &OwnedPod| ordinal(pod).is_some_and(|ordinal: i32| (start..end).contains(&ordinal));
+    made.ended = pods.iter().filter(|pod| pod.has_ended()).map(|pod| pod.key()).collect();
     made.surplus = active.values().filter(|pod| !is_wanted(pod)).map(|pod| pod.key()).collect();
     made
 }

@@ -205,6 +205,34 @@ fn a_stateful_set_makes_the_pods_that_are_missing_with_their_claims() {
 }
 
 #[test]
+fn a_stateful_set_has_an_order_unless_it_is_parallel() {
+    let mut parallel = stateful_set(2);
+    if let Workload::StatefulSet(set) = &mut parallel {
+        set.spec.pod_management_policy = Some("Parallel".to_owned());
+    }
+    let order = |set: Workload| make_of(&[set], &[], &[]).remove(0).order;
+    assert_eq!(order(stateful_set(2)), ["shop/db-0", "shop/db-1"]);
+    assert_eq!(order(parallel), [""; 0]);
+}
+
+#[test]
+fn a_stateful_set_deletes_ended_pods_before_it_creates_others_of_their_names() {
+    let cases = [
+        (json!({"/status/phase": "Failed"}), vec!["shop/db-0"], vec!["db-0"]),
+        (json!({"/status/phase": "Succeeded"}), vec!["shop/db-0"], vec!["db-0"]),
+        (json!({"/status/phase": "Running"}), vec![], vec![]),
+    ];
+    for (more, ended, created) in cases {
+        let made = make_of(&[stateful_set(1)], &[pod("db-0", "StatefulSet", "db", &more)], &[]).remove(0);
+        assert_eq!(
+            (made.ended.clone(), names(&made)),
+            (ended.iter().map(ToString::to_string).collect(), created),
+            "{more}"
+        );
+    }
+}
+
+#[test]
 fn a_daemon_set_makes_a_pod_for_each_node_that_it_may_run_on_and_ties_it_there() {
     let mut spec = json!({"selector": {}, "template": template(&json!({"app": "log"}))});
     spec["template"]["spec"]["nodeSelector"] = json!({"disk": "ssd"});

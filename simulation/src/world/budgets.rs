@@ -1,8 +1,12 @@
-//! The controller of PodDisruptionBudgets. Source: k8s.io/kubernetes `pkg/controller/disruption`.
+//! The controller of PodDisruptionBudgets, with the arithmetic of `flotilla-model`.
 
+use std::{collections::BTreeMap, sync::Arc};
+
+use flotilla_model::{BudgetBound, BudgetStatus, Controller};
+use k8s_openapi::serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{is_live, selects, those};
+use super::{is_live, replicas::owner, selects, those};
 use crate::api::{Actor, Kind, Object};
 
 /// Controller of PodDisruptionBudgets.
@@ -40,23 +44,37 @@ impl Budgets {
         let of_budget =
             |pod: &Object| pod.namespace() == budget.namespace() && selects(budget.at("/spec/selector"), pod);
         let pods = those(self.actor.api(), Kind::Pod, |pod| of_budget(pod) && is_live(pod));
-        let expected = pods.len() as u64;
-        let healthy = pods.iter().filter(|pod| pod.phase() == "Running").count() as u64;
-        let desired = match (budget.at("/spec/minAvailable"), budget.at("/spec/maxUnavailable")) {
-            (Value::Null, Value::Null) => expected,
-            (Value::Null, most) => expected.saturating_sub(share(most, expected)),
-            (least, _) => share(least, expected),
-        };
+        let healthy = count(pods.iter().filter(|pod| pod.phase() == "Running").count());
+        let spec = Deserialize::deserialize(budget.at("/spec"));
+        let bound = spec.map_or(BudgetBound::None, |spec| BudgetBound::of(&spec));
+        let scales = self.scales(&pods);
+        let controllers =
+            scales.iter().map(|(kind, key, replicas)| Controller { kind: kind.name(), key, replicas: *replicas });
+        // ReplicaSets and StatefulSets have a scale.
+        let status = BudgetStatus::new(bound, (count(pods.len()), healthy), controllers).unwrap_or_default();
         json!({
-            "expectedPods": expected, "currentHealthy": healthy, "desiredHealthy": desired,
-            "disruptionsAllowed": healthy.saturating_sub(desired),
+            "expectedPods": status.expected, "currentHealthy": healthy, "desiredHealthy": status.desired_healthy,
+            "disruptionsAllowed": status.disruptions_allowed,
             "observedGeneration": budget.at("/metadata/generation"),
         })
     }
+
+    /// The controllers of pods: kind, key, and replicas.
+    fn scales(&self, pods: &[Arc<Object>]) -> Vec<(Kind, String, i32)> {
+        let mut owners: BTreeMap<(Kind, &str), i32> = BTreeMap::new();
+        for owner in pods.iter().filter_map(|pod| owner(pod)) {
+            *owners.entry(owner).or_default() += 1;
+        }
+        let scale = |((kind, uid), pods): ((Kind, &str), i32)| {
+            let set = those(self.actor.api(), kind, |set| set.uid() == uid).pop();
+            let replicas = set.as_ref().map(|set| set.at("/spec/replicas").as_u64().unwrap_or(1));
+            let key = set.map_or_else(|| uid.to_owned(), |set| set.key().to_owned());
+            (kind, key, replicas.map_or(pods, |replicas| i32::try_from(replicas).unwrap_or(i32::MAX)))
+        };
+        owners.into_iter().map(scale).collect()
+    }
 }
 
-/// A number, or a percentage of `of`, rounded up.
-fn share(wanted: &Value, of: u64) -> u64 {
-    let percent = wanted.as_str().and_then(|text| text.strip_suffix('%')?.parse::<u64>().ok());
-    percent.map_or_else(|| wanted.as_u64().unwrap_or_default(), |percent| (percent * of).div_ceil(100))
+fn count(number: usize) -> i32 {
+    i32::try_from(number).unwrap_or(i32::MAX)
 }

@@ -130,6 +130,53 @@ async fn a_budget_lets_go_what_it_does_not_need() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_ended_pod_of_a_stateful_set_is_replaced_and_one_without_a_node_is_surplus_first() {
+    let api = api();
+    let replicas = Replicas::new(api.actor("controllers"));
+    replicas.create(Kind::StatefulSet, "default", "db", 1, &spec("1"));
+    replicas.create(Kind::ReplicaSet, "default", "web", 2, &spec("1"));
+    replicas.step();
+    let old = get(&api, Kind::Pod, "default/db-0");
+    assert_eq!(old.text("/spec/hostname"), "db-0");
+    let failed = |pod: &mut Value| pod["status"] = json!({ "phase": "Failed" });
+    api.actor("person").change(Kind::Pod, "default/db-0", failed).expect("changed");
+    replicas.step();
+    assert_ne!(get(&api, Kind::Pod, "default/db-0").uid(), old.uid());
+    let web = those(&api, Kind::Pod, |pod| pod.text("/metadata/labels/app") == "web").remove(1);
+    api.actor("person").bind(&web, "n1").expect("bound");
+    let scale = |set: &mut Value| set["spec"]["replicas"] = json!(1);
+    api.actor("person").change(Kind::ReplicaSet, "default/web", scale).expect("changed");
+    replicas.step();
+    assert_eq!(names(&api, Kind::Pod, |pod| pod.text("/metadata/labels/app") == "web"), [web.name()]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn budgets_count_replicas_of_controllers_for_percentages_and_maxima() {
+    let api = api();
+    let (replicas, budgets) = (Replicas::new(api.actor("controllers")), Budgets::new(api.actor("controllers")));
+    replicas.create(Kind::ReplicaSet, "default", "web", 2, &spec("100m"));
+    replicas.step();
+    let bare = json!({ "metadata": { "namespace": "default", "name": "bare", "labels": { "app": "bare" } }, "spec": spec("1") });
+    api.actor("person").create(Kind::Pod, bare).expect("made");
+    let scale = |set: &mut Value| set["spec"]["replicas"] = json!(4);
+    api.actor("person").change(Kind::ReplicaSet, "default/web", scale).expect("changed");
+    budgets.create("default", "half", "web", &json!("50%"));
+    budgets.create("default", "one", "web", &json!(1));
+    budgets.create("default", "bare", "bare", &json!("50%"));
+    budgets.create("default", "most", "web", &Value::Null);
+    let at_most_one = |budget: &mut Value| {
+        budget["spec"] = json!({ "maxUnavailable": 1, "selector": { "matchLabels": { "app": "web" } } });
+    };
+    api.actor("person").change(Kind::PodDisruptionBudget, "default/most", at_most_one).expect("changed");
+    budgets.step();
+    for (name, expected, desired) in [("half", 4, 2), ("one", 2, 1), ("bare", 0, 0), ("most", 4, 3)] {
+        let budget = get(&api, Kind::PodDisruptionBudget, &format!("default/{name}"));
+        let found = ["expectedPods", "desiredHealthy"].map(|field| budget.at(&format!("/status/{field}")).as_u64());
+        assert_eq!(found, [Some(expected), Some(desired)], "{name}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn another_scheduler_binds_its_own_pods_where_they_fit() {
     let api = api();
     pod(&api, "ours", "1");

@@ -44,6 +44,11 @@ impl Amount {
         Self { value: self.value.plus(other.value), is_binary }
     }
 
+    /// The negative amount, in thousandths.
+    fn negative(self) -> Self {
+        self.with(Quantity::parse(&format!("{}m", self.value.milli().saturating_neg())).unwrap_or_default())
+    }
+
     /// Whole units, for storage.
     pub(crate) fn rounded_up(self) -> Self {
         Self { value: Quantity::from_units(self.value.units()), ..self }
@@ -127,6 +132,11 @@ pub(crate) fn add(sum: &mut Amounts, other: &Amounts) {
         let known = sum.entry(name.clone()).or_default();
         *known = known.plus(*amount);
     }
+}
+
+pub(crate) fn subtract(sum: &mut Amounts, other: &Amounts) {
+    let negative = other.iter().map(|(name, amount)| (name.clone(), amount.negative()));
+    add(sum, &negative.collect());
 }
 
 pub(crate) fn raise(highest: &mut Amounts, other: &Amounts) {

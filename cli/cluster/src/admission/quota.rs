@@ -9,8 +9,11 @@ use k8s_openapi::api::core::v1 as api;
 
 use super::amounts::{self, Amount, Amounts, Side};
 
+mod charges;
 mod scope;
 
+pub use charges::Quotas;
+pub(crate) use charges::{Charge, Charges};
 use scope::{Facts, Scope};
 
 /// The resources that each container must specify if a quota limits them.
@@ -88,25 +91,17 @@ impl Quota {
     }
 }
 
-/// Charges an object to all quotas that it matches, or to none.
-fn charge(quotas: &mut [Quota], facts: &Facts<'_>, usage: &Amounts, is_read: fn(&str) -> bool) -> Result<(), String> {
-    let is_concerned = |quota: &&mut Quota| quota.matches(facts, is_read);
-    let mut concerned: Vec<&mut Quota> = quotas.iter_mut().filter(is_concerned).collect();
-    concerned.iter().try_for_each(|quota| quota.check(usage))?;
-    for quota in &mut concerned {
-        let usage = quota.of(usage);
-        amounts::add(&mut quota.used, &usage);
-    }
-    Ok(())
-}
-
-pub(super) fn charge_pod(quotas: &mut [Quota], pod: &api::Pod, default_class: Option<&str>) -> Result<(), String> {
-    let Some(spec) = &pod.spec else { return Ok(()) };
+/// The charge of a pod that is created, without charging it.
+///
+/// # Errors
+/// The pod does not specify what a quota limits.
+pub(super) fn charge_of(quotas: &[Quota], pod: &api::Pod, default_class: Option<&str>) -> Result<Charge, String> {
+    let Some(spec) = &pod.spec else { return Ok(Charge::default()) };
     let facts = Facts::of_pod(spec, default_class);
     for quota in quotas.iter().filter(|quota| quota.matches(&facts, is_of_pods)) {
         specified(quota, spec).map_err(|error| format!("failed quota: {}: {error}", quota.name))?;
     }
-    charge(quotas, &facts, &usage_of_new(spec), is_of_pods)
+    Ok(Charge::new(quotas, &facts, &usage_of_new(spec), is_of_pods))
 }
 
 pub(super) fn charge_claim(quotas: &mut [Quota], claim: &api::PersistentVolumeClaim) -> Result<(), String> {
@@ -115,21 +110,25 @@ pub(super) fn charge_claim(quotas: &mut [Quota], claim: &api::PersistentVolumeCl
     let storage = requests.and_then(|requests| Amount::parse(&requests.get("storage")?.0));
     let class = crate::workloads::class_of(claim).unwrap_or_default();
     let attributes = spec.volume_attributes_class_name.unwrap_or_default();
-    charge(quotas, &Facts::Claim(&attributes), &usage_of_claim(class, storage), is_of_claims)
+    Charge::new(quotas, &Facts::Claim(&attributes), &usage_of_claim(class, storage), is_of_claims).make(quotas)
 }
 
-/// Counts the pods and claims that exist, before any is charged.
+/// Counts the pods and claims that exist, before any is charged. Returns the charges of the pods.
 pub(crate) fn count_existing<'a>(
     quotas: &mut BTreeMap<String, Vec<Quota>>,
     pods: impl Iterator<Item = &'a PodInfo>,
     claims: impl Iterator<Item = &'a Claim>,
     class_of: impl Fn(&PodInfo) -> Option<&'a str>,
-) {
+) -> Charges {
+    let mut charges = Charges::default();
     for pod in pods {
         let Some(quotas) = quotas.get_mut(&*pod.class.namespace) else { continue };
         let usage = usage_of(pod);
         let facts = Facts::of_info(pod, class_of(pod));
         quotas.iter_mut().for_each(|quota| quota.count(&facts, &usage));
+        if !pod.finished {
+            charges.insert(std::sync::Arc::clone(&pod.uid), Charge::new(quotas, &facts, &usage, is_of_pods));
+        }
     }
     for claim in claims {
         let Some(quotas) = quotas.get_mut(&*claim.namespace) else { continue };
@@ -137,6 +136,7 @@ pub(crate) fn count_existing<'a>(
         quotas.iter_mut().for_each(|quota| quota.count(&Facts::Claim(&claim.attributes_class), &usage));
     }
     quotas.values_mut().flatten().for_each(Quota::settle);
+    charges
 }
 
 /// Whether a quota of this resource concerns pods. Source: `MatchingResources` of `podEvaluator`.

@@ -41,6 +41,10 @@ fn quota(spec: Value, status: Value) -> Vec<Quota> {
     quotas.remove("default").expect("the quota")
 }
 
+fn charge_pod(quotas: &mut [Quota], pod: &api::Pod, default_class: Option<&str>) -> Result<(), String> {
+    quota::charge_of(quotas, pod, default_class)?.make(quotas)
+}
+
 /// The cluster of an input, and all lines about it.
 fn load(text: &str) -> (Cluster, Vec<String>) {
     let texts = Texts::new(|_| Err(String::new()), |pod| manifest::pod(pod.to_value()));
@@ -326,7 +330,7 @@ fn quotas_count_and_refuse_pods() {
     ];
     for (hard, used, expected) in cases {
         let mut quotas = quota(json!({"hard": hard}), json!({"hard": hard, "used": used}));
-        assert_eq!(quota::charge_pod(&mut quotas, &pod(spec.clone()), None).err(), expected, "{hard} {used}");
+        assert_eq!(charge_pod(&mut quotas, &pod(spec.clone()), None).err(), expected, "{hard} {used}");
     }
     let mut quotas =
         quota(json!({"hard": {"requests.cpu": "10", "pods": "100"}}), json!({"used": {"requests.cpu": "3"}}));
@@ -335,9 +339,9 @@ fn quotas_count_and_refuse_pods() {
     let expected = "exceeded quota: q, requested: requests.cpu=1, used: requests.cpu=10, limited: requests.cpu=10";
     assert_eq!((more, &*error), (7, expected));
     for _ in 0..more {
-        quota::charge_pod(&mut quotas, &pod, None).expect("an admitted pod");
+        charge_pod(&mut quotas, &pod, None).expect("an admitted pod");
     }
-    assert_eq!(quota::charge_pod(&mut quotas, &pod, None), Err(error));
+    assert_eq!(charge_pod(&mut quotas, &pod, None), Err(error));
 }
 
 #[test]
@@ -393,13 +397,13 @@ fn scopes_decide_which_pods_a_quota_concerns() {
             let mut spec = scopes.clone();
             spec["hard"] = json!({"count/pods": "0"});
             fields["containers"] = json!([{"name": "c"}]);
-            quota::charge_pod(&mut quota(spec, json!({})), &pod(fields), None).is_err()
+            charge_pod(&mut quota(spec, json!({})), &pod(fields), None).is_err()
         });
         assert_eq!(found, expected, "{scopes}");
     }
     let mut quotas = quota(json!({"hard": {"pods": "0"}, "scopes": ["PriorityClass"]}), json!({}));
     let plain = pod(json!({"containers": [{"name": "c"}]}));
-    assert!(quota::charge_pod(&mut quotas, &plain, Some("usual")).is_err(), "the default class counts as the pod's");
+    assert!(charge_pod(&mut quotas, &plain, Some("usual")).is_err(), "the default class counts as the pod's");
 }
 
 #[test]

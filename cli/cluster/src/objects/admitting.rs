@@ -151,7 +151,7 @@ impl Gatherer {
             self.priorities.iter().map(|(name, (value, _))| (name.as_str(), *value)).chain(super::BUILT_IN).collect();
         // Pods keep the value of their priority class only.
         let class_of = |pod: &PodInfo| classes.iter().find(|(_, value)| *value == pod.priority).map(|(name, _)| *name);
-        quota::count_existing(&mut self.admission.quotas, pods, claims, class_of);
+        self.admission.charges = quota::count_existing(&mut self.admission.quotas, pods, claims, class_of);
     }
 
     /// Returns the refused claims of workloads with the reasons.
@@ -199,7 +199,16 @@ impl Gatherer {
     ) {
         let mut drafts = std::mem::take(&mut self.pods);
         let mut order: Vec<usize> = (0..drafts.len()).collect();
-        order.sort_by_key(|&index| drafts.get(index).is_some_and(|draft| draft.info.node_name.is_none()));
+        let mut begun = BTreeSet::new();
+        // The first pod of an ordered StatefulSet is created with those of other workloads.
+        let is_next = |draft: &Draft, begun: &mut BTreeSet<usize>| {
+            let ordered = draft.workload.filter(|&workload| made.is_ordered(workload));
+            ordered.is_some_and(|workload| !begun.insert(workload))
+        };
+        order.sort_by_cached_key(|&index| {
+            let draft = drafts.get(index).filter(|draft| draft.info.node_name.is_none());
+            draft.map(|draft| is_next(draft, &mut begun))
+        });
         let (mut gone, mut admitted) = (BTreeSet::new(), Vec::new());
         for index in order {
             let Some(draft) = drafts.get_mut(index) else { continue };
@@ -264,7 +273,7 @@ impl Gatherer {
                 return Err(reason.clone());
             }
         }
-        self.admission.admit_pod(&mut pod, pod_level)?;
+        self.admission.admit_pod((&mut pod, &draft.info.uid), pod_level, draft.later.is_some())?;
         match ingest::pod(&pod) {
             Ok(info) => {
                 self.texts.iter_mut().for_each(|texts| texts.add_pod(&pod));

@@ -40,31 +40,35 @@ impl Gatherer {
             self.admission.workload = summary.add(workload, origin.as_ref(), &made);
             let rollout = self.facts.add_rollout(workload, &made);
             origin.iter().for_each(|origin| origin.own(workload, &mut made));
-            if let Some(set) = made.replica_set {
+            if let Some(set) = made.replica_set.take() {
                 self.facts.see_replica_set(&set.metadata);
                 self.add_selecting(set, place, problems);
             }
-            for mut claim in made.claims {
+            let mut claims = Vec::new();
+            for mut claim in std::mem::take(&mut made.claims) {
                 if self.knows("PersistentVolumeClaim", &claim.metadata) {
                     continue;
                 }
+                claims.push(workloads::key(&claim.metadata));
                 workloads::fill_claim(&mut claim, class.as_ref());
                 self.add_storage(claim, &place.keys(&["spec", "volumeClaimTemplates"]), problems);
             }
             let place = place.keys(workloads::template(workload));
-            let errors = problems.error_count();
+            let (errors, mut new) = (problems.error_count(), Vec::new());
             for pod in made.pods {
                 // A terminated pod frees its name; any other pod keeps it.
                 self.forget(&pod.metadata);
                 if self.knows("Pod", &pod.metadata) {
                     continue;
                 }
+                new.push(workloads::key(&pod.metadata));
                 self.add_pod(pod, place.clone(), problems);
                 if problems.error_count() > errors {
                     // All other pods of the workload would have the same error.
                     break;
                 }
             }
+            self.facts.add_sequence(workloads::title(workload, origin.as_ref()), &made.order, &new, &claims);
             for (index, pod) in made.rollout.into_iter().flat_map(|rollout| rollout.new).enumerate() {
                 let (name, later) = (workloads::key(&pod.metadata), rollout.map(|rollout| (rollout, index)));
                 self.add_named_pod(pod, &name, place.clone(), later, problems);

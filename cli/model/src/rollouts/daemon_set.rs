@@ -43,7 +43,7 @@ impl Rolling {
             unready.into_iter().chain(ready.into_iter().take(max_surge.saturating_sub(surging))).collect();
         for key in &new {
             if let Some(pod) = world.take_successor(key) {
-                world.create(pod, None, changes);
+                world.create(pod, changes);
                 world.release(key);
             }
         }

@@ -54,7 +54,9 @@ impl Rolling {
     fn current(&self, world: &World) -> Vec<Key> {
         let known = self.pods.iter().filter(|pod| !pod.is_outdated).map(|pod| &pod.key);
         let created = self.new.iter().filter(|new| new.is_created).map(|new| &new.key);
-        known.chain(created).filter(|key| world.get(key).is_some()).cloned().collect()
+        // Pods that a quota refuses count in `spec.replicas` of the new ReplicaSet.
+        let is_wanted = |key: &&Key| world.get(key).is_some() || world.refused.get(key).is_some();
+        known.chain(created).filter(is_wanted).cloned().collect()
     }
 
     /// Creates the next new pods; returns whether there was one.
@@ -64,7 +66,7 @@ impl Rolling {
             if let Some(pod) = new.pod.take() {
                 new.is_created = true;
                 is_any = true;
-                world.create(pod, None, changes);
+                world.create(pod, changes);
             }
         }
         is_any

@@ -6,6 +6,7 @@
 use flotilla_cluster::lifecycle::Key;
 
 use super::{Change, Rolling, World};
+use crate::sequences::is_passed;
 
 impl Rolling {
     /// One synchronization; returns whether anything was done.
@@ -18,16 +19,13 @@ impl Rolling {
     ) -> bool {
         let mut is_changed = false;
         for pod in &self.pods {
+            if !is_parallel && !is_passed(&pod.key, world, changes) {
+                return false;
+            }
             if world.get(&pod.key).is_none() {
                 let Some(new) = world.take_successor(&pod.key) else { continue };
-                world.create(new, None, changes);
+                world.create(new, changes);
                 is_changed = true;
-                if !is_parallel {
-                    return true;
-                }
-            }
-            if !is_parallel && !world.is_ready(&pod.key) {
-                return is_changed;
             }
         }
         let unavailable = self.pods.iter().filter(|pod| !world.is_ready(&pod.key)).count();

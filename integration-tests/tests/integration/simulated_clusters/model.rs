@@ -93,7 +93,7 @@ pub(crate) fn whatif(file: &Path, dump: &Value, change: &[&str]) -> anyhow::Resu
         let name = text(row, "pod").to_owned();
         match text(row, "change") {
             "gone" => _ = pods.remove(&name),
-            "pending" => _ = pods.insert(name, State::Pending(Some(text(row, "message").to_owned()))),
+            "pending" | "waiting" => _ = pods.insert(name, State::Pending(Some(text(row, "message").to_owned()))),
             _ => _ = pods.insert(name, State::Placed),
         }
     }

@@ -11,10 +11,13 @@ mod controllers;
 mod drains;
 mod report;
 mod rollouts;
+mod statuses;
 mod world;
 
 pub use controllers::{Change, Controllers, Deletion};
 pub use report::{Blocked, DrainReport, Obstacle, PodRef, Report, RolloutEnd, RolloutReport};
+
+pub use statuses::current_budgets;
 
 #[cfg(test)]
 mod tests;

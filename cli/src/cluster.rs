@@ -199,6 +199,8 @@ pub(crate) struct Files {
     /// The index of the first document that is applied to the others.
     applied: usize,
     flags: FileArgs,
+    /// Notes on the flags `--pod-template` that match no object yet.
+    unused: Vec<String>,
 }
 
 impl Files {
@@ -210,10 +212,11 @@ impl Files {
         gates: &FeatureGates,
     ) -> Result<(Self, Cluster), Failure> {
         let (mut sources, flags) = (Sources::default(), inputs.flags.clone());
-        let how = How { edit: Some(edit), documents: None, is_told: true };
+        let mut unused = Vec::new();
+        let how = How { edit: Some(edit), documents: None, is_told: true, unused: Some(&mut unused) };
         let cluster = gather_from(&mut sources, inputs, how, None, profiles, gatherer(Gatherer::default(), gates))?;
         let applied = sources.count();
-        Ok((Self { sources, applied, flags }, cluster))
+        Ok((Self { sources, applied, flags, unused }, cluster))
     }
 
     /// Reads more files and applies their objects to the others. `see` gets every object.
@@ -230,7 +233,13 @@ impl Files {
         let mut loader = loader.with_edit(Some(edit)).with_pod_templates(&self.flags.pod_template);
         input::load(&mut loader, Inputs::files(files, &self.flags));
         progress.finish_and_clear();
-        if problems.error_count() > 0 { Err(Failure::input(problems.render(&self.sources))) } else { Ok(()) }
+        let unused = loader.unused_rules();
+        if problems.error_count() > 0 {
+            return Err(Failure::input(problems.render(&self.sources)));
+        }
+        self.unused.retain(|note| unused.contains(note));
+        print_notes(&self.unused);
+        Ok(())
     }
 
     /// Gathers the cluster again with edited objects.
@@ -241,7 +250,7 @@ impl Files {
         gates: &FeatureGates,
         manifests: Manifests,
     ) -> Result<Cluster, Failure> {
-        let how = How { edit: Some(edit), documents: Some(self.applied), is_told: false };
+        let how = How { edit: Some(edit), documents: Some(self.applied), is_told: false, unused: None };
         let inputs = Inputs { flags: &self.flags, ..Inputs::none() };
         gather_from(&mut self.sources, inputs, how, None, profiles, gatherer(manifests.gatherer(), gates))
     }
@@ -253,6 +262,8 @@ struct How<'a> {
     documents: Option<usize>,
     /// Print warnings.
     is_told: bool,
+    /// Receives the notes on flags `--pod-template` that match no object, instead of printing them.
+    unused: Option<&'a mut Vec<String>>,
 }
 
 fn gather_files(
@@ -261,7 +272,7 @@ fn gather_files(
     profiles: &[Profile],
     gatherer: Gatherer,
 ) -> Result<Cluster, Failure> {
-    let how = How { edit: None, documents: None, is_told: true };
+    let how = How { edit: None, documents: None, is_told: true, unused: None };
     gather_from(&mut Sources::default(), inputs, how, made_up, profiles, gatherer)
 }
 
@@ -286,7 +297,11 @@ fn gather_from(
         Some(applied) => loader.again(0..known, applied),
         None => input::load(&mut loader, inputs),
     }
-    let notes = loader.notes();
+    let mut notes = loader.unused_rules();
+    if let Some(unused) = how.unused {
+        unused.append(&mut notes);
+    }
+    notes.extend(loader.notes());
     progress.finish_and_clear();
     let schedulers: Vec<&str> = profiles.iter().map(|profile| &*profile.scheduler_name).collect();
     let cluster = gatherer.finish(&schedulers, &mut problems);

@@ -9,7 +9,7 @@ use std::{
 
 use anyhow::Context as _;
 use flotilla_account::{
-    account::{self, Account},
+    account::{self, Account, Details},
     answer::Answer,
     preemption,
     world::World,
@@ -112,7 +112,11 @@ fn explain_cluster(
             cluster::read(Inputs::files(&args.files, &args.reading), None, &profiles, &gates, manifests)?
         }
     };
-    let cluster = cluster.showing(workers.registry(), &profiles);
+    let mut cluster = cluster.showing(workers.registry(), &profiles);
+    // kube-scheduler's recorded answers know only the statuses of the input.
+    if args.cases.is_none() {
+        cluster.budgets = flotilla_model::current_budgets(&cluster);
+    }
     let pods = selection::select(&cluster, &args.pods).map_err(Failure::input)?;
     check_profiles(&pods, &profiles)?;
     let starts = not_starting(&cluster, |_| false);
@@ -196,11 +200,12 @@ async fn account(
         None if lifted.is_none() => attached.ask(&profile.scheduler_name, &subject).await?,
         _ => Vec::new(),
     };
-    let wants_missing = match format {
-        Format::Table | Format::Wide | Format::Html => true,
-        Format::Json | Format::Yaml => subject.facts.devices.is_some() && !is_compared,
+    let details = match format {
+        Format::Table | Format::Wide | Format::Html => Details::Ways,
+        Format::Json | Format::Yaml if is_compared => Details::Outcomes,
+        Format::Json | Format::Yaml => Details::Shortfalls,
     };
-    let mut account = account::make(pod, profile, &subject, &pages, world, wants_missing);
+    let mut account = account::make(pod, profile, &subject, &pages, world, details);
     if let Some((asking, texts)) = asking {
         let names = account.feasible(world);
         let answer = asking.ask(pod, names, texts).await;

@@ -17,6 +17,8 @@ mod encoding;
 pub(crate) const MAX_BYTES: u64 = 512 << 20;
 
 pub(crate) const STDIN: &str = "-";
+/// The name of the standard input in messages.
+const STDIN_NAME: &str = "stdin";
 
 /// A text and its name in messages.
 #[derive(Clone, Debug)]
@@ -82,13 +84,16 @@ fn read_live(args: &LiveArgs) -> Result<Option<Text>, Failure> {
 
 /// Whether a path is a URL.
 fn is_url(path: &Path) -> bool {
-    path.to_str().is_some_and(|path| path.starts_with("https://") || path.starts_with("http://"))
+    let schemes = ["https://", "http://"];
+    path.to_str().is_some_and(|path| {
+        schemes.iter().any(|scheme| path.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme)))
+    })
 }
 
 /// The name and the text of a file. Errors are `file: sentence` or `file:line:column: sentence`.
 pub(crate) fn read(path: &Path) -> Result<(String, String), String> {
     let is_stdin = path == Path::new(STDIN);
-    let name = if is_stdin { "stdin".to_owned() } else { path.display().to_string() };
+    let name = if is_stdin { STDIN_NAME.to_owned() } else { path.display().to_string() };
     if is_url(path) {
         return Err(format!(
             "{name}: a URL is not read; download it, such as with `curl -L {name} | flotilla ... -f -`"
@@ -203,7 +208,8 @@ fn of_other_program(directory: &Path, file: &str) -> Option<String> {
 
 /// The paths as given on the command line.
 pub(crate) fn names(paths: &[PathBuf]) -> String {
-    let name = |path: &PathBuf| if path == Path::new(STDIN) { "stdin".to_owned() } else { path.display().to_string() };
+    let name =
+        |path: &PathBuf| if path == Path::new(STDIN) { STDIN_NAME.to_owned() } else { path.display().to_string() };
     paths.iter().map(name).collect::<Vec<_>>().join(", ")
 }
 

@@ -3,6 +3,8 @@
 //! The commands and their output are in `cases/`, one file for each command; `FLOTILLA_RECORD=1` rewrites them. A folder with the name of
 //! such a file has files that its cases share.
 //!
+//! `reports/` has a file for each public report: the thread, the right answer with its source, and variations of the fault.
+//!
 //! `| placements` shows the node or message of each pod, `| preemptions` the preempted pods; `| yaml` shows JSON as YAML.
 
 use std::{fs, path::Path};
@@ -41,13 +43,18 @@ fn yaml(json: &str) -> String {
 }
 
 fn check(name: &str) {
+    check_in("cases", name);
+}
+
+/// `under`: the folder with the file.
+fn check_in(under: &str, name: &str) {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut console = Console::new(env!("CARGO_BIN_EXE_flotilla"))
         .with_view("placements", placements)
         .with_view("preemptions", preemptions)
         .with_view("yaml", yaml)
         .with_link("examples", root.join("../examples"));
-    let cases = root.join("tests/cases");
+    let cases = root.join("tests").join(under);
     let shared = fs::read_dir(cases.join(name)).into_iter().flatten();
     for file in shared.map(|file| file.expect("an entry")) {
         console = console.with_link(file.file_name().to_str().expect("UTF-8"), file.path());
@@ -108,4 +115,69 @@ fn capacity_says_how_many_more_pods_fit() {
 #[test]
 fn config_checks_shows_compares_and_migrates_files() {
     check("config");
+}
+
+#[test]
+fn files_of_powershell_are_read_in_their_encoding() {
+    check_in("reports", "utf-16");
+}
+
+#[test]
+fn merge_keys_are_merged_and_keys_that_occur_twice_are_refused() {
+    check_in("reports", "merge-keys");
+}
+
+#[test]
+fn custom_resources_do_not_end_the_run() {
+    check_in("reports", "custom-resources");
+}
+
+#[test]
+fn admission_changes_requests_and_nodes_of_pods() {
+    check_in("reports", "limit-range-and-runtime-class");
+}
+
+#[test]
+fn nodes_take_as_many_volumes_as_their_csinode_allows() {
+    check_in("reports", "csi-limits");
+}
+
+#[test]
+fn a_provisioned_volume_has_the_topology_of_its_driver() {
+    check_in("reports", "shared-claims");
+}
+
+#[test]
+fn nodes_of_a_cluster_get_no_label_that_they_lack() {
+    check_in("reports", "hostname-label");
+}
+
+#[test]
+fn preemption_and_drains_respect_budgets() {
+    check_in("reports", "budgets");
+}
+
+#[test]
+fn input_of_other_formats_is_refused_with_the_next_step() {
+    check_in("reports", "inputs");
+}
+
+#[test]
+fn generated_names_are_made_and_names_are_used_once() {
+    check_in("reports", "generated-names");
+}
+
+#[test]
+fn the_order_of_the_input_decides_no_affinity() {
+    check_in("reports", "order");
+}
+
+#[test]
+fn a_rolling_update_stops_if_its_surge_pod_fits_nowhere() {
+    check_in("reports", "rollouts");
+}
+
+#[test]
+fn each_object_of_a_file_is_counted_or_refused() {
+    check_in("reports", "capacity-of-several");
 }

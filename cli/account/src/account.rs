@@ -41,7 +41,7 @@ pub struct Account {
     pub extended: Option<Extended>,
     /// The result of preemption, if the pod fits no node and its profile has the plugin.
     pub preempted: Option<Preempted>,
-    /// The nearest ways to make the pod fit; empty unless shortfalls are requested.
+    /// The nearest ways to make the pod fit; empty unless requested.
     pub ways: Vec<Way>,
     /// Sentences about the pods because of which nodes are infeasible; empty unless shortfalls are requested.
     pub in_the_way: Vec<String>,
@@ -49,6 +49,17 @@ pub struct Account {
     pub counts_domains: bool,
     /// A filter skips nodes with untolerated taints, so another toleration may change its result.
     pub counts_tainted: bool,
+}
+
+/// The parts of an account beyond the outcome of each node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Details {
+    /// Nothing else.
+    Outcomes,
+    /// Also the shortfalls, and the pods in the way.
+    Shortfalls,
+    /// Also the ways to make the pod fit, which costs further evaluations.
+    Ways,
 }
 
 /// The account of a pod that is gated or cannot be scheduled, without any node; `None` for all others.
@@ -88,7 +99,7 @@ pub fn make(
     subject: &Subject,
     pages: &[Page],
     world: &mut World,
-    wants_missing: bool,
+    details: Details,
 ) -> Account {
     let prepared = Prepared::new(world.registry(), profile, &subject.class, &subject.facts, world.snapshot_mut());
     let nominations = world.nominations(pod);
@@ -112,7 +123,8 @@ pub fn make(
         }
         Some((node, found?))
     };
-    let missing = explanation.nodes.iter().filter(|_| wants_missing).filter_map(&mut missing).collect();
+    let missing =
+        explanation.nodes.iter().filter(|_| details >= Details::Shortfalls).filter_map(&mut missing).collect();
     let holders = if subject.facts.devices.is_some() { world.holders() } else { Holders::new() };
     let counts_domains = lack::counts_domains(&prepared);
     let own = &pod.class.spread;
@@ -130,8 +142,10 @@ pub fn make(
         counts_domains,
         counts_tainted: counts_domains && counts_tainted,
     };
-    if wants_missing {
+    if details >= Details::Shortfalls {
         account.in_the_way = in_the_way::sentences(&account, subject, world);
+    }
+    if details >= Details::Ways {
         account.ways = advice::ways(&account, profile, subject, world);
     }
     account

@@ -43,6 +43,9 @@ pub struct Answer<'a> {
     message: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     preemption: Option<Preemption<'a>>,
+    /// Sentences about the pods because of which nodes are infeasible.
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    in_the_way: &'a [String],
     nodes: Vec<Node<'a>>,
 }
 
@@ -135,6 +138,7 @@ impl<'a> Answer<'a> {
             best,
             message: &explanation.message,
             preemption: account.preempted.as_ref().map(|preempted| Preemption::new(preempted, world)),
+            in_the_way: &account.in_the_way,
             nodes,
         }
     }

@@ -10,7 +10,7 @@ use flotilla_framework::{class::PodInfo, explain::NodeExplanation, profile::Prof
 
 use super::{
     account,
-    account::Account,
+    account::{Account, Details},
     advice, missing,
     pod_explanation::{PodExplanation, Preemption, Refused},
     preemption,
@@ -58,7 +58,7 @@ impl Explainer {
         }
         let lifted = world.lift(pod);
         let subject = world.subject(&pod.class);
-        let mut account = account::make(pod, profile, &subject, &[], world, true);
+        let mut account = account::make(pod, profile, &subject, &[], world, Details::Ways);
         account.preempted = preemption::make(pod, profile, &subject, &account.explanation, world);
         let explained = explain_account(&account, world);
         if let Some(lifted) = lifted {

@@ -11,7 +11,7 @@ use flotilla_framework::{
 };
 use serde::Serialize;
 
-use super::{account, advice, missing, words, world::World, world::name};
+use super::{account, account::Details, advice, missing, words, world::World, world::name};
 use flotilla_cluster::Cluster;
 
 /// Why no node is feasible for a pod.
@@ -52,7 +52,7 @@ pub fn why(cluster: &Cluster, pod: &Arc<PodInfo>, profiles: &[Profile], registry
     let subject = world.subject(&pod.class);
     let prepared = Prepared::new(registry, profile, &subject.class, &subject.facts, world.snapshot_mut());
     let pages = world.pages(&prepared);
-    let account = account::make(pod, profile, &subject, &pages, &mut world, true);
+    let account = account::make(pod, profile, &subject, &pages, &mut world, Details::Ways);
     let refusal = |group: missing::Group<'_>| {
         let nearest = group.misses.first();
         let names = nearest.iter().flat_map(|miss| miss.nodes.iter().map(|&node| node.to_owned())).collect();

@@ -14,6 +14,9 @@ pub(super) fn of_kind(api_version: Option<&str>, kind: &str) -> Option<Unknown> 
         ("kubescheduler.config.k8s.io", "KubeSchedulerConfiguration") => {
             "a KubeSchedulerConfiguration is no object of a cluster; use --config FILE"
         }
+        ("", "Status") => {
+            "a Status is an error of the API server; run the command that wrote the file again, and expect objects"
+        }
         _ => return None,
     };
     Some(Unknown { field: "kind", text: text.to_owned() })

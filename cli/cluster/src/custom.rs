@@ -14,6 +14,9 @@ use super::{
 };
 
 mod known;
+mod sources;
+
+pub use sources::PodSource;
 
 /// The fields that hold a number of pods, next to a template.
 const COUNTS: [&str; 3] = ["replicas", "parallelism", "minAvailable"];

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
+use super::custom::PodSource;
+
 /// Changes nothing.
 pub struct Nothing;
 
@@ -26,6 +28,14 @@ pub trait Edit {
     fn refusal(&mut self) -> Option<String> {
         None
     }
+
+    /// Whether [`Self::see_sources`] reads anything.
+    fn reads_sources(&self) -> bool {
+        false
+    }
+
+    /// Reads the pod templates of a custom resource, before [`Self::edit`] gets that resource.
+    fn see_sources(&mut self, _: Vec<PodSource>) {}
 
     /// Objects to add after all files.
     fn added(&mut self) -> Vec<Value>;

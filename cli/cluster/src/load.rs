@@ -130,10 +130,15 @@ impl<'a> Loader<'a> {
         self.object(Object { value, place: InputPosition::nowhere(), kind: Some(kind) });
     }
 
-    /// One line for each group of objects without an effect: rules that match nothing, ignored objects, and hooks of Helm.
-    pub fn notes(&self) -> Vec<String> {
+    /// One line for each rule that matches no object.
+    pub fn unused_rules(&self) -> Vec<String> {
         let unused = self.rules.iter().zip(&self.is_used).filter(|(_, is_used)| !**is_used);
-        let mut notes: Vec<String> = unused.map(|(rule, _)| rule.unused()).collect();
+        unused.map(|(rule, _)| rule.unused()).collect()
+    }
+
+    /// One line for each group of objects without an effect: ignored objects, and hooks of Helm.
+    pub fn notes(&self) -> Vec<String> {
+        let mut notes: Vec<String> = Vec::new();
         notes.extend(counted(&self.ignored).map(|(objects, kinds)| format!("ignored {objects}: {kinds}")));
         let hooks = counted(&self.hooks);
         notes.extend(
@@ -207,6 +212,9 @@ impl<'a> Loader<'a> {
             return Vec::new();
         }
         self.generate_name(&name, fields);
+        if kind == Kind::Custom && !self.show_sources(fields, &place) {
+            return Vec::new();
+        }
         if !matches!(kind, Kind::List(_)) && !self.keeps(&name, fields, &place) {
             return Vec::new();
         }

@@ -12,7 +12,7 @@ use super::{place::InputPosition, problem::Problems};
 
 mod admission;
 
-pub(super) use admission::mismatch;
+pub(super) use admission::{mismatch, negative};
 
 /// The annotations of the default StorageClass.
 const DEFAULT_CLASS: [&str; 2] =

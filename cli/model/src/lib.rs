@@ -15,6 +15,7 @@ mod report;
 mod rollouts;
 mod sequences;
 mod start;
+mod statuses;
 mod world;
 
 pub use budget_status::{BudgetStatus, Controller};
@@ -22,6 +23,7 @@ pub use controllers::{Change, Controllers, Deletion};
 pub use flotilla_cluster::lifecycle::BudgetBound;
 pub use report::{Blocked, DrainReport, NotCreated, Obstacle, PodRef, Report, RolloutEnd, RolloutReport};
 pub use start::Start;
+pub use statuses::current_budgets;
 
 #[cfg(test)]
 mod tests;

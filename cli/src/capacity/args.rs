@@ -31,7 +31,8 @@ Output:
   The pending pods of the input are placed first, then copies of the pod, until one fits nowhere. No pod is preempted.
   Each printed change was simulated, with as many copies as fit then. If --pod has several objects, each is counted as if
   it were the only one, and JSON and YAML have a list. Each copy of a StatefulSet's pod has its own claims, as has each
-  copy with ephemeral volumes or claim templates. Other objects of the file are applied to the cluster.
+  copy with ephemeral volumes or claim templates. Other objects of the file are applied to the cluster. The pod templates
+  of custom resources are counted too, those of unknown kinds with --pod-template.
 
 Exit codes:
   0  the copies were counted
@@ -49,7 +50,7 @@ pub(crate) struct CapacityArgs {
     #[command(flatten)]
     pub(super) reading: FileArgs,
 
-    /// A file with Pods, or with objects that have a pod template, such as Deployments; - means standard input. Can be repeated
+    /// A file with Pods, or with objects that have a pod template, such as Deployments and JobSets; - means standard input. Can be repeated
     #[arg(long = "pod", value_name = "FILE", required = true, action = ArgAction::Append)]
     pub(super) pods: Vec<PathBuf>,
 

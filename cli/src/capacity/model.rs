@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use flotilla_cluster::Edit;
+use flotilla_cluster::{Edit, PodSource};
 use serde_json::{Map, Value, json};
 
 const STORAGE_CLASS: &str = "volume.beta.kubernetes.io/storage-class";
@@ -38,6 +38,8 @@ pub(super) struct Models {
     /// The index of the pod that is counted: each as if it were the only one.
     pub(super) current: usize,
     refusal: Option<String>,
+    /// The pod templates of the custom resource that comes next.
+    sources: Vec<PodSource>,
 }
 
 impl Models {
@@ -57,20 +59,39 @@ impl Models {
     }
 
     fn see(&mut self, kind: &str, object: &Map<String, Value>) {
-        let key = key(object);
-        if kind == "DaemonSet" {
-            self.refusal = Some(format!(
-                "DaemonSet {key}: its controller creates one pod on each matching node, so copies of it are not counted; \
-                 leave it out, or run `flotilla whatif --apply` with this file, which shows the nodes that lack room"
-            ));
-        } else if let Some(pod) = pod_of(kind, object) {
-            let is_taken = |name: &String| self.found.iter().any(|model| model.key == *name);
-            let others = (2..).map(|number: usize| format!("{key}-copy{number}"));
-            let name = std::iter::once(format!("{key}-copy")).chain(others).find(|name| !is_taken(name));
-            self.found.push(model(kind, object, pod, name.unwrap_or_default()));
+        let (key, sources) = (key(object), std::mem::take(&mut self.sources));
+        if let Some(set) = sources.iter().find(|source| source.is_per_node) {
+            self.refuse_set(&set.key);
+        } else if !sources.is_empty() {
+            for PodSource { key, template, claims, .. } in sources {
+                self.add(kind, &key, &template, &claims);
+            }
+        } else if kind == "DaemonSet" {
+            self.refuse_set(&key);
+        } else if let Some(template) = pod_of(kind, object) {
+            let claims = match kind {
+                "StatefulSet" => object.get("spec").and_then(|spec| spec.get("volumeClaimTemplates")),
+                _ => None,
+            };
+            self.add(kind, &key, template, claims.and_then(Value::as_array).map_or(&[][..], |claims| claims));
         } else {
             self.applied.insert((kind.to_owned(), key));
         }
+    }
+
+    fn refuse_set(&mut self, key: &str) {
+        self.refusal = Some(format!(
+            "DaemonSet {key}: its controller creates one pod on each matching node, so copies of it are not counted; \
+             leave it out, or run `flotilla whatif --apply` with this file, which shows the nodes that lack room"
+        ));
+    }
+
+    /// Adds the pod of a template. `key`: `namespace/name` of the object; `claims`: the claim templates of a StatefulSet.
+    fn add(&mut self, kind: &str, key: &str, template: &Map<String, Value>, claims: &[Value]) {
+        let is_taken = |name: &String| self.found.iter().any(|model| model.key == *name);
+        let others = (2..).map(|number: usize| format!("{key}-copy{number}"));
+        let name = std::iter::once(format!("{key}-copy")).chain(others).find(|name| !is_taken(name));
+        self.found.push(model(kind, key, template, claims, name.unwrap_or_default()));
     }
 }
 
@@ -82,6 +103,14 @@ impl Edit for Models {
         }
         let is_of_files = self.applied.contains(&(kind.to_owned(), key(object)));
         if is_applied { is_of_files } else { !is_of_files }
+    }
+
+    fn reads_sources(&self) -> bool {
+        !self.is_read
+    }
+
+    fn see_sources(&mut self, sources: Vec<PodSource>) {
+        self.sources = sources;
     }
 
     fn refusal(&mut self) -> Option<String> {
@@ -124,11 +153,10 @@ fn pod_of<'a>(kind: &str, object: &'a Map<String, Value>) -> Option<&'a Map<Stri
     }
 }
 
-/// The pod of a template, unbound, and its claims.
-fn model(kind: &str, object: &Map<String, Value>, template: &Map<String, Value>, name: String) -> Model {
-    let title = key(object);
+/// The pod of a template, unbound, and its claims. The pod has no UID, so it is admitted as a new object.
+fn model(kind: &str, title: &str, template: &Map<String, Value>, templates: &[Value], name: String) -> Model {
     let (namespace, own) = name.split_once('/').unwrap_or_default();
-    let mut metadata = json!({"name": own, "namespace": namespace, "uid": name});
+    let mut metadata = json!({"name": own, "namespace": namespace});
     for field in ["labels", "annotations"] {
         if let Some(value) = template.get("metadata").and_then(|known| known.get(field)).filter(|it| it.is_object()) {
             metadata[field] = value.clone();
@@ -138,26 +166,19 @@ fn model(kind: &str, object: &Map<String, Value>, template: &Map<String, Value>,
     let mut claims = Vec::new();
     if let Some(spec) = spec.as_object_mut() {
         spec.remove("nodeName");
-        if kind == "StatefulSet" {
-            claims.extend(claims_of_set(object, spec, (namespace, own)));
-        }
+        claims.extend(claims_of_set(templates, spec, (namespace, own)));
         claims.extend(ephemeral(spec, (namespace, own), &name));
     }
     let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec});
-    Model { kind: kind.to_owned(), title, key: name, pod, claims }
+    Model { kind: kind.to_owned(), title: title.to_owned(), key: name, pod, claims }
 }
 
 /// The claims of `volumeClaimTemplates`. Their volumes replace those of the pod with the same name.
 ///
 /// Source: `updateStorage` in `pkg/controller/statefulset/stateful_set_utils.go`.
-fn claims_of_set(
-    set: &Map<String, Value>,
-    spec: &mut Map<String, Value>,
-    (namespace, pod): (&str, &str),
-) -> Vec<Value> {
-    let templates = set.get("spec").and_then(|spec| spec.get("volumeClaimTemplates")).and_then(Value::as_array);
+fn claims_of_set(templates: &[Value], spec: &mut Map<String, Value>, (namespace, pod): (&str, &str)) -> Vec<Value> {
     let mut claims = Vec::new();
-    for template in templates.into_iter().flatten() {
+    for template in templates {
         let volume = template.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
         let name = format!("{volume}-{pod}");
         let volumes = spec.entry("volumes").or_insert_with(|| json!([]));

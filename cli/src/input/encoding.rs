@@ -1,5 +1,7 @@
 //! The encoding of a file.
 
+use super::STDIN_NAME;
+
 /// Files of other formats by their first bytes, and the command that unpacks them.
 const PACKED: [(&[u8], &str, &str); 5] = [
     (b"\x1f\x8b", "a gzip file", "gunzip -c"),
@@ -9,13 +11,24 @@ const PACKED: [(&[u8], &str, &str); 5] = [
     (b"PK\x03\x04", "a zip file", "unzip -p"),
 ];
 
+/// The position of the magic of a tar archive.
+const TAR_AT: usize = 257;
+
 /// The text of a file in UTF-8 or UTF-16. Windows PowerShell writes UTF-16.
 ///
 /// # Errors
 /// The message starts after the name of the file.
 pub(super) fn decode(name: &str, bytes: Vec<u8>) -> Result<String, String> {
-    if let Some((_, what, command)) = PACKED.iter().find(|(start, ..)| bytes.starts_with(start)) {
-        return Err(format!(": this is {what}; unpack it, such as with `{command} {name} | flotilla ... -f -`"));
+    let tar =
+        bytes.get(TAR_AT..).is_some_and(|rest| rest.starts_with(b"ustar")).then_some(("a tar archive", "tar -xOf"));
+    let packed = PACKED.iter().find(|(start, ..)| bytes.starts_with(start));
+    if let Some((what, command)) = packed.map(|(_, what, command)| (*what, *command)).or(tar) {
+        return Err(match name {
+            STDIN_NAME => {
+                format!(": this is {what}; unpack it before, such as with `{command} FILE | flotilla ... -f -`")
+            }
+            _ => format!(": this is {what}; unpack it, such as with `{command} {name} | flotilla ... -f -`"),
+        });
     }
     let text = match bytes.as_slice() {
         [0xff, 0xfe, 0, 0, ..] | [0, 0, 0xfe, 0xff, ..] => {

@@ -5,13 +5,13 @@ use serde_json::{Map, Value, json};
 
 use super::{Loader, Object};
 use crate::{
-    custom::{self, Custom},
+    custom::{self, Custom, PodTemplate, Rule},
     decode::decode,
     kinds,
     place::{InputPosition, Path},
 };
 
-impl Loader<'_> {
+impl<'a> Loader<'a> {
     /// Whether the object is a list of custom resources, as an API server returns it.
     pub(super) fn is_custom_list(&self, fields: &Map<String, Value>) -> bool {
         let kind = fields.get("kind").and_then(Value::as_str).unwrap_or_default();
@@ -34,27 +34,12 @@ impl Loader<'_> {
     }
 
     /// Makes the pods of a custom resource, or counts it among the ignored objects.
-    pub(super) fn custom(&mut self, mut fields: Map<String, Value>, place: &InputPosition) {
-        let text = |field: &str| fields.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
-        let (kind, api_version) = (text("kind"), text("apiVersion"));
-        let group = kinds::group(&api_version).to_owned();
-        let given = self.rules.iter().rposition(|rule| rule.is_for(&kind, &group));
-        if let Some(used) = given.and_then(|given| self.is_used.get_mut(given)) {
-            *used = true;
-        }
-        let given = given.and_then(|given| self.rules.get(given));
-        let rule = custom::rule(given, &group, &kind, &fields);
-        let metadata = fields.remove("metadata").unwrap_or_default();
-        let metadata = match &rule {
-            Some(_) => self.custom_metadata(metadata, place),
-            None => Some(minimal_metadata(&metadata)),
-        };
-        let Some(mut metadata) = metadata else { return };
-        flotilla_workloads::identify(&kind, &mut metadata);
-        self.gatherer.workloads.see_owner(&kind, &metadata);
-        let custom = Custom { api_version, kind: kind.clone(), metadata, fields, place: place.clone() };
+    pub(super) fn custom(&mut self, fields: Map<String, Value>, place: &InputPosition) {
+        let Some((custom, rule)) = self.read_custom(fields, place) else { return };
+        self.gatherer.workloads.see_owner(&custom.kind, &custom.metadata);
         let Some(rule) = rule else {
-            let shown = if group.is_empty() { kind.clone() } else { format!("{kind} ({group})") };
+            let (kind, group) = (custom.kind.clone(), custom.group());
+            let shown = if group.is_empty() { kind } else { format!("{kind} ({group})") };
             *self.ignored.entry(shown).or_default() += 1;
             return self.report_template(&custom, place);
         };
@@ -62,6 +47,58 @@ impl Loader<'_> {
             let planned = custom.workloads(&rule, self.problems);
             self.gatherer.add_planned(planned);
         }
+    }
+
+    /// The resource, and how to find its pods, if that is known.
+    fn read_custom(
+        &mut self,
+        mut fields: Map<String, Value>,
+        place: &InputPosition,
+    ) -> Option<(Custom, Option<Rule<'a>>)> {
+        let text = |field: &str| fields.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let (kind, api_version) = (text("kind"), text("apiVersion"));
+        let group = kinds::group(&api_version).to_owned();
+        let given = self.rules.iter().rposition(|rule| rule.is_for(&kind, &group));
+        if let Some(used) = given.and_then(|given| self.is_used.get_mut(given)) {
+            *used = true;
+        }
+        let rules: &'a [PodTemplate] = self.rules;
+        let rule = custom::rule(given.and_then(|given| rules.get(given)), &group, &kind, &fields);
+        let metadata = fields.remove("metadata").unwrap_or_default();
+        let mut metadata = match &rule {
+            Some(_) => self.custom_metadata(metadata, place)?,
+            None => minimal_metadata(&metadata),
+        };
+        flotilla_workloads::identify(&kind, &mut metadata);
+        Some((Custom { api_version, kind, metadata, fields, place: place.clone() }, rule))
+    }
+
+    /// Shows the pod templates of a custom resource to an edit that reads them. Returns whether the resource is valid.
+    pub(super) fn show_sources(&mut self, fields: &Map<String, Value>, place: &InputPosition) -> bool {
+        if !self.edit.as_ref().is_some_and(|edit| edit.reads_sources()) {
+            return true;
+        }
+        let Some((custom, rule)) = self.read_custom(fields.clone(), place) else { return false };
+        let Some(rule) = rule else { return self.refuse_template(&custom, place) };
+        let errors = self.problems.error_count();
+        let sources = custom.sources(&rule, self.problems);
+        if self.problems.error_count() > errors {
+            return false;
+        }
+        if let Some(edit) = &mut self.edit {
+            edit.see_sources(sources);
+        }
+        true
+    }
+
+    /// Reports the pod template of a resource of an unknown kind as an error; returns whether there is none.
+    fn refuse_template(&mut self, custom: &Custom, place: &InputPosition) -> bool {
+        let found = custom::templates(&custom.fields);
+        let Some((first, path)) = found.first() else { return true };
+        let (title, kind) = (custom.title(), custom::shown(&custom.kind, custom.group()));
+        let text = format!("{title} has a pod template in {path}; to read it, use --pod-template {kind}={path}");
+        self.problems.error(place.at(&Path::default().concat(first)).on_key(), text);
+        false
     }
 
     fn custom_metadata(&mut self, mut metadata: Value, place: &InputPosition) -> Option<ObjectMeta> {

@@ -20,6 +20,8 @@ impl Gatherer {
     pub(crate) fn add_workload(&mut self, mut workload: Workload, place: InputPosition, problems: &mut Problems) {
         if let Some(text) = workloads::mismatch(&workload) {
             problems.error(place.keys(&["spec", "template", "metadata", "labels"]), text);
+        } else if let Some((field, text)) = workloads::negative(&workload) {
+            problems.error(place.keys(&field), text);
         } else if !self.workloads.are_left {
             workload.identify();
             self.workloads.see_owner(workload.kind(), workload.metadata());

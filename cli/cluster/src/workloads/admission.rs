@@ -34,6 +34,35 @@ pub(crate) fn mismatch(workload: &Workload) -> Option<String> {
     selected.map(|text| format!("{} {:?}: {text}", workload.kind(), key(workload.metadata())))
 }
 
+/// The field of a negative number of pods, and the error for it.
+///
+/// Source: `ValidateNonnegativeField` in the same packages and `pkg/apis/batch/validation`.
+pub(crate) fn negative(workload: &Workload) -> Option<(Vec<&'static str>, String)> {
+    let job = match workload {
+        Workload::Job(object) => object.spec.as_ref(),
+        Workload::CronJob(object) => object.spec.job_template.spec.as_ref(),
+        _ => None,
+    };
+    let count = match workload {
+        Workload::Deployment(object) => object.spec.replicas,
+        Workload::ReplicaSet(object) => object.spec.replicas,
+        Workload::ReplicationController(object) => object.spec.as_ref()?.replicas,
+        Workload::StatefulSet(object) => object.spec.replicas,
+        Workload::CronJob(_) | Workload::Job(_) => job?.parallelism,
+        Workload::Custom(_) | Workload::DaemonSet(_) => None,
+    };
+    let mut fields = count_field(workload).to_vec();
+    let mut found = count.filter(|count| *count < 0);
+    if let (None, Some(completions)) = (found, job.and_then(|job| job.completions).filter(|count| *count < 0)) {
+        found = Some(completions);
+        fields.pop();
+        fields.push("completions");
+    }
+    let (field, key) = (fields.join("."), key(workload.metadata()));
+    let text = format!("{} {key:?}: {field} is {}; expected 0 or more", workload.kind(), found?);
+    Some((fields, text))
+}
+
 const MISMATCH: &str = "spec.selector does not match the labels of spec.template, so an API server refuses the object; \
                         expected equal labels";
 const EMPTY: &str = "spec.selector is empty, so an API server refuses the object; expected the labels of spec.template";

@@ -27,6 +27,12 @@ pub trait Edit {
         None
     }
 
+    /// Whether the last [`Self::edit`] dropped the previous version of an applied workload. Its pods exist, missing ones included, until the
+    /// update strategy replaces them.
+    fn is_previous(&mut self) -> bool {
+        false
+    }
+
     /// Objects to add after all files.
     fn added(&mut self) -> Vec<Value>;
 

@@ -30,6 +30,7 @@ use super::{
 mod custom;
 mod naming;
 mod old_versions;
+mod previous;
 
 /// Reads texts and gathers their objects.
 pub struct Loader<'a> {
@@ -208,6 +209,7 @@ impl<'a> Loader<'a> {
         }
         self.generate_name(&name, fields);
         if !matches!(kind, Kind::List(_)) && !self.keeps(&name, fields, &place) {
+            self.drop_previous(kind, value, place);
             return Vec::new();
         }
         self.gather(kind, value, place)

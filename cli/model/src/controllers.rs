@@ -36,10 +36,13 @@ pub enum Deletion {
 }
 
 /// The controllers and kubelets of a cluster.
+#[derive(Clone)]
 pub struct Controllers {
-    world: World,
+    pub(crate) world: World,
     rollouts: Vec<Rolling>,
     drains: Vec<Drain>,
+    /// The drain of a node that may be removed.
+    pub(crate) vacated: Option<Drain>,
 }
 
 impl Controllers {
@@ -50,7 +53,7 @@ impl Controllers {
         let mut world = World::new(cluster, is_watched);
         let rollouts = cluster.lifecycle.rollouts.iter().map(|rollout| Rolling::new(rollout, &mut world)).collect();
         let drains = Drain::all(cluster, drained, &world);
-        Self { world, rollouts, drains }
+        Self { world, rollouts, drains, vacated: None }
     }
 
     /// The changes before the first decision: the status of budgets that have none in the input.
@@ -86,7 +89,7 @@ impl Controllers {
         self.sync_budgets(&mut changes);
         self.rollouts.iter_mut().for_each(|rollout| rollout.step(&mut self.world, &mut changes));
         self.sync_budgets(&mut changes);
-        self.drains.iter_mut().for_each(|drain| drain.step(&mut self.world, &mut changes));
+        self.drains.iter_mut().chain(&mut self.vacated).for_each(|drain| drain.step(&mut self.world, &mut changes));
         self.sync_budgets(&mut changes);
         changes
     }
@@ -101,7 +104,7 @@ impl Controllers {
         }
     }
 
-    fn sync_budgets(&mut self, changes: &mut Vec<Change>) {
+    pub(crate) fn sync_budgets(&mut self, changes: &mut Vec<Change>) {
         changes.extend(self.world.budgets.sync().into_iter().map(Change::Budget));
     }
 }

@@ -9,11 +9,13 @@
 mod budgets;
 mod controllers;
 mod drains;
+mod removal;
 mod report;
 mod rollouts;
 mod world;
 
 pub use controllers::{Change, Controllers, Deletion};
+pub use removal::Resident;
 pub use report::{Blocked, DrainReport, Obstacle, PodRef, Report, RolloutEnd, RolloutReport};
 
 #[cfg(test)]

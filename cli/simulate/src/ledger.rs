@@ -123,7 +123,57 @@ impl Book {
     }
 }
 
+/// The decisions before an attempt that may be undone.
+pub(super) struct Saved(Book);
+
+impl Saved {
+    /// A pod that was undecided.
+    pub(super) fn undecided(&self, uid: &str) -> Option<&Arc<PodInfo>> {
+        self.0.undecided.get(uid)
+    }
+}
+
 impl Ledger {
+    /// Begins an attempt that may be undone.
+    pub(super) fn begin(&self) -> Saved {
+        let mut book = self.book();
+        let (undecided, next_rank, last) = (book.undecided.clone(), book.next_rank, book.last);
+        Saved(std::mem::replace(&mut *book, Book { undecided, next_rank, last, ..Book::default() }))
+    }
+
+    /// Forgets the decisions of an attempt.
+    pub(super) fn undo(&self, saved: Saved) {
+        *self.book() = saved.0;
+    }
+
+    /// Adds the decisions of an attempt to those before it. Pods that wait before and after it keep their messages.
+    pub(super) fn keep(&self, saved: Saved) {
+        let mut book = self.book();
+        let made = std::mem::replace(&mut *book, saved.0);
+        let Book { undecided, reports, placements, ranks, next_rank, outcome, last } = made;
+        for (uid, report) in reports {
+            if !book.undecided.contains_key(&uid) {
+                book.reports.insert(uid, report);
+            }
+        }
+        for (uid, rank) in ranks {
+            book.ranks.entry(uid).or_insert(rank);
+        }
+        for removed in &outcome.removed {
+            book.placements.remove(&removed.pod.uid);
+        }
+        for uid in placements.keys() {
+            book.reports.remove(uid);
+            book.ranks.remove(uid);
+        }
+        book.placements.extend(placements);
+        (book.undecided, book.next_rank, book.last) = (undecided, next_rank, last);
+        book.outcome.removed.extend(outcome.removed);
+        book.outcome.evicted.extend(outcome.evicted);
+        book.outcome.latencies.extend(outcome.latencies);
+        book.outcome.took += outcome.took;
+    }
+
     pub(super) fn new(pods: &[Arc<PodInfo>]) -> Self {
         let undecided: HashMap<_, _> = pods.iter().map(|pod| (Arc::clone(&pod.uid), Arc::clone(pod))).collect();
         let expected = AtomicUsize::new(undecided.len());

@@ -1,29 +1,113 @@
 //! The model of the cluster around the scheduler: API server, controllers and kubelets.
 
-use std::sync::Arc;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use flotilla_cluster::Cluster;
 use flotilla_framework::{
     class::{Class, PodInfo},
+    extension::objects::ObjectKey,
     volumes::mounts::{Owner, PodVolumes},
 };
 use flotilla_machine::{action::PodName, event::Event};
 use flotilla_model::{Change, Controllers, Deletion, Report};
 
-use crate::{ledger::Ledger, requests::Request, storage::Storage};
+use crate::{
+    ledger::{Ledger, Saved},
+    requests::Request,
+    storage::Storage,
+};
 
 /// All objects that the scheduler does not write itself.
+#[derive(Clone)]
 pub(super) struct Model {
     storage: Storage,
     controllers: Controllers,
     ledger: Ledger,
     has_plans: bool,
+    /// The objects that change in an attempt.
+    journal: Option<Journal>,
+}
+
+/// The objects that an attempt has changed.
+#[derive(Clone, Default)]
+pub(super) struct Journal {
+    pub(super) pods: BTreeMap<Arc<str>, Arc<PodInfo>>,
+    pub(super) objects: BTreeSet<ObjectKey>,
+    /// Namespaces and names.
+    pub(super) budgets: BTreeSet<(Arc<str>, Arc<str>)>,
 }
 
 impl Model {
     pub(super) fn new(cluster: &Cluster, drained: &[Arc<str>], ledger: Ledger) -> Self {
         let has_plans = !drained.is_empty() || !cluster.lifecycle.rollouts.is_empty();
-        Self { storage: Storage::new(cluster), controllers: Controllers::new(cluster, drained), ledger, has_plans }
+        let controllers = Controllers::new(cluster, drained);
+        Self { storage: Storage::new(cluster), controllers, ledger, has_plans, journal: None }
+    }
+
+    /// Prepares the removal of nodes: follows the state of all pods.
+    pub(super) fn watch(&mut self, cluster: &Cluster) {
+        self.controllers.watch(cluster);
+    }
+
+    pub(super) const fn controllers(&self) -> &Controllers {
+        &self.controllers
+    }
+
+    /// Begins to evict the pods of a cordoned node, and to note all changes.
+    pub(super) fn vacate(&mut self, node: &Arc<str>) {
+        self.has_plans = true;
+        self.journal = Some(Journal::default());
+        self.controllers.vacate(node);
+    }
+
+    /// Deletes the pods that leave with a node. Returns the watch events, the deletion of the node among them.
+    pub(super) fn remove_node(&mut self, node: &Arc<str>) -> Vec<Event> {
+        let changes = self.controllers.remove_node(node);
+        self.storage.forget_node(node);
+        let mut events: Vec<Event> = changes.into_iter().flat_map(|change| self.carry_out(change, "")).collect();
+        self.note(&events);
+        events.push(Event::NodeDeleted { name: Arc::clone(node) });
+        events
+    }
+
+    /// Ends an attempt, and returns the objects that it has changed.
+    pub(super) fn take_journal(&mut self) -> Journal {
+        self.journal.take().unwrap_or_default()
+    }
+
+    /// Returns to this state, which was saved before an attempt. Returns the watch events that revert the attempt, except those of nodes.
+    pub(super) fn revert(&mut self, mut later: Self, saved: &Saved) -> Vec<Event> {
+        let Journal { pods, objects, budgets } = later.take_journal();
+        self.controllers.continue_names(&later.controllers);
+        let mut events: Vec<Event> = pods.keys().map(|uid| Event::PodDeleted { uid: Arc::clone(uid) }).collect();
+        events.extend(self.storage.revert(&later.storage, &objects));
+        for pod in pods.values() {
+            if let Some(before) = saved.undecided(&pod.uid).or_else(|| self.controllers.pod(pod)) {
+                events.push(Event::PodApplied(Arc::clone(before)));
+            }
+        }
+        let budgets = budgets.iter().filter_map(|(namespace, name)| self.controllers.budget(namespace, name));
+        events.extend(budgets.map(|budget| Event::BudgetApplied(Arc::new(budget.clone()))));
+        events
+    }
+
+    /// Notes the changed objects of an attempt.
+    fn note(&mut self, events: &[Event]) {
+        let Some(journal) = &mut self.journal else { return };
+        for event in events {
+            match event {
+                Event::PodApplied(pod) => _ = journal.pods.insert(Arc::clone(&pod.uid), Arc::clone(pod)),
+                Event::ObjectApplied(object) => _ = journal.objects.insert(object.key()),
+                Event::ObjectDeleted(key) => _ = journal.objects.insert(key.clone()),
+                Event::BudgetApplied(budget) => {
+                    journal.budgets.insert((Arc::clone(&budget.namespace), Arc::clone(&budget.name)));
+                }
+                _ => {}
+            }
+        }
     }
 
     /// What controllers do before the first decision.
@@ -65,6 +149,7 @@ impl Model {
                 }
             }
         }
+        self.note(&events);
         // Watches are never late: written objects come before the answer to the write.
         events.sort_by_key(|event| !matches!(event, Event::ObjectApplied(_) | Event::ObjectDeleted(_)));
         events
@@ -73,7 +158,9 @@ impl Model {
     /// Lets kubelets and controllers act once.
     pub(super) fn step(&mut self) -> Vec<Event> {
         let changes = self.controllers.step();
-        changes.into_iter().flat_map(|change| self.carry_out(change, "")).collect()
+        let events: Vec<Event> = changes.into_iter().flat_map(|change| self.carry_out(change, "")).collect();
+        self.note(&events);
+        events
     }
 
     /// The pod's unbound claims, by name.
@@ -85,6 +172,9 @@ impl Model {
     fn carry_out(&mut self, change: Change, by: &str) -> Vec<Event> {
         match change {
             Change::Delete { pod, by: deletion } => {
+                if let Some(journal) = &mut self.journal {
+                    journal.pods.insert(Arc::clone(&pod.uid), Arc::clone(&pod));
+                }
                 match deletion {
                     Deletion::Preempted => self.ledger.preempted(&pod, by),
                     _ => self.ledger.removed(&pod, deletion),

@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use super::{
     drains::Drain,
+    removal::Removal,
     side::{Side, State},
 };
 use flotilla_account::amount::Amount;
@@ -27,6 +28,8 @@ pub(super) struct Answer {
     pub(super) drains: Vec<Drain>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) rollouts: Vec<Rollout>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) removal: Option<Removal>,
     pub(super) before: Totals,
     pub(super) after: Totals,
     pub(super) resources: Vec<Resource>,
@@ -166,6 +169,7 @@ impl Answer {
             resources: resources(&before.usage(), &after.usage()),
             zones: zones(before, after),
             drains,
+            removal: None,
             rollouts: Rollout::all(&after.report.rollouts, after.messages()),
             bottleneck: bottleneck(&pods, after, profiles, registry),
             pods,

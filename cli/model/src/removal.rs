@@ -6,7 +6,10 @@ use flotilla_cluster::{
     Cluster,
     lifecycle::{Key, PodFacts},
 };
-use flotilla_framework::{class::PodInfo, preemption::Budget};
+use flotilla_framework::{
+    class::{Class, PodInfo},
+    preemption::Budget,
+};
 
 use crate::{
     controllers::{Change, Controllers, Deletion},
@@ -90,12 +93,12 @@ impl Controllers {
         self.vacated = None;
         let is_for_node = |pod: &PodInfo| match pod.node_name.as_deref() {
             Some(bound) => bound == node,
-            None => only_node(pod) == Some(node),
+            None => only_node(&pod.class) == Some(node),
         };
         let goes = |pod: &PodInfo| {
-            self.world.facts(&pod.uid).is_some_and(|facts| {
-                facts.is_of_daemon_set() || facts.is_mirror && pod.node_name.is_some()
-            })
+            self.world
+                .facts(&pod.uid)
+                .is_some_and(|facts| facts.is_of_daemon_set() || facts.is_mirror && pod.node_name.is_some())
         };
         let pods = self.world.all().filter(|pod| is_for_node(pod) && goes(pod));
         let mut keys: Vec<Key> = pods.map(|pod| key(pod)).collect();
@@ -115,9 +118,36 @@ impl Controllers {
 }
 
 /// The node of a DaemonSet's pod.
-fn only_node(pod: &PodInfo) -> Option<&str> {
-    let [term] = pod.class.required_terms.as_deref()? else { return None };
+fn only_node(class: &Class) -> Option<&str> {
+    let [term] = class.required_terms.as_deref()? else { return None };
     let [field] = term.fields.as_slice() else { return None };
     let [node] = field.values.as_slice() else { return None };
     Some(node)
+}
+
+#[cfg(test)]
+mod tests {
+    use flotilla_framework::class::{NodeTerm, Requirement};
+
+    use super::*;
+
+    #[test]
+    fn a_pod_of_a_daemon_set_is_for_the_node_of_its_only_field() {
+        let field = |values: &[&str]| Requirement {
+            key: "metadata.name".into(),
+            operator: "In".into(),
+            values: values.iter().map(|value| (*value).into()).collect(),
+        };
+        let term = |fields: Vec<Requirement>| NodeTerm { expressions: Vec::new(), fields };
+        let cases = [
+            (None, None),
+            (Some(vec![term(vec![field(&["a"])])]), Some("a")),
+            (Some(vec![term(vec![field(&["a", "b"])])]), None),
+            (Some(vec![term(vec![field(&["a"])]), term(vec![field(&["b"])])]), None),
+            (Some(vec![term(Vec::new())]), None),
+        ];
+        for (required_terms, expected) in cases {
+            assert_eq!(only_node(&Class { required_terms, ..Class::default() }), expected);
+        }
+    }
 }

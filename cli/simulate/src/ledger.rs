@@ -88,11 +88,14 @@ struct Shared {
     attempts: AtomicUsize,
 }
 
+/// By UID.
+type Messages = HashMap<Arc<str>, (String, Option<String>)>;
+
 #[derive(Default)]
 struct Book {
     undecided: HashMap<Arc<str>, Arc<PodInfo>>,
     /// For pods that were refused: the messages of the first attempt, and of the last one if there were several.
-    reports: HashMap<Arc<str>, (String, Option<String>)>,
+    reports: Messages,
     /// The decided pods by UID, each with the rank of its decision.
     placements: HashMap<Arc<str>, (u64, Placement)>,
     /// The decision rank of each pod in PreBind, and the rank of the first attempt of each refused pod.
@@ -139,6 +142,18 @@ impl Ledger {
         let mut book = self.book();
         let (undecided, next_rank, last) = (book.undecided.clone(), book.next_rank, book.last);
         Saved(std::mem::replace(&mut *book, Book { undecided, next_rank, last, ..Book::default() }))
+    }
+
+    /// The messages about pods that were refused.
+    pub(super) fn messages(&self) -> Messages {
+        self.book().reports.clone()
+    }
+
+    /// Sets the messages about undecided pods.
+    pub(super) fn set_messages(&self, messages: Messages) {
+        let mut book = self.book();
+        let Book { undecided, reports, .. } = &mut *book;
+        reports.extend(messages.into_iter().filter(|(uid, _)| undecided.contains_key(uid)));
     }
 
     /// Forgets the decisions of an attempt.

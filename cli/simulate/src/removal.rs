@@ -108,6 +108,8 @@ pub enum Hold {
         pod: String,
         /// Its message.
         message: String,
+        /// Pods of lower priority run, which it does not preempt here.
+        may_preempt: bool,
     },
     /// The API server refuses the eviction of a pod.
     Blocked(Blocked),
@@ -148,7 +150,9 @@ pub(super) async fn search(
     without_preemption: Configuration,
     progress: &ProgressBar,
 ) -> anyhow::Result<Removals> {
+    let messages = parts.ledger.messages();
     let saved = parts.ledger.begin();
+    let next = Configuration { generation: without_preemption.generation + 1, ..without_preemption.clone() };
     parts.handle.send_event_applied(Event::Configured(Arc::new(without_preemption))).await?;
     parts.settle(model).await?;
     parts.ledger.keep(saved);
@@ -174,9 +178,14 @@ pub(super) async fn search(
             Err(hold) => removals.held.push(HeldNode { node: Arc::clone(&node.name), requested, hold }),
         }
     }
-    let saved = parts.ledger.begin();
-    parts.settle(model).await?;
-    parts.ledger.keep(saved);
+    if removals.removed.is_empty() {
+        parts.settle(model).await?;
+        parts.ledger.set_messages(messages);
+    } else {
+        // Pods that wait are tried again, for their messages.
+        parts.handle.send_event_applied(Event::Configured(Arc::new(next))).await?;
+        parts.settle(model).await?;
+    }
     Ok(removals)
 }
 
@@ -211,7 +220,11 @@ async fn attempt(
         pending = parts.pending(&saved);
     }
     let hold = match pending.first() {
-        Some(pod) => Some(Hold::Pending { pod: pod.key(), message: message(parts, model, pod).await? }),
+        Some(pod) => {
+            let is_victim = |other: &Arc<PodInfo>| other.node_name.is_some() && other.priority < pod.priority;
+            let may_preempt = !pod.never_preempts && model.controllers().pods().any(is_victim);
+            Some(Hold::Pending { pod: pod.key(), message: message(parts, model, pod).await?, may_preempt })
+        }
         None => blocked.map(Hold::Blocked),
     };
     let Some(hold) = hold else {

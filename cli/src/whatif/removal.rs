@@ -149,7 +149,8 @@ impl Removal {
 
     pub(super) fn print(&self, out: &mut dyn Write) -> io::Result<()> {
         if !self.freed.is_empty() {
-            let turn = |name: &str| ["cpu", "memory", "pods"].iter().position(|first| *first == name).unwrap_or(usize::MAX);
+            let turn =
+                |name: &str| ["cpu", "memory", "pods"].iter().position(|first| *first == name).unwrap_or(usize::MAX);
             let mut freed: Vec<_> = self.freed.iter().collect();
             freed.sort_by_key(|(name, _)| turn(name));
             let amount = |(name, amount): (&Arc<str>, &Amount)| format!("{} {name}", amount.rounded());
@@ -191,7 +192,8 @@ impl Removable {
         let to: BTreeSet<&String> = self.pods.iter().filter_map(|evicted| evicted.node.as_ref()).collect();
         let to: Vec<String> = to.into_iter().cloned().collect();
         let to = if to.is_empty() { "-".to_owned() } else { names(&to) };
-        [self.node.clone(), self.requested.text(), self.pods.len().to_string(), to].map(|text| Cell::new(printable(&text)))
+        [self.node.clone(), self.requested.text(), self.pods.len().to_string(), to]
+            .map(|text| Cell::new(printable(&text)))
     }
 }
 
@@ -247,10 +249,11 @@ fn message(hold: &Hold) -> String {
                 ),
             }
         }
-        Hold::Pending { pod, message } if message.starts_with("0/") => {
-            format!("{pod} fits nowhere because {message}")
+        Hold::Pending { pod, message, may_preempt } if message.starts_with("0/") => {
+            let without = if *may_preempt { " without preemption" } else { "" };
+            format!("{pod} fits nowhere{without} because {message}")
         }
-        Hold::Pending { pod, message } => format!("{pod} stays pending: {message}"),
+        Hold::Pending { pod, message, .. } => format!("{pod} stays pending: {message}"),
         Hold::Blocked(blocked) => {
             let pod = &blocked.pod.key;
             match &blocked.by {

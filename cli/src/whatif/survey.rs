@@ -10,7 +10,10 @@ const MIRROR: &str = "kubernetes.io/config.mirror";
 
 /// The annotations by which autoscalers keep a node, with the form in messages.
 const KEEPING: [(&str, &str); 2] = [
-    ("cluster-autoscaler.kubernetes.io/scale-down-disabled", "cluster-autoscaler.kubernetes.io/scale-down-disabled=true"),
+    (
+        "cluster-autoscaler.kubernetes.io/scale-down-disabled",
+        "cluster-autoscaler.kubernetes.io/scale-down-disabled=true",
+    ),
     ("karpenter.sh/do-not-disrupt", "karpenter.sh/do-not-disrupt=true"),
 ];
 

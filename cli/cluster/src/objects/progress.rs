@@ -58,13 +58,12 @@ mod tests {
             "replicas": 3, "selector": {"matchLabels": {"app": "web"}},
             "template": {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "c"}]}},
         }});
-        for (objects, expected) in [
-            (vec![deployment], vec![(0, 3), (1, 3), (2, 3), (3, 3)]),
-            (Vec::new(), Vec::new()),
-        ] {
+        for (objects, expected) in [(vec![deployment], vec![(0, 3), (1, 3), (2, 3), (3, 3)]), (Vec::new(), Vec::new())]
+        {
             let seen = Rc::new(RefCell::new(Vec::new()));
             let calls = Rc::clone(&seen);
-            let gatherer = Gatherer::default().with_progress(Box::new(move |done, of| calls.borrow_mut().push((done, of))));
+            let gatherer =
+                Gatherer::default().with_progress(Box::new(move |done, of| calls.borrow_mut().push((done, of))));
             load(&objects, gatherer, &[]);
             assert_eq!(*seen.borrow(), expected);
         }

@@ -70,11 +70,7 @@ fn sum<'a>(pods: impl Iterator<Item = &'a PodInfo>) -> [i128; 3] {
 fn free<'a>(node: &NodeInfo, pods: impl Iterator<Item = &'a PodInfo>) -> [i128; 3] {
     let [cpu, memory, count] = sum(pods);
     let allocatable = &node.allocatable;
-    let amounts = [
-        (allocatable.milli_cpu, cpu),
-        (allocatable.memory, memory),
-        (node.allowed_pods, count),
-    ];
+    let amounts = [(allocatable.milli_cpu, cpu), (allocatable.memory, memory), (node.allowed_pods, count)];
     amounts.map(|(allocatable, used)| (i128::from(allocatable) - used).max(0))
 }
 
@@ -101,4 +97,55 @@ fn share(node: &NodeInfo, pods: &[&PodInfo]) -> Share {
         }
     }
     largest
+}
+
+#[cfg(test)]
+mod tests {
+    use flotilla_cluster::lifecycle::PodFacts;
+    use flotilla_framework::{class::Class, testing};
+
+    use super::*;
+
+    fn node(name: &str, cpu: i64, memory: i64, gpus: i64) -> Arc<NodeInfo> {
+        let allocatable = resources(cpu, memory, gpus);
+        Arc::new(NodeInfo { name: name.into(), allocatable, allowed_pods: 2, ..NodeInfo::default() })
+    }
+
+    fn resources(milli_cpu: i64, memory: i64, gpus: i64) -> Resources {
+        Resources { milli_cpu, memory, scalars: vec![("gpu".into(), gpus)], ..Resources::default() }
+    }
+
+    fn pod(node: &str, cpu: i64, memory: i64, gpus: i64) -> Arc<PodInfo> {
+        let class = Arc::new(Class { accounted: resources(cpu, memory, gpus), ..Class::default() });
+        Arc::new(PodInfo { node_name: Some(node.into()), class, ..testing::pod("p").build() })
+    }
+
+    #[test]
+    fn the_largest_share_of_a_node_is_of_cpu_memory_or_an_extended_resource() {
+        let nodes = [node("a", 1000, 100, 4), node("b", 1000, 100, 4), node("c", 1000, 100, 4), node("d", 0, 0, 0)];
+        let pods = [pod("a", 500, 50, 0), pod("b", 100, 90, 0), pod("c", 100, 10, 3)];
+        let (_, shares) = Room::of(&nodes, pods.iter());
+        let shares: Vec<_> = shares.iter().map(|share| (&*share.resource, share.percent)).collect();
+        assert_eq!(shares, [("cpu", 50.0), ("memory", 90.0), ("gpu", 75.0), ("cpu", 0.0)]);
+    }
+
+    #[test]
+    fn the_pods_of_a_node_need_free_resources_on_the_others() {
+        let nodes = [node("a", 1000, 100, 0), node("b", 1000, 100, 0), node("c", 100, 100, 0)];
+        let resident = |pod: Arc<PodInfo>| Resident { pod, facts: PodFacts::default(), is_controlled: true };
+        let lacks = |resource: &str, requested, free| Err(Hold::Room { resource: resource.into(), requested, free });
+        let full = pod("c", 500, 0, 0);
+        let cases = [
+            (vec![pod("a", 700, 0, 0)], Ok(Room([300, 200, 2]))),
+            (vec![pod("a", 700, 0, 0), pod("a", 400, 0, 0)], lacks("cpu", 1100, 1000)),
+            (vec![pod("a", 0, 201, 0)], lacks("memory", 201, 200)),
+            (vec![pod("a", 0, 0, 0); 4], lacks("pods", 4, 3)),
+            (Vec::new(), Ok(Room([1000, 200, 3]))),
+        ];
+        for (pods, expected) in cases {
+            let (room, _) = Room::of(&nodes, pods.iter().chain([&full]));
+            let residents: Vec<Resident> = pods.into_iter().map(resident).collect();
+            assert_eq!(room.without(&nodes[0], &residents), expected);
+        }
+    }
 }

@@ -268,7 +268,7 @@ fn gather_files(
 
 /// Shows the number of created pods while the gatherer finishes.
 fn counting(gatherer: Gatherer) -> (Gatherer, ProgressBar) {
-    let progress = progress("{bar:40} {pos}/{len} pods created, {eta} left");
+    let progress = progress("{bar:40} {pos}/{len} pods created");
     let bar = progress.clone();
     let count = move |created, most| {
         bar.set_length(most);

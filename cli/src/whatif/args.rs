@@ -123,8 +123,7 @@ pub(crate) struct Changes {
     #[arg(long, value_name = "NODE", action = ArgAction::Append)]
     pub(crate) drain: Vec<String>,
 
-    /// Remove the node; "auto": all nodes that could go together, the emptiest first, after all other changes. To remove a node named auto,
-    /// use --delete node/auto
+    /// Remove the node; auto: all nodes that could go together, after all other changes (a node named auto: --delete node/auto)
     #[arg(long, value_name = "NODE", action = ArgAction::Append)]
     pub(crate) remove_node: Vec<String>,
 

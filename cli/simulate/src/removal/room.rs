@@ -7,7 +7,7 @@ use flotilla_model::Resident;
 
 use super::Hold;
 
-/// The resources whose sums are compared.
+/// The resources with compared sums.
 const SUMMED: [&str; 3] = ["cpu", "memory", "pods"];
 
 /// The largest requested share of a resource of a node.

@@ -12,6 +12,7 @@ use flotilla_runtime::{
     extender::{node_text, pod_text},
     modules,
 };
+use indicatif::ProgressBar;
 
 use crate::{
     config::configuration_text,
@@ -276,6 +277,17 @@ fn gather_files(
     gather_from(&mut Sources::default(), inputs, how, made_up, profiles, gatherer)
 }
 
+/// Shows the number of created pods while the gatherer finishes.
+fn counting(gatherer: Gatherer) -> (Gatherer, ProgressBar) {
+    let progress = progress("{bar:40} {pos}/{len} pods created");
+    let bar = progress.clone();
+    let count = move |created, most| {
+        bar.set_length(most);
+        bar.set_position(created);
+    };
+    (gatherer.with_progress(Box::new(count)), progress)
+}
+
 fn gather_from(
     sources: &mut Sources,
     inputs: Inputs<'_>,
@@ -304,7 +316,9 @@ fn gather_from(
     notes.extend(loader.notes());
     progress.finish_and_clear();
     let schedulers: Vec<&str> = profiles.iter().map(|profile| &*profile.scheduler_name).collect();
+    let (gatherer, created) = counting(gatherer);
     let cluster = gatherer.finish(&schedulers, &mut problems);
+    created.finish_and_clear();
     let is_empty = cluster.nodes.is_empty() && cluster.bound.is_empty() && cluster.pending.is_empty();
     if problems.error_count() == 0 && is_empty && made_up.is_none() {
         problems.error_said("the input holds no Node and no Pod; expected some of both");

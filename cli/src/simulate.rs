@@ -37,7 +37,7 @@ fn simulate(args: &SimulateArgs, registry: Registry) -> Result<ExitCode, Failure
     let fails = (is_pending || is_missing) && args.fail_on == Some(FailOn::Pending);
     let answer = Answer::new(&cluster, &outcome, args.workers);
     print_notes(&NotCreated::lines(&NotCreated::all(&outcome.report)));
-    print_notes(&starting::notes(&cluster, &outcome));
+    print_notes(&[starting::notes(&cluster, &outcome), outcome.notes()].concat());
     if args.output == Format::Html {
         let figures = answer.figures();
         let simulated = Simulated::new(args, figures, cluster, outcome, settings);

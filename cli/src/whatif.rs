@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, process::ExitCode};
 use flotilla_cluster::{Cluster, Edit};
 use flotilla_configuration::Configuration;
 use flotilla_framework::registry::Registry;
-use flotilla_simulate::run::Settings;
+use flotilla_simulate::{removal::Removals, run::Settings};
 use serde_json::{Map, Value};
 
 use crate::{
@@ -22,6 +22,7 @@ mod drains;
 pub(crate) mod output;
 mod page;
 mod plan;
+mod removal;
 mod side;
 mod survey;
 
@@ -31,6 +32,7 @@ pub(crate) use page::Compared;
 use args::FailOn;
 use compare::Answer;
 use plan::Plan;
+use removal::Removal;
 use side::Side;
 use survey::{ObjectName, Survey, key};
 
@@ -68,6 +70,7 @@ fn whatif(args: &WhatifArgs, registry: Registry) -> Result<ExitCode, Failure> {
         FailOn::Pending => answer.has_pending() || compared.is_refused,
         FailOn::Preemption => !answer.preemptions.is_empty(),
         FailOn::Blocked => answer.drains.iter().any(drains::Drain::is_blocked),
+        FailOn::Removable => answer.removal.as_ref().is_some_and(Removal::is_any),
         FailOn::Stuck => answer.rollouts.iter().any(Rollout::is_stuck),
     };
     Ok(if args.fail_on.iter().any(fails) { ExitCode::from(STAYS_PENDING) } else { ExitCode::SUCCESS })
@@ -76,6 +79,10 @@ fn whatif(args: &WhatifArgs, registry: Registry) -> Result<ExitCode, Failure> {
 /// Simulates both sides. `fallback`: the current configuration if no file is given.
 pub(crate) fn compared(args: &WhatifArgs, fallback: Option<&Text>, registry: Registry) -> Result<Compared, Failure> {
     log(args.verbose);
+    if args.fail_on.contains(&FailOn::Removable) && !args.changes.remove_node.iter().any(|node| node == removal::AUTO) {
+        let text = "--fail-on removable: no search for such nodes was asked for; add --remove-node auto";
+        return Err(Failure::input(vec![text.to_owned()]));
+    }
     let gates = cluster::gates(&args.feature_gates)?;
     let now = Origin::new(args.current_config.as_deref(), fallback);
     let next = args.config.as_deref().map_or(now, Origin::File);
@@ -88,6 +95,7 @@ pub(crate) fn compared(args: &WhatifArgs, fallback: Option<&Text>, registry: Reg
     files.apply(&args.changes.apply, &mut applied, &gates)?;
     let mut plan = Plan::new(&args.changes, &survey, &applied.0).map_err(Failure::input)?;
     let after = files.changed(&mut plan, &next.profiles, &gates, Manifests::of(args.is_asked()))?;
+    let search = plan.is_searched.then(|| removal::candidates(&survey, &before.nodes));
     drop((survey, files));
     print_notes(&after.made.new_lines(&before.made));
     let is_refused = after.made.refused.iter().any(|refused| !before.made.refused.contains(refused));
@@ -100,8 +108,14 @@ pub(crate) fn compared(args: &WhatifArgs, fallback: Option<&Text>, registry: Reg
     let now = settings(args, now, registry);
     let next = Settings { drained, ..settings(args, next, registry) };
     let before = Side::of(before, &now).map_err(Failure::run)?;
-    let after = Side::of(after, &next).map_err(Failure::run)?;
-    let answer = Answer::new(words, &before, &after, &next.profiles, registry);
+    let (after, removals) = match &search {
+        Some(search) => Side::with_removals(after, &next, search),
+        None => Side::of(after, &next).map(|side| (side, Removals::default())),
+    }
+    .map_err(Failure::run)?;
+    let removal = search.map(|_| Removal::new(&removals, &after));
+    words.extend(removal.iter().map(Removal::sentence));
+    let answer = Answer { removal, ..Answer::new(words, &before, &after, &next.profiles, registry) };
     print_notes(&NotCreated::lines(&answer.not_created));
     let was_missing = NotCreated::all(&before.report);
     let is_refused = is_refused || answer.not_created.iter().any(|one| !was_missing.contains(one));

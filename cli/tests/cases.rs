@@ -108,6 +108,16 @@ fn whatif_drains_within_budgets_and_replaces_pods_by_update_strategy() {
 }
 
 #[test]
+fn whatif_rolls_out_workloads_whose_pods_are_not_in_the_input() {
+    check("rollouts-of-manifests");
+}
+
+#[test]
+fn whatif_says_which_nodes_could_go_and_what_holds_the_others() {
+    check("removals");
+}
+
+#[test]
 fn capacity_says_how_many_more_pods_fit() {
     check("capacity");
 }

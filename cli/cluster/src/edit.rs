@@ -37,6 +37,12 @@ pub trait Edit {
     /// Reads the pod templates of a custom resource, before [`Self::edit`] gets that resource.
     fn see_sources(&mut self, _: Vec<PodSource>) {}
 
+    /// Whether the last [`Self::edit`] dropped the previous version of an applied workload. Its pods exist, missing ones included, until the
+    /// update strategy replaces them.
+    fn is_previous(&mut self) -> bool {
+        false
+    }
+
     /// Objects to add after all files.
     fn added(&mut self) -> Vec<Value>;
 

@@ -47,7 +47,7 @@ pub use groups::{GATE, Groups};
 pub use labels::Labels;
 pub use load::Loader;
 pub use locate::locate;
-pub use objects::{Cluster, Gatherer};
+pub use objects::{Cluster, CreatedPods, Gatherer};
 pub use place::InputPosition;
 pub use problem::Problems;
 pub use selecting::Selecting;

@@ -20,6 +20,15 @@ use super::{admission::Quotas, workloads};
 /// Marks the mirror pod of a static pod.
 const MIRROR: &str = "kubernetes.io/config.mirror";
 
+/// The annotation of Cluster Autoscaler.
+const SAFE_TO_EVICT: &str = "cluster-autoscaler.kubernetes.io/safe-to-evict";
+
+/// The annotations by which autoscalers keep the node of a pod, with their value.
+const KEEPING: [(&str, &str, &str); 2] = [
+    (SAFE_TO_EVICT, "false", "cluster-autoscaler.kubernetes.io/safe-to-evict=false"),
+    ("karpenter.sh/do-not-disrupt", "true", "karpenter.sh/do-not-disrupt=true"),
+];
+
 /// Namespace and name.
 pub type Key = (Arc<str>, Arc<str>);
 
@@ -73,6 +82,18 @@ pub struct PodFacts {
     pub is_mirror: bool,
     /// The pod has a volume of type emptyDir.
     pub has_empty_dir: bool,
+    /// The annotation by which autoscalers keep the node of the pod.
+    pub keeps_node: Option<&'static str>,
+    /// The annotation `cluster-autoscaler.kubernetes.io/safe-to-evict: "true"`.
+    pub is_safe_to_evict: bool,
+}
+
+impl PodFacts {
+    /// Whether a DaemonSet controls the pod.
+    #[must_use]
+    pub fn is_of_daemon_set(&self) -> bool {
+        self.owner.as_ref().is_some_and(|owner| &*owner.kind == "DaemonSet")
+    }
 }
 
 /// The spec of a disruption budget, with the status that it has in the input.
@@ -173,6 +194,8 @@ impl Facts {
         let is_pending = status.and_then(|status| status.phase.as_deref()) == Some("Pending");
         let is_unready = ready.map_or(is_pending, |ready| ready.status != "True");
         let annotations = pod.metadata.annotations.as_ref();
+        let has = |key: &str, value: &str| annotations.and_then(|all| all.get(key)).is_some_and(|found| found == value);
+        let keeps_node = KEEPING.into_iter().find(|(key, value, _)| has(key, value)).map(|(_, _, shown)| shown);
         let mut volumes = pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten());
         let mut owners = pod.metadata.owner_references.iter().flatten();
         let owner = owners.find(|owner| owner.controller == Some(true));
@@ -183,6 +206,8 @@ impl Facts {
             is_pending,
             is_mirror: annotations.is_some_and(|annotations| annotations.contains_key(MIRROR)),
             has_empty_dir: volumes.any(|volume| volume.empty_dir.is_some()),
+            keeps_node,
+            is_safe_to_evict: has(SAFE_TO_EVICT, "true"),
         }
     }
 

@@ -30,6 +30,7 @@ use super::{
 mod custom;
 mod naming;
 mod old_versions;
+mod previous;
 
 /// Reads texts and gathers their objects.
 pub struct Loader<'a> {
@@ -216,6 +217,7 @@ impl<'a> Loader<'a> {
             return Vec::new();
         }
         if !matches!(kind, Kind::List(_)) && !self.keeps(&name, fields, &place) {
+            self.drop_previous(kind, value, place);
             return Vec::new();
         }
         self.gather(kind, value, place)

@@ -42,10 +42,14 @@ mod naming;
 mod noting;
 mod planning;
 mod policies;
+mod previous;
+mod progress;
 mod sorting;
 
 use admitting::{NewClaim, NewPod};
 use amounts::{check, check_pod};
+pub use progress::CreatedPods;
+use progress::Progress;
 use sorting::{Sorted, no_such_class, with_defaults};
 
 /// The priority classes that every cluster has.
@@ -170,6 +174,8 @@ pub struct Gatherer {
     others: Vec<Arc<NodeInfo>>,
     /// The priority and policy of pods without a class.
     usual: (i32, bool),
+    /// Counts the created pods.
+    progress: Progress,
 }
 
 impl Gatherer {

@@ -27,6 +27,8 @@ const MOST_PODS: u64 = 1_000_000;
 #[derive(Default)]
 pub(super) struct Workloads {
     pub(super) workloads: Vec<Planned>,
+    /// The previous versions of workloads, and their ReplicaSets.
+    pub(super) previous: Vec<Planned>,
     /// The controllers of objects other than pods.
     parents: BTreeMap<ObjectName, ObjectName>,
     pub(super) pods: Vec<OwnedPod>,
@@ -130,8 +132,8 @@ impl Workloads {
         }
     }
 
-    /// Reports the first workload that exceeds the limit of pods; returns whether there is one.
-    pub(super) fn are_too_many(&self, nodes: usize, problems: &mut Problems) -> bool {
+    /// An upper bound of the pods of all workloads. Reports the first workload that exceeds the limit, and returns `None`.
+    pub(super) fn most_pods(&self, nodes: usize, problems: &mut Problems) -> Option<u64> {
         let mut sum: u64 = 0;
         for Planned { workload, place, origin } in &self.workloads {
             let count = admission::wanted(workload, nodes);
@@ -144,10 +146,11 @@ impl Workloads {
                     key(workload.metadata())
                 );
                 problems.error(place.keys(admission::count_field(workload)), text);
-                return true;
+                return None;
             }
         }
-        false
+        let previous = self.previous.iter().map(|planned| admission::wanted(&planned.workload, nodes));
+        Some(previous.fold(sum, u64::saturating_add))
     }
 
     /// Removes the workloads of custom resources whose controllers have already created the same workloads.

@@ -16,14 +16,14 @@ use crate::{
 };
 
 /// All budgets with the counts of their pods.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Budgets {
     all: Vec<Guard>,
     by_namespace: BTreeMap<Arc<str>, Vec<usize>>,
     scales: BTreeMap<Arc<Owner>, Scale>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Guard {
     budget: Budget,
     /// `None`: the status never changes.

@@ -45,22 +45,27 @@ pub enum Deletion {
 }
 
 /// The controllers and kubelets of a cluster.
+#[derive(Clone)]
 pub struct Controllers {
-    world: World,
+    pub(crate) world: World,
     rollouts: Vec<Rolling>,
     drains: Vec<Drain>,
     sequences: Vec<Ordered>,
     /// The pods that are created after everything else has happened.
     last: Vec<Arc<PodInfo>>,
+    /// The drain of a node that may be removed.
+    pub(crate) vacated: Option<Drain>,
 }
 
 impl Controllers {
     /// The controllers of a cluster. `drained`: nodes whose pods are evicted, as `kubectl drain` does; they are cordoned already.
     #[must_use]
-    pub fn new(start: Start<'_>, drained: &[Arc<str>]) -> Self {
+    /// `follows`: all pods are followed, as removals of nodes need.
+    pub fn new(start: Start<'_>, drained: &[Arc<str>], follows: bool) -> Self {
         let Start { cluster, later: Later { ordered, last } } = start;
         let lifecycle = &cluster.lifecycle;
-        let is_watched = !cluster.budgets.is_empty()
+        let is_watched = follows
+            || !cluster.budgets.is_empty()
             || !lifecycle.rollouts.is_empty()
             || !lifecycle.sequences.is_empty()
             || !drained.is_empty();
@@ -69,13 +74,17 @@ impl Controllers {
         let rollouts = lifecycle.rollouts.iter().map(|rollout| Rolling::new(rollout, &mut world)).collect();
         let drains = Drain::all(&cluster, drained, &world);
         let sequences = lifecycle.sequences.iter().map(Ordered::new).collect();
-        Self { world, rollouts, drains, sequences, last }
+        Self { world, rollouts, drains, sequences, last, vacated: None }
     }
 
     /// Whether controllers act even if every pod is decided.
     #[must_use]
     pub const fn have_plans(&self) -> bool {
-        !self.rollouts.is_empty() || !self.drains.is_empty() || !self.sequences.is_empty() || !self.last.is_empty()
+        !self.rollouts.is_empty()
+            || !self.drains.is_empty()
+            || !self.sequences.is_empty()
+            || !self.last.is_empty()
+            || self.vacated.is_some()
     }
 
     /// The changes before the first decision: the status of budgets that have none in the input.
@@ -113,7 +122,7 @@ impl Controllers {
         self.sync_budgets(&mut changes);
         self.rollouts.iter_mut().for_each(|rollout| rollout.step(&mut self.world, &mut changes));
         self.sync_budgets(&mut changes);
-        self.drains.iter_mut().for_each(|drain| drain.step(&mut self.world, &mut changes));
+        self.drains.iter_mut().chain(&mut self.vacated).for_each(|drain| drain.step(&mut self.world, &mut changes));
         self.create_in_order(&mut changes);
         self.world.retry(&mut changes);
         self.sync_budgets(&mut changes);
@@ -142,7 +151,7 @@ impl Controllers {
         self.sequences.iter_mut().for_each(|set| set.step(&mut self.world, changes));
     }
 
-    fn sync_budgets(&mut self, changes: &mut Vec<Change>) {
+    pub(crate) fn sync_budgets(&mut self, changes: &mut Vec<Change>) {
         changes.extend(self.world.budgets.sync().into_iter().map(Change::Budget));
     }
 }

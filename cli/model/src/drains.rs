@@ -5,6 +5,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use flotilla_cluster::{Cluster, lifecycle::Key};
+use flotilla_framework::class::PodInfo;
 
 use crate::{
     controllers::{Change, Deletion},
@@ -12,6 +13,7 @@ use crate::{
     world::{World, key},
 };
 
+#[derive(Clone)]
 pub(crate) struct Drain {
     node: Arc<str>,
     /// The pods that are still on the node, with their UIDs, in the order of the API server's list.
@@ -27,16 +29,7 @@ pub(crate) struct Drain {
 impl Drain {
     /// The drains of nodes, in order. Pods that arrive later are not evicted.
     pub(crate) fn all(cluster: &Cluster, nodes: &[Arc<str>], world: &World) -> Vec<Self> {
-        let new = |node: &Arc<str>| Self {
-            node: Arc::clone(node),
-            rest: Vec::new(),
-            of: 0,
-            blocked: BTreeMap::new(),
-            unmanaged: Vec::new(),
-            with_empty_dir: Vec::new(),
-            of_daemon_sets: Vec::new(),
-        };
-        let mut drains: Vec<Self> = nodes.iter().map(new).collect();
+        let mut drains: Vec<Self> = nodes.iter().map(Self::new).collect();
         if drains.is_empty() {
             return drains;
         }
@@ -45,25 +38,43 @@ impl Drain {
         pods.sort_by_cached_key(|pod| key(pod));
         for pod in pods {
             let at = pod.node_name.as_deref().and_then(|node| of.get(node));
-            let Some(drain) = at.and_then(|at| drains.get_mut(*at)) else { continue };
-            let facts = world.facts(&pod.uid).cloned().unwrap_or_default();
-            if facts.owner.as_ref().is_some_and(|owner| &*owner.kind == "DaemonSet") {
-                drain.of_daemon_sets.push(pod.key());
-                continue;
+            if let Some(drain) = at.and_then(|at| drains.get_mut(*at)) {
+                drain.add(pod, world);
             }
-            if facts.is_mirror {
-                continue;
-            }
-            if facts.has_empty_dir {
-                drain.with_empty_dir.push(pod.key());
-            }
-            if !world.is_controlled(&pod.uid) {
-                drain.unmanaged.push(pod.key());
-            }
-            drain.rest.push((key(pod), Arc::clone(&pod.uid)));
         }
-        drains.iter_mut().for_each(|drain| drain.of = drain.rest.len());
         drains
+    }
+
+    pub(crate) fn new(node: &Arc<str>) -> Self {
+        Self {
+            node: Arc::clone(node),
+            rest: Vec::new(),
+            of: 0,
+            blocked: BTreeMap::new(),
+            unmanaged: Vec::new(),
+            with_empty_dir: Vec::new(),
+            of_daemon_sets: Vec::new(),
+        }
+    }
+
+    /// Adds the next pod of the node, by namespace and name.
+    pub(crate) fn add(&mut self, pod: &PodInfo, world: &World) {
+        let facts = world.facts(&pod.uid).cloned().unwrap_or_default();
+        if facts.is_of_daemon_set() {
+            self.of_daemon_sets.push(pod.key());
+            return;
+        }
+        if facts.is_mirror {
+            return;
+        }
+        if facts.has_empty_dir {
+            self.with_empty_dir.push(pod.key());
+        }
+        if !world.is_controlled(&pod.uid) {
+            self.unmanaged.push(pod.key());
+        }
+        self.rest.push((key(pod), Arc::clone(&pod.uid)));
+        self.of = self.rest.len();
     }
 
     /// Tries to evict each pod that is still there.

@@ -13,6 +13,7 @@ use crate::{
 };
 
 /// The quotas, and the refused pods in the order of their first attempts, each with the error.
+#[derive(Clone)]
 pub(crate) struct Refused {
     quotas: Quotas,
     pods: Map<Key, (Arc<PodInfo>, String)>,

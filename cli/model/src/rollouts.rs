@@ -15,6 +15,7 @@ mod daemon_set;
 mod deployment;
 mod stateful_set;
 
+#[derive(Clone)]
 pub(crate) struct Rolling {
     title: String,
     strategy: Strategy,
@@ -24,6 +25,7 @@ pub(crate) struct Rolling {
     new: Vec<New>,
 }
 
+#[derive(Clone)]
 struct Current {
     key: Key,
     deletion_cost: i32,
@@ -33,6 +35,7 @@ struct Current {
     successor: Option<usize>,
 }
 
+#[derive(Clone)]
 struct New {
     key: Key,
     /// The pod of a Deployment until it is created. The world has the successors of other pods.

@@ -11,6 +11,7 @@ use crate::{
     world::World,
 };
 
+#[derive(Clone)]
 pub(crate) struct Ordered {
     title: String,
     pods: Vec<Key>,

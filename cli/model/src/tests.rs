@@ -120,7 +120,7 @@ fn run(text: &str, drained: &[&str]) -> (Vec<String>, Report) {
     let drained: Vec<Arc<str>> = drained.iter().map(|node| (*node).into()).collect();
     let start = Start::of(&cluster);
     let mut toy = Toy::new(&start.cluster);
-    let mut controllers = Controllers::new(start, &drained);
+    let mut controllers = Controllers::new(start, &drained, false);
     let mut rounds: Vec<String> = Vec::new();
     let initial = controllers.initial();
     rounds.extend((!initial.is_empty()).then(|| toy.apply(initial, &known)));
@@ -489,7 +489,7 @@ fn last_pods_are_created_when_nothing_else_happens() {
     cluster.lifecycle.last = [("default".into(), "copy".into())].into();
     let start = Start::of(&cluster);
     let mut toy = Toy::new(&start.cluster);
-    let mut controllers = Controllers::new(start, &[]);
+    let mut controllers = Controllers::new(start, &[], false);
     let known = owned(&["db-0", "db-1", "copy"]);
     for expected in ["+db-1", "+copy", ""] {
         toy.place(&mut controllers);
@@ -758,7 +758,7 @@ fn an_old_pod_of_a_set_that_is_preempted_comes_back_with_the_new_template() {
     let old = pod("db-0", "n1", "db", Some(("StatefulSet", "db")), "");
     let cluster =
         gather(&(nodes(&[1]) + &workload("StatefulSet", "db", "replicas: 1, updateStrategy: {type: OnDelete}") + &old));
-    let mut controllers = Controllers::new(Start::of(&cluster), &[]);
+    let mut controllers = Controllers::new(Start::of(&cluster), &[], false);
     let name =
         |name: &str, uid: &Arc<str>| PodName { uid: Arc::clone(uid), namespace: "default".into(), name: name.into() };
     let preemption = |victim: PodName| Preemption {

@@ -26,6 +26,7 @@ pub(crate) fn key(pod: &PodInfo) -> Key {
     (Arc::clone(&pod.class.namespace), Arc::clone(&pod.name))
 }
 
+#[derive(Clone)]
 pub(crate) struct World {
     pods: Map<Key, Arc<PodInfo>>,
     /// The UIDs of pods that a controller recreates.
@@ -101,6 +102,15 @@ impl World {
             }
             self.successors.insert(key, pod);
         }
+    }
+
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Arc<PodInfo>> {
+        self.pods.values()
+    }
+
+    /// Continues the names of another state, so that no name of a deleted pod is used again.
+    pub(crate) fn continue_names(&mut self, other: &Self) {
+        self.made = self.made.max(other.made);
     }
 
     pub(crate) fn get(&self, key: &Key) -> Option<&Arc<PodInfo>> {

@@ -12,7 +12,7 @@ use flotilla_framework::{
 use flotilla_machine::event::Event;
 
 /// The current claims.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Claims(BTreeMap<DeviceKey, Arc<DeviceClaim>>);
 
 impl Claims {
@@ -22,6 +22,13 @@ impl Claims {
             _ => None,
         });
         Self(claims.collect())
+    }
+
+    /// The claim with another resource version; `None` if it does not exist.
+    pub(super) fn renew(&mut self, key: &DeviceKey, version: Arc<str>) -> Option<DeviceObject> {
+        let claim = self.0.get_mut(key)?;
+        Arc::make_mut(claim).resource_version = version;
+        Some(DeviceObject::Claim(Arc::clone(claim)))
     }
 
     /// Applies a patch and returns the watch event; `None` if the claim does not exist.

@@ -1,7 +1,7 @@
 //! The decisions of a simulation, with order and time.
 
 use std::{
-    collections::{HashMap, HashSet, hash_map::Entry},
+    collections::{BTreeSet, HashMap, HashSet, hash_map::Entry},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicUsize, Ordering},
@@ -54,6 +54,8 @@ pub struct SimulationResult {
     pub evicted: Vec<Evicted>,
     /// Pods that were deleted for another reason than preemption.
     pub removed: Vec<Removed>,
+    /// The preemptors, as `namespace/name`, that would preempt pods again and again.
+    pub stopped: BTreeSet<String>,
     /// How rollouts and drains ended.
     pub report: model::Report,
     /// The number of decisions; a retried pod has several.
@@ -65,6 +67,18 @@ pub struct SimulationResult {
 }
 
 impl SimulationResult {
+    /// A sentence for each preemptor that would preempt pods without end.
+    #[must_use]
+    pub fn notes(&self) -> Vec<String> {
+        let note = |pod: &String| {
+            format!(
+                "note: {pod} preempts pods, but is not bound after that, and their controllers recreate them: in a cluster \
+                 this repeats without end"
+            )
+        };
+        self.stopped.iter().map(note).collect()
+    }
+
     /// The pods of `cluster` that were bound before the simulation and are deleted.
     pub fn gone<'a>(&self, cluster: &'a Cluster) -> impl Iterator<Item = &'a PodInfo> {
         let deleted = self.evicted.iter().map(|evicted| &evicted.pod).chain(self.removed.iter().map(|one| &one.pod));
@@ -88,11 +102,14 @@ struct Shared {
     attempts: AtomicUsize,
 }
 
+/// By UID.
+type Messages = HashMap<Arc<str>, (String, Option<String>)>;
+
 #[derive(Default)]
 struct Book {
     undecided: HashMap<Arc<str>, Arc<PodInfo>>,
     /// For pods that were refused: the messages of the first attempt, and of the last one if there were several.
-    reports: HashMap<Arc<str>, (String, Option<String>)>,
+    reports: Messages,
     /// The decided pods by UID, each with the rank of its decision.
     placements: HashMap<Arc<str>, (u64, Placement)>,
     /// The decision rank of each pod in PreBind, and the rank of the first attempt of each refused pod.
@@ -123,7 +140,69 @@ impl Book {
     }
 }
 
+/// The decisions before an attempt that may be undone.
+pub(super) struct Saved(Book);
+
+impl Saved {
+    /// A pod that was undecided.
+    pub(super) fn undecided(&self, uid: &str) -> Option<&Arc<PodInfo>> {
+        self.0.undecided.get(uid)
+    }
+}
+
 impl Ledger {
+    /// Begins an attempt that may be undone.
+    pub(super) fn begin(&self) -> Saved {
+        let mut book = self.book();
+        let (undecided, next_rank, last) = (book.undecided.clone(), book.next_rank, book.last);
+        Saved(std::mem::replace(&mut *book, Book { undecided, next_rank, last, ..Book::default() }))
+    }
+
+    /// The messages about pods that were refused.
+    pub(super) fn messages(&self) -> Messages {
+        self.book().reports.clone()
+    }
+
+    /// Sets the messages about undecided pods.
+    pub(super) fn set_messages(&self, messages: Messages) {
+        let mut book = self.book();
+        let Book { undecided, reports, .. } = &mut *book;
+        reports.extend(messages.into_iter().filter(|(uid, _)| undecided.contains_key(uid)));
+    }
+
+    /// Forgets the decisions of an attempt.
+    pub(super) fn undo(&self, saved: Saved) {
+        *self.book() = saved.0;
+    }
+
+    /// Adds the decisions of an attempt to those before it. Pods that wait before and after it keep their messages.
+    pub(super) fn keep(&self, saved: Saved) {
+        let mut book = self.book();
+        let made = std::mem::replace(&mut *book, saved.0);
+        let Book { undecided, reports, placements, ranks, next_rank, outcome, last } = made;
+        for (uid, report) in reports {
+            if !book.undecided.contains_key(&uid) {
+                book.reports.insert(uid, report);
+            }
+        }
+        for (uid, rank) in ranks {
+            book.ranks.entry(uid).or_insert(rank);
+        }
+        for removed in &outcome.removed {
+            book.placements.remove(&removed.pod.uid);
+        }
+        for uid in placements.keys() {
+            book.reports.remove(uid);
+            book.ranks.remove(uid);
+        }
+        book.placements.extend(placements);
+        (book.undecided, book.next_rank, book.last) = (undecided, next_rank, last);
+        book.outcome.removed.extend(outcome.removed);
+        book.outcome.evicted.extend(outcome.evicted);
+        book.outcome.latencies.extend(outcome.latencies);
+        book.outcome.took += outcome.took;
+    }
+
     pub(super) fn new(pods: &[Arc<PodInfo>]) -> Self {
         let undecided: HashMap<_, _> = pods.iter().map(|pod| (Arc::clone(&pod.uid), Arc::clone(pod))).collect();
         let expected = AtomicUsize::new(undecided.len());
@@ -226,6 +305,11 @@ impl Ledger {
         book.placements.remove(&pod.uid);
         book.undecided.remove(&pod.uid);
         book.outcome.evicted.push(Evicted { pod: Arc::clone(pod), by: by.to_owned() });
+    }
+
+    /// Records that a preemptor, as `namespace/name`, may preempt no more pods.
+    pub(super) fn stopped(&self, pod: String) {
+        self.book().outcome.stopped.insert(pod);
     }
 
     /// Records that a controller or a drain deletes a pod.

@@ -8,6 +8,7 @@
 mod claims;
 pub mod ledger;
 mod model;
+pub mod removal;
 mod requests;
 mod rest;
 mod rounds;

@@ -1,26 +1,115 @@
 //! The model of the cluster around the scheduler: API server, controllers and kubelets.
 
-use std::sync::Arc;
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    sync::Arc,
+};
 
 use flotilla_framework::{
     class::{Class, PodInfo},
+    extension::objects::ObjectKey,
     volumes::mounts::{Owner, PodVolumes},
 };
-use flotilla_machine::{action::PodName, event::Event};
+use flotilla_machine::{
+    action::{PodName, Preemption},
+    event::Event,
+};
 use flotilla_model::{Change, Controllers, Deletion, Report, Start};
 
-use crate::{ledger::Ledger, requests::Request, storage::Storage};
+use crate::{
+    ledger::{Ledger, Saved},
+    requests::Request,
+    storage::Storage,
+};
+
+/// The limit of the preemptions of one pod or group; later ones are not answered. A pod needs one or two. With more, it is not bound after
+/// them, controllers recreate its victims, and a cluster would repeat this without end.
+const MOST_PREEMPTIONS: usize = 20;
 
 /// All objects that the scheduler does not write itself.
+#[derive(Clone)]
 pub(super) struct Model {
     storage: Storage,
     controllers: Controllers,
     ledger: Ledger,
+    /// The objects that change in an attempt.
+    journal: Option<Journal>,
+    /// The preemptions of each pod and group, by UID.
+    preemptions: HashMap<Arc<str>, usize>,
+}
+
+/// The objects that an attempt has changed.
+#[derive(Clone, Default)]
+pub(super) struct Journal {
+    pub(super) pods: BTreeMap<Arc<str>, Arc<PodInfo>>,
+    pub(super) objects: BTreeSet<ObjectKey>,
+    /// Namespaces and names.
+    pub(super) budgets: BTreeSet<(Arc<str>, Arc<str>)>,
 }
 
 impl Model {
-    pub(super) fn new(start: Start<'_>, drained: &[Arc<str>], ledger: Ledger) -> Self {
-        Self { storage: Storage::new(&start.cluster), controllers: Controllers::new(start, drained), ledger }
+    /// `follows`: all pods are followed, as removals of nodes need.
+    pub(super) fn new(start: Start<'_>, drained: &[Arc<str>], ledger: Ledger, follows: bool) -> Self {
+        let storage = Storage::new(&start.cluster);
+        let (controllers, preemptions) = (Controllers::new(start, drained, follows), HashMap::new());
+        Self { storage, controllers, ledger, journal: None, preemptions }
+    }
+
+    pub(super) const fn controllers(&self) -> &Controllers {
+        &self.controllers
+    }
+
+    /// Begins to evict the pods of a cordoned node, and to note all changes.
+    pub(super) fn vacate(&mut self, node: &Arc<str>) {
+        self.journal = Some(Journal::default());
+        self.controllers.vacate(node);
+    }
+
+    /// Deletes the pods that leave with a node. Returns the watch events, the deletion of the node among them.
+    pub(super) fn remove_node(&mut self, node: &Arc<str>) -> Vec<Event> {
+        let changes = self.controllers.remove_node(node);
+        self.storage.forget_node(node);
+        let mut events: Vec<Event> = changes.into_iter().flat_map(|change| self.carry_out(change, "")).collect();
+        self.note(&events);
+        events.push(Event::NodeDeleted { name: Arc::clone(node) });
+        events
+    }
+
+    /// Ends an attempt, and returns the objects that it has changed.
+    pub(super) fn take_journal(&mut self) -> Journal {
+        self.journal.take().unwrap_or_default()
+    }
+
+    /// Returns to this state, which was saved before an attempt. Returns the watch events that revert the attempt, except those of nodes.
+    pub(super) fn revert(&mut self, mut later: Self, saved: &Saved) -> Vec<Event> {
+        let Journal { pods, objects, budgets } = later.take_journal();
+        self.controllers.continue_names(&later.controllers);
+        let mut events: Vec<Event> = pods.keys().map(|uid| Event::PodDeleted { uid: Arc::clone(uid) }).collect();
+        events.extend(self.storage.revert(&later.storage, &objects));
+        for pod in pods.values() {
+            if let Some(before) = saved.undecided(&pod.uid).or_else(|| self.controllers.pod(pod)) {
+                events.push(Event::PodApplied(Arc::clone(before)));
+            }
+        }
+        let budgets = budgets.iter().filter_map(|(namespace, name)| self.controllers.budget(namespace, name));
+        events.extend(budgets.map(|budget| Event::BudgetApplied(Arc::new(budget.clone()))));
+        events
+    }
+
+    /// Notes the changed objects of an attempt.
+    fn note(&mut self, events: &[Event]) {
+        let Some(journal) = &mut self.journal else { return };
+        for event in events {
+            match event {
+                Event::PodApplied(pod) => _ = journal.pods.insert(Arc::clone(&pod.uid), Arc::clone(pod)),
+                Event::ObjectApplied(object) => _ = journal.objects.insert(object.key()),
+                Event::ObjectDeleted(key) => _ = journal.objects.insert(key.clone()),
+                Event::BudgetApplied(budget) => {
+                    journal.budgets.insert((Arc::clone(&budget.namespace), Arc::clone(&budget.name)));
+                }
+                _ => {}
+            }
+        }
     }
 
     /// What controllers do before the first decision.
@@ -41,7 +130,7 @@ impl Model {
         self.controllers.report()
     }
 
-    /// Answers the requests of one round.
+    /// Answers the requests of one round, except preemptions above [`MOST_PREEMPTIONS`].
     pub(super) fn answer(&mut self, requests: Vec<Request>) -> Vec<Event> {
         let mut events = Vec::with_capacity(2 * requests.len());
         for request in requests {
@@ -53,6 +142,10 @@ impl Model {
                 }
                 Request::PreBind(pod, pre_bind) => events.extend(self.storage.carry_out(&pod, pre_bind)),
                 Request::Unreserve(unreserve) => events.extend(self.storage.give_back(&unreserve)),
+                Request::Preempt(preemption) if self.is_repeated(&preemption) => {
+                    let PodName { namespace, name, .. } = preemption.preemptor;
+                    self.ledger.stopped(format!("{namespace}/{name}"));
+                }
                 Request::Preempt(preemption) => {
                     let PodName { namespace, name, uid } = &preemption.preemptor;
                     events.push(Event::Preempted { uid: Arc::clone(uid), id: preemption.id, failure: None });
@@ -62,15 +155,25 @@ impl Model {
                 }
             }
         }
+        self.note(&events);
         // Watches are never late: written objects come before the answer to the write.
         events.sort_by_key(|event| !matches!(event, Event::ObjectApplied(_) | Event::ObjectDeleted(_)));
         events
     }
 
+    /// Counts a preemption, and returns whether its preemptor has had too many.
+    fn is_repeated(&mut self, preemption: &Preemption) -> bool {
+        let count = self.preemptions.entry(Arc::clone(&preemption.preemptor.uid)).or_default();
+        *count += 1;
+        *count > MOST_PREEMPTIONS
+    }
+
     /// Lets kubelets and controllers act once.
     pub(super) fn step(&mut self) -> Vec<Event> {
         let changes = self.controllers.step();
-        changes.into_iter().flat_map(|change| self.carry_out(change, "")).collect()
+        let events: Vec<Event> = changes.into_iter().flat_map(|change| self.carry_out(change, "")).collect();
+        self.note(&events);
+        events
     }
 
     /// The pod's unbound claims, by name.
@@ -82,6 +185,9 @@ impl Model {
     fn carry_out(&mut self, change: Change, by: &str) -> Vec<Event> {
         match change {
             Change::Delete { pod, by: deletion } => {
+                if let Some(journal) = &mut self.journal {
+                    journal.pods.insert(Arc::clone(&pod.uid), Arc::clone(&pod));
+                }
                 match deletion {
                     Deletion::Preempted => self.ledger.preempted(&pod, by),
                     _ => self.ledger.removed(&pod, deletion),

@@ -45,9 +45,12 @@ pub(super) async fn run(
             handle.send_together(vec![Event::Tick]).await?;
             continue;
         }
-        let events = if asked.is_empty() { model.step() } else { model.answer(asked) };
-        if events.is_empty() {
-            return Ok(());
+        let is_asked = !asked.is_empty();
+        let events = if is_asked { model.answer(asked) } else { model.step() };
+        match (events.is_empty(), is_asked) {
+            (true, true) => continue,
+            (true, false) => return Ok(()),
+            (false, _) => {}
         }
         is_changed = true;
         ledger.resume(Instant::now());

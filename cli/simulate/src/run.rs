@@ -30,6 +30,7 @@ use tokio::time::timeout;
 use crate::{
     ledger::{Ledger, Placement, SimulationResult},
     model::Model,
+    removal::{self, Parts, Removals, Search},
     requests::{Requests, perform},
     rest, rounds, workers,
 };
@@ -69,12 +70,34 @@ pub struct Settings {
 pub fn run(cluster: &Cluster, settings: &Settings, progress: &ProgressBar) -> anyhow::Result<SimulationResult> {
     let runtime =
         tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start the async runtime")?;
-    let outcome = runtime.block_on(simulate(cluster, settings, progress));
+    let outcome = runtime.block_on(simulate(cluster, settings, None, progress));
+    runtime.shutdown_timeout(SHUTDOWN_LIMIT);
+    Ok(outcome?.0)
+}
+
+/// Runs the simulation to its end, and then removes the nodes that could go.
+///
+/// # Errors
+/// Those of [`run`].
+pub fn run_with_removals(
+    cluster: &Cluster,
+    settings: &Settings,
+    search: &Search,
+    progress: &ProgressBar,
+) -> anyhow::Result<(SimulationResult, Removals)> {
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start the async runtime")?;
+    let outcome = runtime.block_on(simulate(cluster, settings, Some(search), progress));
     runtime.shutdown_timeout(SHUTDOWN_LIMIT);
     outcome
 }
 
-async fn simulate(cluster: &Cluster, settings: &Settings, progress: &ProgressBar) -> anyhow::Result<SimulationResult> {
+async fn simulate(
+    cluster: &Cluster,
+    settings: &Settings,
+    search: Option<&Search>,
+    progress: &ProgressBar,
+) -> anyhow::Result<(SimulationResult, Removals)> {
     let start = Start::of(cluster);
     let (gated, waiting) = split_gated(&start.cluster, settings);
     let (addresses, _workers) = workers::start(settings.workers, settings.registry).await?;
@@ -86,7 +109,7 @@ async fn simulate(cluster: &Cluster, settings: &Settings, progress: &ProgressBar
     let fanout =
         fanout_slot.get_or_init(|| Fanout::new(handle.clone(), Transport::InsecurePlaintext, settings.registry));
     feed(&handle, &start.cluster, settings).await?;
-    let mut model = Model::new(start, &settings.drained, ledger.clone());
+    let mut model = Model::new(start, &settings.drained, ledger.clone(), search.is_some());
     for event in model.begin() {
         handle.send_event(event).await?;
     }
@@ -98,6 +121,12 @@ async fn simulate(cluster: &Cluster, settings: &Settings, progress: &ProgressBar
     ledger.resume(Instant::now());
     handle.send_event(Event::Synced).await?;
     rounds::run(&handle, &ledger, &requests, &mut model, progress).await?;
+    let mut removals = Removals::default();
+    if let Some(search) = search {
+        let without = configuration(2, cluster, settings, without_preemption);
+        let parts = Parts { handle: &handle, ledger: &ledger, requests: &requests };
+        removals = removal::search(parts, &mut model, cluster, search, without, progress).await?;
+    }
     ledger.report_end(model.report());
     for pod in ledger.undecided() {
         let message = match ledger.report(&pod.uid) {
@@ -109,7 +138,7 @@ async fn simulate(cluster: &Cluster, settings: &Settings, progress: &ProgressBar
 
     handle.stop();
     machine.join().map_err(|_| anyhow!("the scheduling thread panicked"))?;
-    Ok(ledger.close(gated))
+    Ok((ledger.close(gated), removals))
 }
 
 /// Separates gated pods, and pods of gated groups.
@@ -143,15 +172,7 @@ fn split_gated(cluster: &Cluster, settings: &Settings) -> (Vec<Placement>, Vec<A
 async fn feed(handle: &Handle, cluster: &Cluster, settings: &Settings) -> anyhow::Result<()> {
     let profile =
         |profile: &Profile| if settings.may_preempt { Profile::clone(profile) } else { without_preemption(profile) };
-    let configuration = Configuration {
-        tie_break_seed: settings.tie_break_seed,
-        pod_initial_backoff_ms: NO_BACKOFF_MS,
-        pod_max_backoff_ms: NO_BACKOFF_MS,
-        max_binds_in_flight: NO_LIMIT,
-        generic_workload: cluster.groups.is_some(),
-        extenders: settings.extenders.iter().cloned().map(Arc::new).collect(),
-        ..Configuration::new(1, settings.profiles.iter().map(profile).collect())
-    };
+    let configuration = configuration(1, cluster, settings, profile);
     handle.send_event(Event::Configured(Arc::new(configuration))).await?;
     for (name, labels) in &cluster.namespaces {
         handle.send_event(Event::NamespaceApplied { name: Arc::clone(name), labels: labels.clone() }).await?;
@@ -179,6 +200,24 @@ async fn feed(handle: &Handle, cluster: &Cluster, settings: &Settings) -> anyhow
         handle.send_event(Event::PodApplied(Arc::clone(pod))).await?;
     }
     Ok(())
+}
+
+/// The configuration of the machine. `generation`: its number.
+fn configuration(
+    generation: u64,
+    cluster: &Cluster,
+    settings: &Settings,
+    profile: impl Fn(&Profile) -> Profile,
+) -> Configuration {
+    Configuration {
+        tie_break_seed: settings.tie_break_seed,
+        pod_initial_backoff_ms: NO_BACKOFF_MS,
+        pod_max_backoff_ms: NO_BACKOFF_MS,
+        max_binds_in_flight: NO_LIMIT,
+        generic_workload: cluster.groups.is_some(),
+        extenders: settings.extenders.iter().cloned().map(Arc::new).collect(),
+        ..Configuration::new(generation, settings.profiles.iter().map(profile).collect())
+    }
 }
 
 /// Disables preemption.

@@ -1,6 +1,9 @@
 //! The volume controllers and the provisioners of a simulated cluster, which act as soon as they are asked.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use flotilla_cluster::Cluster;
 use flotilla_framework::{
@@ -26,7 +29,7 @@ use provisioner::{Provisioner, provisions};
 const FIRST_VERSION: u64 = 1 << 62;
 
 /// The current storage objects.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Storage {
     objects: BTreeMap<StorageKey, StorageObject>,
     provisioner: Provisioner,
@@ -200,6 +203,33 @@ impl Storage {
             self.templates.insert(key, unbound);
         }
         seen
+    }
+
+    /// Continues the versions of a later state that is undone. Returns the watch events that revert its `changed` objects.
+    pub(super) fn revert(&mut self, later: &Self, changed: &BTreeSet<ObjectKey>) -> Vec<Event> {
+        self.version = self.version.max(later.version);
+        let revert = |key: &ObjectKey| {
+            self.version += 1;
+            let version: Arc<str> = self.version.to_string().into();
+            let object = match key {
+                ObjectKey::Storage(key) => self.objects.get_mut(key).map(|object| {
+                    match object {
+                        StorageObject::Claim(claim) => claim.resource_version = version,
+                        StorageObject::Volume(volume) => volume.resource_version = version,
+                        _ => {}
+                    }
+                    object.clone().into()
+                }),
+                ObjectKey::Device(key) => self.devices.renew(key, version).map(Into::into),
+            };
+            object.map_or_else(|| Event::ObjectDeleted(key.clone()), Event::ObjectApplied)
+        };
+        changed.iter().map(revert).collect()
+    }
+
+    /// A node was removed.
+    pub(super) fn forget_node(&mut self, node: &str) {
+        self.provisioner.forget_node(node);
     }
 
     /// The pod's unbound claims, by name.

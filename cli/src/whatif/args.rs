@@ -20,6 +20,9 @@ Examples:
   flotilla whatif -f cluster.yaml --apply release.yaml --fail-on pending
   flotilla whatif -f cluster.yaml --apply release.yaml --add-nodes 2=node.yaml
 
+  # Which nodes could go, and what holds each of the others?
+  flotilla whatif -f cluster.yaml --remove-node auto
+
   # Where would another configuration place all pods?
   flotilla whatif -f cluster.yaml --config packing.yaml --reschedule-all
 
@@ -37,12 +40,19 @@ Output:
   changes, its pods are replaced by its update strategy, as far as the new ones become ready. Pods preempt others as in a
   cluster.
 
+Nodes that could go:
+  --remove-node auto tries the nodes of the current cluster, those with the smallest requested share of a resource first.
+  A node goes if its pods can be evicted within budgets and find other nodes without preemption, after all removals before
+  it. A node stays if a pod has no controller or an emptyDir volume (except with the annotation
+  cluster-autoscaler.kubernetes.io/safe-to-evict=true), if an annotation of Cluster Autoscaler or Karpenter keeps it, or if
+  it runs the control plane. Pods of DaemonSets and static pods do not hold a node. At most 5,000 nodes are tried.
+
 Exit codes:
   0  both sides were simulated
   1  the simulation could not be run
   2  the flags or the input are not valid
   3  with --fail-on: a pod is pending only with the changes (pending), a pod was preempted (preemption), a drain cannot
-     evict a pod (blocked), or a rollout does not complete (stuck)";
+     evict a pod (blocked), a rollout does not complete (stuck), or a node could go (removable)";
 
 pub(crate) const CHANGES: &str = "Changes";
 
@@ -113,7 +123,7 @@ pub(crate) struct Changes {
     #[arg(long, value_name = "NODE", action = ArgAction::Append)]
     pub(crate) drain: Vec<String>,
 
-    /// Remove the node
+    /// Remove the node; auto: all nodes that could go together, after all other changes (a node named auto: --delete node/auto)
     #[arg(long, value_name = "NODE", action = ArgAction::Append)]
     pub(crate) remove_node: Vec<String>,
 
@@ -175,4 +185,6 @@ pub(crate) enum FailOn {
     Blocked,
     /// A rollout does not complete
     Stuck,
+    /// With --remove-node auto: a node could go
+    Removable,
 }

@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use super::{
     drains::Drain,
+    removal::Removal,
     side::{Side, State},
 };
 use flotilla_account::amount::Amount;
@@ -29,6 +30,8 @@ pub(super) struct Answer {
     pub(super) rollouts: Vec<Rollout>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) not_created: Vec<NotCreated>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) removal: Option<Removal>,
     pub(super) before: Totals,
     pub(super) after: Totals,
     pub(super) resources: Vec<Resource>,
@@ -168,6 +171,7 @@ impl Answer {
             resources: resources(&before.usage(), &after.usage()),
             zones: zones(before, after),
             drains,
+            removal: None,
             rollouts: Rollout::all(&after.report.rollouts, after.messages()),
             not_created: NotCreated::all(&after.report),
             bottleneck: bottleneck(&pods, after, profiles, registry),

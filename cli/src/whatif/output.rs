@@ -37,6 +37,7 @@ impl Answer {
                 writeln!(out, "  {}", printable(&cause))?;
             }
         }
+        self.removal.iter().try_for_each(|removal| removal.print(out))?;
         for line in Rollout::lines(&self.rollouts) {
             writeln!(out, "{}", printable(&line))?;
         }

@@ -85,11 +85,12 @@ impl Compared {
     }
 
     fn comparison(&self) -> Comparison {
-        let Answer { changes, pods, preemptions, rollouts, bottleneck, .. } = &self.answer;
+        let Answer { changes, pods, preemptions, rollouts, removal, bottleneck, .. } = &self.answer;
+        let held = removal.iter().flat_map(|removal| removal.held_lines());
         let pods = pods.iter().filter(|row| row.change != Change::Waiting);
         let preempted = preemptions.iter().map(|one| (one.pod.clone(), one.node.clone(), one.by.clone()));
         Comparison {
-            changes: changes.iter().cloned().chain(Rollout::lines(rollouts)).collect(),
+            changes: changes.iter().cloned().chain(held).chain(Rollout::lines(rollouts)).collect(),
             pods: pods.map(|row| (row.pod.clone(), row.change.word())).collect(),
             preemptions: preempted.collect(),
             bottleneck: bottleneck.as_ref().map(|one| (one.pod.clone(), one.message.clone(), one.advice.clone())),

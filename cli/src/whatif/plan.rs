@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::{
     args::Changes,
+    removal::AUTO,
     survey::{ObjectName, Survey, key},
 };
 use crate::input;
@@ -23,6 +24,10 @@ pub(super) struct Plan {
     pub(super) drained: Vec<String>,
     /// The pods of an old template, as `namespace/name`, each with the name of its workload.
     outdated: BTreeMap<String, String>,
+    /// The workloads with another template, and their ReplicaSets.
+    previous: BTreeSet<ObjectName>,
+    /// The last edited object is one of them.
+    is_previous: bool,
     /// Evicted pods, as `namespace/name`.
     unbound: BTreeSet<String>,
     cordoned: BTreeSet<String>,
@@ -31,6 +36,8 @@ pub(super) struct Plan {
     /// Objects of the applied files, with the current replicas.
     applied: BTreeMap<ObjectName, Option<Value>>,
     added: Vec<Value>,
+    /// Nodes that could go are removed.
+    pub(super) is_searched: bool,
     /// The changes as text, one line each.
     pub(super) words: Vec<String>,
 }
@@ -57,7 +64,9 @@ impl Plan {
             ("uncordon", &changes.uncordon),
         ] {
             for name in names {
-                if survey.objects.contains_key(&("Node".to_owned(), name.clone())) {
+                if flag == "remove-node" && name == AUTO {
+                    plan.is_searched = true;
+                } else if survey.objects.contains_key(&("Node".to_owned(), name.clone())) {
                     plan.node(flag, name, survey);
                 } else {
                     errors.push(format!("--{flag} {name}: the input holds no Node of this name"));
@@ -89,6 +98,7 @@ impl Plan {
             let before = known.applied.as_ref().or(known.template.as_ref());
             let is_same = match (before, template) {
                 (Some(before), Some(after)) if known.applied.is_some() => before == after,
+                (Some(before), Some(after)) if known.is_new => covers(before, after) && covers(after, before),
                 (Some(before), Some(after)) => covers(before, after),
                 _ => true,
             };
@@ -111,6 +121,8 @@ impl Plan {
                 let name = key.1.split_once('/').map_or(key.1.as_str(), |(_, name)| name);
                 let (pods, others): (Vec<_>, Vec<_>) = controlled.into_iter().partition(|key| key.0 == "Pod");
                 self.outdated.extend(pods.into_iter().map(|pod| (pod.1, name.to_owned())));
+                self.previous.insert(key.clone());
+                self.previous.extend(others.iter().cloned());
                 self.gone.extend(others);
             }
             // The template counts for new pods alone.
@@ -246,6 +258,7 @@ impl Edit for Plan {
         let key = key(kind, object);
         let applied = self.applied.get(&key);
         if !is_applied && (applied.is_some() || self.gone.contains(&key) || is_of_gone_node(self, kind, object)) {
+            self.is_previous = self.previous.contains(&key);
             return false;
         }
         let replicas = self.scaled.get(&key).map(|count| json!(count));
@@ -266,6 +279,10 @@ impl Edit for Plan {
 
     fn added(&mut self) -> Vec<Value> {
         std::mem::take(&mut self.added)
+    }
+
+    fn is_previous(&mut self) -> bool {
+        std::mem::take(&mut self.is_previous)
     }
 
     fn outdated(&mut self) -> BTreeMap<String, String> {

@@ -10,10 +10,14 @@ use flotilla_framework::class::PodInfo;
 use flotilla_model::Report;
 use flotilla_simulate::{
     ledger::{Evicted, SimulationResult},
+    removal::{Removals, Search},
     run::{self, Settings},
 };
 
-use crate::simulate::usage::{self, Usage};
+use crate::{
+    output::print_notes,
+    simulate::usage::{self, Usage},
+};
 
 const ZONE: &str = "topology.kubernetes.io/zone";
 
@@ -43,16 +47,43 @@ impl Side {
     ///
     /// # Errors
     /// The simulation fails.
-    pub(super) fn of(mut cluster: Cluster, settings: &Settings) -> anyhow::Result<Self> {
+    pub(super) fn of(cluster: Cluster, settings: &Settings) -> anyhow::Result<Self> {
+        Ok(Self::simulated(cluster, settings, None)?.0)
+    }
+
+    /// Schedules the pending pods, and then removes the nodes that could go.
+    ///
+    /// # Errors
+    /// The simulation fails.
+    pub(super) fn with_removals(
+        cluster: Cluster,
+        settings: &Settings,
+        search: &Search,
+    ) -> anyhow::Result<(Self, Removals)> {
+        Self::simulated(cluster, settings, Some(search))
+    }
+
+    fn simulated(
+        mut cluster: Cluster,
+        settings: &Settings,
+        search: Option<&Search>,
+    ) -> anyhow::Result<(Self, Removals)> {
         let surplus: BTreeSet<String> = std::mem::take(&mut cluster.made.surplus).into_iter().collect();
         if !surplus.is_empty() {
             cluster.bound.retain(|pod| !surplus.contains(&pod.key()));
             cluster.pending.retain(|pod| !surplus.contains(&pod.key()));
         }
         let progress = crate::progress::progress("{bar:40} {pos}/{len} pods decided, {eta} left");
-        let outcome = run::run(&cluster, settings, &progress);
+        let outcome = match search {
+            Some(search) => run::run_with_removals(&cluster, settings, search, &progress),
+            None => run::run(&cluster, settings, &progress).map(|outcome| (outcome, Removals::default())),
+        };
         progress.finish_and_clear();
-        Ok(Self::settled(cluster, outcome?))
+        let (outcome, removals) = outcome?;
+        print_notes(&outcome.notes());
+        let removed: BTreeSet<&str> = removals.removed.iter().map(|removed| &*removed.node.name).collect();
+        cluster.nodes.retain(|node| !removed.contains(&*node.name));
+        Ok((Self::settled(cluster, outcome), removals))
     }
 
     fn settled(mut cluster: Cluster, outcome: SimulationResult) -> Self {

@@ -8,6 +8,15 @@ use serde_json::{Map, Value};
 /// Marks the mirror pod of a static pod.
 const MIRROR: &str = "kubernetes.io/config.mirror";
 
+/// The annotations by which autoscalers keep a node, with the form in messages.
+const KEEPING: [(&str, &str); 2] = [
+    (
+        "cluster-autoscaler.kubernetes.io/scale-down-disabled",
+        "cluster-autoscaler.kubernetes.io/scale-down-disabled=true",
+    ),
+    ("karpenter.sh/do-not-disrupt", "karpenter.sh/do-not-disrupt=true"),
+];
+
 /// Kind, and `namespace/name` or the name of a cluster-scoped object.
 pub(super) type ObjectName = (String, String);
 
@@ -32,6 +41,10 @@ pub(super) struct SurveyedPod {
     /// The pod template, and the one of the last `kubectl apply`.
     pub(super) template: Option<Value>,
     pub(super) applied: Option<Value>,
+    /// The annotation by which autoscalers keep a node.
+    pub(super) keeps: Option<&'static str>,
+    /// The object was never in a cluster, so no defaults were added to its fields.
+    pub(super) is_new: bool,
 }
 
 /// The cluster-scoped kinds among those that changes may name.
@@ -99,6 +112,11 @@ impl SurveyedPod {
             replicas: at(&["spec", "replicas"]).cloned(),
             template: at(&["spec", "template"]).cloned().filter(|_| key.0 != "ReplicaSet"),
             applied: last.and_then(|last| last.pointer("/spec/template").cloned()),
+            keeps: KEEPING.into_iter().find_map(|(annotation, shown)| {
+                let value = text(&["metadata", "annotations", annotation]);
+                (key.0 == "Node" && value == Some("true")).then_some(shown)
+            }),
+            is_new: text(&["metadata", "uid"]).is_none() && text(&["metadata", "resourceVersion"]).is_none(),
         }
     }
 

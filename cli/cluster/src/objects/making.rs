@@ -1,7 +1,7 @@
 //! Adds the pods of workloads as if they were in the input.
 
 use flotilla_workloads::{Surroundings, Workload};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::{api::core::v1::PersistentVolumeClaim, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 
 use super::{Draft, Gatherer};
 use crate::{
@@ -15,16 +15,20 @@ impl Gatherer {
     pub(super) fn make_pods(&mut self, problems: &mut Problems) -> workloads::Summary {
         let mut input = std::mem::take(&mut self.workloads);
         input.without_existing();
-        if input.are_too_many(self.nodes.len() + self.others.len(), problems) {
+        let Some(most) = input.most_pods(self.nodes.len() + self.others.len(), problems) else {
             return workloads::Summary::default();
-        }
-        let workloads::Workloads { workloads, mut pods, class, are_left, .. } = input;
+        };
+        let workloads::Workloads { workloads, previous, mut pods, class, are_left, .. } = input;
+        let mut summary = workloads::Summary::new(self.defaulted);
+        self.workloads.class = class;
+        self.progress.begin(most);
+        let replaced = self.make_previous(previous, &pods, &mut summary, problems);
         for pod in pods.iter_mut().filter(|_| !self.facts.outdated.is_empty()) {
             if let Some(workload) = self.facts.outdated.get(&pod.key()) {
                 pod.outdate(workload.clone());
             }
         }
-        let mut summary = workloads::Summary::new(self.defaulted);
+        pods.extend(replaced);
         let (mut objects, mut places) = (Vec::new(), Vec::new());
         for Planned { workload, place, origin } in workloads {
             if origin.as_ref().is_some_and(|origin| origin.selects) {
@@ -44,15 +48,7 @@ impl Gatherer {
                 self.facts.see_replica_set(&set.metadata);
                 self.add_selecting(set, place, problems);
             }
-            let mut claims = Vec::new();
-            for mut claim in std::mem::take(&mut made.claims) {
-                if self.knows("PersistentVolumeClaim", &claim.metadata) {
-                    continue;
-                }
-                claims.push(workloads::key(&claim.metadata));
-                workloads::fill_claim(&mut claim, class.as_ref());
-                self.add_storage(claim, &place.keys(&["spec", "volumeClaimTemplates"]), problems);
-            }
+            let claims = self.add_claims(made.claims, place, problems);
             let place = place.keys(workloads::template(workload));
             let (errors, mut new) = (problems.error_count(), Vec::new());
             for pod in made.pods {
@@ -63,6 +59,7 @@ impl Gatherer {
                 }
                 new.push(workloads::key(&pod.metadata));
                 self.add_pod(pod, place.clone(), problems);
+                self.progress.advance();
                 if problems.error_count() > errors {
                     // All other pods of the workload would have the same error.
                     break;
@@ -72,15 +69,34 @@ impl Gatherer {
             for (index, pod) in made.rollout.into_iter().flat_map(|rollout| rollout.new).enumerate() {
                 let (name, later) = (workloads::key(&pod.metadata), rollout.map(|rollout| (rollout, index)));
                 self.add_named_pod(pod, &name, place.clone(), later, problems);
+                self.progress.advance();
                 if problems.error_count() > errors {
                     break;
                 }
             }
         }
         self.admission.workload = None;
-        self.workloads.class = class;
         self.workloads.are_left = are_left;
         summary
+    }
+
+    /// Creates the claims of a StatefulSet that the input lacks.
+    pub(super) fn add_claims(
+        &mut self,
+        claims: Vec<PersistentVolumeClaim>,
+        place: &InputPosition,
+        problems: &mut Problems,
+    ) -> Vec<String> {
+        let mut added = Vec::new();
+        for mut claim in claims {
+            if self.knows("PersistentVolumeClaim", &claim.metadata) {
+                continue;
+            }
+            added.push(workloads::key(&claim.metadata));
+            workloads::fill_claim(&mut claim, self.workloads.class.as_ref());
+            self.add_storage(claim, &place.keys(&["spec", "volumeClaimTemplates"]), problems);
+        }
+        added
     }
 
     /// Creates the claims of ephemeral volumes that the input lacks.
@@ -105,11 +121,11 @@ impl Gatherer {
         }
     }
 
-    fn knows(&self, kind: &'static str, metadata: &ObjectMeta) -> bool {
+    pub(super) fn knows(&self, kind: &'static str, metadata: &ObjectMeta) -> bool {
         self.names.contains_key(&(kind, workloads::key(metadata)))
     }
 
-    fn forget(&mut self, metadata: &ObjectMeta) {
+    pub(super) fn forget(&mut self, metadata: &ObjectMeta) {
         let key = workloads::key(metadata);
         let is_same = |draft: &Draft| draft.info.finished && draft.info.key() == key;
         if self.names.contains_key(&("Pod", key.clone()))

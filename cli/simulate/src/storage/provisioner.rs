@@ -31,7 +31,7 @@ const ON_ONE_NODE: [&str; 3] = ["microk8s.io/hostpath", "openebs.io/local", "ran
 type Segment = Vec<(Arc<str>, Arc<str>)>;
 
 /// What provisioners know about the cluster.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Provisioner {
     nodes: BTreeMap<Arc<str>, Arc<NodeInfo>>,
     /// The topology keys of each driver.
@@ -47,6 +47,11 @@ impl Provisioner {
     pub(super) fn new(cluster: &Cluster) -> Self {
         let nodes = cluster.nodes.iter().map(|node| (Arc::clone(&node.name), Arc::clone(node))).collect();
         Self { nodes, keys: cluster.topology_keys.clone() }
+    }
+
+    /// A node was removed.
+    pub(super) fn forget_node(&mut self, node: &str) {
+        self.nodes.remove(node);
     }
 
     /// The volume for a claim; `node`: the node that the scheduler has selected. `None`: the class allows no topology of the cluster.

@@ -16,7 +16,8 @@ pub(crate) fn load(objects: &[Value], mut gatherer: Gatherer, rules: &[PodTempla
     for (number, object) in [&node].into_iter().chain(objects).enumerate() {
         loader.text(format!("{number}.json"), object.to_string());
     }
-    let mut notes = loader.notes();
+    let mut notes = loader.unused_rules();
+    notes.extend(loader.notes());
     let cluster = gatherer.finish(&["default-scheduler"], &mut problems);
     let lines = problems.render(&sources).into_iter().map(|line| match line.split_once(": ") {
         Some((place, text)) if place.contains(".json:") => text.to_owned(),

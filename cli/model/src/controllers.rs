@@ -53,6 +53,8 @@ pub struct Controllers {
     sequences: Vec<Ordered>,
     /// The pods that are created after everything else has happened.
     last: Vec<Arc<PodInfo>>,
+    /// All pods are followed, to the last bind.
+    follows: bool,
     /// The drain of a node that may be removed.
     pub(crate) vacated: Option<Drain>,
 }
@@ -74,7 +76,7 @@ impl Controllers {
         let rollouts = lifecycle.rollouts.iter().map(|rollout| Rolling::new(rollout, &mut world)).collect();
         let drains = Drain::all(&cluster, drained, &world);
         let sequences = lifecycle.sequences.iter().map(Ordered::new).collect();
-        Self { world, rollouts, drains, sequences, last, vacated: None }
+        Self { world, rollouts, drains, sequences, last, vacated: None, follows }
     }
 
     /// Whether controllers act even if every pod is decided.
@@ -84,7 +86,7 @@ impl Controllers {
             || !self.drains.is_empty()
             || !self.sequences.is_empty()
             || !self.last.is_empty()
-            || self.vacated.is_some()
+            || self.follows
     }
 
     /// The changes before the first decision: the status of budgets that have none in the input.

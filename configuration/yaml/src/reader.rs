@@ -5,7 +5,7 @@
 
 use std::{
     borrow::Cow,
-    collections::HashMap,
+    collections::BTreeMap,
     ops::ControlFlow::{self, Break, Continue},
 };
 
@@ -103,7 +103,7 @@ struct Reader<'a> {
     root: Value,
     frames: Vec<Frame>,
     /// Values by the parser's number of their anchor.
-    anchors: HashMap<usize, Value>,
+    anchors: BTreeMap<usize, Value>,
     /// Bytes that aliases may still copy.
     left: usize,
     /// The number of earlier events.
@@ -135,7 +135,7 @@ enum Key {
 impl<'a> Reader<'a> {
     fn new(text: &'a str) -> Self {
         let left = text.len().saturating_mul(GROWTH).saturating_add(LEAST);
-        let (root, frames, anchors) = (Value::Null, Vec::new(), HashMap::new());
+        let (root, frames, anchors) = (Value::Null, Vec::new(), BTreeMap::new());
         Self { text, root, frames, anchors, left, events: 0, faults: Vec::new() }
     }
 

@@ -83,7 +83,7 @@ fn faults_have_their_place_and_the_next_step() {
         ("~: 1\n", (1, 1), "a key is empty"),
         ("a: .nan\n", (1, 4), ".nan is not a finite number"),
         ("a: !!int x\n", (1, 4), "\"x\" does not match its tag"),
-        ("a: {{ .Values.x }}\n", (1, 5), "this is a template and not YAML"),
+        ("a: {{ .Values.x }}\n", (1, 5), "a key is a mapping or a list"),
         ("a: 1\nb: x\0\n", (2, 5), "the character U+0000 is not allowed"),
     ];
     for (text, (line, column), expected) in cases {

@@ -427,10 +427,16 @@ fn order_cases() -> Vec<OrderCase> {
             vec!["+data-db-1 +db-1"],
             vec![],
         ),
+    ]
+}
+
+fn order_cases_with_updates() -> Vec<OrderCase> {
+    let old = pod("db-0", "n1", "db", Some(("StatefulSet", "db")), "");
+    vec![
         (
             "old pods are replaced after the missing ones are ready",
             "replicas: 3",
-            set(0, ""),
+            old.clone(),
             vec![9],
             vec!["db-1"],
             vec!["+db-2", "-db-0 +db-0"],
@@ -439,7 +445,7 @@ fn order_cases() -> Vec<OrderCase> {
         (
             "missing pods are also created if old ones are kept",
             "replicas: 3, updateStrategy: {type: OnDelete}",
-            set(0, ""),
+            old,
             vec![9],
             vec!["db-1"],
             vec!["+db-2"],
@@ -450,7 +456,9 @@ fn order_cases() -> Vec<OrderCase> {
 
 #[test]
 fn stateful_sets_create_pods_in_order() {
-    for (what, spec, pods, slots, first, rounds, expected) in order_cases() {
+    for (what, spec, pods, slots, first, rounds, expected) in
+        order_cases().into_iter().chain(order_cases_with_updates())
+    {
         let text = nodes(&slots) + &workload("StatefulSet", "db", spec) + &pods;
         let cluster = gather(&text);
         let start = Start::of(&cluster);

@@ -61,6 +61,7 @@ fn capacity(args: &CapacityArgs, registry: Registry) -> Result<ExitCode, Failure
         extenders,
         workers: args.workers,
         tie_break_seed: 0,
+        once: false,
         may_preempt: false,
         drained: Vec::new(),
     };

@@ -71,8 +71,8 @@ fn outcome(
     }
     let Configuration { profiles, extenders, .. } = configuration;
     let (workers, tie_break_seed) = (args.workers, args.tie_break_seed);
-    let (may_preempt, drained) = (!args.no_preemption, Vec::new());
-    let settings = Settings { registry, profiles, extenders, workers, tie_break_seed, may_preempt, drained };
+    let (once, may_preempt, drained) = (args.once, !args.no_preemption, Vec::new());
+    let settings = Settings { registry, profiles, extenders, workers, tie_break_seed, once, may_preempt, drained };
     let progress = progress("{bar:40} {pos}/{len} pods decided, {eta} left");
     let outcome = flotilla_simulate::run::run(&cluster, &settings, &progress);
     progress.finish_and_clear();

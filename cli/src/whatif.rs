@@ -149,6 +149,7 @@ fn settings(args: &WhatifArgs, configuration: Configuration, registry: Registry)
         extenders,
         workers: args.workers,
         tie_break_seed: 0,
+        once: false,
         may_preempt: true,
         drained: Vec::new(),
     }

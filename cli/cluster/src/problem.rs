@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use flotilla_yaml::Mark;
+
 use super::{
-    Mark,
     place::{InputPosition, Path},
     source::{Position, Sources},
 };

@@ -8,7 +8,7 @@ use flotilla_cluster::{Cluster, lifecycle::Key};
 use flotilla_framework::class::PodInfo;
 
 use crate::{
-    controllers::{Change, Deletion},
+    change::{Change, Deletion},
     report::{Blocked, DrainReport, Obstacle, PodRef},
     world::{World, key},
 };

@@ -8,6 +8,7 @@
 
 mod budget_status;
 mod budgets;
+mod change;
 mod controllers;
 mod drains;
 mod refused;
@@ -20,7 +21,8 @@ mod statuses;
 mod world;
 
 pub use budget_status::{BudgetStatus, Controller};
-pub use controllers::{Change, Controllers, Deletion};
+pub use change::{Change, Deletion};
+pub use controllers::Controllers;
 pub use flotilla_cluster::lifecycle::BudgetBound;
 pub use removal::Resident;
 pub use report::{Blocked, DrainReport, NotCreated, Obstacle, PodRef, Report, RolloutEnd, RolloutReport};

@@ -9,7 +9,8 @@ use flotilla_framework::{
 };
 
 use crate::{
-    controllers::{Change, Controllers, Deletion},
+    change::{Change, Deletion},
+    controllers::Controllers,
     drains::Drain,
     report::Blocked,
     world::key,

@@ -6,7 +6,7 @@ use flotilla_cluster::lifecycle::{Key, Rollout};
 use flotilla_workloads::Strategy;
 
 use crate::{
-    controllers::{Change, Deletion},
+    change::{Change, Deletion},
     report::{PodRef, RolloutEnd, RolloutReport},
     world::World,
 };

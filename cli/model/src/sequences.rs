@@ -6,7 +6,7 @@
 use flotilla_cluster::lifecycle::{Key, Sequence};
 
 use crate::{
-    controllers::Change,
+    change::Change,
     report::{NotCreated, PodRef},
     world::World,
 };

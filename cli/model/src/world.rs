@@ -17,7 +17,7 @@ use flotilla_framework::{
 
 use crate::{
     budgets::Budgets,
-    controllers::{Change, Deletion},
+    change::{Change, Deletion},
     refused::Refused,
     report::NotCreated,
 };

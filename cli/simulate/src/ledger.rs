@@ -337,6 +337,17 @@ impl Ledger {
         Some(last.as_ref().unwrap_or(first).clone())
     }
 
+    /// Returns the outcome of the first attempts, with the gated pods.
+    pub(super) fn close_first(&self, gated: Vec<Placement>) -> SimulationResult {
+        let mut outcome = self.close(gated);
+        for placement in &mut outcome.placements {
+            if let Some(message) = placement.first_message.take() {
+                (placement.node, placement.message) = (None, message);
+            }
+        }
+        outcome
+    }
+
     /// Returns the outcome, with the gated pods.
     pub(super) fn close(&self, gated: Vec<Placement>) -> SimulationResult {
         let mut book = self.book();

@@ -8,7 +8,11 @@ use flotilla_runtime::driver::Handle;
 use indicatif::ProgressBar;
 use tokio::time::sleep;
 
-use crate::{ledger::Ledger, model::Model, requests::Requests};
+use crate::{
+    ledger::Ledger,
+    model::Model,
+    requests::{Request, Requests},
+};
 
 /// The timeout without any decision while pods are undecided.
 const STALL_LIMIT: Duration = Duration::from_secs(120);
@@ -57,6 +61,28 @@ pub(super) async fn run(
         handle.send_together(events).await?;
     }
     bail!("the simulation did not come to an end in {MOST_ROUNDS} rounds; please report this with the input")
+}
+
+/// Lets the machine decide, and answers its binds and what comes before them, but no preemption.
+///
+/// # Errors
+/// Those of [`run`].
+pub(super) async fn run_once(
+    handle: &Handle,
+    ledger: &Ledger,
+    requests: &Requests,
+    model: &mut Model,
+    progress: &ProgressBar,
+) -> anyhow::Result<()> {
+    loop {
+        idle(handle, ledger, progress).await?;
+        let mut asked = requests.take();
+        asked.retain(|request| !matches!(request, Request::Preempt(_)));
+        if asked.is_empty() {
+            return Ok(());
+        }
+        handle.send_together(model.answer(asked)).await?;
+    }
 }
 
 /// Returns once the machine can decide nothing more.

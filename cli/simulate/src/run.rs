@@ -57,6 +57,8 @@ pub struct Settings {
     pub workers: u16,
     /// The seed for the choice among nodes of equal score.
     pub tie_break_seed: u64,
+    /// Whether each pod is tried once, and no provisioner or controller acts before that.
+    pub once: bool,
     /// Whether pods preempt. Controllers recreate the victims, which are then retried.
     pub may_preempt: bool,
     /// Nodes whose pods are evicted, as by `kubectl drain`.
@@ -110,7 +112,8 @@ async fn simulate(
         fanout_slot.get_or_init(|| Fanout::new(handle.clone(), Transport::InsecurePlaintext, settings.registry));
     feed(&handle, &start.cluster, settings).await?;
     let mut model = Model::new(start, &settings.drained, ledger.clone(), search.is_some());
-    for event in model.begin() {
+    let initial = if settings.once { Vec::new() } else { model.begin() };
+    for event in initial {
         handle.send_event(event).await?;
     }
     // The connection of workers may overtake events, and only a leader accepts workers.
@@ -120,7 +123,10 @@ async fn simulate(
     await_workers(&handle, settings.workers).await?;
     ledger.resume(Instant::now());
     handle.send_event(Event::Synced).await?;
-    rounds::run(&handle, &ledger, &requests, &mut model, progress).await?;
+    match settings.once {
+        true => rounds::run_once(&handle, &ledger, &requests, &mut model, progress).await?,
+        false => rounds::run(&handle, &ledger, &requests, &mut model, progress).await?,
+    }
     let mut removals = Removals::default();
     if let Some(search) = search {
         let without = configuration(2, cluster, settings, without_preemption);
@@ -138,7 +144,8 @@ async fn simulate(
 
     handle.stop();
     machine.join().map_err(|_| anyhow!("the scheduling thread panicked"))?;
-    Ok((ledger.close(gated), removals))
+    let outcome = if settings.once { ledger.close_first(gated) } else { ledger.close(gated) };
+    Ok((outcome, removals))
 }
 
 /// Separates gated pods, and pods of gated groups.

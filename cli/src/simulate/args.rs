@@ -101,6 +101,10 @@ pub(crate) struct SimulateArgs {
     #[arg(long)]
     pub(crate) no_preemption: bool,
 
+    /// Show the first attempt of each pod: no provisioner or controller acts before it, and nothing is retried
+    #[arg(long)]
+    pub(crate) once: bool,
+
     /// Exit with code 3 if a pod stays pending
     #[arg(long, value_name = "WHAT", value_enum)]
     pub(crate) fail_on: Option<FailOn>,

@@ -163,6 +163,7 @@ impl UiArgs {
             self.clone();
         SimulateArgs {
             no_preemption: false,
+            once: false,
             files,
             reading,
             config,

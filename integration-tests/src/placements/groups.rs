@@ -104,7 +104,7 @@ fn all_placed(folder: &Path, names: &[String], workers: u16) -> anyhow::Result<V
 fn placed(folder: &Path, name: &str, workers: u16) -> anyhow::Result<Value> {
     let program = fleet::optimized()?;
     let output = Command::new(&program)
-        .args(["simulate", "--once", "--feature-gates", "GenericWorkload=true", "-o", "json"])
+        .args(["simulate", "--once", "--no-preemption", "--feature-gates", "GenericWorkload=true", "-o", "json"])
         .args(["--workers", &workers.to_string(), "-f"])
         .arg(folder.join(format!("{name}.yaml")))
         .stdin(Stdio::null())

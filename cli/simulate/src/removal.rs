@@ -27,8 +27,8 @@ mod room;
 use room::Room;
 pub use room::Share;
 
-/// The limit of nodes that are tried, the size of the largest clusters. An attempt there copies the state of 50,000 pods and takes less than
-/// 100 ms, so all take less than ten minutes.
+/// The limit of nodes that are tried, the size of the largest clusters. An attempt copies the state of all pods: 4 ms for 10,000 pods, so all
+/// take 20 s.
 const MOST_TRIED: usize = 5_000;
 
 const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";

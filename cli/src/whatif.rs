@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, process::ExitCode};
 use flotilla_cluster::{Cluster, Edit};
 use flotilla_configuration::Configuration;
 use flotilla_framework::registry::Registry;
-use flotilla_simulate::{removal::Removals, run::Settings};
+use flotilla_simulate::run::Settings;
 use serde_json::{Map, Value};
 
 use crate::{
@@ -108,11 +108,7 @@ pub(crate) fn compared(args: &WhatifArgs, fallback: Option<&Text>, registry: Reg
     let now = settings(args, now, registry);
     let next = Settings { drained, ..settings(args, next, registry) };
     let before = Side::of(before, &now).map_err(Failure::run)?;
-    let (after, removals) = match &search {
-        Some(search) => Side::with_removals(after, &next, search),
-        None => Side::of(after, &next).map(|side| (side, Removals::default())),
-    }
-    .map_err(Failure::run)?;
+    let (after, removals) = Side::with_removals(after, &next, search.as_ref()).map_err(Failure::run)?;
     let removal = search.map(|_| Removal::new(&removals, &after));
     words.extend(removal.iter().map(Removal::sentence));
     let answer = Answer { removal, ..Answer::new(words, &before, &after, &next.profiles, registry) };

@@ -4,16 +4,16 @@
 
 use flotilla_cluster::lifecycle::{Amount, BudgetBound};
 
-/// Kinds without a scale subresource. The controller cannot compute budgets with their pods, except from a number in `minAvailable`.
-const WITHOUT_SCALE: [&str; 4] = ["CronJob", "DaemonSet", "Job", "Node"];
+/// Kinds without a scale subresource, with their resources. The controller cannot compute budgets with their pods, except from a number in
+/// `minAvailable`.
+const WITHOUT_SCALE: [(&str, &str); 4] =
+    [("CronJob", "cronjobs.batch"), ("DaemonSet", "daemonsets.apps"), ("Job", "jobs.batch"), ("Node", "nodes")];
 
 /// The controller of some pods of a budget.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Controller<'a> {
     /// The kind.
     pub kind: &'a str,
-    /// `namespace/name`.
-    pub key: &'a str,
     /// `spec.replicas`, or the number of its pods if the controller does not exist.
     pub replicas: i32,
 }
@@ -32,7 +32,7 @@ pub struct BudgetStatus {
 impl BudgetStatus {
     /// The status of a budget with this number of pods, healthy pods, and controllers of its pods.
     ///
-    /// Source: `getExpectedPodCount`, `getExpectedScale` and `updatePdbStatus`.
+    /// Source: `getExpectedPodCount`, `getExpectedScale`, `getScaleController` and `updatePdbStatus`.
     ///
     /// # Errors
     /// A controller has no scale, and the budget needs it.
@@ -57,11 +57,10 @@ impl BudgetStatus {
 }
 
 fn with_scale(sum: i32, controller: Controller<'_>) -> Result<i32, String> {
-    let Controller { kind, key, replicas } = controller;
-    if WITHOUT_SCALE.contains(&kind) {
-        return Err(format!("{kind} {key} has no scale subresource"));
+    match WITHOUT_SCALE.iter().find(|(kind, _)| *kind == controller.kind) {
+        Some((_, resource)) => Err(format!("{resource} does not implement the scale subresource")),
+        None => Ok(sum.saturating_add(controller.replicas)),
     }
-    Ok(sum.saturating_add(replicas))
 }
 
 /// Percentages are rounded up.
@@ -81,8 +80,8 @@ mod tests {
 
     #[test]
     fn budgets_allow_what_the_disruption_controller_computes() {
-        let set = |replicas| Controller { kind: "ReplicaSet", key: "default/web", replicas };
-        let job = Controller { kind: "Job", key: "default/sum", replicas: 3 };
+        let set = |replicas| Controller { kind: "ReplicaSet", replicas };
+        let job = Controller { kind: "Job", replicas: 3 };
         let (min, max) =
             (|count| BudgetBound::Min(Amount::Count(count)), |count| BudgetBound::Max(Amount::Count(count)));
         let cases = [
@@ -112,7 +111,7 @@ mod tests {
                 max(1),
                 (3, 3),
                 vec![job],
-                Err("Job default/sum has no scale subresource".to_owned()),
+                Err("jobs.batch does not implement the scale subresource".to_owned()),
             ),
             ("a number needs none", min(1), (3, 3), vec![job], Ok((3, 1, 2))),
         ];

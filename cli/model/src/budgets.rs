@@ -176,7 +176,6 @@ impl Guard {
         self.budget.disrupted.clear();
         let controllers = self.owners.iter().map(|(owner, pods)| Controller {
             kind: &owner.kind,
-            key: &owner.key,
             // A controller that the input lacks counts with its pods.
             replicas: scales.get(owner).map_or(*pods, |scale| scale.replicas),
         });

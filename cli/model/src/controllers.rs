@@ -32,9 +32,9 @@ pub struct Controllers {
 }
 
 impl Controllers {
-    /// The controllers of a cluster. `drained`: nodes whose pods are evicted, as `kubectl drain` does; they are cordoned already.
+    /// The controllers of a cluster. `drained`: nodes whose pods are evicted, as `kubectl drain` does; they are cordoned already. `follows`:
+    /// all pods are followed, as removals of nodes need.
     #[must_use]
-    /// `follows`: all pods are followed, as removals of nodes need.
     pub fn new(start: Start<'_>, drained: &[Arc<str>], follows: bool) -> Self {
         let Start { cluster, later: Later { ordered, last } } = start;
         let lifecycle = &cluster.lifecycle;

@@ -12,15 +12,9 @@ use flotilla_framework::{
 };
 use flotilla_machine::event::{Configuration, Event};
 use flotilla_model::{Blocked, Resident};
-use flotilla_runtime::driver::Handle;
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::{
-    ledger::{Ledger, Saved},
-    model::Model,
-    requests::Requests,
-    rest, rounds,
-};
+use crate::{ledger::Saved, model::Model, rest, rounds::Parts};
 
 mod room;
 
@@ -118,19 +112,7 @@ pub enum Hold {
     NotTried(usize),
 }
 
-/// The running simulation.
-#[derive(Clone, Copy)]
-pub(super) struct Parts<'a> {
-    pub(super) handle: &'a Handle,
-    pub(super) ledger: &'a Ledger,
-    pub(super) requests: &'a Requests,
-}
-
 impl Parts<'_> {
-    async fn settle(self, model: &mut Model) -> anyhow::Result<()> {
-        rounds::run(self.handle, self.ledger, self.requests, model, &ProgressBar::hidden()).await
-    }
-
     /// The pods that were created since the attempt began and are undecided, by name.
     fn pending(self, saved: &Saved) -> Vec<Arc<PodInfo>> {
         let mut pods = self.ledger.undecided();
@@ -155,7 +137,7 @@ pub(super) async fn search(
     let saved = parts.ledger.begin();
     let next = Configuration { generation: without_preemption.generation + 1, ..without_preemption.clone() };
     parts.handle.send_event_applied(Event::Configured(Arc::new(without_preemption))).await?;
-    parts.settle(model).await?;
+    parts.run(model).await?;
     parts.ledger.keep(saved);
     let (mut room, shares) = Room::of(&cluster.nodes, model.controllers().pods());
     let mut order: Vec<(&Arc<NodeInfo>, Share, Option<&'static str>)> = Vec::new();
@@ -180,12 +162,12 @@ pub(super) async fn search(
         }
     }
     if removals.removed.is_empty() {
-        parts.settle(model).await?;
+        parts.run(model).await?;
         parts.ledger.set_messages(messages);
     } else {
         // Pods that wait are tried again, for their messages.
         parts.handle.send_event_applied(Event::Configured(Arc::new(next))).await?;
-        parts.settle(model).await?;
+        parts.run(model).await?;
     }
     Ok(removals)
 }
@@ -209,7 +191,7 @@ async fn attempt(
     let (before, saved) = (model.clone(), parts.ledger.begin());
     model.vacate(&node.name);
     parts.handle.send_together(vec![Event::NodeApplied(closed(node))]).await?;
-    parts.settle(model).await?;
+    parts.run(model).await?;
     let mut pending = parts.pending(&saved);
     let blocked = model.controllers().first_blocked();
     let is_spread = pending.iter().any(|pod| pod.class.spread.iter().any(|constraint| constraint.required));
@@ -217,7 +199,7 @@ async fn attempt(
     if blocked.is_none() && (pending.is_empty() || is_spread) {
         let events = model.remove_node(&node.name);
         parts.handle.send_together(events).await?;
-        parts.settle(model).await?;
+        parts.run(model).await?;
         pending = parts.pending(&saved);
     }
     let hold = match pending.first() {

@@ -23,90 +23,93 @@ const BACKOFF_MS: u64 = 1_000;
 /// More rounds than any input needs: a rollout takes a few for each pod, and an input has at most 1,000,000 pods.
 const MOST_ROUNDS: usize = 10_000_000;
 
-/// Runs rounds until neither the scheduler nor a controller has anything to do.
-///
-/// # Errors
-/// The machine stops, or makes no decision for too long.
-pub(super) async fn run(
-    handle: &Handle,
-    ledger: &Ledger,
-    requests: &Requests,
-    model: &mut Model,
-    progress: &ProgressBar,
-) -> anyhow::Result<()> {
-    // Whether anything has changed since the machine last tried the pods in backoffQ.
-    let mut is_changed = true;
-    for _ in 0..MOST_ROUNDS {
-        idle(handle, ledger, progress).await?;
-        let asked = requests.take();
-        if !ledger.is_any_undecided() && !model.has_plans() {
-            return Ok(());
-        }
-        if asked.is_empty() && is_changed && handle.ask(|machine, _| machine.is_any_backing_off()).await? {
-            is_changed = false;
+/// The parts of a running simulation. Cheap to copy.
+#[derive(Clone, Copy)]
+pub(super) struct Parts<'a> {
+    pub(super) handle: &'a Handle,
+    pub(super) ledger: &'a Ledger,
+    pub(super) requests: &'a Requests,
+    pub(super) progress: &'a ProgressBar,
+}
+
+impl Parts<'_> {
+    /// Runs rounds until neither the scheduler nor a controller has anything to do.
+    ///
+    /// # Errors
+    /// The machine stops, or makes no decision for too long.
+    pub(super) async fn run(self, model: &mut Model) -> anyhow::Result<()> {
+        let Self { handle, ledger, requests, .. } = self;
+        // Whether anything has changed since the machine last tried the pods in backoffQ.
+        let mut is_changed = true;
+        for _ in 0..MOST_ROUNDS {
+            self.idle().await?;
+            let asked = requests.take();
+            if !ledger.is_any_undecided() && !model.has_plans() {
+                return Ok(());
+            }
+            if asked.is_empty() && is_changed && handle.ask(|machine, _| machine.is_any_backing_off()).await? {
+                is_changed = false;
+                ledger.resume(Instant::now());
+                handle.pass(BACKOFF_MS);
+                handle.send_together(vec![Event::Tick]).await?;
+                continue;
+            }
+            let is_asked = !asked.is_empty();
+            let events = if is_asked { model.answer(asked) } else { model.step() };
+            if events.is_empty() {
+                // Without an answer to what was asked, controllers may still act.
+                if is_asked {
+                    continue;
+                }
+                return Ok(());
+            }
+            is_changed = true;
             ledger.resume(Instant::now());
-            handle.pass(BACKOFF_MS);
-            handle.send_together(vec![Event::Tick]).await?;
-            continue;
+            handle.send_together(events).await?;
         }
-        let is_asked = !asked.is_empty();
-        let events = if is_asked { model.answer(asked) } else { model.step() };
-        match (events.is_empty(), is_asked) {
-            (true, true) => continue,
-            (true, false) => return Ok(()),
-            (false, _) => {}
-        }
-        is_changed = true;
-        ledger.resume(Instant::now());
-        handle.send_together(events).await?;
+        bail!("the simulation did not come to an end in {MOST_ROUNDS} rounds; please report this with the input")
     }
-    bail!("the simulation did not come to an end in {MOST_ROUNDS} rounds; please report this with the input")
-}
 
-/// Lets the machine decide, and answers its binds and what comes before them, but no preemption.
-///
-/// # Errors
-/// Those of [`run`].
-pub(super) async fn run_once(
-    handle: &Handle,
-    ledger: &Ledger,
-    requests: &Requests,
-    model: &mut Model,
-    progress: &ProgressBar,
-) -> anyhow::Result<()> {
-    loop {
-        idle(handle, ledger, progress).await?;
-        let mut asked = requests.take();
-        asked.retain(|request| !matches!(request, Request::Preempt(_)));
-        if asked.is_empty() {
-            return Ok(());
+    /// Lets the machine decide, and answers its binds and what comes before them, but no preemption.
+    ///
+    /// # Errors
+    /// Those of [`Self::run`].
+    pub(super) async fn run_once(self, model: &mut Model) -> anyhow::Result<()> {
+        loop {
+            self.idle().await?;
+            let mut asked = self.requests.take();
+            asked.retain(|request| !matches!(request, Request::Preempt(_)));
+            if asked.is_empty() {
+                return Ok(());
+            }
+            self.handle.send_together(model.answer(asked)).await?;
         }
-        handle.send_together(model.answer(asked)).await?;
     }
-}
 
-/// Returns once the machine can decide nothing more.
-async fn idle(handle: &Handle, ledger: &Ledger, progress: &ProgressBar) -> anyhow::Result<()> {
-    let (mut known, mut since) = (ledger.attempts(), Instant::now());
-    loop {
-        progress.set_length(ledger.expected() as u64);
-        progress.set_position(ledger.decided() as u64);
-        if handle.ask(|machine, _| machine.waits_for_writes()).await? {
-            return Ok(());
+    /// Returns once the machine can decide nothing more.
+    async fn idle(self) -> anyhow::Result<()> {
+        let Self { handle, ledger, progress, .. } = self;
+        let (mut known, mut since) = (ledger.attempts(), Instant::now());
+        loop {
+            progress.set_length(ledger.expected() as u64);
+            progress.set_position(ledger.decided() as u64);
+            if handle.ask(|machine, _| machine.waits_for_writes()).await? {
+                return Ok(());
+            }
+            let attempts = ledger.attempts();
+            if attempts > known {
+                (known, since) = (attempts, Instant::now());
+            }
+            if since.elapsed() > STALL_LIMIT {
+                bail!(
+                    "nothing was decided for {} s, with {} of {} pods decided on and {:?} next; run with -v to see why",
+                    STALL_LIMIT.as_secs(),
+                    ledger.decided(),
+                    ledger.expected(),
+                    ledger.first_undecided().unwrap_or_default()
+                );
+            }
+            sleep(PAUSE).await;
         }
-        let attempts = ledger.attempts();
-        if attempts > known {
-            (known, since) = (attempts, Instant::now());
-        }
-        if since.elapsed() > STALL_LIMIT {
-            bail!(
-                "nothing was decided for {} s, with {} of {} pods decided on and {:?} next; run with -v to see why",
-                STALL_LIMIT.as_secs(),
-                ledger.decided(),
-                ledger.expected(),
-                ledger.first_undecided().unwrap_or_default()
-            );
-        }
-        sleep(PAUSE).await;
     }
 }

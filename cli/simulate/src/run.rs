@@ -30,9 +30,11 @@ use tokio::time::timeout;
 use crate::{
     ledger::{Ledger, Placement, SimulationResult},
     model::Model,
-    removal::{self, Parts, Removals, Search},
+    removal::{self, Removals, Search},
     requests::{Requests, perform},
-    rest, rounds, workers,
+    rest,
+    rounds::Parts,
+    workers,
 };
 
 /// The timeout for workers to connect, and to receive their configuration and nodes.
@@ -70,26 +72,22 @@ pub struct Settings {
 /// # Errors
 /// The workers cannot be started, or no decision is made for too long.
 pub fn run(cluster: &Cluster, settings: &Settings, progress: &ProgressBar) -> anyhow::Result<SimulationResult> {
-    let runtime =
-        tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start the async runtime")?;
-    let outcome = runtime.block_on(simulate(cluster, settings, None, progress));
-    runtime.shutdown_timeout(SHUTDOWN_LIMIT);
-    Ok(outcome?.0)
+    Ok(run_with_removals(cluster, settings, None, progress)?.0)
 }
 
-/// Runs the simulation to its end, and then removes the nodes that could go.
+/// Runs the simulation to its end, and then removes the nodes that could go, if they are searched.
 ///
 /// # Errors
 /// Those of [`run`].
 pub fn run_with_removals(
     cluster: &Cluster,
     settings: &Settings,
-    search: &Search,
+    search: Option<&Search>,
     progress: &ProgressBar,
 ) -> anyhow::Result<(SimulationResult, Removals)> {
     let runtime =
         tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start the async runtime")?;
-    let outcome = runtime.block_on(simulate(cluster, settings, Some(search), progress));
+    let outcome = runtime.block_on(simulate(cluster, settings, search, progress));
     runtime.shutdown_timeout(SHUTDOWN_LIMIT);
     outcome
 }
@@ -123,14 +121,17 @@ async fn simulate(
     await_workers(&handle, settings.workers).await?;
     ledger.resume(Instant::now());
     handle.send_event(Event::Synced).await?;
+    let parts = Parts { handle: &handle, ledger: &ledger, requests: &requests, progress };
     match settings.once {
-        true => rounds::run_once(&handle, &ledger, &requests, &mut model, progress).await?,
-        false => rounds::run(&handle, &ledger, &requests, &mut model, progress).await?,
+        true => parts.run_once(&mut model).await?,
+        false => parts.run(&mut model).await?,
     }
     let mut removals = Removals::default();
     if let Some(search) = search {
         let without = configuration(2, cluster, settings, without_preemption);
-        let parts = Parts { handle: &handle, ledger: &ledger, requests: &requests };
+        // The bar counts nodes now.
+        let hidden = ProgressBar::hidden();
+        let parts = Parts { progress: &hidden, ..parts };
         removals = removal::search(parts, &mut model, cluster, search, without, progress).await?;
     }
     ledger.report_end(model.report());

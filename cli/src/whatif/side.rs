@@ -48,22 +48,14 @@ impl Side {
     /// # Errors
     /// The simulation fails.
     pub(super) fn of(cluster: Cluster, settings: &Settings) -> anyhow::Result<Self> {
-        Ok(Self::simulated(cluster, settings, None)?.0)
+        Ok(Self::with_removals(cluster, settings, None)?.0)
     }
 
-    /// Schedules the pending pods, and then removes the nodes that could go.
+    /// Schedules the pending pods, and then removes the nodes that could go, if they are searched.
     ///
     /// # Errors
     /// The simulation fails.
     pub(super) fn with_removals(
-        cluster: Cluster,
-        settings: &Settings,
-        search: &Search,
-    ) -> anyhow::Result<(Self, Removals)> {
-        Self::simulated(cluster, settings, Some(search))
-    }
-
-    fn simulated(
         mut cluster: Cluster,
         settings: &Settings,
         search: Option<&Search>,
@@ -74,10 +66,7 @@ impl Side {
             cluster.pending.retain(|pod| !surplus.contains(&pod.key()));
         }
         let progress = crate::progress::progress("{bar:40} {pos}/{len} pods decided, {eta} left");
-        let outcome = match search {
-            Some(search) => run::run_with_removals(&cluster, settings, search, &progress),
-            None => run::run(&cluster, settings, &progress).map(|outcome| (outcome, Removals::default())),
-        };
+        let outcome = run::run_with_removals(&cluster, settings, search, &progress);
         progress.finish_and_clear();
         let (outcome, removals) = outcome?;
         print_notes(&outcome.notes());

@@ -48,8 +48,7 @@ impl Budgets {
         let spec = Deserialize::deserialize(budget.at("/spec"));
         let bound = spec.map_or(BudgetBound::None, |spec| BudgetBound::of(&spec));
         let scales = self.scales(&pods);
-        let controllers =
-            scales.iter().map(|(kind, key, replicas)| Controller { kind: kind.name(), key, replicas: *replicas });
+        let controllers = scales.iter().map(|(kind, replicas)| Controller { kind: kind.name(), replicas: *replicas });
         // ReplicaSets and StatefulSets have a scale.
         let status = BudgetStatus::new(bound, (count(pods.len()), healthy), controllers).unwrap_or_default();
         json!({
@@ -59,17 +58,16 @@ impl Budgets {
         })
     }
 
-    /// The controllers of pods: kind, key, and replicas.
-    fn scales(&self, pods: &[Arc<Object>]) -> Vec<(Kind, String, i32)> {
+    /// The controllers of pods: kind and replicas.
+    fn scales(&self, pods: &[Arc<Object>]) -> Vec<(Kind, i32)> {
         let mut owners: BTreeMap<(Kind, &str), i32> = BTreeMap::new();
         for owner in pods.iter().filter_map(|pod| owner(pod)) {
             *owners.entry(owner).or_default() += 1;
         }
         let scale = |((kind, uid), pods): ((Kind, &str), i32)| {
             let set = those(self.actor.api(), kind, |set| set.uid() == uid).pop();
-            let replicas = set.as_ref().map(|set| set.at("/spec/replicas").as_u64().unwrap_or(1));
-            let key = set.map_or_else(|| uid.to_owned(), |set| set.key().to_owned());
-            (kind, key, replicas.map_or(pods, |replicas| i32::try_from(replicas).unwrap_or(i32::MAX)))
+            let replicas = set.map(|set| set.at("/spec/replicas").as_u64().unwrap_or(1));
+            (kind, replicas.map_or(pods, |replicas| i32::try_from(replicas).unwrap_or(i32::MAX)))
         };
         owners.into_iter().map(scale).collect()
     }

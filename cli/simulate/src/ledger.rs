@@ -356,6 +356,9 @@ impl Ledger {
         placements.sort_by_key(|(rank, _)| *rank);
         outcome.placements = placements.into_iter().map(|(_, placement)| placement).collect();
         outcome.decisions = outcome.latencies.len();
+        // A pod that comes back to its node may be preempted by the same pod again.
+        let mut seen = HashSet::new();
+        outcome.evicted.retain(|one| seen.insert((one.pod.key(), one.pod.node_name.clone(), one.by.clone())));
         outcome.placements.extend(gated);
         outcome
     }

@@ -57,7 +57,7 @@ impl Parts<'_> {
             let is_asked = !asked.is_empty();
             let events = if is_asked { model.answer(asked) } else { model.step() };
             if events.is_empty() {
-                // Without an answer to what was asked, controllers may still act.
+                // Controllers may still act after requests without an answer.
                 if is_asked {
                     continue;
                 }

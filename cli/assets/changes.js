@@ -41,6 +41,7 @@ const changeHead = () => {
     const link = pod ? h("button", { type: "button", class: "link", onclick: () => openPod(pod) }, name) : name;
     head.append(note(["First bottleneck: ", link], [message, advice ? h("span", { class: "advice" }, advice) : null], "warn"));
   }
+  if (notCreated.length > 0) head.append(notCreatedNote());
   const counts = Object.keys(CHANGES).map((word) => [word, changed.filter((row) => row.word === word).length]).filter(([, found]) => found > 0);
   const item = ([word, found]) => {
     const press = () => {

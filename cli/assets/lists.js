@@ -72,6 +72,14 @@ const causeList = () => {
   return withDigits(h("ul", { class: "causes", "aria-label": "Reasons; each shows only its pods" }, sorted.map(item)), sorted.map(([, found]) => found));
 };
 
+// The workloads with pods that are not created, each with the reason.
+const notCreated = report.notCreated ?? [];
+const notCreatedNote = () => (notCreated.length === 0 ? null : note("Pods that are not created", h("ul", { class: "plainlist" }, notCreated.map((words) => h("li", {}, words))), "warn"));
+const both = (...parts) => {
+  const shown = parts.filter(Boolean);
+  return shown.length === 0 ? null : h("div", { class: "missing" }, shown);
+};
+
 const matching = (rows, words) => {
   const parts = state.search.toLowerCase().split(/\s+/).filter(Boolean);
   return parts.length === 0 ? rows : rows.filter((row) => parts.every((part) => words(row).includes(part)));
@@ -83,9 +91,9 @@ const lists = {
     title: "Pending",
     all: pendingPods,
     make: pendingTable,
-    head: () => causeList(),
+    head: () => both(notCreatedNote(), causeList()),
     rows: () => matching(state.cause === null ? pendingPods : pendingPods.filter((pod) => pod.cause === state.cause), (pod) => `${pod.name} ${pod.message}`.toLowerCase()),
-    empty: "Every pod has a node.",
+    empty: notCreated.length > 0 ? "Every pod that exists has a node." : "Every pod has a node.",
   },
   pods: {
     title: "All pods",

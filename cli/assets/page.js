@@ -1,6 +1,6 @@
 // The state of the page, and its rendering.
 
-const state = { resource: 0, side: lastSide, tab: report.comparison ? "changes" : pendingPods.length > 0 ? "pending" : "pods", search: "", cause: null, pod: null, node: null, verdicts: null, problem: "", group: null };
+const state = { resource: 0, side: lastSide, tab: report.comparison ? "changes" : pendingPods.length > 0 || notCreated.length > 0 ? "pending" : "pods", search: "", cause: null, pod: null, node: null, verdicts: null, problem: "", group: null };
 
 const say = (text) => {
   byId("said").textContent = text;

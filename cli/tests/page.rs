@@ -42,6 +42,35 @@ spec:
   containers: [{name: c, image: i, resources: {requests: {cpu: 100m}}}]
 "#;
 
+/// A StatefulSet whose first pod fits nowhere, and a Deployment over quota.
+const REFUSED: &str = r#"
+apiVersion: v1
+kind: Node
+metadata: {name: a}
+status: {allocatable: {cpu: "2", memory: 1Gi, pods: "5"}}
+---
+apiVersion: v1
+kind: ResourceQuota
+metadata: {name: q, namespace: limited}
+spec: {hard: {pods: "1"}}
+---
+apiVersion: apps/v1
+kind: StatefulSet
+metadata: {name: db}
+spec:
+  replicas: 3
+  selector: {matchLabels: {app: db}}
+  template: {metadata: {labels: {app: db}}, spec: {containers: [{name: c, resources: {requests: {cpu: "3"}}}]}}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web, namespace: limited}
+spec:
+  replicas: 2
+  selector: {matchLabels: {app: web}}
+  template: {metadata: {labels: {app: web}}, spec: {containers: [{name: c}]}}
+"#;
+
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
@@ -512,6 +541,25 @@ fn a_report_that_answers_no_questions_has_neither_the_module_nor_the_cluster() {
     browser.open(&format!("{url}#ask"));
     browser.wait("document.querySelectorAll('#panel .row').length === 6");
     assert_eq!(browser.value("document.getElementById('tab-ask')"), Value::Null);
+    assert_eq!(browser.complaints, [] as [&str; 0]);
+}
+
+#[test]
+fn pods_that_are_not_created_are_listed_with_the_reason() {
+    let Some(mut browser) = browser() else { return };
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("refused.yaml");
+    fs::write(&file, REFUSED).expect("a file");
+    let file = file.to_string_lossy();
+    for args in [&["simulate", "-f", &file, "-o", "html"][..], &["whatif", "-f", &file, "--cordon", "a", "-o", "html"]]
+    {
+        let (_folder, url) = report(args);
+        browser.open(&url);
+        browser.click("document.querySelector('#tab-pending')");
+        let shown = text(&mut browser, "#panel .missing .note");
+        assert!(shown.contains("StatefulSet default/db: 2 pods are not created: it is OrderedReady"), "{shown}");
+        assert!(shown.contains("exceeded quota: q, requested: pods=1"), "{shown}");
+    }
     assert_eq!(browser.complaints, [] as [&str; 0]);
 }
 

@@ -29,7 +29,7 @@ pub fn lack(lack: &Lack) -> String {
         Lack::Port(taken) => format!("port {} free", port(taken)),
         Lack::Volumes { driver, over } => {
             let volumes = if *over == 1 { "volume" } else { "volumes" };
-            format!("{over} {volumes} over the limit of {driver}")
+            format!("room for {over} more {volumes} of {driver}")
         }
         Lack::Driver(name) => format!("the driver {name}"),
         Lack::Key(key) => format!("a label {key}"),

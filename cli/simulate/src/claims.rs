@@ -24,6 +24,10 @@ impl Claims {
         Self(claims.collect())
     }
 
+    pub(super) fn into_objects(self) -> Vec<DeviceObject> {
+        self.0.into_values().map(DeviceObject::Claim).collect()
+    }
+
     /// The claim with another resource version; `None` if it does not exist.
     pub(super) fn renew(&mut self, key: &DeviceKey, version: Arc<str>) -> Option<DeviceObject> {
         let claim = self.0.get_mut(key)?;

@@ -10,7 +10,7 @@ use std::{
 };
 
 use flotilla_cluster::Cluster;
-use flotilla_framework::class::PodInfo;
+use flotilla_framework::{class::PodInfo, devices::objects::DeviceObject, volumes::objects::StorageObject};
 use flotilla_machine::action::{Binding, Report};
 use flotilla_model::{self as model, Deletion};
 
@@ -64,9 +64,23 @@ pub struct SimulationResult {
     pub took: Duration,
     /// The time of each decision since the previous one, or since the start of its round. Decisions before the start count as 0.
     pub latencies: Vec<Duration>,
+    /// All storage objects at the end.
+    pub storage: Vec<StorageObject>,
+    /// The ResourceClaims at the end.
+    pub claims: Vec<DeviceObject>,
 }
 
 impl SimulationResult {
+    /// Sets the objects of `cluster`, other than nodes and pods, that the simulation has created, changed or deleted.
+    pub fn settle(&mut self, cluster: &mut Cluster) {
+        cluster.storage = std::mem::take(&mut self.storage);
+        cluster.devices.retain(|object| !matches!(object, DeviceObject::Claim(_)));
+        cluster.devices.append(&mut self.claims);
+        if !self.report.budgets.is_empty() {
+            cluster.budgets.clone_from(&self.report.budgets);
+        }
+    }
+
     /// A sentence for each preemptor that would preempt pods without end.
     #[must_use]
     pub fn notes(&self) -> Vec<String> {

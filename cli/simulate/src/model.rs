@@ -7,8 +7,12 @@ use std::{
 
 use flotilla_framework::{
     class::{Class, PodInfo},
+    devices::objects::DeviceObject,
     extension::objects::ObjectKey,
-    volumes::mounts::{Owner, PodVolumes},
+    volumes::{
+        mounts::{Owner, PodVolumes},
+        objects::StorageObject,
+    },
 };
 use flotilla_machine::{
     action::{PodName, Preemption},
@@ -118,6 +122,11 @@ impl Model {
         let changes = self.controllers.initial();
         events.extend(changes.into_iter().flat_map(|change| self.carry_out(change, "")));
         events
+    }
+
+    /// All storage objects and ResourceClaims.
+    pub(super) fn into_objects(self) -> (Vec<StorageObject>, Vec<DeviceObject>) {
+        self.storage.into_objects()
     }
 
     /// Whether controllers act even if every pod is decided.

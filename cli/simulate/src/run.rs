@@ -145,7 +145,8 @@ async fn simulate(
 
     handle.stop();
     machine.join().map_err(|_| anyhow!("the scheduling thread panicked"))?;
-    let outcome = if settings.once { ledger.close_first(gated) } else { ledger.close(gated) };
+    let mut outcome = if settings.once { ledger.close_first(gated) } else { ledger.close(gated) };
+    (outcome.storage, outcome.claims) = model.into_objects();
     Ok((outcome, removals))
 }
 

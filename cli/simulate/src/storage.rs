@@ -8,6 +8,7 @@ use std::{
 use flotilla_cluster::Cluster;
 use flotilla_framework::{
     class::PodInfo,
+    devices::objects::DeviceObject,
     extension::objects::{ObjectKey, Patch},
     volumes::{
         mounts::Mount,
@@ -225,6 +226,11 @@ impl Storage {
             object.map_or_else(|| Event::ObjectDeleted(key.clone()), Event::ObjectApplied)
         };
         changed.iter().map(revert).collect()
+    }
+
+    /// All storage objects and ResourceClaims.
+    pub(super) fn into_objects(self) -> (Vec<StorageObject>, Vec<DeviceObject>) {
+        (self.objects.into_values().collect(), self.devices.into_objects())
     }
 
     /// A node was removed.

@@ -37,9 +37,11 @@ pub(super) fn count(cluster: &Cluster, counted: &Counted, limit: usize, settings
     let progress = crate::progress::progress("{bar:40} {pos}/{len} pods decided, {eta} left");
     let outcome = run::run(&full, settings, &progress);
     progress.finish_and_clear();
+    let mut outcome = outcome?;
     let (mut nodes, mut stopped, mut fits) = (BTreeMap::new(), None, 0);
+    outcome.settle(&mut full);
     full.pending.clear();
-    for placement in outcome?.placements {
+    for placement in outcome.placements {
         let is_copy = is_copy(&placement.pod);
         match placement.node {
             Some(node) => {

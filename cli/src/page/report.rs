@@ -48,6 +48,9 @@ pub(crate) struct Report<'a> {
     pub(crate) figures: Option<Figures>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) comparison: Option<Comparison>,
+    /// A sentence for each workload with pods that are not created.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) not_created: Vec<String>,
     /// The names of resources; amounts have this order.
     resources: Vec<Arc<str>>,
     zones: Vec<Arc<str>>,
@@ -206,6 +209,7 @@ impl<'a> Report<'a> {
             serving: None,
             figures: None,
             comparison: None,
+            not_created: Vec::new(),
             zones,
             nodes,
             kinds: kinds.values,

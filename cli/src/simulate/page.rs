@@ -31,6 +31,8 @@ pub(crate) struct Simulated {
     after: Cluster,
     subject: String,
     figures: Figures,
+    /// A sentence for each workload with pods that are not created.
+    not_created: Vec<String>,
     settings: Settings,
     /// The page answers new questions.
     is_asked: bool,
@@ -52,9 +54,10 @@ impl Simulated {
         args: &SimulateArgs,
         figures: Figures,
         mut cluster: Cluster,
-        outcome: SimulationResult,
+        mut outcome: SimulationResult,
         settings: Settings,
     ) -> Self {
+        outcome.settle(&mut cluster);
         let nodes = cluster.nodes.clone();
         let stood = |pod: &Arc<PodInfo>| Row {
             pod: Arc::clone(pod),
@@ -90,7 +93,9 @@ impl Simulated {
             is_gone: true,
         }));
         let is_asked = !args.no_questions;
-        Self { nodes, pods, after: cluster, subject: subject(args), figures, settings, is_asked }
+        let refused = cluster.made.refused.iter().map(|refused| refused.text.clone());
+        let not_created = refused.chain(outcome.report.not_created.iter().map(|one| one.text())).collect();
+        Self { nodes, pods, after: cluster, subject: subject(args), figures, not_created, settings, is_asked }
     }
 
     /// All pods, in the order of the report; `None` for a deleted one.
@@ -114,6 +119,7 @@ impl Simulated {
         report.subject.clone_from(&self.subject);
         report.sides = &["before", "after"];
         report.figures = Some(self.figures);
+        report.not_created.clone_from(&self.not_created);
         if self.is_asked {
             let Settings { registry, profiles, extenders, .. } = &self.settings;
             report.kept = page::kept(&self.after, profiles, *registry, extenders)?;

@@ -69,6 +69,8 @@ impl Compared {
         report.subject.clone_from(&self.subject);
         report.sides = &["before", "after"];
         report.comparison = Some(self.comparison());
+        let refused = self.after.cluster.made.refused.iter().map(|refused| refused.text.clone());
+        report.not_created = refused.chain(self.answer.not_created.iter().map(|one| one.message.clone())).collect();
         if self.is_asked {
             report.kept = page::kept(&self.after.cluster, &self.profiles, self.registry, &self.extenders)?;
         }

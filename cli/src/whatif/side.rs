@@ -75,7 +75,8 @@ impl Side {
         Ok((Self::settled(cluster, outcome), removals))
     }
 
-    fn settled(mut cluster: Cluster, outcome: SimulationResult) -> Self {
+    fn settled(mut cluster: Cluster, mut outcome: SimulationResult) -> Self {
+        outcome.settle(&mut cluster);
         let standing = cluster.bound.iter().map(|pod| pod.key()).collect();
         let evicted = outcome.evicted.iter().map(|evicted| &*evicted.pod.uid);
         let gone: BTreeSet<&str> = evicted.chain(outcome.removed.iter().map(|removed| &*removed.pod.uid)).collect();
@@ -99,9 +100,6 @@ impl Side {
         pods.extend(cluster.bound.iter().filter_map(on));
         cluster.pending.clone_from(&pending);
         let report = outcome.report;
-        if !report.budgets.is_empty() {
-            cluster.budgets.clone_from(&report.budgets);
-        }
         Self { cluster, pods, pending, evicted: outcome.evicted, standing, report }
     }
 

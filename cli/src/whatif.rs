@@ -34,7 +34,7 @@ use compare::Answer;
 use plan::Plan;
 use removal::Removal;
 use side::Side;
-use survey::{ObjectName, Survey, key};
+use survey::{ObjectName, Survey, key, template};
 
 /// The command's name in messages.
 const NAME: &str = "flotilla whatif";
@@ -45,8 +45,7 @@ struct Applied(BTreeMap<ObjectName, Option<Value>>);
 
 impl Edit for Applied {
     fn edit(&mut self, kind: &str, object: &mut Map<String, Value>, _: bool) -> bool {
-        let template = object.get("spec").and_then(|spec| spec.get("template")).cloned();
-        self.0.insert(key(kind, object), template);
+        self.0.insert(key(kind, object), template(kind, object));
         true
     }
 
@@ -97,6 +96,7 @@ pub(crate) fn compared(args: &WhatifArgs, fallback: Option<&Text>, registry: Reg
     let after = files.changed(&mut plan, &next.profiles, &gates, Manifests::of(args.is_asked()))?;
     let search = plan.is_searched.then(|| removal::candidates(&survey, &before.nodes));
     drop((survey, files));
+    print_notes(&plan.notes);
     print_notes(&after.made.new_lines(&before.made));
     let is_refused = after.made.refused.iter().any(|refused| !before.made.refused.contains(refused));
     let (before, after) = (before.showing(registry, &now.profiles), after.showing(registry, &next.profiles));

@@ -282,6 +282,22 @@ pub(super) fn templates(fields: &Map<String, Value>) -> Vec<(Path, String)> {
     found
 }
 
+/// All pod templates below an object's fields.
+#[must_use]
+pub fn pod_templates(fields: &Map<String, Value>) -> Vec<&Value> {
+    let mut found = Vec::new();
+    let mut rest: Vec<&Value> = fields.values().rev().collect();
+    while let Some(value) = rest.pop() {
+        match value {
+            value if is_template(value) => found.push(value),
+            Value::Object(fields) => rest.extend(fields.values().rev()),
+            Value::Array(list) => rest.extend(list.iter().rev()),
+            _ => {}
+        }
+    }
+    found
+}
+
 fn value_at<'a>(fields: &'a Map<String, Value>, path: &Path) -> Option<&'a Value> {
     let (first, rest) = path.steps().split_first()?;
     let Step::Key(first) = first else { return None };

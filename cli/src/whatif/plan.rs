@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use super::{
     args::Changes,
     removal::AUTO,
-    survey::{ObjectName, Survey, key},
+    survey::{ObjectName, Survey, is_custom, key, without_group},
 };
 use crate::input;
 
@@ -40,6 +40,7 @@ pub(super) struct Plan {
     pub(super) is_searched: bool,
     /// The changes as text, one line each.
     pub(super) words: Vec<String>,
+    pub(super) notes: Vec<String>,
 }
 
 impl Plan {
@@ -106,7 +107,7 @@ impl Plan {
                 self.replace_pods(key, survey);
             }
         }
-        let is_known = |key: &&ObjectName| survey.objects.contains_key(*key);
+        let is_known = |key: &&ObjectName| survey.has(key);
         let (replaced, all) = (applied.keys().filter(is_known).count(), applied.len());
         if all > 0 {
             let objects = if all == 1 { "object" } else { "objects" };
@@ -127,7 +128,17 @@ impl Plan {
             }
             // The template counts for new pods alone.
             "ReplicationController" => {}
-            _ => self.gone.extend(controlled),
+            kind => {
+                if is_custom(kind) {
+                    self.notes.push(format!(
+                        "note: the pods of {} {} are replaced all at once: the update strategy of its controller is not \
+                         modelled",
+                        without_group(kind),
+                        key.1
+                    ));
+                }
+                self.gone.extend(controlled);
+            }
         }
     }
 

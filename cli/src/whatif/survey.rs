@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use flotilla_cluster::Edit;
+use flotilla_cluster::{Edit, pod_templates};
 use serde_json::{Map, Value};
 
 /// Marks the mirror pod of a static pod.
@@ -20,9 +20,24 @@ const KEEPING: [(&str, &str); 2] = [
 /// Kind, and `namespace/name` or the name of a cluster-scoped object.
 pub(super) type ObjectName = (String, String);
 
+/// The kinds with fields that changes read.
+const READ: [&str; 9] = [
+    "Pod",
+    "Node",
+    "Deployment",
+    "StatefulSet",
+    "DaemonSet",
+    "ReplicaSet",
+    "ReplicationController",
+    "Job",
+    "CronJob",
+];
+
 #[derive(Debug, Default)]
 pub(super) struct Survey {
     pub(super) objects: BTreeMap<ObjectName, SurveyedPod>,
+    /// Objects of other kinds, without pod templates.
+    others: BTreeSet<ObjectName>,
 }
 
 #[derive(Debug, Default)]
@@ -61,24 +76,33 @@ pub(super) fn key(kind: &str, object: &Map<String, Value>) -> ObjectName {
     (kind.to_owned(), full)
 }
 
+/// The pod template of an object, or the list of all pod templates of a custom resource.
+pub(super) fn template(kind: &str, object: &Map<String, Value>) -> Option<Value> {
+    if READ.contains(&kind) {
+        return object.get("spec").and_then(|spec| spec.get("template")).cloned();
+    }
+    let all: Vec<Value> = pod_templates(object).into_iter().cloned().collect();
+    (!all.is_empty()).then_some(Value::Array(all))
+}
+
+/// Whether a kind is that of a custom resource with pod templates.
+pub(super) fn is_custom(kind: &str) -> bool {
+    !READ.contains(&kind)
+}
+
+/// The kind alone; that of a custom resource has its group, such as `Rollout.argoproj.io`.
+pub(super) fn without_group(kind: &str) -> &str {
+    kind.split_once('.').map_or(kind, |(kind, _)| kind)
+}
+
 impl Edit for Survey {
     fn edit(&mut self, kind: &str, object: &mut Map<String, Value>, _: bool) -> bool {
-        let is_wanted = matches!(
-            kind,
-            "Pod"
-                | "Node"
-                | "Deployment"
-                | "StatefulSet"
-                | "DaemonSet"
-                | "ReplicaSet"
-                | "ReplicationController"
-                | "Job"
-                | "CronJob"
-        );
-        if is_wanted {
-            let key = key(kind, object);
-            let known = SurveyedPod::of(&key, object);
+        let key = key(kind, object);
+        let known = SurveyedPod::of(&key, object);
+        if READ.contains(&kind) || known.template.is_some() {
             self.objects.insert(key, known);
+        } else {
+            self.others.insert(key);
         }
         true
     }
@@ -110,8 +134,8 @@ impl SurveyedPod {
             is_over: matches!(text(&["status", "phase"]), Some("Succeeded" | "Failed")),
             hash: text(&["metadata", "labels", "pod-template-hash"]).map(str::to_owned),
             replicas: at(&["spec", "replicas"]).cloned(),
-            template: at(&["spec", "template"]).cloned().filter(|_| key.0 != "ReplicaSet"),
-            applied: last.and_then(|last| last.pointer("/spec/template").cloned()),
+            template: template(&key.0, object).filter(|_| key.0 != "ReplicaSet"),
+            applied: last.as_ref().and_then(Value::as_object).and_then(|last| template(&key.0, last)),
             keeps: KEEPING.into_iter().find_map(|(annotation, shown)| {
                 let value = text(&["metadata", "annotations", annotation]);
                 (key.0 == "Node" && value == Some("true")).then_some(shown)
@@ -123,6 +147,7 @@ impl SurveyedPod {
     /// Whether this object controls it: by name, or as a Deployment through a ReplicaSet that is not in the input.
     fn is_controlled(&self, (kind, name): &ObjectName) -> bool {
         let Some((owner, owner_name)) = &self.owner else { return false };
+        let kind = without_group(kind);
         let of_template = || self.hash.as_ref().is_some_and(|hash| *owner_name == format!("{name}-{hash}"));
         owner == kind && owner_name == name || kind == "Deployment" && owner == "ReplicaSet" && of_template()
     }
@@ -134,6 +159,11 @@ impl SurveyedPod {
 }
 
 impl Survey {
+    /// Whether the input has an object.
+    pub(super) fn has(&self, key: &ObjectName) -> bool {
+        self.objects.contains_key(key) || self.others.contains(key)
+    }
+
     /// The objects that an object controls directly, or through a ReplicaSet or a Job.
     pub(super) fn controlled(&self, key: &ObjectName) -> BTreeSet<ObjectName> {
         let mut found: BTreeSet<ObjectName> = BTreeSet::new();

@@ -42,7 +42,7 @@ spec:
   containers: [{name: c, image: i, resources: {requests: {cpu: 100m}}}]
 "#;
 
-/// A StatefulSet whose first pod fits nowhere, and a Deployment over quota.
+/// A StatefulSet with a first pod that fits nowhere, and a Deployment over quota.
 const REFUSED: &str = r#"
 apiVersion: v1
 kind: Node

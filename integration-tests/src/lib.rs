@@ -6,6 +6,7 @@
 pub mod census;
 pub mod certificates;
 pub mod chaos;
+pub mod clients;
 pub mod collector;
 pub mod crds;
 pub mod deployed;

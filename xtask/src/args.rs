@@ -60,6 +60,10 @@ pub(crate) enum Task {
     /// Prints passed, failed and skipped tests per package, and the reason of each skipped test. A failed test fails the command; its logs
     /// are in target/upstream/logs. Takes ten minutes; see integration-tests/upstream/README.md.
     Upstream(Upstream),
+    /// Run Karpenter and the Job controller with kube-scheduler and with Flotilla, in the same scenes; needs Go
+    ///
+    /// Prints the time, the nodes and the pods of each scene. Takes seven minutes, of which Go needs half the first time.
+    Clients,
     /// Run Flotilla's image and manifests on a real node (kubelet and containerd) in separate namespaces
     ///
     /// Needs Go, root and runc; prints which of them is missing.

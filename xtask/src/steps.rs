@@ -256,6 +256,11 @@ pub(crate) fn upstream(Upstream { package, run, workers }: Upstream) -> Step {
     ])
 }
 
+pub(crate) fn clients() -> Step {
+    let command = format!("{} --nocapture", one_module("clients::"));
+    Step::new("clients", 420, "runs real clients with kube-scheduler and with Flotilla", &command)
+}
+
 pub(crate) fn image(arguments: Vec<String>) -> Step {
     Step::new("image", 300, BUILDS_PROGRAMS, "cargo run --all-features --bin flotilla-image --").with_words(arguments)
 }
@@ -351,6 +356,7 @@ pub(crate) const SIDE_BY_SIDE: &[&str] = &[
     "conditions",
     "perf",
     "placements",
+    "clients",
     "extenders",
     "e2e",
     "upstream_scheduler",

@@ -21,17 +21,8 @@ const KEEPING: [(&str, &str); 2] = [
 pub(super) type ObjectName = (String, String);
 
 /// The kinds with fields that changes read.
-const READ: [&str; 9] = [
-    "Pod",
-    "Node",
-    "Deployment",
-    "StatefulSet",
-    "DaemonSet",
-    "ReplicaSet",
-    "ReplicationController",
-    "Job",
-    "CronJob",
-];
+const READ: [&str; 9] =
+    ["Pod", "Node", "Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "ReplicationController", "Job", "CronJob"];
 
 #[derive(Debug, Default)]
 pub(super) struct Survey {

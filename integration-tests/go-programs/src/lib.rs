@@ -4,6 +4,7 @@
 //!
 //! A test builds a program that is missing; `cargo xtask go-programs` builds all of them.
 
+mod clients;
 mod own;
 mod upstream;
 
@@ -19,6 +20,7 @@ use flotilla_go_programs::{
     Event, Kind, Module, Program, about, control_plane, jaeger, kubernetes_version, linker_flags,
 };
 
+pub use clients::karpenter;
 pub use flotilla_go_programs::{Programs, Reaper};
 pub use own::{ORACLES, load, oracle, prometheus_operator};
 pub use upstream::{upstream, upstream_quick};
@@ -72,7 +74,7 @@ pub fn common() -> Result<Vec<Programs>> {
 /// # Errors
 /// A `go.mod` lacks a required version.
 pub fn special() -> Result<Vec<Programs>> {
-    let mut special = vec![e2e()?, upstream_quick()?];
+    let mut special = vec![e2e()?, upstream_quick()?, karpenter()?];
     if Command::new("runc").arg("--version").output().is_ok_and(|output| output.status.success()) {
         special.extend(node()?);
     }

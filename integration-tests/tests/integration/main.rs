@@ -4,6 +4,7 @@ mod allocations;
 mod chaos;
 mod chart;
 mod claims;
+mod clients;
 mod conditions;
 mod controllers;
 mod docs;

@@ -7,6 +7,7 @@ pub mod census;
 pub mod certificates;
 pub mod chaos;
 pub mod collector;
+pub mod container;
 pub mod crds;
 pub mod deployed;
 pub mod e2e;

@@ -25,6 +25,7 @@ pub(super) struct Shown {
     pub(super) identity: Arc<str>,
     pub(super) lease: Option<Arc<str>>,
     pub(super) gates: FeatureGates,
+    pub(super) expects_workers: bool,
 }
 
 pub(super) struct Review<'a> {
@@ -121,6 +122,7 @@ impl Coordinator {
             leading: leading.clone(),
             identity: Arc::clone(&shown.identity),
             scheduled: self.parts.scheduled.clone(),
+            expects_workers: shown.expects_workers,
         };
         let explain = Explain { handle: handle.clone(), leading: leading.clone(), identity: shown.identity };
         let endpoints = Endpoints {

@@ -7,6 +7,7 @@ mod claims;
 mod conditions;
 mod controllers;
 mod docs;
+mod drop_in;
 mod e2e;
 mod encodings;
 mod explain_live;

@@ -91,7 +91,7 @@ pub struct Args {
     #[command(flatten)]
     pub leader_election: LeaderElectionFlags,
 
-    /// The address that the HTTPS endpoints listen on
+    /// The address that the HTTPS endpoints listen on. 0.0.0.0 and :: mean all addresses of IPv4 and IPv6
     #[arg(long, value_name = "IP", default_value = "0.0.0.0", help_heading = SERVING)]
     pub bind_address: IpAddr,
 

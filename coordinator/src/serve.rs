@@ -2,11 +2,13 @@
 //!
 //! `guard` authorizes each request. A client may present a certificate; one of an unknown authority ends the handshake.
 
-use std::net::{IpAddr, SocketAddr};
+use std::io::ErrorKind;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use socket2::SockRef;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -156,11 +158,26 @@ pub fn places() -> Places {
 /// Connections that the kernel accepts before this process does, as of [`TcpListener::bind`].
 const BACKLOG: u32 = 1024;
 
+/// Listens on the address; on all of IPv4 and IPv6 if it is unspecified, as kube-scheduler does.
 fn listener(address: SocketAddr, shared: bool) -> std::io::Result<TcpListener> {
+    if !address.ip().is_unspecified() {
+        return listener_of(address, shared);
+    }
+    match listener_of(SocketAddr::from((Ipv6Addr::UNSPECIFIED, address.port())), shared) {
+        // The host has no IPv6.
+        Err(error) if address.is_ipv4() && error.kind() != ErrorKind::AddrInUse => listener_of(address, shared),
+        listening => listening,
+    }
+}
+
+fn listener_of(address: SocketAddr, shared: bool) -> std::io::Result<TcpListener> {
     let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
     // As Go does on every listener.
     socket.set_reuseaddr(true)?;
     socket.set_reuseport(shared)?;
+    if address.is_ipv6() {
+        SockRef::from(&socket).set_only_v6(false)?;
+    }
     socket.bind(address)?;
     socket.listen(BACKLOG)
 }

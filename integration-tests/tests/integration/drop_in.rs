@@ -136,6 +136,11 @@ async fn kubeadms_static_pod_runs_with_the_image_and_scales_out_when_workers_are
     assert_eq!(warnings(&cluster, "kube-scheduler")?, Vec::<String>::new());
     let status: Value = serde_json::from_str(&get(&cluster, "status").await?)?;
     assert_eq!((&status["evaluatesAlone"], &status["workers"]), (&json!(true), &json!([])));
+    let url = format!("--coordinator=https://127.0.0.1:{PORT}");
+    let kubeconfig = format!("--kubeconfig={}", cluster.kubeconfig().display());
+    let flags = ["status", &url, "--coordinator-insecure-skip-tls-verify", &kubeconfig];
+    let (healthy, said) = printed(&binary("flotilla")?, &flags.map(str::to_owned))?;
+    assert!(healthy && !said.contains("no workers are known"), "{said}");
     stop(&cluster, "kube-scheduler").await?;
     assert_eq!(holder(&cluster, "kube-system", "kube-scheduler").await?, "", "the lease was released");
 

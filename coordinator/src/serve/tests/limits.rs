@@ -100,3 +100,20 @@ async fn a_certificate_folder_gets_a_certificate_once_and_serves_it_from_then_on
     let nowhere = with(TlsFlags { cert_dir: Some("/proc/none".into()), ..TlsFlags::default() });
     assert!(complaint(nowhere).await.starts_with("cannot write /proc/none for --cert-dir: "));
 }
+
+#[tokio::test]
+async fn an_unspecified_address_means_all_of_ipv4_and_ipv6() {
+    let has_v6 = TcpListener::bind("[::1]:0").await.is_ok();
+    for unspecified in ["0.0.0.0:0", "[::]:0"] {
+        let all = listener(unspecified.parse().expect("an address"), false).expect("any port");
+        let port = all.local_addr().expect("bound").port();
+        TcpStream::connect(("127.0.0.1", port)).await.expect("IPv4");
+        if has_v6 {
+            TcpStream::connect(("::1", port)).await.expect("IPv6");
+        }
+        let taken = listener(SocketAddr::from((Ipv4Addr::UNSPECIFIED, port)), false).expect_err("taken");
+        assert_eq!(taken.kind(), ErrorKind::AddrInUse);
+    }
+    let loopback = listener(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), false).expect("any port");
+    assert!(loopback.local_addr().expect("bound").is_ipv4());
+}

@@ -114,6 +114,7 @@ impl Coordinator {
             watches: self.watches.clone(),
             lease: shown.lease,
             gates: shown.gates,
+            expects_workers: shown.expects_workers,
         };
         let status = StatusSource {
             handle: handle.clone(),

@@ -61,13 +61,18 @@ async fn start(cluster: &ControlPlane, name: &str, container: &Container) -> any
     container.start(cluster, name)?;
     let processes = cluster.processes();
     for (kind, probe) in &container.probes {
-        wait_until(&format!("the {kind} of {name}"), PATIENCE, async || match probe.get().await {
-            Ok((200, _)) => Ok(()),
-            other => Err(format!("{other:?}")),
-        })
-        .await
-        .with_context(|| processes.log_tail(name, 40))?;
-        ensure!(processes.exit_status(name)?.is_none(), "{name} has ended; another process answers its {kind}");
+        let what = format!("the {kind} of {name}");
+        let ended = wait_until(&what, PATIENCE, async || {
+            if let Some(status) = processes.exit_status(name).map_err(|error| format!("{error:#}"))? {
+                return Ok(Some(status));
+            }
+            match probe.get().await {
+                Ok((200, _)) => Ok(None),
+                other => Err(format!("{other:?}")),
+            }
+        });
+        let ended = ended.await.with_context(|| processes.log_tail(name, 40))?;
+        ensure!(ended.is_none(), "{name} ended with {ended:?}\n{}", processes.log_tail(name, 40));
     }
     Ok(())
 }
@@ -127,7 +132,11 @@ async fn kubeadms_static_pod_runs_with_the_image_and_scales_out_when_workers_are
 
     assert!(!holder(&cluster, "kube-system", "kube-scheduler").await?.is_empty());
     let metrics = get(&cluster, "metrics").await?;
-    for line in ["scheduler_schedule_attempts_total{", "leader_election_master_status{name=\"kube-scheduler\"} 1"] {
+    for line in [
+        "scheduler_schedule_attempts_total{",
+        "leader_election_master_status{name=\"kube-scheduler\"} 1",
+        "flotilla_workers_expected 0",
+    ] {
         assert!(metrics.contains(line), "{line} is not in the metrics");
     }
     let origin = format!("https://127.0.0.1:{PORT}");

@@ -11,7 +11,9 @@ This page lists every flag of the three programs with its default. `--help` and 
 exit codes. [Configuration](configuration.md) lists the flags that apply together with a configuration file.
 [Endpoints](endpoints.md) describes the endpoints.
 
-A coordinator rejects a flag of kube-scheduler that it does not support. The error describes the alternative.
+A coordinator accepts every flag of kube-scheduler 1.37. It logs one warning for each flag that has no effect. Started as `kube-scheduler`,
+it has two other defaults: no `--worker-service`, and the Lease `kube-scheduler`. [Replace kube-scheduler's
+image](../tasks/replace-image.md) describes this use.
 
 A test compares this page with the command lines. After a change of a flag, update the page with
 `FLOTILLA_RECORD=1 cargo test -p flotilla reference`.

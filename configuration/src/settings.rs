@@ -47,10 +47,12 @@ pub struct ElectionFlags {
     pub resource_name: Option<String>,
     /// `--leader-elect-resource-namespace`.
     pub resource_namespace: Option<String>,
+    /// The name of the Lease if neither the flag nor the file has one; `None` for [`LeaderElection::default`].
+    pub default_resource_name: Option<String>,
 }
 
 impl ElectionFlags {
-    /// Overrides the fields of the set flags; the caller validates the result.
+    /// Overrides the fields of the set flags in an election without a file; the caller validates the result.
     pub fn apply(&self, election: &mut LeaderElection) {
         fn set<T: Clone>(to: &mut T, given: Option<&T>) {
             if let Some(given) = given {
@@ -62,7 +64,7 @@ impl ElectionFlags {
         set(&mut election.renew_deadline_ms, self.renew_deadline_ms.as_ref());
         set(&mut election.retry_period_ms, self.retry_period_ms.as_ref());
         set(&mut election.resource_lock, self.resource_lock.as_ref());
-        set(&mut election.resource_name, self.resource_name.as_ref());
+        set(&mut election.resource_name, self.resource_name.as_ref().or(self.default_resource_name.as_ref()));
         set(&mut election.resource_namespace, self.resource_namespace.as_ref());
     }
 }
@@ -134,7 +136,10 @@ pub(super) fn leader_election(
         renew_deadline_ms: milliseconds(written.renew_deadline, defaults.renew_deadline_ms),
         retry_period_ms: milliseconds(written.retry_period, defaults.retry_period_ms),
         resource_lock,
-        resource_name: text_or(written.resource_name, defaults.resource_name),
+        resource_name: text_or(
+            written.resource_name,
+            flags.default_resource_name.clone().unwrap_or(defaults.resource_name),
+        ),
         resource_namespace: text_or(written.resource_namespace, defaults.resource_namespace),
     }
 }

@@ -6,22 +6,30 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{CommandFactory as _, Parser};
+use clap::{FromArgMatches as _, Parser};
 use flotilla_configuration::{ElectionFlags, features::FeatureGates};
 use flotilla_telemetry::{TracingArgs, log::LoggingFormat};
 
 mod access;
 mod deprecated;
 mod duration;
+mod ineffective;
+mod program;
 mod record;
+mod removed;
+mod spelling;
 #[cfg(test)]
 mod tests;
+mod tls;
 mod transport;
 
 pub use access::AccessFlags;
 pub use deprecated::Deprecated;
 pub use duration::{FlagError, parse_duration};
+pub use ineffective::Ineffective;
+pub use program::{KUBERNETES_VERSION, Program};
 pub use record::RecordFlags;
+pub use tls::TlsFlags;
 pub use transport::TransportFlags;
 
 const CONFIGURATION: &str = "Configuration";
@@ -46,44 +54,12 @@ Examples:
   # Check its health
   curl -k https://localhost:10259/readyz?verbose";
 
-/// Flags of kube-scheduler that this program does not have, with advice.
-const FOREIGN: &[(&str, &str)] = &[
-    ("--allow-metric-labels", "label values are bounded; remove it"),
-    ("--allow-metric-labels-manifest", "label values are bounded; remove it"),
-    ("--authentication-tolerate-lookup-failure", "a failed look-up is logged and never ends the process; remove it"),
-    ("--cert-dir", "name the files with --tls-cert-file and --tls-private-key-file"),
-    ("--disable-http2-serving", "clients choose between HTTP/2 and HTTP/1.1; remove it"),
-    ("--disabled-metrics", "all metrics are stable or flotilla's own; remove it"),
-    ("--emulated-version", "only the behaviour of kube-scheduler 1.37 is supported; remove it"),
-    ("--http2-max-streams-per-connection", "the bound is fixed; remove it"),
-    ("--log-flush-frequency", "the log is written at once; remove it"),
-    ("--log-json-info-buffer-size", "the log is written at once; remove it"),
-    ("--log-json-split-stream", "the log goes to standard error; remove it"),
-    ("--log-text-info-buffer-size", "the log is written at once; remove it"),
-    ("--log-text-split-stream", "the log goes to standard error; remove it"),
-    ("--min-compatibility-version", "only the behaviour of kube-scheduler 1.37 is supported; remove it"),
-    ("--permit-address-sharing", "no process shares the address; give each its own --bind-address"),
-    ("--permit-port-sharing", "no process shares the port; give each its own --secure-port"),
-    ("--requestheader-allowed-names", "authenticating proxies are not supported; remove it"),
-    ("--requestheader-client-ca-file", "authenticating proxies are not supported; remove it"),
-    ("--requestheader-extra-headers-prefix", "authenticating proxies are not supported; remove it"),
-    ("--requestheader-group-headers", "authenticating proxies are not supported; remove it"),
-    ("--requestheader-uid-headers", "authenticating proxies are not supported; remove it"),
-    ("--requestheader-username-headers", "authenticating proxies are not supported; remove it"),
-    ("--show-hidden-metrics-for-version", "no metric is hidden; remove it"),
-    ("--tls-cipher-suites", "the suites are fixed: those of TLS 1.3 and the strong ones of TLS 1.2; remove it"),
-    ("--tls-curve-preferences", "the key exchanges are fixed; remove it"),
-    ("--tls-min-version", "it is TLS 1.2; remove it"),
-    ("--tls-sni-cert-key", "there is one certificate; name it with --tls-cert-file and --tls-private-key-file"),
-    ("--vmodule", "-v applies to the whole process; set RUST_LOG for modules"),
-];
-
 /// The Flotilla coordinator: watches the cluster, has its workers filter and score, and binds pods to nodes.
 ///
 /// It is a drop-in for kube-scheduler: it reads the same KubeSchedulerConfiguration, elects one leader among its
 /// replicas, and schedules the pods that name one of its profiles as their scheduler.
 #[derive(Clone, Debug, Parser)]
-#[command(name = "flotilla-coordinator", version, after_help = EXAMPLES, max_term_width = 110)]
+#[command(name = "flotilla-coordinator", version, after_help = EXAMPLES, max_term_width = 110, args_override_self = true)]
 pub struct Args {
     /// The KubeSchedulerConfiguration file, reloaded when it changes. Without it, the defaults of kube-scheduler
     #[arg(long, value_name = "FILE", help_heading = CONFIGURATION)]
@@ -115,7 +91,7 @@ pub struct Args {
     #[command(flatten)]
     pub leader_election: LeaderElectionFlags,
 
-    /// The address that the HTTPS endpoints listen on
+    /// The address that the HTTPS endpoints listen on. 0.0.0.0 and :: mean all addresses of IPv4 and IPv6
     #[arg(long, value_name = "IP", default_value = "0.0.0.0", help_heading = SERVING)]
     pub bind_address: IpAddr,
 
@@ -137,6 +113,10 @@ pub struct Args {
     #[arg(long, value_name = "FILE", requires = "tls_cert_file", help_heading = SERVING)]
     pub tls_private_key_file: Option<PathBuf>,
 
+    /// TLS and sockets of the endpoints.
+    #[command(flatten)]
+    pub tls: TlsFlags,
+
     /// Access to the endpoints.
     #[command(flatten)]
     pub access: AccessFlags,
@@ -146,7 +126,8 @@ pub struct Args {
     #[arg(conflicts_with_all = ["worker_service", "worker_port_name"])]
     pub workers: Vec<String>,
 
-    /// The headless Service of the workers; its EndpointSlices have their addresses
+    /// The headless Service of the workers; its EndpointSlices have their addresses. If empty and without --workers, this process
+    /// evaluates all nodes
     #[arg(long, value_name = "NAME", default_value = "flotilla-worker", help_heading = WORKERS)]
     pub worker_service: String,
 
@@ -162,7 +143,7 @@ pub struct Args {
     #[command(flatten)]
     pub transport: TransportFlags,
 
-    /// How long a pod may be unschedulable before it is tried again without an event
+    /// How long a pod may be unschedulable before it is tried again without an event. Deprecated in kube-scheduler
     #[arg(long, value_name = "DURATION", help_heading = SCHEDULING)]
     #[arg(default_value = "5m", value_parser = parse_duration)]
     pub pod_max_in_unschedulable_pods_duration: Duration,
@@ -194,6 +175,14 @@ pub struct Args {
     /// Deprecated flags.
     #[command(flatten)]
     pub deprecated: Deprecated,
+
+    /// Flags without effect.
+    #[command(flatten)]
+    pub ineffective: Ineffective,
+
+    /// The name of the program.
+    #[arg(skip)]
+    pub program: Program,
 
     #[arg(hide = true, num_args = 0.., value_name = "ARGUMENTS")]
     positional: Vec<OsString>,
@@ -246,40 +235,57 @@ impl LeaderElectionFlags {
             resource_lock: self.leader_elect_resource_lock.clone(),
             resource_name: self.leader_elect_resource_name.clone(),
             resource_namespace: self.leader_elect_resource_namespace.clone(),
+            default_resource_name: None,
         }
     }
 }
 
 impl Args {
-    /// Parses the command line `line`, with the program as its first element.
+    /// Parses the command line `line`, with the program as its first element. The name of the program selects the defaults.
     ///
     /// # Errors
     /// Usage errors, and `--help` and `--version`, which are not failures; [`clap::Error::exit`] handles each.
     pub fn read_from<T: Into<OsString> + Clone>(line: impl IntoIterator<Item = T>) -> Result<Self, clap::Error> {
-        let mut args = Self::try_parse_from(line).map_err(explain)?;
+        let line: Vec<OsString> = line.into_iter().map(Into::into).collect();
+        let program = Program::of(line.first().map(OsString::as_os_str));
+        let refused = |kind, message: String| program.command().error(kind, message);
+        let words = line.into_iter().map(spelling::normalized);
+        let matches = program.command().try_get_matches_from(words).map_err(|error| explain(error, program))?;
+        let mut args = Self::from_arg_matches(&matches)?;
+        args.program = program;
         let gates = FeatureGates::parse(&args.feature_gates.join(","));
-        args.gates = gates.map_err(|errors| Self::command().error(ErrorKind::ValueValidation, errors))?;
+        args.gates = gates.map_err(|errors| refused(ErrorKind::ValueValidation, errors.to_string()))?;
         if !args.positional.is_empty() {
             let given: Vec<_> = args.positional.iter().map(|word| format!("{:?}", word.to_string_lossy())).collect();
             let message = format!(
-                "flotilla-coordinator does not take any arguments, got {}; flags take their value after `=`, \
-                 as in --leader-elect=false",
+                "{} does not take any arguments, got {}; flags take their value after `=`, as in --leader-elect=false",
+                program.name(),
                 given.join(" ")
             );
-            return Err(Self::command().error(ErrorKind::UnknownArgument, message));
+            return Err(refused(ErrorKind::UnknownArgument, message));
         }
         Ok(args)
     }
+
+    /// Whether a flag names workers. Without them this process evaluates all nodes.
+    #[must_use]
+    pub fn expects_workers(&self) -> bool {
+        !self.workers.is_empty() || !self.worker_service.is_empty()
+    }
+
+    /// The given flags of leader election, and the default of the program's name.
+    #[must_use]
+    pub fn election(&self) -> ElectionFlags {
+        ElectionFlags { default_resource_name: self.program.lease().map(str::to_owned), ..self.leader_election.given() }
+    }
 }
 
-/// Adds advice to an error about an unknown flag that kube-scheduler has.
-fn explain(error: clap::Error) -> clap::Error {
+/// Adds advice to an error about a flag of an earlier kube-scheduler.
+fn explain(error: clap::Error, program: Program) -> clap::Error {
     let Some(ContextValue::String(given)) = error.get(ContextKind::InvalidArg) else { return error };
-    let advice = FOREIGN.iter().find(|(flag, _)| flag == given);
-    match advice {
-        Some((flag, advice)) if error.kind() == ErrorKind::UnknownArgument => {
-            let message = format!("flotilla-coordinator has no {flag}, unlike kube-scheduler: {advice}");
-            Args::command().error(ErrorKind::UnknownArgument, message)
+    match removed::advice(given) {
+        Some(advice) if error.kind() == ErrorKind::UnknownArgument => {
+            program.command().error(ErrorKind::UnknownArgument, advice)
         }
         _ => error,
     }

@@ -18,6 +18,8 @@ const WATCH_S: u32 = 60;
 /// The source of worker addresses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Discovery {
+    /// No workers: the coordinator evaluates all nodes.
+    Disabled,
     /// These addresses, `host:port` each.
     Static(BTreeSet<String>),
     /// A headless Service.
@@ -34,6 +36,7 @@ pub enum Discovery {
 /// Keeps `fanout` connected to the current workers, forever. Failures are logged and retried; earlier addresses stay in use.
 pub async fn run(discovery: Discovery, client: kube::Client, fanout: Fanout) {
     match discovery {
+        Discovery::Disabled => info!("no workers are configured: evaluating all nodes in this process"),
         Discovery::Static(addresses) => {
             info!(?addresses, "workers");
             fanout.set(addresses);

@@ -44,6 +44,8 @@ pub struct Sources {
     pub lease: Option<Arc<str>>,
     /// The enabled feature gates.
     pub gates: FeatureGates,
+    /// Whether a flag names workers.
+    pub expects_workers: bool,
     /// The connection slots of each port.
     pub places: Vec<(&'static str, Places)>,
 }

@@ -37,6 +37,7 @@ mod configuration;
 mod endpoints;
 mod hosted;
 mod lead;
+mod migrated;
 mod parts;
 mod reload;
 mod runtimes;
@@ -78,12 +79,17 @@ pub fn main_from(line: impl IntoIterator<Item = OsString>, registry: Registry) -
     let settings = match Settings::load(&args, &identity, registry) {
         Ok(settings) => settings,
         Err(error) => {
-            eprintln!("flotilla-coordinator: {error:#}");
+            eprintln!("{}: {error:#}", args.program.name());
             return ExitCode::FAILURE;
         }
     };
     if let Some(path) = &args.write_config_to {
-        return settings::written(settings.write_to(path), path);
+        settings
+            .configuration
+            .warnings
+            .iter()
+            .for_each(|warning| eprintln!("{}: warning: {warning}", args.program.name()));
+        return settings::written(settings.write_to(path), path, args.program);
     }
     let ran = log::install(log::level(args.verbosity), args.logging_format)
         .context("cannot log")
@@ -156,7 +162,7 @@ async fn run(
 ) -> anyhow::Result<()> {
     let signals = Terminations::listen().context("cannot listen for signals")?;
     let Settings { connection, election, machine, configuration, text, serve } = settings;
-    info!(version = env!("CARGO_PKG_VERSION"), identity, "flotilla-coordinator");
+    info!(version = env!("CARGO_PKG_VERSION"), identity, "{}", args.program.name());
     configuration.warnings.iter().for_each(|warning| warn!("{warning}"));
     let profiles: Vec<_> = machine.profiles.iter().map(|profile| &*profile.scheduler_name).collect();
     info!(generation = machine.generation, ?profiles, "configuration");
@@ -177,7 +183,8 @@ async fn run(
     let Beginning { coordinator, first, lead } = Beginning::of(outside, own);
     coordinator.parts.handle.send_event(Event::Configured(Arc::new(machine))).await?;
     let lease = election.as_ref().map(|election| election.name.as_str().into());
-    let shown = Shown { identity: identity.into(), lease, gates: args.gates.clone() };
+    let expects_workers = args.expects_workers();
+    let shown = Shown { identity: identity.into(), lease, gates: args.gates.clone(), expects_workers };
     let review = Review { flags: &args.access, connection: &connection };
     coordinator.serve(&serve, shown, review).await?;
     if let (Some(path), Some(text)) = (args.config.clone(), text) {
@@ -213,12 +220,12 @@ async fn outside(args: &Args, connection: &Connection, identity: &str, registry:
     let events = client::connect(&Connection { purpose: Some("events"), ..connection.clone() }).await?;
     let spans = flotilla_telemetry::start(&args.tracing, "flotilla-coordinator", identity)?;
     let stop = CancellationToken::new();
-    let (transport, issuer) = transport::transport(args, &client, &stop);
+    let (workers, issuer) = transport::reach(args, &client, &stop);
     Ok(Outside {
         discovery: discovery_of(args, &client),
         client,
         events,
-        workers: Reach::Network(transport),
+        workers,
         issuer,
         spans,
         drive: drive(args, registry)?,
@@ -259,6 +266,9 @@ impl Beginning {
 }
 
 fn discovery_of(args: &Args, client: &kube::Client) -> Discovery {
+    if !args.expects_workers() {
+        return Discovery::Disabled;
+    }
     if !args.workers.is_empty() {
         return Discovery::Static(args.workers.iter().cloned().collect());
     }

@@ -2,19 +2,21 @@
 //!
 //! `guard` authorizes each request. A client may present a certificate; one of an unknown authority ends the handshake.
 
-use std::net::{IpAddr, SocketAddr};
+use std::io::ErrorKind;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::net::{TcpListener, TcpStream};
+use socket2::SockRef;
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{debug, info, warn};
 
-use crate::access::User;
+use crate::{access::User, args::TlsFlags};
 
 mod connection;
 pub mod explain;
@@ -58,9 +60,23 @@ pub struct ServeConfig {
     pub tls_cert_file: Option<PathBuf>,
     /// Its private key in PEM.
     pub tls_private_key_file: Option<PathBuf>,
+    /// TLS and sockets.
+    pub tls: TlsFlags,
 }
 
 impl ServeConfig {
+    /// Warnings about values of the flags for TLS that are accepted and not offered.
+    #[must_use]
+    pub fn warnings(&self) -> Vec<String> {
+        let suites = tls::unimplemented(&self.tls);
+        let old = ["VersionTLS10", "VersionTLS11"].contains(&self.tls.tls_min_version.as_str());
+        let suites = (!suites.is_empty()).then(|| {
+            format!("--tls-cipher-suites: not offering {}, which are not implemented; remove them", suites.join(", "))
+        });
+        let version = format!("--tls-min-version={}: TLS 1.2 is the oldest offered version", self.tls.tls_min_version);
+        suites.into_iter().chain(old.then_some(version)).collect()
+    }
+
     /// The address to listen on; `None` with `--secure-port 0`.
     pub fn address(&self) -> Option<SocketAddr> {
         (self.secure_port != 0).then(|| SocketAddr::new(self.bind_address, self.secure_port))
@@ -109,6 +125,19 @@ pub enum ServeError {
         /// The cause.
         reason: String,
     },
+    /// A self-signed certificate cannot be written to `--cert-dir`.
+    #[error("cannot write {} for --cert-dir: {source}; choose a writable folder, or pass --tls-cert-file", path.display())]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// The cause.
+        source: std::io::Error,
+    },
+    /// None of the given key exchange groups is implemented.
+    #[error(
+        "--tls-curve-preferences has none of 23 (P-256), 24 (P-384) and 29 (X25519); add one of them, or remove the flag"
+    )]
+    Groups,
     /// Certificate and key do not fit together.
     #[error("the certificate cannot be served: {0}")]
     Tls(#[from] rustls::Error),
@@ -126,11 +155,39 @@ pub fn places() -> Places {
     Places::new(CONNECTIONS, PER_ADDRESS)
 }
 
+/// Connections that the kernel accepts before this process does, as of [`TcpListener::bind`].
+const BACKLOG: u32 = 1024;
+
+/// Listens on the address; on all of IPv4 and IPv6 if it is unspecified, as kube-scheduler does.
+fn listener(address: SocketAddr, shared: bool) -> std::io::Result<TcpListener> {
+    if !address.ip().is_unspecified() {
+        return listener_of(address, shared);
+    }
+    match listener_of(SocketAddr::from((Ipv6Addr::UNSPECIFIED, address.port())), shared) {
+        // The host has no IPv6.
+        Err(error) if address.is_ipv4() && error.kind() != ErrorKind::AddrInUse => listener_of(address, shared),
+        listening => listening,
+    }
+}
+
+fn listener_of(address: SocketAddr, shared: bool) -> std::io::Result<TcpListener> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+    // As Go does on every listener.
+    socket.set_reuseaddr(true)?;
+    socket.set_reuseport(shared)?;
+    if address.is_ipv6() {
+        SockRef::from(&socket).set_only_v6(false)?;
+    }
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
+}
+
 /// A bound server: clients may connect, and are answered once it [runs](Self::run).
 pub struct Server {
     listener: TcpListener,
     address: SocketAddr,
     identity: Arc<tls::Identity>,
+    tls: TlsFlags,
     acceptor: tokio_rustls::TlsAcceptor,
     authority: watch::Receiver<Option<String>>,
     pages: axum::Router,
@@ -150,12 +207,13 @@ impl Server {
         endpoints: Endpoints,
     ) -> Result<Self, ServeError> {
         let identity = Arc::new(tls::Identity::load(config).await?);
-        let acceptor = tls::acceptor(&identity, None)?;
+        let tls = config.tls.clone();
+        let acceptor = tls::acceptor(&identity, &tls, None)?;
         let listen = |source| ServeError::Listen { address, source };
-        let listener = TcpListener::bind(address).await.map_err(listen)?;
+        let listener = listener(address, tls.permit_port_sharing).map_err(listen)?;
         let address = listener.local_addr().map_err(listen)?;
         let pages = pages::router(endpoints);
-        Ok(Self { listener, address, identity, acceptor, authority, pages, places: places() })
+        Ok(Self { listener, address, identity, tls, acceptor, authority, pages, places: places() })
     }
 
     /// Uses these connection slots.
@@ -217,7 +275,7 @@ impl Server {
     /// Applies the authority of client certificates. An invalid one changes nothing.
     fn trust(&mut self) {
         let authority = self.authority.borrow_and_update().clone();
-        match tls::acceptor(&self.identity, authority.as_deref()) {
+        match tls::acceptor(&self.identity, &self.tls, authority.as_deref()) {
             Ok(acceptor) => self.acceptor = acceptor,
             Err(error) => warn!(%error, "the authority of client certificates cannot be used"),
         }

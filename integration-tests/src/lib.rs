@@ -8,6 +8,7 @@ pub mod certificates;
 pub mod chaos;
 pub mod clients;
 pub mod collector;
+pub mod container;
 pub mod crds;
 pub mod deployed;
 pub mod e2e;

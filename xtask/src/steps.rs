@@ -348,6 +348,7 @@ pub(crate) const SIDE_BY_SIDE: &[&str] = &[
     "jaeger",
     "encodings",
     "chart",
+    "drop_in",
     "neighbours",
     "shadow",
     "replay",

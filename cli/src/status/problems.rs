@@ -91,11 +91,11 @@ fn of_leader(leader: &CoordinatorStatus) -> Vec<Problem> {
         problems.push(severe(what, "wait; if it stays so, read its log, and check its rights with flotilla preflight"));
     }
     let ready = leader.workers.iter().filter(|worker| worker.ready).count();
-    if leader.workers.is_empty() {
+    if leader.workers.is_empty() && !leader.evaluates_alone {
         let next =
             "start workers; the leader finds them by --workers, or by the EndpointSlices of the Service of workers";
         problems.push(severe("no workers are known, so the leader evaluates all nodes", next));
-    } else if ready == 0 {
+    } else if ready == 0 && !leader.workers.is_empty() {
         let what = format!("none of {} workers is ready, so the leader evaluates all nodes", leader.workers.len());
         problems.push(severe(what, "the reasons are below"));
     }
@@ -178,6 +178,7 @@ mod tests {
             (holder(1), Some(leader(vec![worker()])), true, ""),
             (Err("no right".into()), Some(leader(vec![worker()])), true, ""),
             (holder(1), Some(leader(vec![])), false, "no workers are known, so the leader evaluates all nodes"),
+            (holder(1), Some(CoordinatorStatus { evaluates_alone: true, ..leader(vec![]) }), true, ""),
             (
                 holder(1),
                 Some(leader(vec![away.clone()])),

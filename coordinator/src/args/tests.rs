@@ -1,5 +1,6 @@
 //! Parsing of command lines.
 
+use clap::CommandFactory as _;
 use flotilla_configuration::LeaderElection;
 
 use super::*;
@@ -76,10 +77,79 @@ fn arguments_without_a_flag_are_refused_in_plain_words() {
 }
 
 #[test]
-fn an_unknown_flag_is_a_usage_error_and_those_of_kube_scheduler_come_with_advice() {
+fn an_unknown_flag_is_a_usage_error_and_those_of_earlier_kube_schedulers_come_with_advice() {
     assert!(refusal("--no-such-flag").contains("--no-such-flag"));
-    let message = refusal("--tls-min-version=VersionTLS13");
-    assert!(message.contains("it is TLS 1.2; remove it"), "{message}");
+    let message = refusal("--port=0");
+    assert!(message.contains("--port is a flag of earlier releases") && message.contains("--secure-port"), "{message}");
+}
+
+#[test]
+fn flags_of_kube_scheduler_without_effect_are_accepted_with_one_warning_each() {
+    let warnings = |line: &str| read(line).expect(line).ineffective.warnings;
+    assert_eq!(warnings(""), Vec::<String>::new());
+    assert_eq!(
+        warnings("--vmodule=a=1 --vmodule=b=2 --requestheader-client-ca-file d"),
+        [
+            "--requestheader-client-ca-file has no effect: authenticating proxies are not supported, and their headers are ignored",
+            "--vmodule has no effect: -v applies to all modules; the environment variable RUST_LOG sets the level of one",
+        ]
+    );
+    let met = "--emulated-version=1.37 --authentication-tolerate-lookup-failure --log-json-split-stream=false";
+    assert_eq!(warnings(met), Vec::<String>::new());
+    assert_eq!(warnings("--authentication-tolerate-lookup-failure=false --emulated-version=kube=1.36").len(), 2);
+    assert!(refusal("--log-json-split-stream=maybe").contains("true"));
+}
+
+#[test]
+fn the_last_of_repeated_flags_counts_and_lists_add_up() {
+    let args = read("--secure-port=1 --secure_port=2 --leader-elect=false --leader-elect").expect("sound");
+    assert_eq!((args.secure_port, args.leader_election.leader_elect), (2, Some(true)));
+    let args = read("--tls-cipher-suites=TLS_AES_128_GCM_SHA256 --workers=a:1 --workers=b:2").expect("sound");
+    assert_eq!(args.workers, ["a:1", "b:2"]);
+}
+
+#[test]
+fn flags_for_tls_take_the_names_and_numbers_of_kube_scheduler() {
+    let line = "--tls-cipher-suites=TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305,TLS_RSA_WITH_AES_128_CBC_SHA \
+                --tls-min-version=VersionTLS13 --tls-curve-preferences=23,29";
+    let tls = read(line).expect("sound").tls;
+    assert_eq!(tls.tls_cipher_suites, ["TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256", "TLS_RSA_WITH_AES_128_CBC_SHA"]);
+    assert_eq!((tls.tls_curve_preferences, &*tls.tls_min_version), (vec![23, 29], "VersionTLS13"));
+    assert!(refusal("--tls-cipher-suites=AES").contains("no such cipher suite"));
+    assert!(refusal("--tls-min-version=1.3").contains("VersionTLS13"));
+}
+
+fn as_kube_scheduler(line: &str) -> Result<Args, clap::Error> {
+    Args::read_from(std::iter::once("/usr/local/bin/kube-scheduler").chain(line.split_whitespace()))
+}
+
+#[test]
+fn as_kube_scheduler_it_has_no_workers_and_kube_schedulers_lease_unless_flags_name_others() {
+    let args = as_kube_scheduler("").expect("sound");
+    assert_eq!((args.program, args.expects_workers()), (Program::KubeScheduler, false));
+    let mut election = LeaderElection::default();
+    args.election().apply(&mut election);
+    assert_eq!((&*election.resource_namespace, &*election.resource_name), ("kube-system", "kube-scheduler"));
+    for line in ["--workers=a:1", "--worker-service=flotilla-worker"] {
+        assert!(as_kube_scheduler(line).expect("sound").expects_workers(), "{line}");
+    }
+    let named = as_kube_scheduler("--leader-elect-resource-name=ours").expect("sound");
+    named.election().apply(&mut election);
+    assert_eq!(election.resource_name, "ours");
+    assert!(read("").expect("sound").expects_workers() && !read("--worker-service=").expect("sound").expects_workers());
+}
+
+#[test]
+fn as_kube_scheduler_help_version_and_errors_have_its_name() {
+    let help = as_kube_scheduler("--help").expect_err("ends the process").to_string();
+    assert!(help.contains("Usage: kube-scheduler [OPTIONS]") && help.contains("(default kube-scheduler)"), "{help}");
+    for line in ["--version", "--version=raw"] {
+        let version = as_kube_scheduler(line).expect_err("ends the process");
+        assert_eq!(version.exit_code(), 0);
+        assert_eq!(version.to_string(), format!("Kubernetes v1.37.1 (Flotilla {})\n", env!("CARGO_PKG_VERSION")));
+    }
+    let error = as_kube_scheduler("now").expect_err("an argument").to_string();
+    assert!(error.contains("kube-scheduler does not take any arguments, got \"now\""), "{error}");
 }
 
 #[test]
@@ -183,5 +253,4 @@ fn the_endpoints_are_guarded_unless_that_is_refused_in_so_many_words() {
     assert!(access.insecure_open_endpoints);
     assert_eq!(access.authorization_always_allow_paths, ["/metrics", "/healthz/*"]);
     assert_eq!(access.authorization_webhook_cache_unauthorized_ttl, Duration::from_secs(60));
-    assert!(refusal("--requestheader-client-ca-file=d").contains("authenticating proxies are not supported"));
 }

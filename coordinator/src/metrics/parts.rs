@@ -59,7 +59,7 @@ fn machine_thread(sources: &Sources) -> [MetricFamily; 4] {
     ]
 }
 
-fn workers(sources: &Sources) -> [MetricFamily; 4] {
+fn workers(sources: &Sources) -> [MetricFamily; 5] {
     let traffic = sources.parts.fanout.traffic();
     let messages = [("sent", traffic.messages_sent), ("received", traffic.messages_received)];
     let bytes = [("sent", traffic.bytes_sent), ("received", traffic.bytes_received)];
@@ -70,8 +70,10 @@ fn workers(sources: &Sources) -> [MetricFamily; 4] {
         ("overflowed", traffic.overflows),
         ("nonsense", traffic.undecodable),
     ];
+    let expected = "1 if a flag names workers; 0 if the leader evaluates all nodes by choice";
     let bytes_help = "Bytes of messages to and from workers, without framing";
     [
+        single_gauge("flotilla_workers_expected", expected, u64::from(sources.expects_workers)),
         counters("flotilla_worker_messages_total", "Messages to and from workers", "direction", &messages),
         counters("flotilla_worker_message_bytes_total", bytes_help, "direction", &bytes),
         counters("flotilla_worker_streams_total", "Streams to workers by event", "event", &streams),

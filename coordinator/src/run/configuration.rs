@@ -40,7 +40,7 @@ pub(super) fn read(path: &Path) -> anyhow::Result<String> {
 /// # Errors
 /// All errors in the text, unusable files of extenders, or invalid election settings.
 pub(super) fn effective(args: &Args, text: Option<&str>, registry: Registry) -> anyhow::Result<Configuration> {
-    let flags = args.leader_election.given();
+    let flags = args.election();
     modules::find(registry, &text.map(named_modules).unwrap_or_default());
     let mut configuration = match (text, &args.config) {
         (Some(text), Some(path)) => load_beside(text, &path.display().to_string(), &args.gates, registry, &flags)?,
@@ -54,8 +54,9 @@ pub(super) fn effective(args: &Args, text: Option<&str>, registry: Registry) -> 
     if !has_file {
         args.deprecated.apply(&mut configuration);
     }
-    for (flag, field) in args.deprecated.given().into_iter().filter(|_| has_file) {
-        configuration.warnings.push(format!("{flag} is ignored, as by kube-scheduler: set {field} in --config"));
+    for (flag, field) in args.deprecated.given() {
+        let is = if has_file { "ignored, as by kube-scheduler" } else { "deprecated, as in kube-scheduler" };
+        configuration.warnings.push(format!("{flag} is {is}: set {field} in --config"));
     }
     kubeconfig(args, &mut configuration);
     extender::check(&configuration.extenders)?;
@@ -112,6 +113,7 @@ pub(super) fn connection(args: &Args, written: &ClientConnection) -> Connection 
 
 pub(super) fn machine(args: &Args, generation: u64, written: &Configuration) -> MachineConfiguration {
     let milliseconds = |seconds: i64| u64::try_from(seconds).unwrap_or(0).saturating_mul(1_000);
+    let new = MachineConfiguration::new(generation, written.profiles.clone());
     let unschedulable = args.pod_max_in_unschedulable_pods_duration.as_millis();
     MachineConfiguration {
         extenders: flotilla_framework::extender::in_order(&written.extenders).into(),
@@ -121,6 +123,7 @@ pub(super) fn machine(args: &Args, generation: u64, written: &Configuration) -> 
         pod_max_backoff_ms: milliseconds(written.pod_max_backoff_seconds),
         pops_from_backoff: args.gates.enabled("SchedulerPopFromBackoffQ"),
         pod_max_in_unschedulable_ms: u64::try_from(unschedulable).unwrap_or(u64::MAX),
-        ..MachineConfiguration::new(generation, written.profiles.clone())
+        worker_grace_ms: if args.expects_workers() { new.worker_grace_ms } else { 0 },
+        ..new
     }
 }

@@ -25,6 +25,7 @@ pub(super) struct Shown {
     pub(super) identity: Arc<str>,
     pub(super) lease: Option<Arc<str>>,
     pub(super) gates: FeatureGates,
+    pub(super) expects_workers: bool,
 }
 
 pub(super) struct Review<'a> {
@@ -113,6 +114,7 @@ impl Coordinator {
             watches: self.watches.clone(),
             lease: shown.lease,
             gates: shown.gates,
+            expects_workers: shown.expects_workers,
         };
         let status = StatusSource {
             handle: handle.clone(),
@@ -121,6 +123,7 @@ impl Coordinator {
             leading: leading.clone(),
             identity: Arc::clone(&shown.identity),
             scheduled: self.parts.scheduled.clone(),
+            expects_workers: shown.expects_workers,
         };
         let explain = Explain { handle: handle.clone(), leading: leading.clone(), identity: shown.identity };
         let endpoints = Endpoints {

@@ -9,6 +9,7 @@ use flotilla_runtime::{
     fanout::{Attach, Fanout, Transport},
 };
 use flotilla_spans::Spans;
+use flotilla_transport::{Mutual, Role};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tracing::{debug, field::display, info, warn};
@@ -55,6 +56,8 @@ pub struct Parts {
 }
 
 pub(super) enum Reach {
+    /// No workers are configured.
+    Unused,
     /// Over connections.
     Network(Transport),
     /// Within this process.
@@ -91,10 +94,14 @@ impl Parts {
         );
         let events = reporter.events().clone();
         let teller = events.clone();
+        let expects_workers = !matches!(workers, Reach::Unused);
         let parts = Self {
             fanout: match workers {
                 Reach::Network(transport) => {
                     Fanout::observed(handle.clone(), transport, registry, spans, scheduled.observer())
+                }
+                Reach::Unused => {
+                    Fanout::new(handle.clone(), Transport::Mutual(Mutual::new(Role::Coordinator)), registry)
                 }
                 Reach::Local(attach) => Fanout::attached_by(attach, handle.clone(), registry),
             },
@@ -111,7 +118,8 @@ impl Parts {
             reloads: Arc::default(),
         };
         let extenders = Extenders::new(parts.client.clone(), parts.handle.clone(), parts.callers.clone());
-        let _ = performers.set(Performers { parts: parts.clone(), extenders, recorder, events: teller });
+        let _ =
+            performers.set(Performers { parts: parts.clone(), extenders, recorder, events: teller, expects_workers });
         parts
     }
 }
@@ -121,6 +129,7 @@ struct Performers {
     extenders: Extenders,
     recorder: Recorder,
     events: Events,
+    expects_workers: bool,
 }
 
 impl Performers {
@@ -157,6 +166,8 @@ impl Performers {
                     shown["flotilla"]["acknowledgedBy"] = json!(workers);
                 });
             }
+            // A choice needs no warning.
+            Action::Alone(true) if !self.expects_workers => debug!("evaluating all nodes in this process"),
             Action::Alone(true) => warn!("no worker is reachable: evaluating in the coordinator"),
             Action::Trace(trace) => self.recorder.record(*trace, moment),
             Action::DeviceWait(wait) if wait.end.is_none() => self.events.waits_for_devices(&wait),

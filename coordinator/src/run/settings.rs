@@ -11,8 +11,13 @@ use flotilla_framework::registry::Registry;
 use flotilla_machine::event::Configuration as MachineConfiguration;
 use serde_json::Value;
 
-use super::configuration;
-use crate::{args::Args, client::Connection, lease::LeaseConfig, serve::ServeConfig};
+use super::{configuration, migrated};
+use crate::{
+    args::{Args, Program},
+    client::Connection,
+    lease::LeaseConfig,
+    serve::ServeConfig,
+};
 
 pub(super) const FIRST_GENERATION: u64 = 1;
 
@@ -33,7 +38,11 @@ impl Settings {
     /// A file that cannot be read, all errors in it, or invalid election settings.
     pub(super) fn load(args: &Args, identity: &str, registry: Registry) -> anyhow::Result<Self> {
         let text = args.config.as_deref().map(configuration::read).transpose()?;
-        let configuration = configuration::effective(args, text.as_deref(), registry)?;
+        let mut configuration = configuration::effective(args, text.as_deref(), registry)
+            .map_err(|error| migrated::answer(error, args.config.as_deref(), text.as_deref()))?;
+        let serve = serve_config(args);
+        // Not part of a reload, so that each is logged once.
+        configuration.warnings.extend(args.ineffective.warnings.iter().cloned().chain(serve.warnings()));
         let election = &configuration.leader_election;
         Ok(Self {
             connection: configuration::connection(args, &configuration.client_connection),
@@ -41,13 +50,7 @@ impl Settings {
             machine: configuration::machine(args, FIRST_GENERATION, &configuration),
             configuration,
             text,
-            serve: ServeConfig {
-                bind_address: args.bind_address,
-                secure_port: args.secure_port,
-                health_listen: args.health_listen.clone(),
-                tls_cert_file: args.tls_cert_file.clone(),
-                tls_private_key_file: args.tls_private_key_file.clone(),
-            },
+            serve,
         })
     }
 
@@ -66,14 +69,26 @@ impl Settings {
     }
 }
 
-pub(super) fn written(outcome: anyhow::Result<()>, path: &Path) -> ExitCode {
+fn serve_config(args: &Args) -> ServeConfig {
+    ServeConfig {
+        bind_address: args.bind_address,
+        secure_port: args.secure_port,
+        health_listen: args.health_listen.clone(),
+        tls_cert_file: args.tls_cert_file.clone(),
+        tls_private_key_file: args.tls_private_key_file.clone(),
+        tls: args.tls.clone(),
+    }
+}
+
+pub(super) fn written(outcome: anyhow::Result<()>, path: &Path, program: Program) -> ExitCode {
+    let name = program.name();
     match outcome {
         Ok(()) => {
-            eprintln!("flotilla-coordinator: wrote the configuration to {}", path.display());
+            eprintln!("{name}: wrote the configuration to {}", path.display());
             ExitCode::SUCCESS
         }
         Err(error) => {
-            eprintln!("flotilla-coordinator: {error:#}");
+            eprintln!("{name}: {error:#}");
             ExitCode::FAILURE
         }
     }
@@ -86,8 +101,12 @@ mod tests {
     use super::*;
 
     fn settings(flags: &[&str], file: Option<&str>) -> anyhow::Result<Settings> {
+        load("flotilla-coordinator", flags, file)
+    }
+
+    fn load(program: &str, flags: &[&str], file: Option<&str>) -> anyhow::Result<Settings> {
         let directory = tempfile::tempdir()?;
-        let mut line = vec!["flotilla-coordinator".to_owned()];
+        let mut line = vec![program.to_owned()];
         line.extend(flags.iter().map(|flag| (*flag).to_owned()));
         if let Some(file) = file {
             let path = directory.path().join("config.yaml");
@@ -181,6 +200,50 @@ mod tests {
         assert_eq!(written, settings.configz());
         let nowhere = settings.write_to(&"/nowhere/f".into()).expect_err("no such folder");
         assert!(nowhere.to_string().starts_with("cannot write --write-config-to /nowhere/f"), "{nowhere}");
+    }
+
+    fn as_kube_scheduler(flags: &[&str], file: Option<&str>) -> anyhow::Result<Settings> {
+        load("kube-scheduler", flags, file)
+    }
+
+    #[test]
+    fn as_kube_scheduler_the_lease_is_kube_schedulers_unless_the_file_names_another() {
+        let lease = |file: Option<&str>| {
+            let settings = as_kube_scheduler(&[], file).expect("sound");
+            settings.election.expect("there is an election").name
+        };
+        assert_eq!(lease(None), "kube-scheduler");
+        assert_eq!(lease(Some(HEAD)), "kube-scheduler");
+        assert_eq!(lease(Some(&format!("{HEAD}leaderElection: {{resourceName: ours}}\n"))), "ours");
+    }
+
+    #[test]
+    fn without_workers_a_new_leader_waits_for_none() {
+        let grace = |settings: anyhow::Result<Settings>| settings.expect("sound").machine.worker_grace_ms;
+        assert_eq!(grace(as_kube_scheduler(&[], None)), 0);
+        assert_eq!(grace(settings(&["--worker-service="], None)), 0);
+        assert_eq!(grace(as_kube_scheduler(&["--workers=a:1"], None)), grace(settings(&[], None)));
+    }
+
+    #[test]
+    fn flags_without_effect_are_warnings_with_and_without_a_file() {
+        for file in [None, Some(HEAD)] {
+            let settings = settings(&["--vmodule=a=1", "--tls-min-version=VersionTLS11"], file).expect("sound");
+            let warnings = settings.configuration.warnings;
+            assert!(matches!(&*warnings, [a, b] if a.starts_with("--vmodule") && b.starts_with("--tls-min-version")));
+        }
+    }
+
+    #[test]
+    fn a_file_of_an_older_version_is_answered_with_its_text_in_v1() {
+        let v1beta3 = HEAD.replace("/v1\n", "/v1beta3\n");
+        let tail = "# ours\nprofiles:\n- schedulerName: my-scheduler\n";
+        let error = settings(&[], Some(&format!("{v1beta3}{tail}"))).err().expect("not v1").to_string();
+        assert!(error.contains("config.yaml:1") && error.contains("which kube-scheduler no longer reads"), "{error}");
+        let (_, text) = error.split_once("start again:\n\n").expect("the text in v1");
+        assert_eq!(text, format!("{HEAD}{tail}"));
+        let other = settings(&[], Some(&format!("{HEAD}parallelism: 0\n"))).err().expect("not right").to_string();
+        assert!(!other.contains("start again"), "{other}");
     }
 
     #[test]

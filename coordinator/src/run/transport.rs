@@ -4,13 +4,23 @@ use flotilla_transport::{Folder, Mutual, Role, Transport};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
+use super::Reach;
 use crate::{
     args::Args,
     certificates::{Issuer, Secrets},
 };
 
+/// Access to the workers, and the issuer of certificates. Without workers the coordinator needs no permission for Secrets.
+pub(super) fn reach(args: &Args, client: &kube::Client, stop: &CancellationToken) -> (Reach, Option<Issuer>) {
+    if !args.expects_workers() {
+        return (Reach::Unused, None);
+    }
+    let (transport, issuer) = transport(args, client, stop);
+    (Reach::Network(transport), issuer)
+}
+
 /// The transport to workers, and the issuer of certificates, unless they come from files. Files are reloaded until `stop`.
-pub(super) fn transport(args: &Args, client: &kube::Client, stop: &CancellationToken) -> (Transport, Option<Issuer>) {
+fn transport(args: &Args, client: &kube::Client, stop: &CancellationToken) -> (Transport, Option<Issuer>) {
     let flags = &args.transport;
     if flags.insecure_worker_transport {
         warn!(

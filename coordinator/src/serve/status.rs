@@ -46,6 +46,8 @@ pub struct StatusSource {
     pub identity: Arc<str>,
     /// Latency of scheduling.
     pub scheduled: Scheduled,
+    /// Whether a flag names workers.
+    pub expects_workers: bool,
 }
 
 /// The answer. All times are in milliseconds, up to now.
@@ -84,6 +86,9 @@ pub struct CoordinatorStatus {
     /// Number of further workers.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub more_workers: usize,
+    /// Whether no flag names workers, so that this process evaluates all nodes.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub evaluates_alone: bool,
     /// Number of pods by state.
     pub queue: QueueStatus,
     /// The classes with the most pending pods, most first; eight at most.
@@ -95,6 +100,11 @@ pub struct CoordinatorStatus {
     pub latency: LatencyStatus,
     /// The slowest evaluations of the last five minutes, slowest first; eight at most.
     pub slowest_evaluations: Vec<EvaluationStatus>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_false(flag: &bool) -> bool {
+    !flag
 }
 
 fn is_zero(count: &usize) -> bool {
@@ -287,6 +297,7 @@ impl StatusSource {
             },
             workers,
             more_workers,
+            evaluates_alone: !self.expects_workers,
             queue: queue(overview),
             classes: classes(overview),
             decisions: decisions(overview),

@@ -22,6 +22,7 @@ use crate::lease::Leadership;
 use crate::metrics::Scheduled;
 
 mod guarded;
+mod limits;
 mod strangers;
 
 fn config() -> ServeConfig {
@@ -31,6 +32,7 @@ fn config() -> ServeConfig {
         health_listen: None,
         tls_cert_file: None,
         tls_private_key_file: None,
+        tls: TlsFlags::default(),
     }
 }
 
@@ -53,7 +55,15 @@ fn explain() -> Explain {
 fn status(explain: &Explain) -> StatusSource {
     let Explain { handle, leading, identity } = explain.clone();
     let fanout = Fanout::new(handle.clone(), Transport::InsecurePlaintext, Registry::built_in());
-    StatusSource { handle, fanout, watches: None, leading, identity, scheduled: Scheduled::default() }
+    StatusSource {
+        handle,
+        fanout,
+        watches: None,
+        leading,
+        identity,
+        scheduled: Scheduled::default(),
+        expects_workers: true,
+    }
 }
 
 async fn start(config: &ServeConfig) -> Running {

@@ -10,9 +10,10 @@ use oci_spec::image::{
 use sha2::{Digest as _, Sha256};
 use tar::{Builder, Header};
 
-use flotilla_image::program::Architecture;
-
-use crate::layer::{Layer, USER};
+use flotilla_image::{
+    layer::{Layer, PATH},
+    program::Architecture,
+};
 
 /// Annotations that containerd and podman read as the name of an imported image.
 const NAMES: [&str; 2] = ["io.containerd.image.name", "org.opencontainers.image.ref.name"];
@@ -74,10 +75,9 @@ impl<W: std::io::Write> Layout<W> {
         let labels: HashMap<String, String> =
             image.labels.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect();
         let config = ConfigBuilder::default()
-            .user(format!("{USER}:{USER}"))
             .working_dir("/".to_owned())
             .entrypoint(vec![image.entrypoint.clone()])
-            .env(vec!["PATH=/".to_owned()])
+            .env(vec![format!("PATH={PATH}")])
             .labels(labels)
             .build()?;
         let files = RootFsBuilder::default()

@@ -6,31 +6,60 @@ use anyhow::Result;
 use flate2::{Compression, write::GzEncoder};
 use tar::{Builder, EntryType};
 
-use flotilla_image::{
+use crate::{
     entry::{file, header},
     program::Program,
 };
 
-/// The user of the programs; the manifests use the same number.
-pub(crate) const USER: u32 = 65_532;
+/// The user of the programs in the project's manifests. The image itself sets no user, as that of kube-scheduler.
+const USER: u32 = 65_532;
 
-/// The passwd entry of that user, for programs that look it up.
-const USERS: &str = "root:x:0:0:root:/:/sbin/nologin\nflotilla:x:65532:65532:flotilla:/:/sbin/nologin\n";
+/// The environment variable `PATH` of the image.
+pub const PATH: &str = "/usr/local/bin:/bin:/";
 
-#[derive(Debug)]
-pub(crate) struct Layer {
-    pub(crate) tar: Vec<u8>,
-    pub(crate) gzip: Vec<u8>,
+/// The program that also answers to the name `kube-scheduler`.
+const COORDINATOR: &str = "flotilla-coordinator";
+
+/// Paths of kube-scheduler in the images of Kubernetes and of scheduler-plugins, each a symbolic link to the coordinator.
+const KUBE_SCHEDULER: [(&str, &str); 2] = [
+    ("usr/local/bin/kube-scheduler", "../../../flotilla-coordinator"),
+    ("bin/kube-scheduler", "../flotilla-coordinator"),
+];
+
+/// The passwd entries, for programs that look them up.
+fn users() -> String {
+    format!("root:x:0:0:root:/:/sbin/nologin\nflotilla:x:{USER}:{USER}:flotilla:/:/sbin/nologin\n")
 }
 
-/// Creates the layer from the programs and an optional bill of materials.
-pub(crate) fn of(programs: &[Program], materials: Option<&[u8]>) -> Result<Layer> {
+/// A layer.
+#[derive(Debug)]
+pub struct Layer {
+    /// The tar archive of its files.
+    pub tar: Vec<u8>,
+    /// The same, compressed.
+    pub gzip: Vec<u8>,
+}
+
+/// Creates the layer from the programs and an optional bill of materials. The coordinator among them is also at the paths of
+/// kube-scheduler.
+///
+/// # Errors
+/// Writing to memory fails.
+pub fn of(programs: &[Program], materials: Option<&[u8]>) -> Result<Layer> {
     let mut builder = Builder::new(Vec::new());
     folder(&mut builder, "etc/", 0o755)?;
-    file(&mut builder, "etc/passwd", USERS.as_bytes(), 0o644)?;
+    file(&mut builder, "etc/passwd", users().as_bytes(), 0o644)?;
     folder(&mut builder, "tmp/", 0o1777)?;
     for program in programs {
         file(&mut builder, &program.name, &program.bytes, 0o755)?;
+    }
+    if programs.iter().any(|program| program.name == COORDINATOR) {
+        for name in ["usr/", "usr/local/", "usr/local/bin/", "bin/"] {
+            folder(&mut builder, name, 0o755)?;
+        }
+        for (path, target) in KUBE_SCHEDULER {
+            link(&mut builder, path, target)?;
+        }
     }
     if let Some(materials) = materials {
         file(&mut builder, "sbom.cdx.json", materials, 0o644)?;
@@ -45,6 +74,12 @@ fn folder(builder: &mut Builder<Vec<u8>>, name: &str, mode: u32) -> Result<()> {
     let mut header = header(0, mode);
     header.set_entry_type(EntryType::Directory);
     Ok(builder.append_data(&mut header, name, &[][..])?)
+}
+
+fn link(builder: &mut Builder<Vec<u8>>, path: &str, target: &str) -> Result<()> {
+    let mut header = header(0, 0o777);
+    header.set_entry_type(EntryType::Symlink);
+    Ok(builder.append_link(&mut header, path, target)?)
 }
 
 #[cfg(test)]
@@ -80,6 +115,18 @@ mod tests {
         let wanted =
             [("etc/", 0o755), ("etc/passwd", 0o644), ("tmp/", 0o1777), ("flotilla", 0o755), ("sbom.cdx.json", 0o644)];
         assert_eq!(found, wanted.map(|(name, mode)| (name.to_owned(), mode, 0)));
+    }
+
+    #[test]
+    fn the_coordinator_is_also_where_manifests_start_kube_scheduler() {
+        let program = Program { name: COORDINATOR.to_owned(), bytes: b"program".to_vec() };
+        let folder = tempfile::tempdir().unwrap();
+        Archive::new(&*of(&[program], None).unwrap().tar).unpack(folder.path()).unwrap();
+        for path in ["usr/local/bin/kube-scheduler", "bin/kube-scheduler"] {
+            assert_eq!(std::fs::read(folder.path().join(path)).unwrap(), b"program", "{path}");
+            let name = format!("/{path}");
+            assert!(PATH.split(':').any(|entry| name == format!("{entry}/kube-scheduler")), "{path} is on the PATH");
+        }
     }
 
     #[test]

@@ -1,14 +1,13 @@
 //! Builds Flotilla's container image as an OCI archive without a daemon.
 
 mod archive;
-mod layer;
 
 use std::{path::PathBuf, process::ExitCode};
 
 use anyhow::{Context as _, Result};
 use clap::Parser;
 
-use flotilla_image::{materials, program, program::Architecture};
+use flotilla_image::{layer, materials, program, program::Architecture};
 
 use crate::archive::Image;
 

@@ -7,7 +7,6 @@ use std::{
     process::Command,
 };
 
-use flotilla_control_plane::{Lines, build};
 use flotilla_integration_tests::fleet::binary;
 
 fn root() -> PathBuf {
@@ -78,34 +77,6 @@ fn every_metric_is_in_the_document_of_metrics_and_the_document_names_no_other() 
     let own = written.iter().filter(|word| word.starts_with("flotilla_") && !word.ends_with("_*"));
     let stale: Vec<&&str> = own.filter(|word| !names.iter().any(|name| means(word, name))).collect();
     assert!(stale.is_empty(), "docs/reference/metrics.md describes metrics that are not registered: {stale:#?}");
-}
-
-fn printed(program: &Path, argument: &str) -> anyhow::Result<String> {
-    let output = Command::new(program).arg(argument).output()?;
-    Ok(String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned())
-}
-
-#[tokio::test]
-async fn every_flag_of_kube_scheduler_is_in_the_reference_or_refused_with_what_to_do() -> anyhow::Result<()> {
-    let kube_scheduler = build(&root().join("target"), &Lines).await?.kube_scheduler();
-    let help = printed(&kube_scheduler, "--help")?;
-    let flags = help.lines().filter_map(|line| {
-        let flag = line.trim_start().split("--").nth(1).filter(|_| line.trim_start().starts_with('-'))?;
-        Some(format!("--{}", flag.split([' ', '[', '=']).next().unwrap_or(flag)))
-    });
-    let flags: BTreeSet<String> = flags.filter(|flag| flag != "--help" && flag != "--version").collect();
-    assert!(flags.len() > 40, "the flags were not found: {flags:?}");
-    let reference = read(&root().join("docs/reference/command-line.md"));
-    for flag in
-        flags.iter().filter(|flag| !["=", "[", "`"].iter().any(|end| reference.contains(&format!("`{flag}{end}"))))
-    {
-        let said = printed(&binary("flotilla-coordinator")?, &format!("{flag}=1"))?;
-        assert!(
-            said.contains(&format!("flotilla-coordinator has no {flag}, unlike kube-scheduler: ")),
-            "{flag}: {said}"
-        );
-    }
-    Ok(())
 }
 
 /// Sources of the programs, with continued strings joined.

@@ -8,6 +8,7 @@ mod clients;
 mod conditions;
 mod controllers;
 mod docs;
+mod drop_in;
 mod e2e;
 mod encodings;
 mod explain_live;

@@ -60,6 +60,10 @@ pub(crate) enum Task {
     /// Prints passed, failed and skipped tests per package, and the reason of each skipped test. A failed test fails the command; its logs
     /// are in target/upstream/logs. Takes ten minutes; see integration-tests/upstream/README.md.
     Upstream(Upstream),
+    /// Run the tests of supported Kubernetes versions against an API server of each; needs Go
+    ///
+    /// Builds the missing API servers and controllers, about five minutes each on two cores. `cargo xtask test --all` runs the oldest version.
+    Versions(Versions),
     /// Run Flotilla's image and manifests on a real node (kubelet and containerd) in separate namespaces
     ///
     /// Needs Go, root and runc; prints which of them is missing.
@@ -173,6 +177,13 @@ pub(crate) struct Upstream {
     /// Number of Flotilla's workers; with 0 the coordinator evaluates all nodes
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) workers: usize,
+}
+
+#[derive(Debug, Clone, Arguments)]
+pub(crate) struct Versions {
+    /// Minor version, such as 1.34; repeatable. Default: all supported versions
+    #[arg(long, value_name = "V")]
+    pub(crate) only: Vec<String>,
 }
 
 #[cfg(test)]

@@ -25,8 +25,8 @@ fn with_devices(number: u32) -> anyhow::Result<Options> {
     let gates = match number {
         ..33 => "DynamicResourceAllocation=true",
         33 => "DynamicResourceAllocation=true,DRADeviceTaints=true",
-        34..36 => "DRADeviceTaints=true",
-        36 => "DRADeviceTaints=true,DRADeviceTaintRules=true",
+        34 => "DRADeviceTaints=true",
+        35 | 36 => "DRADeviceTaints=true,DRADeviceTaintRules=true",
         _ => "",
     };
     let versions = match number {

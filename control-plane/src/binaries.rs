@@ -16,7 +16,7 @@ use super::progress::{Progress, Step};
 pub struct Binaries {
     programs: Programs,
     /// Programs of another Kubernetes version, instead of those with the same name.
-    others: Option<Programs>,
+    others: Option<Box<Programs>>,
     version: String,
 }
 
@@ -25,7 +25,7 @@ impl Binaries {
     ///
     /// # Errors
     /// As [`build`].
-    pub(super) async fn with_version(mut self, others: Programs, progress: &dyn Progress) -> anyhow::Result<Self> {
+    pub(super) async fn with_version(mut self, others: Box<Programs>, progress: &dyn Progress) -> anyhow::Result<Self> {
         build_missing(&others, progress).await?;
         self.version = others.module.version_of("k8s.io/kubernetes")?;
         self.others = Some(others);
@@ -33,7 +33,7 @@ impl Binaries {
     }
 
     fn versioned(&self, name: &str) -> PathBuf {
-        self.others.as_ref().unwrap_or(&self.programs).path(name)
+        self.others.as_deref().unwrap_or(&self.programs).path(name)
     }
 
     /// Kubernetes version of the API server, such as `v1.37.1`.

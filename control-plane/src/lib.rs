@@ -73,7 +73,7 @@ pub struct Options {
     /// client's trace; others are linked to it.
     pub tracing: Option<String>,
     /// kube-apiserver and kube-controller-manager of another Kubernetes version. The default is that of the other programs.
-    pub version: Option<Programs>,
+    pub version: Option<Box<Programs>>,
     /// Additional flags by component, such as `--feature-gates=...` or `--runtime-config=...`.
     pub extra_args: BTreeMap<Component, Vec<String>>,
     /// Parent of the folder `control-plane` with the built programs. The default is the target folder of the checkout.

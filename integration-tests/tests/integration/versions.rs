@@ -34,7 +34,7 @@ fn number() -> anyhow::Result<u32> {
 }
 
 fn options() -> anyhow::Result<Options> {
-    Ok(Options { version: Some(flotilla_test_programs::version(&minor())?), ..Options::default() })
+    Ok(Options { version: Some(Box::new(flotilla_test_programs::version(&minor())?)), ..Options::default() })
 }
 
 /// A cluster of four nodes in two zones.

@@ -122,6 +122,10 @@ async fn pods_get_devices_in_the_newest_version_that_is_served() -> anyhow::Resu
     cluster.create_pods([claiming("gpu-c")?]).await?;
     let (_, message) = wait_until_refused(&cluster, "gpu-c").await?;
     assert!(message.contains("cannot allocate all claims"), "{message}");
+    let mut explain = Command::new(binary("flotilla")?);
+    explain.args(["explain", "pod", "gpu-c", "--kubeconfig"]).arg(cluster.kubeconfig());
+    let explained = String::from_utf8_lossy(&explain.output()?.stdout).into_owned();
+    assert!(explained.contains("cannot allocate all claims"), "{explained}");
     // The controller deletes the claim with its pod, and the pending pod gets the device.
     let api: Api<Pod> = Api::namespaced(cluster.client(), "default");
     api.delete("gpu-a", &DeleteParams::default()).await?;

@@ -15,10 +15,7 @@ use k8s_openapi::api::{
     scheduling::v1::PriorityClass,
     storage::v1::StorageClass,
 };
-use kube::{
-    Api, ResourceExt as _,
-    api::{DeleteParams, PostParams},
-};
+use kube::{Api, ResourceExt as _, api::PostParams};
 use serde_json::{Value, from_value, json};
 
 mod devices;
@@ -254,12 +251,14 @@ async fn another_coordinator_takes_over() -> anyhow::Result<()> {
     wait_until_running(&cluster, "before", 1).await?;
     let config = fleet.config(&flotilla_integration_tests::fleet::profile("flotilla"))?;
     fleet.start_coordinator("second", Some(&config))?;
-    fleet.wait_for_workers("second", 1).await.ok();
+    wait_until("the second coordinator to be synced", PATIENCE, async || match cluster.log("second") {
+        Ok(log) if log.contains("initial lists complete") => Ok(()),
+        log => Err(log.unwrap_or_default()),
+    })
+    .await?;
     cluster.processes().kill("coordinator")?;
     cluster.create_pods([pod("after", "flotilla", &[("cpu", "100m")])]).await?;
     wait_until_running(&cluster, "after", 1).await?;
-    let api: Api<Pod> = Api::namespaced(cluster.client(), "default");
-    api.delete("after", &DeleteParams::default()).await?;
     Ok(())
 }
 

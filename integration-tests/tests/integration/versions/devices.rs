@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use flotilla_control_plane::Component;
 use flotilla_framework::ingest::beta;
+use kube::api::DeleteParams;
 
 use super::*;
 

@@ -72,8 +72,11 @@ async fn look(args: &PreflightArgs, connection: &Connection, configuration: Opti
     };
     let lease = args.lease(configuration);
     match rights::wanted(&args.namespace, &lease) {
-        Ok(wanted) => {
-            checks.extend(server::resources(client, &wanted).await);
+        Ok(mut wanted) => {
+            let (resources, unusable) = server::resources(client, &wanted).await;
+            checks.extend(resources);
+            // A right to a resource that is not served is no finding.
+            wanted.retain(|right| !unusable.contains(right));
             checks.push(reviews::rights(client, args, wanted).await);
         }
         Err(error) => checks.push(Check::failed("rights", format!("the manifest of the rights is not valid: {error}"))),

@@ -15,11 +15,28 @@ use super::progress::{Progress, Step};
 #[derive(Clone, Debug)]
 pub struct Binaries {
     programs: Programs,
+    /// Programs of another Kubernetes version, instead of those with the same name.
+    others: Option<Box<Programs>>,
     version: String,
 }
 
 impl Binaries {
-    /// Kubernetes version, such as `v1.37.1`.
+    /// Replaces kube-apiserver and kube-controller-manager by those of another Kubernetes version, and builds missing ones.
+    ///
+    /// # Errors
+    /// As [`build`].
+    pub(super) async fn with_version(mut self, others: Box<Programs>, progress: &dyn Progress) -> anyhow::Result<Self> {
+        build_missing(&others, progress).await?;
+        self.version = others.module.version_of("k8s.io/kubernetes")?;
+        self.others = Some(others);
+        Ok(self)
+    }
+
+    fn versioned(&self, name: &str) -> PathBuf {
+        self.others.as_deref().unwrap_or(&self.programs).path(name)
+    }
+
+    /// Kubernetes version of the API server, such as `v1.37.1`.
     pub fn kubernetes_version(&self) -> &str {
         &self.version
     }
@@ -31,12 +48,12 @@ impl Binaries {
 
     /// Path of kube-apiserver.
     pub fn kube_apiserver(&self) -> PathBuf {
-        self.programs.path("kube-apiserver")
+        self.versioned("kube-apiserver")
     }
 
     /// Path of kube-controller-manager.
     pub fn kube_controller_manager(&self) -> PathBuf {
-        self.programs.path("kube-controller-manager")
+        self.versioned("kube-controller-manager")
     }
 
     /// Path of kube-scheduler.
@@ -69,7 +86,7 @@ impl Binaries {
 pub async fn build(cache_dir: &Path, progress: &dyn Progress) -> anyhow::Result<Binaries> {
     let programs = control_plane(cache_dir)?;
     build_missing(&programs, progress).await?;
-    Ok(Binaries { programs, version: kubernetes_version()? })
+    Ok(Binaries { programs, others: None, version: kubernetes_version()? })
 }
 
 /// Builds on a separate thread because `go` blocks, and reports progress here.

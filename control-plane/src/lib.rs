@@ -48,6 +48,7 @@ pub use wait::wait_until;
 
 use components::Layout;
 use credentials::Credentials;
+use flotilla_go_programs::Programs;
 
 /// A component takes a few seconds alone, and longer while other tests and a build run.
 const START_TIMEOUT: Duration = Duration::from_secs(90);
@@ -71,6 +72,8 @@ pub struct Options {
     /// OTLP gRPC endpoint (`host:port`) for the API server's spans of sampled requests. Spans of an administrator's requests continue the
     /// client's trace; others are linked to it.
     pub tracing: Option<String>,
+    /// kube-apiserver and kube-controller-manager of another Kubernetes version. The default is that of the other programs.
+    pub version: Option<Box<Programs>>,
     /// Additional flags by component, such as `--feature-gates=...` or `--runtime-config=...`.
     pub extra_args: BTreeMap<Component, Vec<String>>,
     /// Parent of the folder `control-plane` with the built programs. The default is the target folder of the checkout.
@@ -90,6 +93,7 @@ impl Default for Options {
             kube_scheduler: None,
             audit: None,
             tracing: None,
+            version: None,
             extra_args: BTreeMap::new(),
             cache_dir: Path::new(env!("CARGO_MANIFEST_DIR")).join("../target"),
             folder_in: None,
@@ -169,7 +173,10 @@ impl ControlPlane {
     /// Builds missing programs, starts the components and waits until they are ready.
     pub async fn start(options: Options) -> anyhow::Result<Self> {
         let progress = Arc::clone(&options.progress);
-        let binaries = build(&options.cache_dir, &*progress).await?;
+        let mut binaries = build(&options.cache_dir, &*progress).await?;
+        if let Some(version) = options.version.clone() {
+            binaries = Box::pin(binaries.with_version(version, &*progress)).await?;
+        }
         let folder_in = options.folder_in.clone().unwrap_or_else(env::temp_dir);
         let folder = tempfile::Builder::new()
             .prefix("flotilla-")

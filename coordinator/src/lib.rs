@@ -21,6 +21,7 @@ pub mod serve;
 pub mod shadow;
 pub mod status;
 pub mod takeover;
+mod versions;
 pub mod wall;
 pub mod watch;
 pub mod writer;

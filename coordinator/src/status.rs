@@ -9,7 +9,7 @@ use flotilla_machine::{
 };
 use tokio::sync::watch;
 
-use crate::lease::Leadership;
+use crate::{lease::Leadership, versions::Versions};
 use precedence::{Precedence, UnderWay};
 use shown::Shown;
 
@@ -34,6 +34,7 @@ pub struct Reporter {
     events: Events,
     groups: GroupConditions,
     shown: Shown,
+    versions: Versions,
 }
 
 /// A bind in flight.
@@ -58,13 +59,19 @@ impl Reporter {
         host: &str,
         leading: &watch::Receiver<Leadership>,
     ) -> Self {
-        let (shown, precedence) = (Shown::default(), Precedence::default());
+        let (shown, precedence, versions) = (Shown::default(), Precedence::default(), Versions::default());
         Self {
             conditions: Conditions::new(client.clone(), leading.clone(), shown.clone(), precedence.clone()),
             events: Events::new(events_client.clone(), host, leading.clone(), precedence),
-            groups: GroupConditions::new(client.clone(), leading.clone()),
+            groups: GroupConditions::new(client.clone(), leading.clone(), versions.groups.clone()),
             shown,
+            versions,
         }
+    }
+
+    /// The API versions that the watches of this process have found.
+    pub(crate) fn versions(&self) -> &Versions {
+        &self.versions
     }
 
     /// Writes the report's condition and event. Never blocks.

@@ -16,7 +16,7 @@ use tokio::{sync::watch, task::JoinSet, time::timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
-use crate::status::Reporter;
+use crate::{status::Reporter, versions::Versions};
 
 mod exchange;
 mod kinds;
@@ -64,6 +64,8 @@ pub struct Watches {
     all: Arc<[Started]>,
     begin: CancellationToken,
     synced: watch::Receiver<bool>,
+    /// The versions that the watches have found.
+    versions: Versions,
     /// The reason why the watches have ended.
     ended: watch::Receiver<Option<String>>,
 }
@@ -83,7 +85,7 @@ impl Watches {
         begin: CancellationToken,
         stop: CancellationToken,
     ) -> Self {
-        let (tasks, begun) = (JoinSet::new(), begin.clone());
+        let (tasks, begun, versions) = (JoinSet::new(), begin.clone(), reporter.versions().clone());
         let mut starting = Starting { client: client.clone(), handle: handle.clone(), reporter, begin: begun, tasks };
         let (pods, nodes) = (starting.start::<Pods>(), starting.start::<Nodes>());
         let claims = starting.start::<AllOf<ResourceClaim>>();
@@ -104,6 +106,7 @@ impl Watches {
             all,
             begin,
             synced,
+            versions,
             ended,
         };
         watches.want(needs.profiles);
@@ -250,7 +253,8 @@ impl Watches {
 
     /// Waits until a watch has reached the current version, and returns it.
     async fn reach_now<K: Kind>(&self, shared: &source::Shared) -> Result<u64, String> {
-        let version = self.version_now(K::PATH).await?;
+        let path = source::path_of::<K>(&K::served(&self.versions));
+        let version = self.version_now(&path).await?;
         tokio::select! {
             biased;
             () = self.reach_version(version, shared) => {}
@@ -263,7 +267,8 @@ impl Watches {
     /// only free capacity. Never returns if the collection is too large for the look-up.
     async fn reach_newest<K: Kind>(&self, shared: &source::Shared) {
         if shared.tally().objects <= newest::MOST {
-            match newest::newest(&self.client, K::PATH, K::FIELDS).await {
+            let path = source::path_of::<K>(&K::served(&self.versions));
+            match newest::newest(&self.client, &path, K::FIELDS).await {
                 Ok(newest) => {
                     let _ = shared.reached.subscribe().wait_for(|reached| *reached >= newest).await;
                     return;

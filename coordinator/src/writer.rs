@@ -31,6 +31,7 @@ use self::claim::{Pod, Progress};
 use crate::{
     lease::Leadership,
     outgoing::{self, Outgoing, Refusal},
+    versions::Served,
 };
 
 /// Concurrent writes: at 5 ms each 6,400 a second, more than any provisioner's. The machine bounds the pods in PreBind.
@@ -51,6 +52,8 @@ pub struct Writer {
 struct Inner {
     outgoing: Outgoing,
     handle: Handle,
+    /// The version of ResourceClaims that the watch has found.
+    claims: Served,
     counters: Counters,
 }
 
@@ -77,14 +80,20 @@ tally! {
 }
 
 impl Writer {
-    /// Creates a writer that reports the outcome of each PreBind to `handle`. It sends requests only while `leading`.
+    /// Creates a writer that reports the outcome of each PreBind to `handle`. It sends requests only while `leading`, and writes claims in
+    /// the version that their watch has found.
     ///
     /// # Panics
     /// Outside of a tokio runtime.
     #[must_use]
-    pub fn new(client: kube::Client, handle: Handle, leading: watch::Receiver<Leadership>) -> Self {
+    pub(crate) fn new(
+        client: kube::Client,
+        handle: Handle,
+        leading: watch::Receiver<Leadership>,
+        claims: Served,
+    ) -> Self {
         let outgoing = Outgoing::new(client, leading, AT_ONCE);
-        Self { inner: Arc::new(Inner { outgoing, handle, counters: Counters::default() }) }
+        Self { inner: Arc::new(Inner { outgoing, handle, claims, counters: Counters::default() }) }
     }
 
     /// Performs the writes of PreBind; exactly one [`Event::Written`] follows. Never blocks.

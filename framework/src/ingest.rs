@@ -13,6 +13,7 @@ use crate::{
     trace::{self, Context, Parent},
 };
 
+pub mod beta;
 pub mod budgets;
 pub mod device_objects;
 mod devices;

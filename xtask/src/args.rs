@@ -64,6 +64,10 @@ pub(crate) enum Task {
     ///
     /// Prints the time, the nodes and the pods of each scene. Takes seven minutes, of which Go needs half the first time.
     Clients,
+    /// Run the tests of supported Kubernetes versions against an API server of each; needs Go
+    ///
+    /// Builds the missing API servers and controllers, about five minutes each on two cores. `cargo xtask test --all` runs the oldest version.
+    Versions(Versions),
     /// Run Flotilla's image and manifests on a real node (kubelet and containerd) in separate namespaces
     ///
     /// Needs Go, root and runc; prints which of them is missing.
@@ -177,6 +181,13 @@ pub(crate) struct Upstream {
     /// Number of Flotilla's workers; with 0 the coordinator evaluates all nodes
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) workers: usize,
+}
+
+#[derive(Debug, Clone, Arguments)]
+pub(crate) struct Versions {
+    /// Minor version, such as 1.34; repeatable. Default: all supported versions
+    #[arg(long, value_name = "V")]
+    pub(crate) only: Vec<String>,
 }
 
 #[cfg(test)]

@@ -47,6 +47,7 @@ pub(crate) fn task(task: Task) -> Result<()> {
         Task::E2e(e2e) => steps::after_programs(vec![steps::e2e(e2e)]),
         Task::Upstream(upstream) => steps::after_programs(vec![steps::upstream(upstream)]),
         Task::Clients => steps::after_programs(vec![steps::clients()]),
+        Task::Versions(versions) => steps::after_programs(steps::versions(versions)),
         Task::Image { arguments } => steps::on_musl(vec![steps::image(arguments)]),
         Task::Dist { arguments } => steps::on_musl(vec![steps::dist(arguments)]),
         Task::Sim { arguments } => steps::sim(arguments),

@@ -11,7 +11,9 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use crate::args::{Chaos, Compared, Differential, E2e, Upstream};
+use flotilla_test_programs::SUPPORTED;
+
+use crate::args::{Chaos, Compared, Differential, E2e, Upstream, Versions};
 
 #[derive(Debug, Clone)]
 pub(crate) struct Step {
@@ -261,6 +263,17 @@ pub(crate) fn clients() -> Step {
     Step::new("clients", 420, "runs real clients with kube-scheduler and with Flotilla", &command)
 }
 
+/// The tests of supported versions, with each API server.
+pub(crate) fn versions(Versions { only }: Versions) -> Vec<Step> {
+    let chosen = SUPPORTED.into_iter().filter(|minor| only.is_empty() || only.iter().any(|only| only == minor));
+    let why = "builds a missing API server, and starts control planes with it";
+    let command = format!("{} --nocapture", one_module("versions::"));
+    let step = |minor: &'static str| {
+        Step::new(minor, 360, why, &command).with_variables([Some(("FLOTILLA_KUBERNETES", minor.to_owned()))])
+    };
+    chosen.map(step).collect()
+}
+
 pub(crate) fn image(arguments: Vec<String>) -> Step {
     Step::new("image", 300, BUILDS_PROGRAMS, "cargo run --all-features --bin flotilla-image --").with_words(arguments)
 }
@@ -350,6 +363,7 @@ pub(crate) const SIDE_BY_SIDE: &[&str] = &[
     "chart",
     "drop_in",
     "neighbours",
+    "versions",
     "shadow",
     "replay",
     "reload",

@@ -187,14 +187,16 @@ const OWN_GROUPS: [&str; 25] = [
     "storagemigration.k8s.io",
 ];
 
-/// Older versions whose kinds have the fields of the current one.
-const OLD: [(&str, &[&str]); 11] = [
+/// Older versions whose kinds have the fields of the current one, or are converted by `load/old_versions.rs`.
+const OLD: [(&str, &[&str]); 13] = [
     ("apps/v1beta1", &["Deployment", "StatefulSet"]),
     ("apps/v1beta2", &["DaemonSet", "Deployment", "ReplicaSet", "StatefulSet"]),
     ("batch/v1beta1", &["CronJob"]),
     ("batch/v2alpha1", &["CronJob"]),
     ("extensions/v1beta1", &["DaemonSet", "Deployment", "ReplicaSet"]),
     ("policy/v1beta1", &["PodDisruptionBudget"]),
+    ("resource.k8s.io/v1alpha3", &["DeviceTaintRule"]),
+    ("resource.k8s.io/v1beta1", &["DeviceClass", "ResourceClaim", "ResourceClaimTemplate", "ResourceSlice"]),
     (
         "resource.k8s.io/v1beta2",
         &["DeviceClass", "DeviceTaintRule", "ResourceClaim", "ResourceClaimTemplate", "ResourceSlice"],
@@ -342,6 +344,8 @@ mod tests {
             ("apps/v1beta1", "StatefulSet", "apps/v1"),
             ("apps/v1beta2", "ReplicaSet", "apps/v1"),
             ("scheduling.k8s.io/v1beta1", "PriorityClass", "scheduling.k8s.io/v1"),
+            ("resource.k8s.io/v1alpha3", "DeviceTaintRule", "resource.k8s.io/v1"),
+            ("resource.k8s.io/v1beta1", "ResourceSlice", "resource.k8s.io/v1"),
             ("resource.k8s.io/v1beta2", "ResourceClaim", "resource.k8s.io/v1"),
         ];
         for (api_version, kind, expected) in cases {
@@ -390,10 +394,10 @@ mod tests {
                 format!("apiVersion \"apps/v2\" of Deployment cannot be read; expected apps/v1, {convert} apps/v1`"),
             ),
             (
-                Some("resource.k8s.io/v1beta1"),
+                Some("resource.k8s.io/v1alpha2"),
                 "ResourceClaim",
                 format!(
-                    "apiVersion \"resource.k8s.io/v1beta1\" of ResourceClaim cannot be read; expected \
+                    "apiVersion \"resource.k8s.io/v1alpha2\" of ResourceClaim cannot be read; expected \
                      resource.k8s.io/v1, {convert} resource.k8s.io/v1`"
                 ),
             ),

@@ -1,6 +1,7 @@
 //! Lists the objects of a cluster that affect scheduling.
 
 use anyhow::{Context as _, anyhow};
+use flotilla_framework::ingest::beta;
 use k8s_openapi::api::core::v1::Pod;
 use kube::{
     Api, Client,
@@ -105,7 +106,7 @@ async fn these(
 ) -> anyhow::Result<Vec<String>> {
     let mut unread = Vec::new();
     for kind in kinds.filter(|kind| flotilla_cluster::is_read(kind.api_version, kind.name)) {
-        match list(client, kind, each).await {
+        match list_served(client, kind, each).await {
             Ok(()) => {}
             // Another version of Kubernetes may lack the kind.
             Err(kube::Error::Api(status)) if status.code == 404 && !kind.is_vital => {}
@@ -119,8 +120,49 @@ async fn these(
     Ok(unread)
 }
 
-async fn list(client: &Client, kind: &Kind, each: &mut dyn FnMut(&Kind, Vec<Value>)) -> Result<(), kube::Error> {
-    let root = if kind.api_version == "v1" { "/api/v1".to_owned() } else { format!("/apis/{}", kind.api_version) };
+/// Lists a kind in the newest version that the API server serves. Earlier versions are passed on in the shape of the current one.
+async fn list_served(client: &Client, kind: &Kind, each: &mut dyn FnMut(&Kind, Vec<Value>)) -> Result<(), kube::Error> {
+    let mut listed = list(client, kind, kind.api_version, each).await;
+    for version in earlier(kind) {
+        if !matches!(&listed, Err(kube::Error::Api(status)) if status.code == 404) {
+            break;
+        }
+        listed = list(client, kind, version, &mut |kind, objects| {
+            each(kind, objects.into_iter().filter_map(|object| current(kind, object)).collect());
+        })
+        .await;
+    }
+    listed
+}
+
+/// The earlier versions of a kind in supported versions of Kubernetes, the newest first.
+fn earlier(kind: &Kind) -> &'static [&'static str] {
+    match (kind.api_version, kind.name) {
+        ("resource.k8s.io/v1", "DeviceTaintRule") => &["resource.k8s.io/v1beta2", "resource.k8s.io/v1alpha3"],
+        ("resource.k8s.io/v1", _) => &["resource.k8s.io/v1beta2", "resource.k8s.io/v1beta1"],
+        _ => &[],
+    }
+}
+
+/// An object of an earlier version in the shape of the current one; `None` for a DeviceTaintRule that the coordinator ignores too.
+fn current(kind: &Kind, mut object: Value) -> Option<Value> {
+    match kind.name {
+        "ResourceClaim" => beta::claim_spec(&mut object["spec"]),
+        "ResourceClaimTemplate" => beta::claim_spec(&mut object["spec"]["spec"]),
+        "ResourceSlice" => beta::slice_spec(&mut object["spec"]),
+        "DeviceTaintRule" if beta::selects_by_class(&object["spec"]) => return None,
+        _ => {}
+    }
+    Some(object)
+}
+
+async fn list(
+    client: &Client,
+    kind: &Kind,
+    api_version: &str,
+    each: &mut dyn FnMut(&Kind, Vec<Value>),
+) -> Result<(), kube::Error> {
+    let root = if api_version == "v1" { "/api/v1".to_owned() } else { format!("/apis/{api_version}") };
     let collection = Request::new(format!("{root}/{}", kind.plural));
     let mut params = ListParams::default().limit(PAGE);
     if kind.name == "Pod" {

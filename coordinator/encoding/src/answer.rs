@@ -1,6 +1,6 @@
 //! Responses of the API server: list pages, watch changes and statuses.
 
-use std::fmt;
+use std::{fmt, sync::Arc};
 
 use bytes::Bytes;
 
@@ -40,16 +40,18 @@ impl Page {
 #[derive(Debug)]
 pub struct Item {
     encoding: Encoding,
+    /// The version of the list's objects in protobuf. In JSON their shape is enough.
+    api_version: Arc<str>,
     bytes: Bytes,
 }
 
 impl Item {
     pub(crate) fn json(bytes: Bytes) -> Self {
-        Self { encoding: Encoding::Json, bytes }
+        Self { encoding: Encoding::Json, api_version: Arc::default(), bytes }
     }
 
-    pub(crate) fn protobuf(bytes: Bytes) -> Self {
-        Self { encoding: Encoding::Protobuf, bytes }
+    pub(crate) fn protobuf(bytes: Bytes, api_version: &Arc<str>) -> Self {
+        Self { encoding: Encoding::Protobuf, api_version: Arc::clone(api_version), bytes }
     }
 
     /// Decodes the object.
@@ -59,7 +61,7 @@ impl Item {
     pub fn read<T: Object>(&self) -> Result<Read<T>, DecodeError> {
         match self.encoding {
             Encoding::Json => json::read(&self.bytes),
-            Encoding::Protobuf => protobuf::read(&self.bytes),
+            Encoding::Protobuf => protobuf::read(&self.api_version, &self.bytes),
         }
     }
 

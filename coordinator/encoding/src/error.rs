@@ -26,6 +26,12 @@ pub enum DecodeError {
     /// Reading the object panicked with this message.
     #[error("the code that reads it panicked, which is a bug in Flotilla to report: {0}")]
     Panicked(String),
+    /// A DeviceTaintRule of v1alpha3 with a selector that later versions do not have.
+    #[error(
+        "spec.deviceSelector: deviceClassName and selectors are not supported, as in Kubernetes since 1.35; select by driver, pool or \
+         device instead"
+    )]
+    TaintSelector,
     /// A stream that ended within a frame.
     #[error("the answer ended within a frame, after {0} bytes of it")]
     Truncated(usize),

@@ -14,12 +14,13 @@ use k8s_openapi::{
         apis::meta::v1::{ObjectMeta, OwnerReference, Time},
     },
 };
+use prost::Message as _;
 use serde::{
     Deserialize, Deserializer,
     de::{DeserializeOwned, IgnoredAny},
 };
 
-use crate::{DecodeError, pb};
+use crate::{DecodeError, older::TaintRuleSpec, pb};
 
 /// The selector of a replica set or a stateful set.
 pub use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
@@ -34,6 +35,14 @@ pub trait Object: DeserializeOwned + Send {
     /// # Errors
     /// The message contains invalid JSON.
     fn from_message(message: Self::Message) -> Result<Self, DecodeError>;
+
+    /// Decodes the message of an object in a version of its API group, such as `resource.k8s.io/v1beta1`; empty: unknown.
+    ///
+    /// # Errors
+    /// The bytes are no such message, or contain invalid JSON.
+    fn decode(_api_version: &str, object: &[u8]) -> Result<Self, DecodeError> {
+        Self::from_message(Self::Message::decode(object)?)
+    }
 
     /// Its metadata.
     fn metadata(&self) -> &Metadata;
@@ -272,8 +281,6 @@ objects! {
     StorageCapacity: CsiStorageCapacity,
     Specified<storage::CSINodeSpec>: CsiNode,
     Specified<storage::VolumeAttachmentSpec>: VolumeAttachment,
-    Specified<devices::ResourceClaimSpec, devices::ResourceClaimStatus>: ResourceClaim,
     Specified<devices::DeviceClassSpec>: DeviceClass,
-    Specified<devices::ResourceSliceSpec>: ResourceSlice,
-    Specified<devices::DeviceTaintRuleSpec>: DeviceTaintRule,
+    Specified<TaintRuleSpec>: DeviceTaintRule,
 }

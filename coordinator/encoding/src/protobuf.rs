@@ -2,6 +2,8 @@
 //!
 //! Source: k8s.io/apimachinery `pkg/runtime/serializer/protobuf`.
 
+use std::sync::Arc;
+
 use bytes::{Buf as _, Bytes};
 use prost::Message as _;
 
@@ -17,31 +19,45 @@ use crate::{
 /// The prefix of every top-level object.
 pub(crate) const MAGIC: [u8; 4] = *b"k8s\0";
 
-pub(crate) fn open(mut bytes: Bytes) -> Result<Bytes, DecodeError> {
+/// The content of an envelope.
+pub(crate) struct Opened {
+    /// Such as `resource.k8s.io/v1beta1`; may be empty.
+    pub(crate) api_version: String,
+    pub(crate) object: Bytes,
+}
+
+fn open(bytes: Bytes) -> Result<Bytes, DecodeError> {
+    Ok(opened(bytes)?.object)
+}
+
+pub(crate) fn opened(mut bytes: Bytes) -> Result<Opened, DecodeError> {
     if !bytes.starts_with(&MAGIC) {
         return Err(DecodeError::Envelope(bytes.iter().take(MAGIC.len()).copied().collect()));
     }
     bytes.advance(MAGIC.len());
     let unknown = pb::Unknown::decode(bytes)?;
     if unknown.content_encoding.is_empty() {
-        Ok(unknown.raw)
+        let api_version = unknown.type_meta.unwrap_or_default().api_version;
+        Ok(Opened { api_version, object: unknown.raw })
     } else {
         Err(DecodeError::Encoded(unknown.content_encoding))
     }
 }
 
 pub(crate) fn page(body: Bytes) -> Result<Page, DecodeError> {
-    let list = pb::List::decode(open(body)?)?;
+    let Opened { api_version, object } = opened(body)?;
+    let list = pb::List::decode(object)?;
     let metadata = list.metadata.unwrap_or_default();
-    let items = list.items.into_iter().map(Item::protobuf).collect();
+    let api_version = Arc::<str>::from(api_version);
+    let items = list.items.into_iter().map(|item| Item::protobuf(item, &api_version)).collect();
     Ok(Page { version: some(metadata.resource_version), more: some(metadata.r#continue), items })
 }
 
 pub(crate) fn change<T: Object>(frame: Bytes) -> Result<Change<T>, DecodeError> {
     let event = pb::WatchEvent::decode(frame)?;
-    let object = open(event.object.unwrap_or_default().raw)?;
+    let Opened { api_version, object } = opened(event.object.unwrap_or_default().raw)?;
     match event.r#type.as_str() {
-        "ADDED" | "MODIFIED" => Ok(Change::Applied(read(&object)?)),
+        "ADDED" | "MODIFIED" => Ok(Change::Applied(read(&api_version, &object)?)),
         "DELETED" => Ok(Change::Deleted(named(&object)?)),
         "BOOKMARK" => {
             let metadata = pb::Bookmark::decode(object)?.metadata.unwrap_or_default();
@@ -53,9 +69,8 @@ pub(crate) fn change<T: Object>(frame: Bytes) -> Result<Change<T>, DecodeError> 
     }
 }
 
-pub(crate) fn read<T: Object>(object: &[u8]) -> Result<Read<T>, DecodeError> {
-    let decode = || T::Message::decode(object).map_err(DecodeError::from).and_then(T::from_message);
-    match caught(decode).and_then(|decoded| decoded) {
+pub(crate) fn read<T: Object>(api_version: &str, object: &[u8]) -> Result<Read<T>, DecodeError> {
+    match caught(|| T::decode(api_version, object)).and_then(|decoded| decoded) {
         Ok(object) => Ok(Read::Whole(object)),
         Err(error) => match named(object) {
             Ok(metadata) => Ok(Read::Unreadable(Box::new(metadata), error.to_string())),

@@ -14,8 +14,8 @@ use prost::Message as _;
 use serde_json::{Value, json};
 
 use crate::{
-    BudgetStatus, Encoding, LabelSelector, Namespace, Node, Object, Pod, Read, Selecting, SelectorMap, Specified,
-    StorageCapacity, StorageClass, json, pb, protobuf,
+    BudgetStatus, ClaimSpec, Encoding, LabelSelector, Namespace, Node, Object, Pod, Read, Selecting, SelectorMap,
+    SliceSpec, Specified, StorageCapacity, StorageClass, TaintRuleSpec, json, pb, protobuf,
 };
 
 enum Source<'a> {
@@ -71,13 +71,13 @@ kinds! {
     "VolumeAttachment" "/apis/storage.k8s.io/v1/volumeattachments"
         Specified<stored::VolumeAttachmentSpec>, |attachment| storage::volume_attachment(&attachment.into());
     "ResourceClaim" "/apis/resource.k8s.io/v1/resourceclaims"
-        Specified<devices::ResourceClaimSpec, devices::ResourceClaimStatus>, |claim| device_objects::claim(&claim.into());
+        Specified<ClaimSpec, devices::ResourceClaimStatus>, |claim| device_objects::claim(&claim.into());
     "DeviceClass" "/apis/resource.k8s.io/v1/deviceclasses"
         Specified<devices::DeviceClassSpec>, |class| device_objects::device_class(&class.into());
     "ResourceSlice" "/apis/resource.k8s.io/v1/resourceslices"
-        Specified<devices::ResourceSliceSpec>, |slice| device_objects::slice(&slice.into());
+        Specified<SliceSpec>, |slice| device_objects::slice(&slice.into());
     "DeviceTaintRule" "/apis/resource.k8s.io/v1/devicetaintrules"
-        Specified<devices::DeviceTaintRuleSpec>, |rule| device_objects::taint_rule(&rule.into());
+        Specified<TaintRuleSpec>, |rule| device_objects::taint_rule(&rule.into());
 }
 
 /// Scheduling's view of a top-level object.
@@ -132,9 +132,8 @@ fn read_as<T: Object, F: Debug>(source: Source<'_>, is_kept: bool, facts: impl F
     let kept = |text: &dyn Fn() -> String| if is_kept { text() } else { String::new() };
     let read = match source {
         Source::Alone(Encoding::Json, object) => json::read::<T>(object),
-        Source::Alone(Encoding::Protobuf, object) => {
-            protobuf::open(Bytes::copy_from_slice(object)).and_then(|object| protobuf::read::<T>(&object))
-        }
+        Source::Alone(Encoding::Protobuf, object) => protobuf::opened(Bytes::copy_from_slice(object))
+            .and_then(|opened| protobuf::read::<T>(&opened.api_version, &opened.object)),
         Source::Item(item) => item.read::<T>(),
         Source::Frame(encoding, frame) => {
             match crate::Change::<T>::decode(encoding, frame).map_err(|error| error.to_string())? {

@@ -12,6 +12,7 @@ use k8s_openapi::{
 use crate::{
     convert::read,
     object::{BudgetStatus, Node, Pod, Specified, StorageCapacity, StorageClass},
+    older::{ClaimSpec, SliceSpec, TaintRuleSpec},
 };
 
 read! {
@@ -41,15 +42,15 @@ read! {
     attachment: Specified<storage::VolumeAttachmentSpec> => storage::VolumeAttachment {
         metadata, spec = attachment.spec.unwrap_or_default(), status = None,
     };
-    claim: Specified<devices::ResourceClaimSpec, devices::ResourceClaimStatus> => devices::ResourceClaim {
-        metadata, spec, status,
+    claim: Specified<ClaimSpec, devices::ResourceClaimStatus> => devices::ResourceClaim {
+        metadata, spec = claim.spec.map(|spec| spec.0), status,
     };
     class: Specified<devices::DeviceClassSpec> => devices::DeviceClass { metadata, spec };
-    slice: Specified<devices::ResourceSliceSpec> => devices::ResourceSlice {
-        metadata, spec = slice.spec.unwrap_or_default(),
+    slice: Specified<SliceSpec> => devices::ResourceSlice {
+        metadata, spec = slice.spec.unwrap_or_default().0,
     };
-    rule: Specified<devices::DeviceTaintRuleSpec> => devices::DeviceTaintRule {
-        metadata, spec = rule.spec.unwrap_or_default(), status = None,
+    rule: Specified<TaintRuleSpec> => devices::DeviceTaintRule {
+        metadata, spec = rule.spec.unwrap_or_default().0, status = None,
     };
 }
 

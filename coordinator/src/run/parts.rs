@@ -106,7 +106,7 @@ impl Parts {
                 Reach::Local(attach) => Fanout::attached_by(attach, handle.clone(), registry),
             },
             binder,
-            writer: Writer::new(client.clone(), handle.clone(), leading.clone()),
+            writer: Writer::new(client.clone(), handle.clone(), leading.clone(), reporter.versions().claims.clone()),
             evictor: Evictor::new(client.clone(), handle.clone(), events, scheduled.clone(), leading.clone()),
             client,
             leading,

@@ -29,6 +29,7 @@ use super::tally::{Counters, Tally};
 use crate::{
     lease::Leadership,
     outgoing::{Outgoing, Refusal},
+    versions::{self, Served},
     wall,
 };
 
@@ -63,15 +64,15 @@ enum Written {
 }
 
 impl GroupConditions {
-    /// Creates conditions that are written through `client` while `leading`.
+    /// Creates conditions that are written through `client` while `leading`, in the version that the watch has found.
     ///
     /// # Panics
     /// Outside of a tokio runtime.
     #[must_use]
-    pub fn new(client: kube::Client, leading: watch::Receiver<Leadership>) -> Self {
+    pub(crate) fn new(client: kube::Client, leading: watch::Receiver<Leadership>, served: Served) -> Self {
         let shared = Arc::<Shared>::default();
         let outgoing = Arc::new(Outgoing::new(client, leading, AT_ONCE));
-        tokio::spawn(Writer { outgoing: Arc::clone(&outgoing), shared: Arc::clone(&shared) }.run());
+        tokio::spawn(Writer { outgoing: Arc::clone(&outgoing), shared: Arc::clone(&shared), served }.run());
         Self { shared, outgoing }
     }
 
@@ -115,6 +116,7 @@ fn put_back(newest: &mut BTreeMap<Arc<str>, GroupReport>, report: GroupReport) {
 struct Writer {
     outgoing: Arc<Outgoing>,
     shared: Arc<Shared>,
+    served: Served,
 }
 
 impl Writer {
@@ -176,7 +178,8 @@ impl Writer {
 
     async fn try_write(&self, report: &GroupReport) -> Result<(), Refusal> {
         let patch: Patch<Value> = Patch::Strategic(patch(report, report.begins.then(wall::now)));
-        let path = format!("/apis/scheduling.k8s.io/v1beta1/namespaces/{}/podgroups", report.namespace);
+        let version = self.served.of(versions::POD_GROUPS);
+        let path = format!("/apis/{version}/namespaces/{}/podgroups", report.namespace);
         let request = Request::new(path).patch_subresource("status", &report.name, &PatchParams::default(), &patch);
         let request = request.map_err(|error| Refusal::Lasting(error.to_string()))?;
         // The watch shows the changed group.

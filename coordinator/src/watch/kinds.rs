@@ -14,7 +14,10 @@ use k8s_openapi::api::{policy::v1 as policy, scheduling::v1beta1 as workloads};
 use tracing::warn;
 
 use super::{known::Gone, source::Kind};
-use crate::status::Regarding;
+use crate::{
+    status::Regarding,
+    versions::{self, Served, Versions},
+};
 
 /// kube-scheduler's selector of pods: completed ones use no resources.
 const LIVE_PODS: &str = "status.phase!=Succeeded,status.phase!=Failed";
@@ -79,11 +82,16 @@ pub(super) struct PodGroups;
 
 impl Kind for PodGroups {
     const PATH: &'static str = "/apis/scheduling.k8s.io/v1beta1/podgroups";
+    const VERSIONS: &'static [&'static str] = versions::POD_GROUPS;
     const UNSERVED: Option<&'static str> = Some(
         "start the API server with --feature-gates=GenericWorkload=true and \
          --runtime-config=scheduling.k8s.io/v1beta1=true, or this process without GenericWorkload",
     );
     type Object = object::Specified<workloads::PodGroupSpec, workloads::PodGroupStatus>;
+
+    fn served(versions: &Versions) -> Served {
+        versions.groups.clone()
+    }
 
     fn applied(object: Self::Object) -> Result<Event, IngestError> {
         Ok(Event::PodGroupApplied(Arc::new(ingest::pod_group::pod_group(&object.into())?)))

@@ -1,6 +1,6 @@
 //! One list and watch loop.
 
-use std::{collections::HashSet, convert::Infallible, marker::PhantomData, sync::Arc, time::Duration};
+use std::{borrow::Cow, collections::HashSet, convert::Infallible, marker::PhantomData, sync::Arc, time::Duration};
 
 use flotilla_encoding::{Change, Metadata, Object, Read, Status, caught};
 use flotilla_framework::ingest::IngestError;
@@ -20,7 +20,10 @@ use super::{
     sharing::Sharing,
     trouble::{FIRST_BACKOFF, LAST_BACKOFF, Trouble},
 };
-use crate::status::{Regarding, Reporter};
+use crate::{
+    status::{Regarding, Reporter},
+    versions::{Served, Versions},
+};
 
 mod list;
 mod quiet;
@@ -47,7 +50,10 @@ const MARGIN: Duration = Duration::from_secs(5);
 const SET_BACK: u32 = 10;
 
 pub(super) trait Kind: Send + Sync + 'static {
+    /// The path in the first version.
     const PATH: &'static str;
+    /// The versions that are tried in turn until the API server serves one; empty: only that of the path.
+    const VERSIONS: &'static [&'static str] = &[];
     /// The plural, for messages: the end of the path.
     const WHAT: &'static str = plural(Self::PATH);
     const FIELDS: Option<&'static str> = None;
@@ -60,6 +66,11 @@ pub(super) trait Kind: Send + Sync + 'static {
     fn applied(object: Self::Object) -> Result<Event, IngestError>;
 
     fn deleted(gone: Gone) -> Event;
+
+    /// The served version, shared with the writers of the kind.
+    fn served(_versions: &Versions) -> Served {
+        Served::default()
+    }
 
     /// The machine's event before a list that is older than the cache; `None`: the list itself is enough.
     fn went_back() -> Option<Event> {
@@ -87,6 +98,14 @@ pub(super) trait Kind: Send + Sync + 'static {
     }
 }
 
+/// The path of a kind in the served version.
+pub(super) fn path_of<K: Kind>(served: &Served) -> Cow<'static, str> {
+    match served.of(K::VERSIONS) {
+        "" => Cow::Borrowed(K::PATH),
+        version => Cow::Owned(format!("/apis/{version}/{}", K::WHAT)),
+    }
+}
+
 const fn plural(path: &'static str) -> &'static str {
     let mut start = path.len();
     while start > 0 && path.as_bytes()[start - 1] != b'/' {
@@ -102,6 +121,9 @@ pub(super) struct Source<K: Kind> {
     shared: Arc<Shared>,
     known: ObservedObjects,
     sharing: Sharing,
+    served: Served,
+    /// Consecutive versions that the API server does not serve.
+    unserved: usize,
     /// The objects with selectors that are too large; at most as many as there are.
     excessive: HashSet<Box<str>>,
     /// The version to continue from; empty: a list is due.
@@ -122,11 +144,14 @@ pub(super) struct Source<K: Kind> {
 
 impl<K: Kind> Source<K> {
     pub(super) fn new(client: kube::Client, handle: Handle, reporter: Reporter, shared: Arc<Shared>) -> Self {
+        let served = K::served(reporter.versions());
         Self {
             client,
             handle,
             reporter,
             shared,
+            served,
+            unserved: 0,
             known: ObservedObjects::default(),
             sharing: Sharing::default(),
             excessive: HashSet::new(),
@@ -174,6 +199,7 @@ impl<K: Kind> Source<K> {
                     self.version.clear();
                     self.failed(LAST_BACKOFF).await;
                 }
+                Err(Trouble::Unserved(_)) if self.try_next_version() => {}
                 Err(Trouble::Unserved(reason)) if let Some(advice) = K::UNSERVED => {
                     self.shared.is_unserved(K::WHAT, &reason, advice);
                     self.version.clear();
@@ -186,6 +212,19 @@ impl<K: Kind> Source<K> {
                 }
             }
         }
+    }
+
+    fn path(&self) -> Cow<'static, str> {
+        path_of::<K>(&self.served)
+    }
+
+    /// Continues with the next version of the kind; false: none of them is served, and the next attempt begins with the first.
+    fn try_next_version(&mut self) -> bool {
+        let count = K::VERSIONS.len().max(1);
+        self.served.try_next(K::VERSIONS);
+        self.unserved = (self.unserved + 1) % count;
+        self.version.clear();
+        self.unserved != 0
     }
 
     /// Earlier state is no longer valid.
@@ -242,7 +281,7 @@ impl<K: Kind> Source<K> {
     async fn watch_once(&mut self, seconds: u32) -> Result<Ended, Trouble> {
         let mut params = WatchParams { timeout: Some(seconds), bookmarks: true, ..WatchParams::default() };
         params.field_selector = K::FIELDS.map(str::to_owned);
-        let request = Request::new(K::PATH).watch(&params, &self.version)?;
+        let request = Request::new(self.path()).watch(&params, &self.version)?;
         let mut stream = exchange::ask(&self.client, request).await?.stream();
         self.shared.counters.watches.add(1);
         debug!(what = K::WHAT, version = self.version, encoding = ?stream.encoding(), "watching");

@@ -13,6 +13,7 @@ use flotilla_machine::event::Event;
 use k8s_openapi::api::{core::v1 as core, resource::v1 as resource, storage::v1 as api};
 
 use super::{known::Gone, source::Kind};
+use crate::versions::{self, Served, Versions};
 
 /// The machine's name of a kind.
 #[derive(Clone, Copy)]
@@ -37,13 +38,19 @@ pub(super) struct AllOf<S>(PhantomData<S>);
 
 impl<S: Stores> Kind for AllOf<S> {
     const PATH: &'static str = S::PATH;
+    const VERSIONS: &'static [&'static str] = match S::FAMILY {
+        Storage(_) => &[],
+        Device(DeviceKind::TaintRule) => versions::TAINT_RULES,
+        Device(_) => versions::DEVICES,
+    };
     const UNSERVED: Option<&'static str> = match S::FAMILY {
         Storage(_) => None,
         Device(DeviceKind::TaintRule) => Some(
-            "DeviceTaintRules need an API server that serves them in resource.k8s.io/v1, as Kubernetes does since 1.37",
+            "DeviceTaintRules need the API server's --runtime-config to enable their version, as Kubernetes 1.37 does by default",
         ),
         Device(_) => Some(
-            "pods with ResourceClaims need an API server that serves resource.k8s.io/v1, as Kubernetes does since 1.34",
+            "pods with ResourceClaims need a version of resource.k8s.io in the API server's --runtime-config, as Kubernetes 1.34 has by \
+             default",
         ),
     };
     type Object = S::Object;
@@ -59,6 +66,13 @@ impl<S: Stores> Kind for AllOf<S> {
             Storage(kind) => StorageKey { kind, namespace, name }.into(),
             Device(kind) => DeviceKey { kind, namespace, name }.into(),
         })
+    }
+
+    fn served(versions: &Versions) -> Served {
+        match S::FAMILY {
+            Device(DeviceKind::Claim) => versions.claims.clone(),
+            Storage(_) | Device(_) => Served::default(),
+        }
     }
 
     fn went_back() -> Option<Event> {
@@ -112,11 +126,11 @@ stored! {
     VolumeAttachment "/apis/storage.k8s.io/v1/volumeattachments", Storage(StorageKind::VolumeAttachment),
         Specified<api::VolumeAttachmentSpec>, storage::volume_attachment => StorageObject::VolumeAttachment;
     ResourceClaim "/apis/resource.k8s.io/v1/resourceclaims", Device(DeviceKind::Claim),
-        Specified<resource::ResourceClaimSpec, resource::ResourceClaimStatus>, device_objects::claim => DeviceObject::from;
+        Specified<object::ClaimSpec, resource::ResourceClaimStatus>, device_objects::claim => DeviceObject::from;
     DeviceClass "/apis/resource.k8s.io/v1/deviceclasses", Device(DeviceKind::Class),
         Specified<resource::DeviceClassSpec>, device_objects::device_class => DeviceObject::from;
     ResourceSlice "/apis/resource.k8s.io/v1/resourceslices", Device(DeviceKind::Slice),
-        Specified<resource::ResourceSliceSpec>, device_objects::slice => DeviceObject::from;
+        Specified<object::SliceSpec>, device_objects::slice => DeviceObject::from;
     DeviceTaintRule "/apis/resource.k8s.io/v1/devicetaintrules", Device(DeviceKind::TaintRule),
-        Specified<resource::DeviceTaintRuleSpec>, device_objects::taint_rule => DeviceObject::from;
+        Specified<object::TaintRuleSpec>, device_objects::taint_rule => DeviceObject::from;
 }

@@ -23,7 +23,10 @@ use tracing::debug;
 
 use self::{fresh::ClaimCheck, request::Target};
 use super::{Inner, LONGEST};
-use crate::outgoing::{self, Failure, Refusal, is_absence};
+use crate::{
+    outgoing::{self, Failure, Refusal, is_absence},
+    versions,
+};
 
 /// Attempts of a write that meets conflicts, and the pause in between.
 ///
@@ -72,7 +75,8 @@ impl Inner {
         patch: &ClaimPatch,
         progress: &mut Progress,
     ) -> Result<Arc<str>, String> {
-        let target = Target { namespace: write.object.namespace(), name: write.object.name() };
+        let version = self.claims.of(versions::DEVICES);
+        let target = Target { version, namespace: write.object.namespace(), name: write.object.name() };
         let held = progress.of(write);
         if let ClaimPatch::TellPod { pod, uid, mappings } = patch {
             let request = request::pod_status_request(target, pod, uid, mappings)?;

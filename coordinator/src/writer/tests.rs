@@ -91,7 +91,7 @@ async fn outcome_with(lead: Duration, script: Vec<Act>) -> (Event, Asked) {
     let (client, asked) = client(script);
     let (_leading, follows) = watch::channel(Leadership::Leading { epoch: 1, valid_until: lease::now() + lead });
     let (handle, mut heard): (_, mpsc::UnboundedReceiver<Event>) = listener();
-    let writer = Writer::new(client, handle, follows);
+    let writer = Writer::new(client, handle, follows, Served::default());
     writer.pre_bind(pre_bind());
     writer.drained().await;
     let event = heard.recv().await.expect("an answer");
@@ -183,7 +183,7 @@ async fn what_is_taken_back_is_written_whatever_becomes_of_each_and_nobody_is_to
     let until = lease::now() + Duration::from_secs(10);
     let (_leading, follows) = watch::channel(Leadership::Leading { epoch: 1, valid_until: until });
     let (handle, mut heard): (_, mpsc::UnboundedReceiver<Event>) = listener();
-    let writer = Writer::new(client, handle, follows);
+    let writer = Writer::new(client, handle, follows, Served::default());
     let pod = PodName { uid: "u1".into(), namespace: "default".into(), name: "web-1".into() };
     writer.unreserve(Unreserve { pod, plugin: "Test", writes: vec![set_aside("disk", true), select_node()] });
     writer.drained().await;

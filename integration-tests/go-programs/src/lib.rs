@@ -7,6 +7,7 @@
 mod clients;
 mod own;
 mod upstream;
+mod versions;
 
 use std::{
     env,
@@ -24,6 +25,7 @@ pub use clients::karpenter;
 pub use flotilla_go_programs::{Programs, Reaper};
 pub use own::{ORACLES, load, oracle, prometheus_operator};
 pub use upstream::{upstream, upstream_quick};
+pub use versions::{SUPPORTED, version};
 
 const HELM: Module = Module {
     place: "integration-tests/helm/go.mod",
@@ -60,12 +62,12 @@ const CONTAINERD_PROGRAMS: &[Program] = &[
     Program::new("bridge", "github.com/containernetworking/plugins/plugins/main/bridge", 5),
 ];
 
-/// Programs of most integration tests, in build order: each compiles most packages of the next ones.
+/// Programs of most integration tests, in build order: each compiles most packages of the next ones. The oldest supported Kubernetes is last.
 ///
 /// # Errors
 /// A `go.mod` lacks a required version.
 pub fn common() -> Result<Vec<Programs>> {
-    Ok(vec![control_plane(&target())?, jaeger(&target())?, helm()?])
+    Ok(vec![control_plane(&target())?, jaeger(&target())?, helm()?, version(SUPPORTED[0])?])
 }
 
 /// Programs of one test each, in build order. The kubelet and containerd are included only if runc is installed, because the real node's

@@ -46,5 +46,6 @@ mod tracing;
 mod transport;
 mod up;
 mod upstream_scheduler;
+mod versions;
 mod volumes;
 mod wasm_plugins;

@@ -4,36 +4,65 @@ use k8s_openapi::{api::resource::v1 as api, apimachinery::pkg::runtime::RawExten
 use serde_json::Value;
 
 use super::{list, read, tried};
-use crate::{DecodeError, object::Specified, pb};
+use crate::{DecodeError, object::Specified, older::ClaimSpec, pb};
 
-impl TryFrom<pb::ResourceClaim> for Specified<api::ResourceClaimSpec, api::ResourceClaimStatus> {
-    type Error = DecodeError;
+/// A claim in one version. A claim with an allocation is never dropped: its devices are in use.
+macro_rules! claims {
+    ($($claim:ident, $spec:ident, $devices:ident;)*) => {$(
+        impl TryFrom<pb::$claim> for Specified<ClaimSpec, api::ResourceClaimStatus> {
+            type Error = DecodeError;
 
-    /// A claim with an allocation is never dropped: its devices are in use.
-    fn try_from(claim: pb::ResourceClaim) -> Result<Self, DecodeError> {
-        let status = claim.status.map(api::ResourceClaimStatus::from);
-        let is_allocated = status.as_ref().is_some_and(|status| status.allocation.is_some());
-        let spec = match claim.spec.map(api::ResourceClaimSpec::try_from).transpose() {
-            Err(_) if is_allocated => None,
-            spec => spec?,
+            fn try_from(claim: pb::$claim) -> Result<Self, DecodeError> {
+                let status = claim.status.map(api::ResourceClaimStatus::from);
+                let is_allocated = status.as_ref().is_some_and(|status| status.allocation.is_some());
+                let spec = match claim.spec.map(ClaimSpec::try_from).transpose() {
+                    Err(_) if is_allocated => None,
+                    spec => spec?,
+                };
+                Ok(Self { metadata: claim.metadata.unwrap_or_default().into(), spec, status })
+            }
+        }
+
+        impl TryFrom<pb::$spec> for ClaimSpec {
+            type Error = DecodeError;
+
+            fn try_from(spec: pb::$spec) -> Result<Self, DecodeError> {
+                Ok(Self(api::ResourceClaimSpec { devices: spec.devices.map(api::DeviceClaim::try_from).transpose()? }))
+            }
+        }
+
+        impl TryFrom<pb::$devices> for api::DeviceClaim {
+            type Error = DecodeError;
+
+            fn try_from(claim: pb::$devices) -> Result<Self, DecodeError> {
+                let config = tried(claim.config)?;
+                Ok(Self { config, constraints: list(claim.constraints), requests: list(claim.requests) })
+            }
+        }
+    )*};
+}
+
+claims! {
+    ResourceClaim, ResourceClaimSpec, DeviceClaim;
+    ResourceClaimV1beta1, ResourceClaimSpecV1beta1, DeviceClaimV1beta1;
+}
+
+/// A request of v1beta1 names its class, unless it has alternatives.
+impl From<pb::DeviceRequestV1beta1> for api::DeviceRequest {
+    fn from(request: pb::DeviceRequestV1beta1) -> Self {
+        let first_available = list(request.first_available);
+        let exactly = pb::ExactDeviceRequest {
+            device_class_name: request.device_class_name,
+            selectors: request.selectors,
+            allocation_mode: request.allocation_mode,
+            count: request.count,
+            admin_access: request.admin_access,
+            tolerations: request.tolerations,
+            capacity: request.capacity,
+            derived_attributes: request.derived_attributes,
         };
-        Ok(Self { metadata: claim.metadata.unwrap_or_default().into(), spec, status })
-    }
-}
-
-impl TryFrom<pb::ResourceClaimSpec> for api::ResourceClaimSpec {
-    type Error = DecodeError;
-
-    fn try_from(spec: pb::ResourceClaimSpec) -> Result<Self, DecodeError> {
-        Ok(Self { devices: spec.devices.map(api::DeviceClaim::try_from).transpose()? })
-    }
-}
-
-impl TryFrom<pb::DeviceClaim> for api::DeviceClaim {
-    type Error = DecodeError;
-
-    fn try_from(claim: pb::DeviceClaim) -> Result<Self, DecodeError> {
-        Ok(Self { config: tried(claim.config)?, constraints: list(claim.constraints), requests: list(claim.requests) })
+        let exactly = (!exactly.device_class_name.is_empty()).then(|| exactly.into());
+        Self { exactly, first_available, name: request.name }
     }
 }
 
@@ -43,6 +72,9 @@ read! {
         admin_access, allocation_mode, capacity, count, derived_attributes, device_class_name, selectors, tolerations,
     };
     request: pb::DeviceSubRequest => api::DeviceSubRequest {
+        allocation_mode, capacity, count, derived_attributes, device_class_name, name, selectors, tolerations,
+    };
+    request: pb::DeviceSubRequestV1beta1 => api::DeviceSubRequest {
         allocation_mode, capacity, count, derived_attributes, device_class_name, name, selectors, tolerations,
     };
 }
@@ -160,7 +192,7 @@ mod tests {
         }
     }
 
-    type Claim = Specified<api::ResourceClaimSpec, api::ResourceClaimStatus>;
+    type Claim = Specified<ClaimSpec, api::ResourceClaimStatus>;
 
     #[test]
     fn parameters_that_are_no_json_make_a_claim_unreadable_unless_it_is_allocated() {

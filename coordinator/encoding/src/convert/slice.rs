@@ -3,10 +3,17 @@
 use k8s_openapi::api::resource::v1 as api;
 
 use super::read;
-use crate::{object::Specified, pb};
+use crate::{
+    DecodeError,
+    object::Specified,
+    older::{SliceSpec, TaintRuleSpec},
+    pb,
+};
 
 read! {
-    slice: pb::ResourceSlice => Specified<api::ResourceSliceSpec> { metadata, spec, status = None };
+    slice: pb::ResourceSlice => Specified<SliceSpec> {
+        metadata, spec = slice.spec.map(|spec| SliceSpec(spec.into())), status = None,
+    };
     spec: pb::ResourceSliceSpec => api::ResourceSliceSpec {
         all_nodes, devices, driver, node_name, node_selector, per_device_node_selection,
         pool = spec.pool.unwrap_or_default().into(), shared_counters,
@@ -28,9 +35,40 @@ read! {
         compatibility_groups, counter_set, counters,
     };
     taint: pb::DeviceTaint => api::DeviceTaint { effect, key, time_added = None, value };
-    rule: pb::DeviceTaintRule => Specified<api::DeviceTaintRuleSpec> { metadata, spec, status = None };
-    spec: pb::DeviceTaintRuleSpec => api::DeviceTaintRuleSpec {
-        device_selector, taint = spec.taint.unwrap_or_default().into(),
-    };
     selector: pb::DeviceTaintSelector => api::DeviceTaintSelector { device, driver, pool };
+    slice: pb::ResourceSliceV1beta1 => Specified<SliceSpec> {
+        metadata, spec = slice.spec.map(|spec| SliceSpec(spec.into())), status = None,
+    };
+    spec: pb::ResourceSliceSpecV1beta1 => api::ResourceSliceSpec {
+        all_nodes, devices, driver, node_name, node_selector, per_device_node_selection,
+        pool = spec.pool.unwrap_or_default().into(), shared_counters,
+    } ..default;
+    device: pb::DeviceV1beta1 => api::Device { name } from basic {
+        all_nodes, allow_multiple_allocations, attributes, binding_conditions, binding_failure_conditions,
+        binds_to_node, capacity, consumes_counters, node_name, node_selector, taints,
+    } ..default;
+}
+
+impl TryFrom<pb::DeviceTaintRule> for Specified<TaintRuleSpec> {
+    type Error = DecodeError;
+
+    fn try_from(rule: pb::DeviceTaintRule) -> Result<Self, DecodeError> {
+        let spec = rule.spec.map(TaintRuleSpec::try_from).transpose()?;
+        Ok(Self { metadata: rule.metadata.unwrap_or_default().into(), spec, status: None })
+    }
+}
+
+impl TryFrom<pb::DeviceTaintRuleSpec> for TaintRuleSpec {
+    type Error = DecodeError;
+
+    fn try_from(spec: pb::DeviceTaintRuleSpec) -> Result<Self, DecodeError> {
+        if let Some(selector) = &spec.device_selector
+            && (selector.device_class_name.is_some() || !selector.selectors.is_empty())
+        {
+            return Err(DecodeError::TaintSelector);
+        }
+        let taint = spec.taint.unwrap_or_default().into();
+        let device_selector = spec.device_selector.map(api::DeviceTaintSelector::from);
+        Ok(Self(api::DeviceTaintRuleSpec { device_selector, taint }))
+    }
 }

@@ -1389,28 +1389,165 @@ pub struct DeviceTaint {
     #[prost(string, tag = "3")]
     pub effect: ::prost::alloc::string::String,
 }
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct DeviceTaintRule {
     #[prost(message, optional, tag = "1")]
     pub metadata: ::core::option::Option<NamedMeta>,
     #[prost(message, optional, tag = "2")]
     pub spec: ::core::option::Option<DeviceTaintRuleSpec>,
 }
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct DeviceTaintRuleSpec {
     #[prost(message, optional, tag = "1")]
     pub device_selector: ::core::option::Option<DeviceTaintSelector>,
     #[prost(message, optional, tag = "2")]
     pub taint: ::core::option::Option<DeviceTaint>,
 }
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct DeviceTaintSelector {
+    /// Only in v1alpha3 until Kubernetes 1.34.
+    #[prost(string, optional, tag = "1")]
+    pub device_class_name: ::core::option::Option<::prost::alloc::string::String>,
     #[prost(string, optional, tag = "2")]
     pub driver: ::core::option::Option<::prost::alloc::string::String>,
     #[prost(string, optional, tag = "3")]
     pub pool: ::core::option::Option<::prost::alloc::string::String>,
     #[prost(string, optional, tag = "4")]
     pub device: ::core::option::Option<::prost::alloc::string::String>,
+    /// Only in v1alpha3 until Kubernetes 1.34.
+    #[prost(message, repeated, tag = "5")]
+    pub selectors: ::prost::alloc::vec::Vec<DeviceSelector>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ResourceClaimV1beta1 {
+    #[prost(message, optional, tag = "1")]
+    pub metadata: ::core::option::Option<DeviceMeta>,
+    #[prost(message, optional, tag = "2")]
+    pub spec: ::core::option::Option<ResourceClaimSpecV1beta1>,
+    #[prost(message, optional, tag = "3")]
+    pub status: ::core::option::Option<ResourceClaimStatus>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ResourceClaimSpecV1beta1 {
+    #[prost(message, optional, tag = "1")]
+    pub devices: ::core::option::Option<DeviceClaimV1beta1>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct DeviceClaimV1beta1 {
+    #[prost(message, repeated, tag = "1")]
+    pub requests: ::prost::alloc::vec::Vec<DeviceRequestV1beta1>,
+    #[prost(message, repeated, tag = "2")]
+    pub constraints: ::prost::alloc::vec::Vec<DeviceConstraint>,
+    #[prost(message, repeated, tag = "3")]
+    pub config: ::prost::alloc::vec::Vec<DeviceClaimConfiguration>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct DeviceRequestV1beta1 {
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    #[prost(string, tag = "2")]
+    pub device_class_name: ::prost::alloc::string::String,
+    #[prost(message, repeated, tag = "3")]
+    pub selectors: ::prost::alloc::vec::Vec<DeviceSelector>,
+    #[prost(string, tag = "4")]
+    pub allocation_mode: ::prost::alloc::string::String,
+    #[prost(int64, tag = "5")]
+    pub count: i64,
+    #[prost(bool, optional, tag = "6")]
+    pub admin_access: ::core::option::Option<bool>,
+    #[prost(message, repeated, tag = "7")]
+    pub first_available: ::prost::alloc::vec::Vec<DeviceSubRequestV1beta1>,
+    #[prost(message, repeated, tag = "8")]
+    pub tolerations: ::prost::alloc::vec::Vec<DeviceToleration>,
+    #[prost(message, optional, tag = "9")]
+    pub capacity: ::core::option::Option<CapacityRequirements>,
+    #[prost(message, repeated, tag = "10")]
+    pub derived_attributes: ::prost::alloc::vec::Vec<DeviceDerivedAttribute>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct DeviceSubRequestV1beta1 {
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    #[prost(string, tag = "2")]
+    pub device_class_name: ::prost::alloc::string::String,
+    #[prost(message, repeated, tag = "3")]
+    pub selectors: ::prost::alloc::vec::Vec<DeviceSelector>,
+    #[prost(string, tag = "4")]
+    pub allocation_mode: ::prost::alloc::string::String,
+    #[prost(int64, tag = "5")]
+    pub count: i64,
+    #[prost(message, repeated, tag = "7")]
+    pub tolerations: ::prost::alloc::vec::Vec<DeviceToleration>,
+    #[prost(message, optional, tag = "8")]
+    pub capacity: ::core::option::Option<CapacityRequirements>,
+    #[prost(message, repeated, tag = "9")]
+    pub derived_attributes: ::prost::alloc::vec::Vec<DeviceDerivedAttribute>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ResourceSliceV1beta1 {
+    #[prost(message, optional, tag = "1")]
+    pub metadata: ::core::option::Option<NamedMeta>,
+    #[prost(message, optional, tag = "2")]
+    pub spec: ::core::option::Option<ResourceSliceSpecV1beta1>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ResourceSliceSpecV1beta1 {
+    #[prost(string, tag = "1")]
+    pub driver: ::prost::alloc::string::String,
+    #[prost(message, optional, tag = "2")]
+    pub pool: ::core::option::Option<ResourcePool>,
+    #[prost(string, optional, tag = "3")]
+    pub node_name: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(message, optional, tag = "4")]
+    pub node_selector: ::core::option::Option<NodeSelector>,
+    #[prost(bool, optional, tag = "5")]
+    pub all_nodes: ::core::option::Option<bool>,
+    #[prost(message, repeated, tag = "6")]
+    pub devices: ::prost::alloc::vec::Vec<DeviceV1beta1>,
+    #[prost(bool, optional, tag = "7")]
+    pub per_device_node_selection: ::core::option::Option<bool>,
+    #[prost(message, repeated, tag = "8")]
+    pub shared_counters: ::prost::alloc::vec::Vec<CounterSet>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct DeviceV1beta1 {
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    #[prost(message, optional, tag = "2")]
+    pub basic: ::core::option::Option<BasicDevice>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct BasicDevice {
+    #[prost(btree_map = "string, message", tag = "1")]
+    pub attributes: ::prost::alloc::collections::BTreeMap<
+        ::prost::alloc::string::String,
+        DeviceAttribute,
+    >,
+    #[prost(btree_map = "string, message", tag = "2")]
+    pub capacity: ::prost::alloc::collections::BTreeMap<
+        ::prost::alloc::string::String,
+        DeviceCapacity,
+    >,
+    #[prost(message, repeated, tag = "3")]
+    pub consumes_counters: ::prost::alloc::vec::Vec<DeviceCounterConsumption>,
+    #[prost(string, optional, tag = "4")]
+    pub node_name: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(message, optional, tag = "5")]
+    pub node_selector: ::core::option::Option<NodeSelector>,
+    #[prost(bool, optional, tag = "6")]
+    pub all_nodes: ::core::option::Option<bool>,
+    #[prost(message, repeated, tag = "7")]
+    pub taints: ::prost::alloc::vec::Vec<DeviceTaint>,
+    #[prost(bool, optional, tag = "8")]
+    pub binds_to_node: ::core::option::Option<bool>,
+    #[prost(string, repeated, tag = "9")]
+    pub binding_conditions: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    #[prost(string, repeated, tag = "10")]
+    pub binding_failure_conditions: ::prost::alloc::vec::Vec<
+        ::prost::alloc::string::String,
+    >,
+    #[prost(bool, optional, tag = "11")]
+    pub allow_multiple_allocations: ::core::option::Option<bool>,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Binding {

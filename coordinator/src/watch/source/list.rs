@@ -49,8 +49,10 @@ impl<K: Kind> Source<K> {
             self.listing = Listing::Watch;
         }
         self.version = version;
+        self.unserved = 0;
         let gone = self.known.finish();
-        info!(what = K::WHAT, version = self.version, count, gone = gone.len(), "listed");
+        let path = self.path();
+        info!(what = K::WHAT, %path, version = self.version, count, gone = gone.len(), "listed");
         for gone in gone {
             self.send_event(K::deleted(gone)).await?;
         }
@@ -94,7 +96,7 @@ impl<K: Kind> Source<K> {
             WatchParams { timeout: Some(LIST_S), bookmarks: true, ..WatchParams::default() }.initial_events();
         params.field_selector = K::FIELDS.map(str::to_owned);
         // The current state: an API server that lags behind catches up with etcd first, or refuses.
-        let request = Request::new(K::PATH).watch(&params, "")?;
+        let request = Request::new(self.path()).watch(&params, "")?;
         let mut stream = exchange::ask(&self.client, request).await?.stream();
         let mut count = 0;
         loop {
@@ -126,7 +128,7 @@ impl<K: Kind> Source<K> {
         params.field_selector = K::FIELDS.map(str::to_owned);
         let mut count = 0;
         loop {
-            let request = Request::new(K::PATH).list(&params)?;
+            let request = Request::new(self.path()).list(&params)?;
             let page = timeout(PAGE_TIMEOUT, exchange::page(&self.client, request)).await;
             let page = page.map_err(|_| Trouble::Late(PAGE_TIMEOUT))?;
             if matches!(page, Err(Trouble::TooLarge(_))) {

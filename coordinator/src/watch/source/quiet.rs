@@ -60,7 +60,7 @@ impl<K: Kind> Source<K> {
         params.field_selector = K::FIELDS.map(str::to_owned);
         let mut count = 0;
         loop {
-            let request = Request::new(K::PATH).list(&params)?;
+            let request = Request::new(self.path()).list(&params)?;
             let page = timeout(PATIENCE, exchange::metadata(&self.client, request)).await;
             let Page { version, more, items } = page.map_err(|_| Trouble::Late(PATIENCE))??;
             // An API server that lags behind, or a restored etcd.

@@ -14,7 +14,7 @@ use tokio::{
     time::Instant,
 };
 use tokio_util::sync::CancellationToken;
-use tracing::warn;
+use tracing::info;
 
 #[derive(Default)]
 pub(in crate::watch) struct Shared {
@@ -79,7 +79,7 @@ impl Shared {
 
     pub(super) fn is_unserved(&self, what: &str, reason: &str, advice: &str) {
         if !self.listed.is_cancelled() {
-            warn!(
+            info!(
                 what,
                 reason,
                 "the API server does not serve this resource, and pods that need it are not scheduled; {advice}"

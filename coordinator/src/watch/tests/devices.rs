@@ -77,3 +77,36 @@ async fn what_an_older_api_server_does_not_have_there_is_none_of_until_it_has_it
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert!(!shared.unserved.load(Ordering::Relaxed));
 }
+
+#[tokio::test(start_paused = true)]
+async fn claims_are_read_in_the_newest_version_that_is_served_and_again_in_another_after_an_upgrade() {
+    let server = Server::default();
+    let absent =
+        json!({ "kind": "Status", "code": 404, "message": "the server could not find the requested resource" });
+    let list = |version: &str, uid: &str, request: Value| {
+        let metadata = json!({ "namespace": "shop", "name": "gpu", "uid": uid, "resourceVersion": version });
+        let spec = json!({ "devices": { "requests": [request] } });
+        json!({ "metadata": { "resourceVersion": version }, "items": [{ "metadata": metadata, "spec": spec }] })
+    };
+    // v1 and v1beta2 are absent, v1beta1 is served.
+    server.answers("list resourceclaims", 404, &absent).answers("list resourceclaims", 404, &absent);
+    server.answers("list resourceclaims", 200, list("10", "u1", json!({ "name": "a", "deviceClassName": "c" })));
+    // The upgraded API server no longer serves v1beta1.
+    server.answers("watch resourceclaims", 404, &absent);
+    let exactly = json!({ "deviceClassName": "c" });
+    server.answers("list resourceclaims", 200, list("20", "u1", json!({ "name": "b", "exactly": exactly })));
+    let (mut heard, shared, reporter) = server.heard_of::<AllOf<ResourceClaim>>();
+    let mut names = Vec::new();
+    let mut read_in = Vec::new();
+    while names.len() < 2 {
+        if let Event::ObjectApplied(object) = heard.recv().await.expect("more to come") {
+            let text = format!("{object:?}");
+            assert!(text.contains("Exactly"), "{text}");
+            names.push(if text.contains("\"a\"") { "a" } else { "b" });
+            read_in.push(reporter.versions().claims.of(crate::versions::DEVICES));
+        }
+    }
+    assert_eq!(names, ["a", "b"]);
+    assert_eq!(read_in[1], "resource.k8s.io/v1");
+    assert!(!shared.unserved.load(Ordering::Relaxed));
+}

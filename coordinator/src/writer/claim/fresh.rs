@@ -12,7 +12,6 @@ use flotilla_framework::{
     },
     ingest::device_objects,
 };
-use k8s_openapi::api::resource::v1 as api;
 
 use super::{Doing, Held};
 
@@ -24,7 +23,7 @@ pub(super) enum ClaimCheck {
 }
 
 pub(super) fn read(answer: &[u8]) -> Result<DeviceClaim, String> {
-    let claim: api::ResourceClaim = serde_json::from_slice(answer).map_err(|error| error.to_string())?;
+    let claim = flotilla_encoding::claim_from_json(answer).map_err(|error| error.to_string())?;
     device_objects::claim(&claim).map_err(|error| error.to_string())
 }
 

@@ -13,6 +13,7 @@ use flotilla_framework::{
             taint::DeviceToleration,
         },
     },
+    ingest::beta,
 };
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
@@ -116,13 +117,13 @@ fn requirement(requirement: &Requirement) -> Value {
     ])
 }
 
-/// The claim for the extended resources of a pod, without its status.
+/// The claim for the extended resources of a pod, in a version of its group, without its status.
 ///
 /// # Errors
 /// A request of a kind that the API does not have.
 ///
 /// Source: `createExtendedResourceClaimInAPI`.
-pub(super) fn special_claim(name: &str, claim: &DeviceClaim) -> Result<Value, String> {
+pub(super) fn special_claim(version: &str, name: &str, claim: &DeviceClaim) -> Result<Value, String> {
     let requests = claim.spec.requests.iter().map(request).collect::<Result<Vec<_>, _>>()?;
     let owner = claim.controller.as_ref().map(|owner| {
         json!([{ "apiVersion": "v1", "kind": owner.kind, "name": owner.name, "uid": owner.uid, "controller": true }])
@@ -134,10 +135,11 @@ pub(super) fn special_claim(name: &str, claim: &DeviceClaim) -> Result<Value, St
         ("ownerReferences", owner.into()),
         ("finalizers", json!(claim.finalizers)),
     ]);
-    Ok(json!({
-        "apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": metadata,
-        "spec": { "devices": object([("requests", Value::Array(requests))]) },
-    }))
+    let mut spec = json!({ "devices": object([("requests", Value::Array(requests))]) });
+    if version.ends_with("/v1beta1") {
+        beta::claim_spec_as_beta(&mut spec);
+    }
+    Ok(json!({ "apiVersion": version, "kind": "ResourceClaim", "metadata": metadata, "spec": spec }))
 }
 
 fn request(request: &Request) -> Result<Value, String> {

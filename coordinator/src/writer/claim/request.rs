@@ -23,13 +23,15 @@ const OPERATIONS: &str = "application/json-patch+json";
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Target<'a> {
+    /// Group and version, such as `resource.k8s.io/v1`.
+    pub(super) version: &'a str,
     pub(super) namespace: &'a str,
     pub(super) name: &'a str,
 }
 
 impl Target<'_> {
     fn all(&self) -> String {
-        format!("/apis/resource.k8s.io/v1/namespaces/{}/resourceclaims", self.namespace)
+        format!("/apis/{}/namespaces/{}/resourceclaims", self.version, self.namespace)
     }
 
     fn one(&self) -> String {
@@ -52,7 +54,7 @@ pub(super) fn of(target: Target<'_>, patch: &ClaimPatch, held: &Held) -> Result<
     let metadata = conditions(held);
     match patch {
         ClaimPatch::Create(claim) => {
-            request(Method::POST, &target.all(), JSON, &json::special_claim(target.name, claim)?)
+            request(Method::POST, &target.all(), JSON, &json::special_claim(target.version, target.name, claim)?)
         }
         ClaimPatch::SetFinalizers(finalizers) => {
             let mut metadata = metadata;

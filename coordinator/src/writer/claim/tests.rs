@@ -33,6 +33,7 @@ use tokio::sync::{mpsc, watch};
 use super::*;
 use crate::{
     lease::{self, Leadership},
+    versions::Served,
     writer::{Tally, Writer},
 };
 
@@ -190,7 +191,7 @@ fn writer(script: Vec<Act>) -> (Writer, Asked, mpsc::UnboundedReceiver<Event>, w
     let valid_until = lease::now() + Duration::from_secs(1_000);
     let (leading, follows) = watch::channel(Leadership::Leading { epoch: 1, valid_until });
     let (handle, heard): (_, mpsc::UnboundedReceiver<Event>) = listener();
-    (Writer::new(client, handle, follows), asked, heard, leading)
+    (Writer::new(client, handle, follows, Served::default()), asked, heard, leading)
 }
 
 /// The answer to a PreBind with these writes, and the requests after the announcement of the node.

@@ -87,7 +87,7 @@ pub(crate) fn compared(args: &WhatifArgs, fallback: Option<&Text>, registry: Reg
     let next = args.config.as_deref().map_or(now, Origin::File);
     let (now, refuse_now) = cluster::configuration_without_calls(now, &gates, registry, NAME)?;
     let (next, refuse_next) = cluster::configuration_without_calls(next, &gates, registry, NAME)?;
-    let mut survey = Survey::default();
+    let mut survey = Survey::new(&args.reading.pod_template);
     let inputs = Inputs::of(&args.files, &args.reading, &args.live)?;
     let (mut files, before) = Files::read(inputs, &mut survey, &now.profiles, &gates)?;
     let mut applied = Applied::default();

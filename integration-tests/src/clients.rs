@@ -19,7 +19,7 @@ use crate::{
 
 /// The group of Karpenter's objects.
 const KARPENTER: &str = "karpenter.sh";
-/// Longer than kwok's heartbeat of 10 s.
+/// Timeout of a stop; Karpenter ends its controllers in a second.
 const SHUTDOWN: Duration = Duration::from_secs(5);
 
 /// Karpenter with its provider of kwok nodes.

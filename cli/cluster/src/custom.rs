@@ -259,24 +259,21 @@ pub(super) fn shown(kind: &str, group: &str) -> String {
     if group.is_empty() { kind.to_owned() } else { format!("{kind}.{group}") }
 }
 
+/// Whether the rule of a flag or a known controller makes the pods of a custom resource.
+#[must_use]
+pub fn makes_pods(rules: &[PodTemplate], object: &Map<String, Value>) -> bool {
+    let text = |field: &str| object.get(field).and_then(Value::as_str).unwrap_or_default();
+    let (kind, group) = (text("kind"), super::kinds::group(text("apiVersion")));
+    rule(rules.iter().find(|rule| rule.is_for(kind, group)), group, kind, object).is_some()
+}
+
 /// The paths of pod templates below an object's fields, each with `[*]` for its indexes, and the place of the first.
 pub(super) fn templates(fields: &Map<String, Value>) -> Vec<(Path, String)> {
     let mut found: Vec<(Path, String)> = Vec::new();
-    let mut rest: Vec<Path> = Vec::new();
-    rest.extend(fields.keys().rev().map(|key| Path::default().key(key)));
-    while let Some(path) = rest.pop() {
-        let Some(value) = value_at(fields, &path) else { continue };
-        if is_template(value) {
-            let text = generalised(&path);
-            if found.iter().all(|(_, known)| *known != text) {
-                found.push((path, text));
-            }
-            continue;
-        }
-        match value {
-            Value::Object(fields) => rest.extend(fields.keys().rev().map(|key| path.key(key))),
-            Value::Array(list) => rest.extend((0..list.len()).rev().map(|index| path.index(index))),
-            _ => {}
+    for (path, _) in all_templates(fields) {
+        let text = generalised(&path);
+        if found.iter().all(|(_, known)| *known != text) {
+            found.push((path, text));
         }
     }
     found
@@ -285,26 +282,24 @@ pub(super) fn templates(fields: &Map<String, Value>) -> Vec<(Path, String)> {
 /// All pod templates below an object's fields.
 #[must_use]
 pub fn pod_templates(fields: &Map<String, Value>) -> Vec<&Value> {
+    all_templates(fields).into_iter().map(|(_, template)| template).collect()
+}
+
+fn all_templates(fields: &Map<String, Value>) -> Vec<(Path, &Value)> {
     let mut found = Vec::new();
-    let mut rest: Vec<&Value> = fields.values().rev().collect();
-    while let Some(value) = rest.pop() {
+    let mut rest: Vec<(Path, &Value)> = Vec::new();
+    rest.extend(fields.iter().rev().map(|(key, value)| (Path::default().key(key), value)));
+    while let Some((path, value)) = rest.pop() {
         match value {
-            value if is_template(value) => found.push(value),
-            Value::Object(fields) => rest.extend(fields.values().rev()),
-            Value::Array(list) => rest.extend(list.iter().rev()),
+            value if is_template(value) => found.push((path, value)),
+            Value::Object(fields) => rest.extend(fields.iter().rev().map(|(key, value)| (path.key(key), value))),
+            Value::Array(list) => {
+                rest.extend(list.iter().enumerate().rev().map(|(index, value)| (path.index(index), value)));
+            }
             _ => {}
         }
     }
     found
-}
-
-fn value_at<'a>(fields: &'a Map<String, Value>, path: &Path) -> Option<&'a Value> {
-    let (first, rest) = path.steps().split_first()?;
-    let Step::Key(first) = first else { return None };
-    rest.iter().try_fold(fields.get(&**first)?, |value, step| match step {
-        Step::Key(key) => value.get(&**key),
-        Step::Index(index) => value.get(*index),
-    })
 }
 
 fn is_template(value: &Value) -> bool {

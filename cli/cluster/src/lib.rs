@@ -39,7 +39,7 @@ pub use flotilla_objects::path::Path;
 
 pub use admission::{Quotas, Rules};
 pub use beside::References;
-pub use custom::{PodSource, PodTemplate, pod_templates};
+pub use custom::{PodSource, PodTemplate, makes_pods, pod_templates};
 pub use devices::Device;
 pub use edit::{Edit, Nothing};
 pub use flotilla_yaml::Mark;

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use flotilla_framework::{devices::objects::DeviceKind, volumes::objects::StorageKind};
+use flotilla_framework::{devices::objects::DeviceKind, ingest::beta, volumes::objects::StorageKind};
 use flotilla_workloads::Workload;
 use flotilla_yaml::Fault;
 use k8s_openapi::{
@@ -332,7 +332,7 @@ impl<'a> Loader<'a> {
     fn renew(&mut self, fields: &mut Map<String, Value>, place: &InputPosition, read_as: &str) {
         let old = fields.insert("apiVersion".to_owned(), read_as.into()).unwrap_or_default();
         let kind = fields.get("kind").and_then(Value::as_str).unwrap_or_default();
-        let text = format!("apiVersion {old} of {kind} is no longer served; such objects are read as {read_as}");
+        let text = format!("apiVersion {old} of {kind} is an older version; such objects are read as {read_as}");
         if self.reported.insert(text.clone()) {
             self.problems.warning(place.keys(&["apiVersion"]), text);
         }
@@ -401,6 +401,12 @@ impl<'a> Loader<'a> {
             DeviceKind::Claim => self.device_of::<resource::ResourceClaim>(value, place),
             DeviceKind::Class => self.device_of::<resource::DeviceClass>(value, place),
             DeviceKind::Slice => self.device_of::<resource::ResourceSlice>(value, place),
+            // Without the fields that select by class, the rule would taint other devices.
+            DeviceKind::TaintRule if value.get("spec").is_some_and(beta::selects_by_class) => {
+                let text = "this DeviceTaintRule is ignored: deviceClassName and selectors are not supported, as in \
+                            Kubernetes since 1.35; select by driver, pool or device instead";
+                self.problems.warning(place.keys(&["spec", "deviceSelector"]), text);
+            }
             DeviceKind::TaintRule => self.device_of::<resource::DeviceTaintRule>(value, place),
         }
     }

@@ -128,7 +128,7 @@ async fn list_served(client: &Client, kind: &Kind, each: &mut dyn FnMut(&Kind, V
             break;
         }
         listed = list(client, kind, version, &mut |kind, objects| {
-            each(kind, objects.into_iter().filter_map(|object| current(kind, object)).collect());
+            each(kind, objects.into_iter().map(|object| current(kind, object)).collect());
         })
         .await;
     }
@@ -144,16 +144,15 @@ fn earlier(kind: &Kind) -> &'static [&'static str] {
     }
 }
 
-/// An object of an earlier version in the shape of the current one; `None` for a DeviceTaintRule that the coordinator ignores too.
-fn current(kind: &Kind, mut object: Value) -> Option<Value> {
+/// An object of an earlier version in the shape of the current one.
+fn current(kind: &Kind, mut object: Value) -> Value {
     match kind.name {
         "ResourceClaim" => beta::claim_spec(&mut object["spec"]),
         "ResourceClaimTemplate" => beta::claim_spec(&mut object["spec"]["spec"]),
         "ResourceSlice" => beta::slice_spec(&mut object["spec"]),
-        "DeviceTaintRule" if beta::selects_by_class(&object["spec"]) => return None,
         _ => {}
     }
-    Some(object)
+    object
 }
 
 async fn list(

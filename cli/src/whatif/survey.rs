@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use flotilla_cluster::{Edit, pod_templates};
+use flotilla_cluster::{Edit, PodTemplate, makes_pods, pod_templates};
 use serde_json::{Map, Value};
 
 /// Marks the mirror pod of a static pod.
@@ -27,8 +27,10 @@ const READ: [&str; 9] =
 #[derive(Debug, Default)]
 pub(super) struct Survey {
     pub(super) objects: BTreeMap<ObjectName, SurveyedPod>,
-    /// Objects of other kinds, without pod templates.
+    /// Objects of other kinds, and custom resources without a known controller.
     others: BTreeSet<ObjectName>,
+    /// The rules of the flag `--pod-template`.
+    rules: Vec<PodTemplate>,
 }
 
 #[derive(Debug, Default)]
@@ -90,7 +92,7 @@ impl Edit for Survey {
     fn edit(&mut self, kind: &str, object: &mut Map<String, Value>, _: bool) -> bool {
         let key = key(kind, object);
         let known = SurveyedPod::of(&key, object);
-        if READ.contains(&kind) || known.template.is_some() {
+        if READ.contains(&kind) || known.template.is_some() && makes_pods(&self.rules, object) {
             self.objects.insert(key, known);
         } else {
             self.others.insert(key);
@@ -150,6 +152,11 @@ impl SurveyedPod {
 }
 
 impl Survey {
+    /// An empty index. `rules`: those of the flag `--pod-template`.
+    pub(super) fn new(rules: &[PodTemplate]) -> Self {
+        Self { rules: rules.to_vec(), ..Self::default() }
+    }
+
     /// Whether the input has an object.
     pub(super) fn has(&self, key: &ObjectName) -> bool {
         self.objects.contains_key(key) || self.others.contains(key)

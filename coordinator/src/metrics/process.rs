@@ -4,9 +4,10 @@ use flotilla_configuration::features::{self, FeatureGates, FeatureStage};
 use prometheus::{core::Collector as _, process_collector::ProcessCollector, proto::MetricFamily};
 
 use super::family::{gauge, level};
+use crate::args::KUBERNETES_VERSION;
 
 /// The emulated Kubernetes release, which kube-prometheus' KubeVersionMismatch compares with the cluster's components.
-const RELEASE: (&str, &str, &str) = ("1", "37", "v1.37.1");
+const RELEASE: (&str, &str, &str) = ("1", "37", KUBERNETES_VERSION);
 
 pub(super) fn process() -> Vec<MetricFamily> {
     ProcessCollector::for_self().collect()

@@ -556,6 +556,7 @@ fn pods_that_are_not_created_are_listed_with_the_reason() {
         let (_folder, url) = report(args);
         browser.open(&url);
         browser.click("document.querySelector('#tab-pending')");
+        browser.wait("document.querySelector('#panel .missing .note') !== null");
         let shown = text(&mut browser, "#panel .missing .note");
         assert!(shown.contains("StatefulSet default/db: 2 pods are not created: it is OrderedReady"), "{shown}");
         assert!(shown.contains("exceeded quota: q, requested: pods=1"), "{shown}");

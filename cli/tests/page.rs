@@ -371,6 +371,7 @@ fn a_saved_report_answers_new_questions() {
     browser.value("document.querySelector('[role=tab][aria-selected=true]').focus()");
     browser.press(&["ArrowLeft"]);
     browser.wait("location.hash === '#ask' && document.activeElement.id === 'tab-ask'");
+    browser.wait("document.getElementById('question') !== null && document.getElementById('search') === null");
     browser.press(&["Tab"]);
     assert_eq!(browser.value("document.activeElement.id"), json!("question"));
     assert_named(&mut browser);

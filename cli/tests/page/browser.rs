@@ -122,6 +122,14 @@ impl Browser {
             assert!(began.elapsed() < PATIENCE, "not true after {PATIENCE:?}: {expression}; {:?}", self.complaints);
             thread::sleep(LOOK);
         }
+        self.settle();
+    }
+
+    /// Lets the page handle what is queued: an address changes before the page has the event, and shows the view.
+    fn settle(&mut self) {
+        self.value(
+            "new Promise((done) => setTimeout(() => setTimeout(() => requestAnimationFrame(() => done(true)))))",
+        );
     }
 
     /// Clicks on the element of an expression.

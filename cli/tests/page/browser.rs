@@ -125,7 +125,7 @@ impl Browser {
         self.settle();
     }
 
-    /// Lets the page handle what is queued: an address changes before the page has the event, and shows the view.
+    /// Lets the page handle queued events: an address changes before the page receives the event and shows the view.
     fn settle(&mut self) {
         self.value(
             "new Promise((done) => setTimeout(() => setTimeout(() => requestAnimationFrame(() => done(true)))))",

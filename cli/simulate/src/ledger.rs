@@ -1,7 +1,7 @@
 //! The decisions of a simulation, with order and time.
 
 use std::{
-    collections::{BTreeSet, HashMap, HashSet, hash_map::Entry},
+    collections::BTreeSet,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicUsize, Ordering},
@@ -10,7 +10,12 @@ use std::{
 };
 
 use flotilla_cluster::Cluster;
-use flotilla_framework::{class::PodInfo, devices::objects::DeviceObject, volumes::objects::StorageObject};
+use flotilla_framework::{
+    class::PodInfo,
+    devices::objects::DeviceObject,
+    map::{Map, Set},
+    volumes::objects::StorageObject,
+};
 use flotilla_machine::action::{Binding, Report};
 use flotilla_model::{self as model, Deletion};
 
@@ -96,7 +101,7 @@ impl SimulationResult {
     /// The pods of `cluster` that were bound before the simulation and are deleted.
     pub fn gone<'a>(&self, cluster: &'a Cluster) -> impl Iterator<Item = &'a PodInfo> {
         let deleted = self.evicted.iter().map(|evicted| &evicted.pod).chain(self.removed.iter().map(|one| &one.pod));
-        let deleted: HashSet<Arc<str>> = deleted.map(|pod| Arc::clone(&pod.uid)).collect();
+        let deleted: Set<Arc<str>> = deleted.map(|pod| Arc::clone(&pod.uid)).collect();
         cluster.bound.iter().map(|pod| &**pod).filter(move |pod| deleted.contains(&pod.uid))
     }
 }
@@ -117,17 +122,17 @@ struct Shared {
 }
 
 /// By UID.
-type Messages = HashMap<Arc<str>, (String, Option<String>)>;
+type Messages = Map<Arc<str>, (String, Option<String>)>;
 
 #[derive(Default)]
 struct Book {
-    undecided: HashMap<Arc<str>, Arc<PodInfo>>,
+    undecided: Map<Arc<str>, Arc<PodInfo>>,
     /// For pods that were refused: the messages of the first attempt, and of the last one if there were several.
     reports: Messages,
     /// The decided pods by UID, each with the rank of its decision.
-    placements: HashMap<Arc<str>, (u64, Placement)>,
+    placements: Map<Arc<str>, (u64, Placement)>,
     /// The decision rank of each pod in PreBind, and the rank of the first attempt of each refused pod.
-    ranks: HashMap<Arc<str>, u64>,
+    ranks: Map<Arc<str>, u64>,
     /// The rank of the next decision.
     next_rank: u64,
     outcome: SimulationResult,
@@ -146,7 +151,7 @@ impl Book {
     }
 
     fn decide(&mut self, rank: u64, pod: &Arc<PodInfo>, node: Option<Arc<str>>, message: String) {
-        let reports = self.reports.remove(&pod.uid);
+        let reports = self.reports.swap_remove(&pod.uid);
         let first_message = reports.filter(|(_, last)| node.is_some() || last.is_some()).map(|(first, _)| first);
         let first_message = first_message.filter(|first| *first != message);
         let placement = Placement { pod: Arc::clone(pod), node, message, first_message };
@@ -203,11 +208,11 @@ impl Ledger {
             book.ranks.entry(uid).or_insert(rank);
         }
         for removed in &outcome.removed {
-            book.placements.remove(&removed.pod.uid);
+            book.placements.swap_remove(&removed.pod.uid);
         }
         for uid in placements.keys() {
-            book.reports.remove(uid);
-            book.ranks.remove(uid);
+            book.reports.swap_remove(uid);
+            book.ranks.swap_remove(uid);
         }
         book.placements.extend(placements);
         (book.undecided, book.next_rank, book.last) = (undecided, next_rank, last);
@@ -218,7 +223,7 @@ impl Ledger {
     }
 
     pub(super) fn new(pods: &[Arc<PodInfo>]) -> Self {
-        let undecided: HashMap<_, _> = pods.iter().map(|pod| (Arc::clone(&pod.uid), Arc::clone(pod))).collect();
+        let undecided: Map<_, _> = pods.iter().map(|pod| (Arc::clone(&pod.uid), Arc::clone(pod))).collect();
         let expected = AtomicUsize::new(undecided.len());
         let book = Mutex::new(Book { undecided, ..Book::default() });
         let (decided, attempts) = (AtomicUsize::new(0), AtomicUsize::new(0));
@@ -244,9 +249,9 @@ impl Ledger {
     /// Records a placement and returns the bound pod; `None` if the pod is decided already.
     pub(super) fn placed(&self, binding: &Binding, now: Instant) -> Option<Arc<PodInfo>> {
         let mut book = self.book();
-        let pod = book.undecided.remove(&binding.uid)?;
+        let pod = book.undecided.swap_remove(&binding.uid)?;
         let refused = book.reports.contains_key(&pod.uid);
-        let rank = match book.ranks.remove(&pod.uid).filter(|_| !refused) {
+        let rank = match book.ranks.swap_remove(&pod.uid).filter(|_| !refused) {
             Some(rank) => rank,
             None => {
                 self.shared.attempts.fetch_add(1, Ordering::Relaxed);
@@ -263,9 +268,9 @@ impl Ledger {
         let mut book = self.book();
         let rank = book.attempted(now);
         book.ranks.entry(Arc::clone(&report.uid)).or_insert(rank);
-        match book.reports.entry(report.uid) {
-            Entry::Vacant(entry) => _ = entry.insert((report.message, None)),
-            Entry::Occupied(mut entry) => entry.get_mut().1 = Some(report.message),
+        match book.reports.get_mut(&report.uid) {
+            Some((_, last)) => *last = Some(report.message),
+            None => _ = book.reports.insert(report.uid, (report.message, None)),
         }
         self.shared.attempts.fetch_add(1, Ordering::Relaxed);
     }
@@ -291,11 +296,11 @@ impl Ledger {
     /// Records that an undecided pod stays pending.
     pub(super) fn left(&self, pod: &Arc<PodInfo>, message: String) {
         let mut book = self.book();
-        if book.undecided.remove(&pod.uid).is_none() {
+        if book.undecided.swap_remove(&pod.uid).is_none() {
             return;
         }
         let next = book.next_rank + 1;
-        let rank = book.ranks.remove(&pod.uid).unwrap_or(next);
+        let rank = book.ranks.swap_remove(&pod.uid).unwrap_or(next);
         book.next_rank = next;
         book.decide(rank, pod, None, message);
         self.shared.decided.fetch_add(1, Ordering::Relaxed);
@@ -316,8 +321,8 @@ impl Ledger {
     /// Records that a pod is preempted. `by`: the preemptor, as `namespace/name`.
     pub(super) fn preempted(&self, pod: &Arc<PodInfo>, by: &str) {
         let mut book = self.book();
-        book.placements.remove(&pod.uid);
-        book.undecided.remove(&pod.uid);
+        book.placements.swap_remove(&pod.uid);
+        book.undecided.swap_remove(&pod.uid);
         book.outcome.evicted.push(Evicted { pod: Arc::clone(pod), by: by.to_owned() });
     }
 
@@ -329,8 +334,8 @@ impl Ledger {
     /// Records that a controller or a drain deletes a pod.
     pub(super) fn removed(&self, pod: &Arc<PodInfo>, by: Deletion) {
         let mut book = self.book();
-        book.placements.remove(&pod.uid);
-        book.undecided.remove(&pod.uid);
+        book.placements.swap_remove(&pod.uid);
+        book.undecided.swap_remove(&pod.uid);
         book.outcome.removed.push(Removed { pod: Arc::clone(pod), by });
     }
 
@@ -371,7 +376,7 @@ impl Ledger {
         outcome.placements = placements.into_iter().map(|(_, placement)| placement).collect();
         outcome.decisions = outcome.latencies.len();
         // A pod that comes back to its node may be preempted by the same pod again.
-        let mut seen = HashSet::new();
+        let mut seen = Set::default();
         outcome.evicted.retain(|one| seen.insert((one.pod.key(), one.pod.node_name.clone(), one.by.clone())));
         outcome.placements.extend(gated);
         outcome

@@ -4,7 +4,7 @@
 //! it is dropped and counted after too long a wait, and nothing waits for it.
 
 use flotilla_machine::{
-    action::{Binding, Nomination, Report},
+    action::{Binding, Nomination, NominationChange, Report},
     event::Event,
 };
 use tokio::sync::watch;
@@ -76,12 +76,15 @@ impl Reporter {
 
     /// Writes the report's condition and event. Never blocks.
     pub fn report(&self, report: Report) {
-        if report.write_event {
-            self.events.failed(&report, self.shown.version(&report.uid));
-        }
+        self.events.failed(&report, self.shown.version(&report.uid));
         if report.write_condition || report.nomination != Nomination::Keep {
             self.conditions.write(report);
         }
+    }
+
+    /// Writes a nomination. Never blocks.
+    pub fn nominate(&self, change: NominationChange) {
+        self.conditions.write(change);
     }
 
     /// Announces a bind: the pod's queued condition is dropped, and other conditions and events yield until the result is dropped.

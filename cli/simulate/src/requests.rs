@@ -66,12 +66,14 @@ pub(super) fn perform(
             }
         }
         // No extender manages any of the pods.
-        Action::Extend(_)
+        Action::Nominate(_)
+        | Action::Extend(_)
         | Action::ExtendPreemption(_)
         | Action::ReportGroup(_)
         | Action::Acknowledged { .. }
         | Action::Alone(_)
         | Action::Trace(_)
-        | Action::DeviceWait(_) => {}
+        | Action::DeviceWaitBegan(_)
+        | Action::DeviceWaitEnded(_) => {}
     }
 }

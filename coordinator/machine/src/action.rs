@@ -49,6 +49,8 @@ pub enum Action {
     Preempt(Preemption),
     /// Report why a pod is not placed: condition and event. No answer.
     Report(Report),
+    /// Write or remove a pod's nomination, and nothing else. No answer.
+    Nominate(NominationChange),
     /// Write the condition of a pod group. No answer.
     ReportGroup(GroupReport),
     /// All workers acknowledged a configuration: evaluations may name it. No answer.
@@ -62,11 +64,13 @@ pub enum Action {
     Alone(bool),
     /// Record a step of a traced attempt. No answer.
     Trace(Box<Trace>),
-    /// A pod starts or stops waiting for devices. No answer.
-    DeviceWait(Box<DeviceWait>),
+    /// A pod begins to wait for devices. No answer.
+    DeviceWaitBegan(Box<DeviceWait>),
+    /// A pod stops waiting for devices. No answer.
+    DeviceWaitEnded(Box<DeviceWaitEnd>),
 }
 
-/// A wait for devices.
+/// A pod that waits for devices.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeviceWait {
     /// The pod.
@@ -75,13 +79,13 @@ pub struct DeviceWait {
     pub scheduler_name: Arc<str>,
     /// The node.
     pub node: Arc<str>,
-    /// The end of the wait; `None`: the wait begins.
-    pub end: Option<DeviceWaitEnd>,
 }
 
 /// The end of a wait for devices.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeviceWaitEnd {
+    /// The pod's `schedulerName`.
+    pub scheduler_name: Arc<str>,
     /// `success`, `failure`, `timeout` or `error`: kube-scheduler's label.
     pub status: &'static str,
     /// The duration, in milliseconds.
@@ -222,7 +226,7 @@ pub struct Victim {
     pub generation: i64,
 }
 
-/// A pod and the reason why it is not placed.
+/// A pod and the reason why it is not placed, for a `FailedScheduling` event and the condition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Report {
     /// The pod's UID.
@@ -243,14 +247,21 @@ pub struct Report {
     pub write_condition: bool,
     /// The change of `status.nominatedNodeName`, written with or without the condition.
     pub nomination: Nomination,
-    /// Write a `FailedScheduling` event.
-    pub write_event: bool,
     /// The number of attempts, including this one.
     pub attempt: u32,
     /// Start of the failed attempt; `None` if the report is not about an attempt.
     pub began_ms: Option<TimeMs>,
     /// The trace of the failed attempt, if sampled.
     pub trace: Option<Context>,
+}
+
+/// The change of a pod's nomination.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NominationChange {
+    /// The pod.
+    pub pod: PodName,
+    /// The change of `status.nominatedNodeName`.
+    pub nomination: Nomination,
 }
 
 /// The kind of a preemptor.

@@ -382,7 +382,6 @@ impl Machine {
             message,
             write_condition: condition && !is_known,
             nomination,
-            write_event: true,
             attempt: pod.attempts,
             began_ms: pod.trial.began_ms.filter(|_| condition),
             trace,

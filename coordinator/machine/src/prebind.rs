@@ -298,15 +298,21 @@ impl Machine {
         if devices.is_empty() {
             return;
         }
-        let (uid, namespace, name) =
-            (Arc::clone(&binding.uid), Arc::clone(&binding.namespace), Arc::clone(&binding.name));
-        let took_ms = now_ms.saturating_sub(*since_ms);
-        self.actions.push(Action::DeviceWait(Box::new(DeviceWait {
-            pod: PodName { uid, namespace, name },
-            scheduler_name: Arc::clone(&binding.scheduler_name),
-            node: Arc::clone(&binding.node),
-            end: status.map(|status| DeviceWaitEnd { status, took_ms, devices }),
-        })));
+        let (took_ms, scheduler_name) = (now_ms.saturating_sub(*since_ms), Arc::clone(&binding.scheduler_name));
+        self.actions.push(match status {
+            Some(status) => {
+                Action::DeviceWaitEnded(Box::new(DeviceWaitEnd { scheduler_name, status, took_ms, devices }))
+            }
+            None => {
+                let (uid, namespace, name) =
+                    (Arc::clone(&binding.uid), Arc::clone(&binding.namespace), Arc::clone(&binding.name));
+                Action::DeviceWaitBegan(Box::new(DeviceWait {
+                    pod: PodName { uid, namespace, name },
+                    scheduler_name,
+                    node: Arc::clone(&binding.node),
+                }))
+            }
+        });
     }
 
     /// Ends the PreBind of these steps. Binds the pod after the last one.

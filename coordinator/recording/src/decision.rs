@@ -198,7 +198,7 @@ impl Rest {
     fn split(&mut self, action: &Action) -> Option<Decision> {
         match action {
             Action::Bind(_) | Action::PreBind(_) | Action::Preempt(_) | Action::Report(_) | Action::ReportGroup(_) => {}
-            Action::Extend(_) | Action::ExtendPreemption(_) => {}
+            Action::Extend(_) | Action::ExtendPreemption(_) | Action::Nominate(_) => {}
             Action::Send { worker, word } => {
                 self.add(&[1, worker.0]);
                 self.word(word);
@@ -207,7 +207,8 @@ impl Rest {
             Action::Unreserve(unreserve) => self.add(&[3, unreserve.writes.len() as u64]),
             Action::Acknowledged { generation, workers } => self.add(&[4, *generation, *workers as u64]),
             Action::Alone(alone) => self.add(&[5, u64::from(*alone)]),
-            Action::DeviceWait(wait) => self.add(&[6, u64::from(wait.end.is_some())]),
+            Action::DeviceWaitBegan(_) => self.add(&[6, 0]),
+            Action::DeviceWaitEnded(_) => self.add(&[6, 1]),
             // Tracing depends on the operator and does not affect decisions.
             Action::Trace(_) => {}
         }
@@ -242,6 +243,14 @@ impl Rest {
     }
 }
 
+fn recorded(nomination: &Nomination) -> Option<Arc<str>> {
+    match nomination {
+        Nomination::Keep => None,
+        Nomination::Clear => Some(Arc::default()),
+        Nomination::To(node) => Some(Arc::clone(node)),
+    }
+}
+
 fn decision(action: &Action) -> Option<Decision> {
     let id = |uid: &Arc<str>, namespace: &Arc<str>, name: &Arc<str>| PodId {
         uid: Arc::clone(uid),
@@ -273,12 +282,16 @@ fn decision(action: &Action) -> Option<Decision> {
             pod: id(&report.uid, &report.namespace, &report.name),
             is_unschedulable: report.reason == Reason::Unschedulable,
             message: report.message.clone(),
-            nomination: match &report.nomination {
-                Nomination::Keep => None,
-                Nomination::Clear => Some(Arc::default()),
-                Nomination::To(node) => Some(Arc::clone(node)),
-            },
+            nomination: recorded(&report.nomination),
             ends_attempt: report.began_ms.is_some(),
+        },
+        // The format has no message for it alone.
+        Action::Nominate(change) => Decision::Refuse {
+            pod: PodId::from(&change.pod),
+            is_unschedulable: true,
+            message: String::new(),
+            nomination: recorded(&change.nomination),
+            ends_attempt: false,
         },
         Action::Extend(extension) => Decision::Extend {
             pod: id(&extension.uid, &extension.namespace, &extension.name),

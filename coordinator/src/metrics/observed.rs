@@ -7,7 +7,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use flotilla_framework::{extension::objects::AwaitedDevice, prepared::parts::Point};
 use flotilla_machine::{
-    action::{Binding, DeviceWait, DeviceWaitEnd, PreemptorKind, Reason, Report},
+    action::{Binding, DeviceWaitEnd, PreemptorKind, Reason, Report},
     tally::GroupAttempt,
 };
 use flotilla_runtime::{
@@ -263,11 +263,11 @@ impl Scheduled {
     }
 
     /// Observes the end of a pod's wait for its devices, once for each device of its claims as upstream.
-    pub fn waited_for_devices(&self, wait: &DeviceWait) {
-        let Some(DeviceWaitEnd { status, took_ms, devices }) = &wait.end else { return };
+    pub fn waited_for_devices(&self, wait: &DeviceWaitEnd) {
+        let DeviceWaitEnd { scheduler_name, status, took_ms, devices } = wait;
         let took = Duration::from_millis(*took_ms).as_secs_f64();
         for AwaitedDevice { driver, has_conditions } in devices {
-            let labels = [&*wait.scheduler_name, &**driver, *status];
+            let labels = [&**scheduler_name, &**driver, *status];
             self.device_waits.with_label_values(&labels).observe(took);
             if *has_conditions {
                 self.device_allocations.with_label_values(&labels).inc();

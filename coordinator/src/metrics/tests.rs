@@ -10,7 +10,7 @@ use flotilla_framework::{
     resources::Resources,
 };
 use flotilla_machine::{
-    action::{DeviceWait, DeviceWaitEnd, PodName, PreemptorKind},
+    action::{DeviceWaitEnd, PreemptorKind},
     census::Census,
     status::Status,
     tally::{Ended, GroupAttempt, PluginPoint},
@@ -82,11 +82,8 @@ fn a_wait_for_devices_is_observed_for_each_device_and_counts_those_that_had_to_g
     let device = |driver: &str, has_conditions| AwaitedDevice { driver: driver.into(), has_conditions };
     let devices =
         vec![device("gpu.example.com", true), device("gpu.example.com", true), device("nic.example.com", false)];
-    let pod = PodName { uid: "u".into(), namespace: "shop".into(), name: "web".into() };
-    let end = Some(DeviceWaitEnd { status: "success", took_ms: 150, devices });
-    let wait = DeviceWait { pod, scheduler_name: "flotilla".into(), node: "n".into(), end };
-    scheduled.waited_for_devices(&wait);
-    scheduled.waited_for_devices(&DeviceWait { end: None, ..wait });
+    let end = DeviceWaitEnd { scheduler_name: "flotilla".into(), status: "success", took_ms: 150, devices };
+    scheduled.waited_for_devices(&end);
     let text = text(scheduled.registry().gather()).expect("a page");
     for line in [
         "scheduler_dra_bindingconditions_allocations_total{driver=\"gpu.example.com\",profile=\"flotilla\",status=\"success\"} 2",

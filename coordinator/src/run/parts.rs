@@ -144,8 +144,7 @@ impl Performers {
             Action::PreBind(pre_bind) => parts.writer.pre_bind(pre_bind),
             Action::Unreserve(unreserve) => parts.writer.unreserve(unreserve),
             Action::Preempt(preemption) => parts.evictor.preempt(preemption),
-            // Only the nomination changes.
-            Action::Report(report) if !report.write_event => parts.reporter.report(report),
+            Action::Nominate(change) => parts.reporter.nominate(change),
             Action::Report(report) => {
                 let trace_id = report.trace.map(|context| display(context.trace_id()));
                 let pod = format_args!("{}/{}", report.namespace, report.name);
@@ -170,8 +169,8 @@ impl Performers {
             Action::Alone(true) if !self.expects_workers => debug!("evaluating all nodes in this process"),
             Action::Alone(true) => warn!("no worker is reachable: evaluating in the coordinator"),
             Action::Trace(trace) => self.recorder.record(*trace, moment),
-            Action::DeviceWait(wait) if wait.end.is_none() => self.events.waits_for_devices(&wait),
-            Action::DeviceWait(wait) => parts.scheduled.waited_for_devices(&wait),
+            Action::DeviceWaitBegan(wait) => self.events.waits_for_devices(&wait),
+            Action::DeviceWaitEnded(end) => parts.scheduled.waited_for_devices(&end),
             Action::Alone(false) => info!("workers are reachable again: evaluating on them"),
         }
     }

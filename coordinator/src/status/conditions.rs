@@ -10,7 +10,7 @@ use std::{
 };
 
 use flotilla_framework::class::Scheduled;
-use flotilla_machine::action::{Nomination, Report};
+use flotilla_machine::action::{Nomination, NominationChange, PodName, Reason, Report};
 use flotilla_planted::planted;
 use flotilla_runtime::surroundings;
 use jiff::Timestamp;
@@ -51,7 +51,7 @@ const GIVE_WAY: Duration = Duration::from_secs(1);
 
 /// Writes conditions in the background. Cheap to clone.
 ///
-/// At most one report is queued for each pod, the newest: the bound is the number of pods, and the machine holds more for each.
+/// At most one write is queued for each pod, the newest: the bound is the number of pods, and the machine holds more for each.
 #[derive(Clone)]
 pub struct Conditions {
     shared: Arc<Shared>,
@@ -94,15 +94,15 @@ impl Conditions {
         Self { shared, outgoing }
     }
 
-    /// Queues a report's condition, and replaces a queued one of the same pod. Never blocks.
-    pub fn write(&self, report: Report) {
-        if lock(&self.shared.pending).push(report) {
+    /// Queues a write, and replaces a queued one of the same pod. Never blocks.
+    pub(super) fn write(&self, write: impl Into<Write>) {
+        if lock(&self.shared.pending).push(write.into()) {
             self.shared.counters.skipped.add(1);
         }
         self.shared.wake.notify_one();
     }
 
-    /// A pod is being bound: its queued report is outdated.
+    /// A pod is being bound: its queued write is outdated.
     pub(super) fn bind(&self, uid: &str) -> UnderWay {
         if lock(&self.shared.pending).withdraw(uid) {
             self.shared.counters.skipped.add(1);
@@ -124,26 +124,56 @@ impl Conditions {
     }
 }
 
-/// The newest report of each queued pod. Only one write per pod is in flight, so that the newest comes last.
+/// A write of a pod's status.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Write {
+    pod: PodName,
+    condition: Option<Condition>,
+    nomination: Nomination,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+struct Condition {
+    reason: Reason,
+    message: String,
+    /// The pod's `metadata.generation`.
+    generation: i64,
+}
+
+impl From<Report> for Write {
+    fn from(report: Report) -> Self {
+        let Report { uid, namespace, name, reason, message, generation, write_condition, nomination, .. } = report;
+        let condition = write_condition.then_some(Condition { reason, message, generation });
+        Self { pod: PodName { uid, namespace, name }, condition, nomination }
+    }
+}
+
+impl From<NominationChange> for Write {
+    fn from(NominationChange { pod, nomination }: NominationChange) -> Self {
+        Self { pod, condition: None, nomination }
+    }
+}
+
+/// The newest write of each queued pod. Only one write per pod is in flight, so that the newest comes last.
 #[derive(Default)]
 struct Pending {
     order: VecDeque<Arc<str>>,
-    newest: HashMap<Arc<str>, Report>,
+    newest: HashMap<Arc<str>, Write>,
     writing: HashSet<Arc<str>>,
 }
 
 impl Pending {
-    /// Whether this report replaces an older one.
-    fn push(&mut self, report: Report) -> bool {
-        let uid = Arc::clone(&report.uid);
+    /// Whether this write replaces an older one.
+    fn push(&mut self, write: Write) -> bool {
+        let uid = Arc::clone(&write.pod.uid);
         match self.newest.entry(Arc::clone(&uid)) {
             Entry::Occupied(mut known) => {
-                let older = known.insert(report);
+                let older = known.insert(write);
                 inherit(known.get_mut(), &older);
                 true
             }
             Entry::Vacant(room) => {
-                room.insert(report);
+                room.insert(write);
                 if !self.writing.contains(&uid) {
                     self.order.push_back(uid);
                 }
@@ -152,24 +182,24 @@ impl Pending {
         }
     }
 
-    /// Removes a pod's queued report. One with a nomination stays: it fails if the pod is bound, and is needed if it is not.
+    /// Removes a pod's queued write. One with a nomination stays: it fails if the pod is bound, and is needed if it is not.
     fn withdraw(&mut self, uid: &str) -> bool {
-        if self.newest.get(uid).is_none_or(|report| report.nomination != Nomination::Keep) {
+        if self.newest.get(uid).is_none_or(|write| write.nomination != Nomination::Keep) {
             return false;
         }
         // Its place in the order stays, and is skipped.
         self.newest.remove(uid).is_some()
     }
 
-    fn pop(&mut self) -> Option<Report> {
+    fn pop(&mut self) -> Option<Write> {
         loop {
             let uid = self.order.pop_front()?;
-            // The place of a removed report stays in the order; a later report of the pod is at the end.
+            // The place of a removed write stays in the order; a later write of the pod is at the end.
             if !self.writing.contains(&uid)
-                && let Some(report) = self.newest.remove(&uid)
+                && let Some(write) = self.newest.remove(&uid)
             {
                 self.writing.insert(uid);
-                return Some(report);
+                return Some(write);
             }
         }
     }
@@ -181,10 +211,10 @@ impl Pending {
         }
     }
 
-    /// Whether a newer report is queued, which then includes this one.
-    fn superseded(&mut self, report: &Report) -> bool {
-        let newest = self.newest.get_mut(&report.uid);
-        newest.map(|newest| inherit(newest, report)).is_some()
+    /// Whether a newer write is queued, which then includes this one.
+    fn superseded(&mut self, write: &Write) -> bool {
+        let newest = self.newest.get_mut(&write.pod.uid);
+        newest.map(|newest| inherit(newest, write)).is_some()
     }
 
     fn len(&self) -> usize {
@@ -192,16 +222,13 @@ impl Pending {
     }
 }
 
-/// Merges an unwritten older report into a newer one, for fields the newer one does not set.
-fn inherit(newer: &mut Report, older: &Report) {
+/// Merges an older write that was not carried out into a newer one, for fields that the newer one does not set.
+fn inherit(newer: &mut Write, older: &Write) {
     if newer.nomination == Nomination::Keep {
         newer.nomination = older.nomination.clone();
     }
-    if !newer.write_condition && older.write_condition {
-        newer.write_condition = true;
-        newer.reason = older.reason;
-        newer.generation = older.generation;
-        newer.message.clone_from(&older.message);
+    if newer.condition.is_none() {
+        newer.condition.clone_from(&older.condition);
     }
 }
 
@@ -214,26 +241,26 @@ impl Writer {
     async fn run(self: Arc<Self>) {
         loop {
             let turn = self.outgoing.turn().await;
-            let report = loop {
+            let write = loop {
                 // Release the lock before waiting.
                 let popped = lock(&self.shared.pending).pop();
                 match popped {
-                    Some(report) => break report,
+                    Some(write) => break write,
                     None => self.shared.wake.notified().await,
                 }
             };
             let writer = Arc::clone(&self);
             self.outgoing.spawn(async move {
-                let _done = Done { writer: &writer, uid: Arc::clone(&report.uid) };
-                writer.write(&report).await;
+                let _done = Done { writer: &writer, uid: Arc::clone(&write.pod.uid) };
+                writer.write(&write).await;
                 drop(turn);
             });
         }
     }
 
-    /// Writes a report's condition while the pod has no node, the condition is new, and no newer report is queued.
-    async fn write(&self, report: &Report) {
-        let pod = format_args!("{}/{}", report.namespace, report.name).to_string();
+    /// Writes a pod's status while the pod has no node, the status is new, and no newer write is queued.
+    async fn write(&self, write: &Write) {
+        let pod = format_args!("{}/{}", write.pod.namespace, write.pod.name).to_string();
         let mut pause = FIRST_PAUSE;
         if planted("wakes-itself") {
             // Without a pause a simulation would spend all its steps on this pod.
@@ -245,12 +272,12 @@ impl Writer {
                 self.shared.counters.dropped.add(1);
                 return;
             }
-            let Some(shown) = self.shared.shown.get(&report.uid).filter(|shown| is_news(report, shown)) else {
+            let Some(shown) = self.shared.shown.get(&write.pod.uid).filter(|shown| is_news(write, shown)) else {
                 self.shared.counters.skipped.add(1);
                 return;
             };
             let under_way = self.shared.precedence.begin(Kind::Condition);
-            let written = self.try_write(report, &shown).await;
+            let written = self.try_write(write, &shown).await;
             drop((under_way, beside_binds));
             let trouble = match written {
                 Ok(()) => {
@@ -270,7 +297,7 @@ impl Writer {
                     return;
                 }
             };
-            if lock(&self.shared.pending).superseded(report) {
+            if lock(&self.shared.pending).superseded(write) {
                 self.shared.counters.skipped.add(1);
                 return;
             }
@@ -296,13 +323,13 @@ impl Writer {
         }
     }
 
-    async fn try_write(&self, report: &Report, shown: &Pod) -> Result<(), Refusal> {
-        let patch: Patch<Value> = Patch::Strategic(patch(report, shown, wall::now()));
-        let path = format!("/api/v1/namespaces/{}/pods", report.namespace);
-        let request = Request::new(path).patch_subresource("status", &report.name, &PatchParams::default(), &patch);
+    async fn try_write(&self, write: &Write, shown: &Pod) -> Result<(), Refusal> {
+        let patch: Patch<Value> = Patch::Strategic(patch(write, shown, wall::now()));
+        let path = format!("/api/v1/namespaces/{}/pods", write.pod.namespace);
+        let request = Request::new(path).patch_subresource("status", &write.pod.name, &PatchParams::default(), &patch);
         let request = request.map_err(|error| Refusal::Lasting(error.to_string()))?;
         let answer = self.outgoing.send(LIMIT, request).await.map_err(Refusal::from);
-        if report.nomination != Nomination::Keep {
+        if write.nomination != Nomination::Keep {
             match &answer {
                 Ok(answer) => self.shared.answered.note(answer),
                 Err(Refusal::Gone(_) | Refusal::Lasting(_)) => {}
@@ -313,19 +340,20 @@ impl Writer {
         let answer = answer?;
         // The watch shows the pod too; an unreadable answer is not a failure.
         let written = version(&answer).ok().and_then(|version| version.parse().ok());
-        if let Some(version) = written {
-            let (reason, message) = (Arc::from(report.reason.as_str()), Arc::from(&*report.message));
-            self.shared.shown.written(&report.uid, version, Scheduled { status: false, reason, message });
+        if let (Some(version), Some(condition)) = (written, &write.condition) {
+            let (reason, message) = (Arc::from(condition.reason.as_str()), Arc::from(&*condition.message));
+            self.shared.shown.written(&write.pod.uid, version, Scheduled { status: false, reason, message });
         }
         Ok(())
     }
 }
 
-/// Whether a report differs from the pod's condition.
+/// Whether a write changes the pod's status.
 ///
 /// Source: `UpdatePodCondition`, which also ignores another `observedGeneration`.
-fn is_news(report: &Report, shown: &Pod) -> bool {
-    report.nomination != Nomination::Keep || !shown.says(report.reason.as_str(), &report.message)
+fn is_news(write: &Write, shown: &Pod) -> bool {
+    let is_other = |condition: &Condition| !shown.says(condition.reason.as_str(), &condition.message);
+    write.nomination != Nomination::Keep || write.condition.as_ref().is_some_and(is_other)
 }
 
 /// Frees a pod for its next write, also after a panic.
@@ -341,38 +369,44 @@ impl Drop for Done<'_> {
     }
 }
 
-/// The strategic merge patch for a report on the observed pod.
+/// The strategic merge patch for a write to the observed pod.
 ///
 /// It fails with 409 if the UID differs because a new pod has the name, or if the version differs because the pod has changed.
-fn patch(report: &Report, shown: &Pod, now: Timestamp) -> Value {
-    let mut condition = json!({
-        "type": "PodScheduled",
-        "status": "False",
-        "reason": report.reason.as_str(),
-        "message": report.message,
-    });
-    if planted("wakes-itself") {
-        condition["message"] = json!(format!("{} It is {now}.", report.message));
-    }
-    if report.generation > 0 {
-        condition["observedGeneration"] = json!(report.generation);
-    }
-    if !shown.is_refused() {
-        condition["lastTransitionTime"] = json!(Time(now));
-    }
-    let mut patch = json!({ "metadata": { "uid": report.uid }, "status": {} });
+fn patch(write: &Write, shown: &Pod, now: Timestamp) -> Value {
+    let mut patch = json!({ "metadata": { "uid": write.pod.uid }, "status": {} });
     if shown.version > 0 {
         patch["metadata"]["resourceVersion"] = json!(shown.version.to_string());
     }
-    if report.write_condition {
-        patch["status"]["conditions"] = json!([condition]);
+    if let Some(condition) = &write.condition {
+        patch["status"]["conditions"] = json!([condition.value(shown, now)]);
     }
-    match &report.nomination {
+    match &write.nomination {
         Nomination::Keep => {}
         Nomination::Clear => patch["status"]["nominatedNodeName"] = Value::Null,
         Nomination::To(node) => patch["status"]["nominatedNodeName"] = json!(node),
     }
     patch
+}
+
+impl Condition {
+    fn value(&self, shown: &Pod, now: Timestamp) -> Value {
+        let mut condition = json!({
+            "type": "PodScheduled",
+            "status": "False",
+            "reason": self.reason.as_str(),
+            "message": self.message,
+        });
+        if planted("wakes-itself") {
+            condition["message"] = json!(format!("{} It is {now}.", self.message));
+        }
+        if self.generation > 0 {
+            condition["observedGeneration"] = json!(self.generation);
+        }
+        if !shown.is_refused() {
+            condition["lastTransitionTime"] = json!(Time(now));
+        }
+        condition
+    }
 }
 
 /// A panic elsewhere leaves the locked data consistent: each change is one call.

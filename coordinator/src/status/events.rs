@@ -238,7 +238,7 @@ impl Events {
     ///
     /// Source: `PreBind` of DynamicResources.
     pub fn waits_for_devices(&self, wait: &DeviceWait) {
-        let DeviceWait { pod: PodName { uid, namespace, name }, scheduler_name, node, .. } = wait;
+        let DeviceWait { pod: PodName { uid, namespace, name }, scheduler_name, node } = wait;
         self.push(Event {
             time: wall::now(),
             controller: Arc::clone(scheduler_name),

@@ -116,7 +116,6 @@ fn report(pod: &PodInfo, message: &str) -> Report {
         message: message.to_owned(),
         write_condition: true,
         nomination: Nomination::Keep,
-        write_event: true,
         attempt: 1,
         began_ms: None,
         trace: None,
@@ -251,7 +250,7 @@ async fn a_condition_that_met_a_newer_pod_is_written_to_that_one() {
     let reporter = server.reporter();
     let mut pod = waiting("web");
     seen(&reporter, &pod, "7");
-    reporter.report(Report { write_event: false, ..report(&pod, "no") });
+    reporter.report(report(&pod, "no"));
     tokio::time::sleep(Duration::from_secs(1)).await;
     pod.condition = Some(Scheduled { status: false, reason: "Unschedulable".into(), message: "before".into() });
     seen(&reporter, &pod, "8");
@@ -268,7 +267,7 @@ async fn what_waits_to_be_said_of_a_pod_is_not_written_once_it_is_being_bound() 
     let reporter = server.reporter();
     let pod = waiting("web");
     seen(&reporter, &pod, "7");
-    reporter.report(Report { write_event: false, ..report(&pod, "no") });
+    reporter.report(report(&pod, "no"));
     let _bind = reporter.binding(&binding(&pod));
     later().await;
     assert_eq!(server.asked("/status").len(), 0);
@@ -283,12 +282,12 @@ async fn conditions_give_way_while_binds_wait_for_their_turn_but_not_for_ever() 
     let binds: Vec<BindUnderWay> = pods.iter().map(|pod| reporter.binding(&binding(pod))).collect();
     let pod = waiting("late");
     seen(&reporter, &pod, "7");
-    reporter.report(Report { write_event: false, ..report(&pod, "no") });
+    reporter.report(report(&pod, "no"));
     tokio::time::sleep(Duration::from_millis(900)).await;
     assert_eq!(server.asked("/status").len(), 0, "binds go first");
     tokio::time::sleep(Duration::from_millis(200)).await;
     assert_eq!(server.asked("/status").len(), 1, "but one second is enough");
-    reporter.report(Report { write_event: false, ..report(&pod, "never") });
+    reporter.report(report(&pod, "never"));
     tokio::time::sleep(Duration::from_millis(100)).await;
     drop(binds);
     tokio::time::sleep(Duration::from_millis(1)).await;

@@ -11,7 +11,7 @@ use flotilla_framework::{
 
 use super::{PLUGIN, refuse::with_message, under_way::MAX_VICTIMS};
 use crate::{
-    action::{Action, Nomination, Preemption, PreemptorKind, Reason, Report, Victim},
+    action::{Action, Nomination, NominationChange, Preemption, PreemptorKind, Victim},
     cycle::Progress,
     event::{PreemptionId, TimeMs},
     machine::Machine,
@@ -132,21 +132,8 @@ impl Machine {
 
     fn report_nomination(&mut self, uid: &Uid, nomination: Nomination) {
         let leading = self.leading.is_some();
-        let Some(pod) = self.pods.get(uid).filter(|_| leading && nomination != Nomination::Keep) else { return };
-        self.actions.push(Action::Report(Report {
-            uid: Arc::clone(uid),
-            namespace: Arc::clone(&pod.info.class.namespace),
-            name: Arc::clone(&pod.info.name),
-            scheduler_name: Arc::clone(&pod.info.scheduler_name),
-            generation: pod.info.generation,
-            reason: Reason::Unschedulable,
-            message: String::new(),
-            write_condition: false,
-            nomination,
-            write_event: false,
-            attempt: pod.attempts,
-            began_ms: None,
-            trace: None,
-        }));
+        if let Some(pod) = self.pods.get(uid).filter(|_| leading && nomination != Nomination::Keep) {
+            self.actions.push(Action::Nominate(NominationChange { pod: pod.name(), nomination }));
+        }
     }
 }

@@ -539,7 +539,7 @@ fn the_wait_for_devices_to_get_ready_is_told_when_it_begins_and_with_what_came_o
         claiming(&mut world, "p", 1);
         world.settle();
         let [begun] = &world.device_waits[..] else { panic!("{:?}", world.device_waits) };
-        assert_eq!((&*begun.pod.name, &*begun.node, &begun.end), ("p", "n1", &None));
+        assert_eq!((&*begun.pod.name, &*begun.node), ("p", "n1"));
         world.advance(after_ms);
         let condition = DeviceCondition { kind: set.into(), status: "True".into(), ..DeviceCondition::default() };
         let claim = world.device_claim("p").clone();
@@ -547,7 +547,7 @@ fn the_wait_for_devices_to_get_ready_is_told_when_it_begins_and_with_what_came_o
         let status = DeviceStatus { device, conditions: vec![condition], ..DeviceStatus::default() };
         world.store_device(DeviceClaim { statuses: vec![status], ..claim }.into());
         world.settle();
-        let end = world.device_waits.get(1).and_then(|wait| wait.end.clone()).expect("it has ended");
+        let end = world.device_wait_ends.pop().expect("it has ended");
         (end.status, end.took_ms, end.devices.len(), end.devices[0].has_conditions)
     };
     assert_eq!(ends("Ready", 1_000), ("success", 1_000, 1, true));

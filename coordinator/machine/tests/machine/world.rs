@@ -19,8 +19,8 @@ use flotilla_framework::{
 };
 use flotilla_machine::{
     action::{
-        Action, Binding, DeviceWait, Extension, GroupReport, Nomination, PreBind, Preemption, PreemptionProposal,
-        Report, Unreserve,
+        Action, Binding, DeviceWait, DeviceWaitEnd, Extension, GroupReport, Nomination, NominationChange, PreBind,
+        Preemption, PreemptionProposal, Report, Unreserve,
     },
     event::{BindFailure, Configuration, Event, TimeMs, WorkerId},
     machine::Machine,
@@ -70,7 +70,9 @@ pub(crate) struct World {
     pub(crate) reports: Vec<Report>,
     pub(crate) group_reports: Vec<GroupReport>,
     pub(crate) traces: Vec<Trace>,
+    pub(crate) nominations: Vec<NominationChange>,
     pub(crate) device_waits: Vec<DeviceWait>,
+    pub(crate) device_wait_ends: Vec<DeviceWaitEnd>,
     pub(crate) dropped: Vec<String>,
     pub(crate) alone: Option<bool>,
     pub(crate) acknowledged: Vec<u64>,
@@ -150,7 +152,9 @@ impl World {
             reports: Vec::new(),
             group_reports: Vec::new(),
             traces: Vec::new(),
+            nominations: Vec::new(),
             device_waits: Vec::new(),
+            device_wait_ends: Vec::new(),
             dropped: Vec::new(),
             alone: None,
             acknowledged: Vec::new(),
@@ -232,14 +236,19 @@ impl World {
                 Action::ExtendPreemption(proposal) => self.proposals.push_back(proposal),
                 Action::Preempt(preemption) => self.preemptions.push_back(preemption),
                 Action::Report(report) => {
-                    self.write_nomination(&report);
+                    self.write_nomination(&report.uid, &report.nomination);
                     self.reports.push(report);
+                }
+                Action::Nominate(change) => {
+                    self.write_nomination(&change.pod.uid, &change.nomination);
+                    self.nominations.push(change);
                 }
                 Action::ReportGroup(report) => self.group_reports.push(report),
                 Action::Acknowledged { generation, .. } => self.acknowledged.push(generation),
                 Action::Alone(alone) => self.alone = Some(alone),
                 Action::Trace(trace) => self.traces.push(*trace),
-                Action::DeviceWait(wait) => self.device_waits.push(*wait),
+                Action::DeviceWaitBegan(wait) => self.device_waits.push(*wait),
+                Action::DeviceWaitEnded(end) => self.device_wait_ends.push(*end),
             }
         }
         assert_eq!(self.machine.audit(), []);
@@ -355,13 +364,13 @@ impl World {
     }
 
     /// The API server stores the nomination of a report, and emits a watch event.
-    fn write_nomination(&mut self, report: &Report) {
-        let node = match &report.nomination {
+    fn write_nomination(&mut self, uid: &str, nomination: &Nomination) {
+        let node = match nomination {
             Nomination::Keep => return,
             Nomination::Clear => None,
             Nomination::To(node) => Some(Arc::clone(node)),
         };
-        if let Some(pod) = self.api.get_mut(&report.uid)
+        if let Some(pod) = self.api.get_mut(uid)
             && pod.nominated_node_name != node
         {
             pod.nominated_node_name = node;
@@ -476,7 +485,7 @@ impl World {
     }
 
     pub(crate) fn whole_message_of(&self, pod: &str) -> Option<&str> {
-        let events = self.reports.iter().rev().filter(|report| report.write_event);
+        let events = self.reports.iter().rev();
         events.map(|report| (&report.name, report.message.as_str())).find(|(name, _)| &***name == pod).map(|it| it.1)
     }
 }

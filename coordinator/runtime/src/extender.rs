@@ -1,10 +1,12 @@
 //! Calls to HTTP extenders: filter, prioritize, preempt and bind.
 
 mod caller;
+#[cfg_attr(feature = "tls", path = "extender/tls.rs")]
+#[cfg_attr(not(feature = "tls"), path = "extender/without_tls.rs")]
+mod connector;
 mod course;
 mod preemption;
 mod text;
-mod tls;
 mod wire;
 
 pub use caller::{CallError, Callers, Tally, check};

@@ -1,27 +1,22 @@
 //! Reads the WebAssembly modules that a configuration names, from files and over HTTPS.
 
+#[cfg_attr(not(feature = "tls"), path = "modules/without_tls.rs")]
+mod https;
+
 use std::{
     collections::BTreeMap,
     fs::File,
     io::Read as _,
     path::{Path, PathBuf},
     sync::Arc,
-    thread,
-    time::{Duration, SystemTime},
+    time::SystemTime,
 };
 
-use anyhow::{Context as _, bail, ensure};
-use bytes::Bytes;
+use anyhow::{Context as _, ensure};
 use flotilla_framework::{
     modules::{Digest, MAX_BYTES, Modules, NamedModule, Source},
     registry::Registry,
 };
-use http::{Request, StatusCode, Uri, header::USER_AGENT};
-use http_body_util::{BodyExt as _, Empty, Limited};
-use hyper_rustls::HttpsConnectorBuilder;
-use hyper_util::{client::legacy::Client, rt::TokioExecutor};
-
-const FETCH_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The path of a module's file, its size in bytes and its modification time; `None` if it does not exist.
 pub type Looks = (PathBuf, Option<(u64, SystemTime)>);
@@ -59,7 +54,7 @@ fn obtain(modules: &'static dyn Modules, Source { url, sha256 }: &Source) -> any
         ensure!(url.starts_with("https://"), "only file:// and https:// are read");
         let wanted = wanted.context("a module at https:// needs sha256")?;
         if !modules.holds(wanted) {
-            modules.take(wanted, fetch(url)?.into()).map_err(anyhow::Error::msg)?;
+            modules.take(wanted, https::fetch(url)?.into()).map_err(anyhow::Error::msg)?;
         }
         return Ok(wanted);
     };
@@ -76,38 +71,4 @@ fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
     let file = File::open(path).and_then(|file| file.take(MAX_BYTES as u64 + 1).read_to_end(&mut bytes));
     file.with_context(|| format!("cannot read {}; check the path and its mode", path.display()))?;
     Ok(bytes)
-}
-
-/// On a separate thread with its own runtime, because callers may or may not be inside a runtime.
-fn fetch(url: &str) -> anyhow::Result<Vec<u8>> {
-    let url = url.to_owned();
-    let fetch = move || {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        runtime.block_on(async {
-            tokio::time::timeout(FETCH_TIMEOUT, fetched(&url))
-                .await
-                .unwrap_or_else(|_| bail!("no answer within {FETCH_TIMEOUT:?}"))
-        })
-    };
-    let thread = thread::Builder::new().name("fetch".to_owned()).spawn(fetch).context("no thread to fetch it on")?;
-    thread.join().unwrap_or_else(|_| bail!("fetching it panicked"))
-}
-
-async fn fetched(url: &str) -> anyhow::Result<Vec<u8>> {
-    let uri: Uri = url.parse().context("it is no URL")?;
-    let connector = HttpsConnectorBuilder::new()
-        .with_native_roots()
-        .context("cannot read the certificates that the system trusts")?
-        .https_only()
-        .enable_all_versions()
-        .build();
-    let client: Client<_, Empty<Bytes>> = Client::builder(TokioExecutor::new()).build(connector);
-    let request = Request::get(uri).header(USER_AGENT, concat!("flotilla/", env!("CARGO_PKG_VERSION")));
-    let answer = client.request(request.body(Empty::new())?).await.context("the request failed")?;
-    let status = answer.status();
-    ensure!(status == StatusCode::OK, "the server answers {status}; redirects are not followed");
-    let body = Limited::new(answer.into_body(), MAX_BYTES).collect().await;
-    let body =
-        body.map_err(|error| anyhow::anyhow!("reading the answer: {error}; at most {MAX_BYTES} bytes are read"))?;
-    Ok(body.to_bytes().to_vec())
 }

@@ -9,10 +9,10 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-use rand::{Rng as _, RngCore as _, SeedableRng as _, rngs::StdRng};
+use fastrand::Rng;
 
 struct Held {
-    chance: StdRng,
+    chance: Rng,
     began: Instant,
     wall: SystemTime,
 }
@@ -23,7 +23,7 @@ thread_local! {
 
 /// From now on, this thread's random numbers derive from `seed`. Its time of day is `since_1970` now and follows the runtime's clock.
 pub fn hold(seed: u64, since_1970: Duration) {
-    let held = Held { chance: StdRng::seed_from_u64(seed), began: now(), wall: SystemTime::UNIX_EPOCH + since_1970 };
+    let held = Held { chance: Rng::with_seed(seed), began: now(), wall: SystemTime::UNIX_EPOCH + since_1970 };
     HELD.set(Some(held));
 }
 
@@ -34,19 +34,14 @@ fn now() -> Instant {
 /// A random number in the range.
 #[must_use]
 pub fn between(range: RangeInclusive<f64>) -> f64 {
-    HELD.with_borrow_mut(|held| match held {
-        Some(held) => held.chance.random_range(range),
-        None => rand::random_range(range),
-    })
+    let share = HELD.with_borrow_mut(|held| held.as_mut().map_or_else(fastrand::f64, |held| held.chance.f64()));
+    range.start() + (range.end() - range.start()) * share
 }
 
 /// A random number.
 #[must_use]
 pub fn number() -> u64 {
-    HELD.with_borrow_mut(|held| match held {
-        Some(held) => held.chance.next_u64(),
-        None => rand::random(),
-    })
+    HELD.with_borrow_mut(|held| held.as_mut().map_or_else(|| fastrand::u64(..), |held| held.chance.u64(..)))
 }
 
 /// The time of day.

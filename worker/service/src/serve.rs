@@ -5,7 +5,9 @@ use std::{pin::Pin, sync::Arc, time::Duration};
 use flotilla_framework::registry::Registry;
 use flotilla_proto::{bounds::MAX_MESSAGE_BYTES, pb::worker_server::WorkerServer};
 use flotilla_spans::Spans;
-use flotilla_transport::{Incoming, Transport};
+#[cfg(feature = "tls")]
+use flotilla_transport::Incoming;
+use flotilla_transport::Transport;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tonic::transport::{Server, server::TcpIncoming};
@@ -111,6 +113,9 @@ async fn run(listener: TcpListener, options: ServeOptions, shutdown: Cancellatio
                 let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
                 services.serve_with_incoming_shutdown(incoming, stopping).await
             }
+            #[cfg(not(feature = "tls"))]
+            Transport::Mutual(mutual) => match mutual {},
+            #[cfg(feature = "tls")]
             Transport::Mutual(mutual) => {
                 services.serve_with_incoming_shutdown(Incoming::new(listener, mutual), stopping).await
             }

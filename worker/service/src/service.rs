@@ -22,7 +22,7 @@ pub(crate) struct Service {
 impl Service {
     /// A new worker with a random nonce.
     pub(crate) fn new(shared: Arc<Shared>) -> Self {
-        Self { shared, nonce: rand::random(), streams: Arc::new(Semaphore::new(STREAMS)) }
+        Self { shared, nonce: fastrand::u64(..), streams: Arc::new(Semaphore::new(STREAMS)) }
     }
 
     fn hello(&self) -> pb::FromWorker {

@@ -22,15 +22,16 @@ use http::{
     header::{CONTENT_TYPE, USER_AGENT},
 };
 use http_body_util::{BodyExt as _, Full, Limited};
-use hyper_rustls::{FixedServerNameResolver, HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::{
     client::legacy::{self, connect::HttpConnector},
     rt::{TokioExecutor, TokioTimer},
 };
-use rustls::pki_types::ServerName;
 use tokio::time::{Instant, timeout_at};
 
-use super::{tls, wire};
+use super::{
+    connector::{Connector, connector},
+    wire,
+};
 use crate::chain;
 
 /// The longest answer, besides the size of the request: 100,000 reasons of 160 bytes. An extender returns nodes of the request, with a
@@ -112,7 +113,7 @@ struct Inner {
     prioritizing: AtomicU64,
 }
 
-type Client = legacy::Client<HttpsConnector<HttpConnector>, Full<Bytes>>;
+type Client = legacy::Client<Connector, Full<Bytes>>;
 
 struct Caller {
     client: Client,
@@ -205,20 +206,11 @@ impl Caller {
         let mut tcp = HttpConnector::new();
         tcp.enforce_http(false);
         tcp.set_nodelay(true);
-        let builder = HttpsConnectorBuilder::new().with_tls_config(tls::client_config(extender)?).https_or_http();
-        let server_name = extender.tls_config.as_ref().map_or("", |tls| &tls.server_name);
-        let builder = match server_name {
-            "" => builder,
-            name => {
-                let name = ServerName::try_from(name.to_owned()).context("serverName is no name of a host")?;
-                builder.with_server_name_resolver(FixedServerNameResolver::new(name))
-            }
-        };
         let client = legacy::Builder::new(TokioExecutor::new())
             .timer(TokioTimer::new())
             .pool_timer(TokioTimer::new())
             .pool_idle_timeout(IDLE_TIMEOUT)
-            .build(builder.enable_all_versions().wrap_connector(tcp));
+            .build(connector(extender, tcp)?);
         Ok(Self { client })
     }
 

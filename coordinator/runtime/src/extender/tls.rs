@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, ensure};
 use flotilla_framework::extender::{Extender, ExtenderTlsConfig};
-use hyper_rustls::ConfigBuilderExt as _;
+use hyper_rustls::{ConfigBuilderExt as _, FixedServerNameResolver, HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy::connect::HttpConnector;
 use rustls::{
     ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme,
     client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
@@ -14,11 +15,31 @@ use rustls::{
     pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime, pem::PemObject as _},
 };
 
+/// Connects over TCP, and over TLS if the URL is `https`.
+pub(super) type Connector = HttpsConnector<HttpConnector>;
+
+/// Connects to the extender.
+///
+/// # Errors
+/// Those of [`client_config`], or an invalid `serverName`.
+pub(super) fn connector(extender: &Extender, tcp: HttpConnector) -> anyhow::Result<Connector> {
+    let builder = HttpsConnectorBuilder::new().with_tls_config(client_config(extender)?).https_or_http();
+    let server_name = extender.tls_config.as_ref().map_or("", |tls| &tls.server_name);
+    let builder = match server_name {
+        "" => builder,
+        name => {
+            let name = ServerName::try_from(name.to_owned()).context("serverName is no name of a host")?;
+            builder.with_server_name_resolver(FixedServerNameResolver::new(name))
+        }
+    };
+    Ok(builder.enable_all_versions().wrap_connector(tcp))
+}
+
 /// The TLS configuration of connections to the extender.
 ///
 /// # Errors
 /// A file that cannot be read, an invalid certificate or key, or a certificate without its key.
-pub(super) fn client_config(extender: &Extender) -> anyhow::Result<ClientConfig> {
+fn client_config(extender: &Extender) -> anyhow::Result<ClientConfig> {
     let default = ExtenderTlsConfig::default();
     let tls = extender.tls_config.as_ref().unwrap_or(&default);
     let authorities = pem(&tls.ca_data.0, &tls.ca_file, "caFile")?;

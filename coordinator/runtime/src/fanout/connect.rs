@@ -1,15 +1,15 @@
 //! Connections to workers.
 
+#[cfg(feature = "tls")]
+mod mutual;
+
 use std::{
-    io,
     sync::{Arc, OnceLock},
     time::Duration,
 };
 
-use flotilla_transport::{DialError, Dialled, HandshakeError, Peer, Transport, dial};
-use hyper_util::rt::TokioIo;
+use flotilla_transport::{HandshakeError, Peer, Transport};
 use tonic::transport::{Channel, Endpoint};
-use tower::service_fn;
 
 use super::stream::End;
 use crate::chain;
@@ -32,29 +32,20 @@ pub(super) struct Connected {
 /// Connects to the worker at `address`, `host:port`. With mutual TLS it waits for the local certificate.
 pub(super) async fn connect(transport: &Transport, address: &str) -> Result<Connected, End> {
     let endpoint = endpoint(address)?;
-    let broken = |error: tonic::transport::Error| End::Connect(chain(&error));
-    let Transport::Mutual(mutual) = transport else {
-        let channel = endpoint.connect().await.map_err(broken)?;
-        return Ok(Connected { channel, peer: None, refusal: None });
-    };
-    let dialled = dial(address, mutual).await.map_err(|error| match error {
-        DialError::Connect(error) => End::Connect(error.to_string()),
-        DialError::Handshake(error) => End::Handshake(error),
-    })?;
-    let (peer, refusal) = (dialled.peer().clone(), dialled.refusal());
-    let channel = endpoint.connect_with_connector(once(dialled)).await.map_err(broken)?;
-    Ok(Connected { channel, peer: Some(peer), refusal: Some(refusal) })
+    match transport {
+        Transport::InsecurePlaintext => {
+            let channel = endpoint.connect().await.map_err(broken)?;
+            Ok(Connected { channel, peer: None, refusal: None })
+        }
+        #[cfg(feature = "tls")]
+        Transport::Mutual(mutual) => mutual::connect(endpoint, address, mutual).await,
+        #[cfg(not(feature = "tls"))]
+        Transport::Mutual(mutual) => match *mutual {},
+    }
 }
 
-/// Returns the connection once: a channel that has lost it must not make another, because its peer would not be verified.
-fn once(
-    dialled: Dialled,
-) -> impl tower::Service<http::Uri, Response = TokioIo<Dialled>, Error = io::Error, Future: Send> + Send + 'static {
-    let mut dialled = Some(dialled);
-    service_fn(move |_| {
-        let taken = dialled.take().map(TokioIo::new);
-        std::future::ready(taken.ok_or_else(|| io::ErrorKind::ConnectionAborted.into()))
-    })
+fn broken(error: tonic::transport::Error) -> End {
+    End::Connect(chain(&error))
 }
 
 fn endpoint(address: &str) -> Result<Endpoint, End> {

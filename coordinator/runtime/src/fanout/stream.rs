@@ -152,7 +152,7 @@ async fn establish(inner: &Arc<Inner>, address: &Arc<str>) -> Result<Attached, E
         // The stream's own error does not name the rejected certificate.
         match (refusal.as_ref().and_then(|refusal| refusal.get()), &inner.transport) {
             (Some(refusal), Transport::Mutual(mutual)) => {
-                mutual.failures.add(refusal.reason);
+                mutual.count(refusal);
                 End::Handshake(refusal.clone())
             }
             _ => end,
@@ -190,7 +190,7 @@ async fn greet(
 /// Returns when the connection to `peer` has to be replaced because its certificate expires; never without a certificate.
 async fn expiring(inner: &Inner, peer: Option<Peer>) -> Ended {
     match (peer, &inner.transport) {
-        (Some(peer), Transport::Mutual(mutual)) => peer.ended(mutual.credentials.clone(), true).await,
+        (Some(peer), Transport::Mutual(mutual)) => peer.renewal(mutual).await,
         _ => std::future::pending().await,
     }
 }
@@ -208,7 +208,7 @@ impl Attached {
             version: Arc::clone(&self.version),
             close: close.clone(),
             pause_ms: Arc::clone(&pause_ms),
-            not_after_s: self.peer.as_ref().map(|peer| peer.validity().not_after_s),
+            not_after_s: self.peer.as_ref().map(|peer| peer.not_after_s()),
         };
         lock(&inner.streams).insert(worker, outgoing);
         inner.counters.attached.add(1);

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use rustls::pki_types::CertificateDer;
 
-use crate::{Credentials, Identity, Role, RoleError, Validity, now_s, verify};
+use super::{Credentials, Identity, Mutual, Role, RoleError, Validity, now_s, verify};
 
 /// Interval of comparing with the time of day: clocks are set, and machines sleep.
 const LOOK: Duration = Duration::from_secs(60);
@@ -55,12 +55,23 @@ impl Peer {
         self.validity
     }
 
+    /// The end of the peer's certificate, in seconds since 1970.
+    #[must_use]
+    pub fn not_after_s(&self) -> i64 {
+        self.validity.not_after_s
+    }
+
+    /// Waits until this connection has to be replaced, some time before the end of its certificates.
+    pub async fn renewal(self, mutual: &Mutual) -> Ended {
+        self.ended(mutual.credentials.clone(), true).await
+    }
+
     /// Waits until a certificate expires or its authority is no longer trusted. With `early`, returns a random share of the remaining time
     /// earlier. Both sides then have newer certificates, and connections are not all renewed at once.
     pub async fn ended(self, credentials: Credentials, early: bool) -> Ended {
         let mut changes = credentials.subscribe();
         let not_after_s = self.validity.not_after_s.min(self.own.not_after_s);
-        let share = if early { rand::random_range(0.05..=0.15) } else { 0.0 };
+        let share = if early { 0.05 + 0.1 * fastrand::f64() } else { 0.0 };
         let until_s = renewal_s(now_s(), not_after_s, share);
         loop {
             let left_s = until_s.saturating_sub(now_s());

@@ -2,7 +2,7 @@
 
 use tracing::{error, warn};
 
-use crate::Validity;
+use super::Validity;
 
 /// Interval of log lines.
 const PERIOD_S: i64 = 3600;

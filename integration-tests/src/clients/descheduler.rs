@@ -1,6 +1,6 @@
 //! The descheduler evicts pods from nodes that suit them no longer.
 
-use std::{fs, process::Command};
+use std::{collections::BTreeMap, fs, process::Command};
 
 use anyhow::{Context as _, ensure};
 use flotilla_control_plane::{ControlPlane, wait_until};
@@ -23,7 +23,7 @@ fn policy() -> Value {
             "pluginConfig": [
                 { "name": "DefaultEvictor", "args": { "nodeFit": true } },
                 { "name": "RemovePodsViolatingNodeTaints", "args": {} },
-                { "name": "RemoveDuplicates", "args": {} },
+                { "name": "RemoveDuplicates", "args": { "excludeOwnerKinds": ["ReplicationController"] } },
                 { "name": "RemovePodsViolatingTopologySpreadConstraint", "args": {} },
                 { "name": "LowNodeUtilization", "args": {
                     "thresholds": { "cpu": 30, "pods": 30 }, "targetThresholds": { "cpu": 50, "pods": 50 },
@@ -32,7 +32,7 @@ fn policy() -> Value {
             "plugins": {
                 "deschedule": { "enabled": ["RemovePodsViolatingNodeTaints"] },
                 "balance": { "enabled": [
-                    "RemoveDuplicates", "RemovePodsViolatingTopologySpreadConstraint", "LowNodeUtilization",
+                    "RemovePodsViolatingTopologySpreadConstraint", "RemoveDuplicates", "LowNodeUtilization",
                 ] },
             },
         }],
@@ -50,11 +50,11 @@ impl<'a> Descheduler<'a> {
         Ok(Self { cluster })
     }
 
-    /// Runs the descheduler once, and returns the number of pods that it evicted.
+    /// Runs the descheduler once, and returns the number of pods that each plugin has evicted.
     ///
     /// # Errors
     /// It fails.
-    pub async fn run(&self) -> anyhow::Result<usize> {
+    pub async fn run(&self) -> anyhow::Result<BTreeMap<String, usize>> {
         let folder = self.cluster.folder();
         let mut command = Command::new(flotilla_test_programs::descheduler()?.path("descheduler"));
         command.arg("--kubeconfig").arg(self.cluster.kubeconfig());
@@ -71,8 +71,13 @@ impl<'a> Descheduler<'a> {
         .with_context(|| processes.log_tail("descheduler", 20))?;
         ensure!(status.success(), "{status}: {}", processes.log_tail("descheduler", 20));
         let log = processes.log("descheduler")?;
-        let counts = log[before..].split("totalEvicted=").nth(1).context("the descheduler has logged no count")?;
-        let count = counts.split_whitespace().next().unwrap_or_default();
-        count.parse().with_context(|| format!("{count} is no count"))
+        let mut evicted = BTreeMap::new();
+        for line in log[before..].lines().filter(|line| line.contains("\"Evicted pod\"")) {
+            let plugin = line.split("strategy=\"").nth(1).and_then(|rest| rest.split('"').next());
+            *evicted.entry(plugin.with_context(|| format!("no plugin: {line}"))?.to_owned()).or_default() += 1;
+        }
+        let total: usize = evicted.values().sum();
+        ensure!(log[before..].contains(&format!("totalEvicted={total} ")), "{total} evictions are logged: {log}");
+        Ok(evicted)
     }
 }

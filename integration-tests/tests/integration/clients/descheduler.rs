@@ -33,16 +33,17 @@ fn controllers() -> [(&'static str, usize, Value); 3] {
     ]
 }
 
-/// RemoveDuplicates spreads the pods of a Deployment by number, and the scheduler by CPU. For many replicas these differ, and the
-/// descheduler would never come to rest. So `plain` is a ReplicationController, which the policy excludes.
+/// RemoveDuplicates spreads the pods of a controller by number, and the scheduler by CPU. Without a spread constraint for nodes these can
+/// differ, and the descheduler would never come to rest. The policy excludes ReplicationControllers.
 fn manifest(name: &str, replicas: usize, fields: &Value, scheduler: &str) -> Value {
     let container = json!({ "name": "c", "image": "i", "resources": { "requests": { "cpu": "500m" } } });
     let mut spec = json!({ "schedulerName": scheduler, "containers": [container] });
     spec.as_object_mut().into_iter().for_each(|spec| spec.extend(fields.as_object().cloned().unwrap_or_default()));
     let labels = json!({ "app": name });
-    let is_plain = name == "plain";
-    let selector = if is_plain { labels.clone() } else { json!({ "matchLabels": labels }) };
-    let (version, kind) = if is_plain { ("v1", "ReplicationController") } else { ("apps/v1", "Deployment") };
+    let (version, kind, selector) = match name {
+        "duplicates" => ("apps/v1", "Deployment", json!({ "matchLabels": labels })),
+        _ => ("v1", "ReplicationController", labels.clone()),
+    };
     json!({
         "apiVersion": version, "kind": kind, "metadata": { "name": name },
         "spec": {

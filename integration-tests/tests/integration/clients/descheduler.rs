@@ -57,8 +57,7 @@ async fn create(cluster: &ControlPlane, scheduler: &str) -> anyhow::Result<()> {
     for (name, replicas, fields) in controllers() {
         let object: DynamicObject = from_value(manifest(name, replicas, &fields, scheduler))?;
         let kind = GroupVersionKind::try_from(object.types.as_ref().context("a manifest has a kind")?)?;
-        let api: Api<DynamicObject> =
-            Api::namespaced_with(cluster.client(), "default", &ApiResource::from_gvk(&kind));
+        let api: Api<DynamicObject> = Api::namespaced_with(cluster.client(), "default", &ApiResource::from_gvk(&kind));
         api.create(&PostParams::default(), &object).await?;
     }
     Ok(())

@@ -24,9 +24,7 @@ const WAIT: Duration = Duration::from_secs(3);
 
 /// Queues with a quota of CPUs: Jobs, pods, and Jobs with a topology.
 fn queues() -> Vec<Value> {
-    let object = |kind: &str, name: &str, spec: Value| {
-        json!({ "apiVersion": "kueue.x-k8s.io/v1beta2", "kind": kind, "metadata": { "name": name }, "spec": spec })
-    };
+    let object = |kind: &str, name: &str, spec: Value| json!({ "apiVersion": "kueue.x-k8s.io/v1beta2", "kind": kind, "metadata": { "name": name }, "spec": spec });
     let levels = json!([{ "nodeLabel": RACK }, { "nodeLabel": "kubernetes.io/hostname" }]);
     let mut objects = vec![
         object("Topology", "racks", json!({ "levels": levels })),
@@ -192,8 +190,7 @@ async fn run(cluster: &ControlPlane, scheduler: &'static str) -> anyhow::Result<
     };
     let plain = (0..8).map(|index| node(format!("plain-{index}"), "plain", "none"));
     let racks = (0..3).flat_map(|rack| (0..2).map(move |index| (rack, index)));
-    let racks =
-        racks.map(|(rack, index)| node(format!("rack-{rack}.node-{index}"), "racks", &format!("rack-{rack}")));
+    let racks = racks.map(|(rack, index)| node(format!("rack-{rack}.node-{index}"), "racks", &format!("rack-{rack}")));
     cluster.add_nodes(plain.chain(racks)).await?;
     let kueue = Kueue::start(cluster).await?;
     kueue.create("queues", &queues())?;

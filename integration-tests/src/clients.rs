@@ -1,9 +1,14 @@
 //! Clients of a scheduler, as processes.
 
+mod descheduler;
+mod jobset;
+mod kueue;
+mod manifests;
+
 use std::{collections::BTreeSet, process::Command, time::Duration};
 
 use anyhow::Context as _;
-use flotilla_control_plane::{ControlPlane, free_port, wait_until};
+use flotilla_control_plane::{ControlPlane, free_port};
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::{
     Api, ResourceExt as _,
@@ -12,10 +17,11 @@ use kube::{
 };
 use serde_json::{Value, from_value, json};
 
-use crate::{
-    deployed::kubectl,
-    fleet::{PATIENCE, node_of},
-};
+use crate::{deployed::kubectl, fleet::node_of};
+
+pub use descheduler::Descheduler;
+pub use jobset::JobSets;
+pub use kueue::Kueue;
 
 /// The group of Karpenter's objects.
 const KARPENTER: &str = "karpenter.sh";
@@ -40,19 +46,14 @@ impl<'a> Karpenter<'a> {
         for file in &files {
             kubectl(cluster, &["create", "-f", &file.to_string_lossy()])?;
         }
-        kubectl(cluster, &["wait", "--for=condition=Established", "customresourcedefinitions", "--all"])?;
+        manifests::wait_until_established(cluster).await?;
         let (metrics, health) = (free_port()?, free_port()?);
         let mut command = Command::new(programs.path("karpenter"));
         command.args([format!("--metrics-port={metrics}"), format!("--health-probe-port={health}")]);
         command.args(["--disable-leader-election=true"]);
         command.env("KUBECONFIG", cluster.kubeconfig()).env("SYSTEM_NAMESPACE", "kube-system");
         cluster.processes().spawn("karpenter", command)?;
-        wait_until("Karpenter to be ready", PATIENCE, async || {
-            let ready = cluster.get_from(&format!("http://127.0.0.1:{health}"), "readyz").await;
-            ready.map(drop).map_err(|error| format!("{error:#}"))
-        })
-        .await
-        .with_context(|| cluster.processes().log_tail("karpenter", 20))?;
+        manifests::wait_until_ready(cluster, "karpenter", health).await?;
         let karpenter = Self { cluster };
         karpenter.create("karpenter.kwok.sh", "v1alpha1", "KWOKNodeClass", json!({})).await?;
         let requirement = |key: &str, values: &[&str]| json!({ "key": key, "operator": "In", "values": values });

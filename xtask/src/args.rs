@@ -60,9 +60,9 @@ pub(crate) enum Task {
     /// Prints passed, failed and skipped tests per package, and the reason of each skipped test. A failed test fails the command; its logs
     /// are in target/upstream/logs. Takes ten minutes; see integration-tests/upstream/README.md.
     Upstream(Upstream),
-    /// Run Karpenter and the Job controller with kube-scheduler and with Flotilla, in the same scenes; needs Go
+    /// Run Karpenter, Jobs, JobSet, Kueue and the descheduler with kube-scheduler and with Flotilla, in the same scenes; needs Go
     ///
-    /// Prints the time, the nodes and the pods of each scene. Takes seven minutes, of which Go needs half the first time.
+    /// Prints the time, the nodes and the pods of each scene. The first build of the clients takes fifteen minutes on two cores.
     Clients,
     /// Run the tests of supported Kubernetes versions against an API server of each; needs Go
     ///

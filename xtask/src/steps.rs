@@ -259,8 +259,8 @@ pub(crate) fn upstream(Upstream { package, run, workers }: Upstream) -> Step {
 }
 
 pub(crate) fn clients() -> Step {
-    let command = format!("{} --nocapture", one_module("clients::"));
-    Step::new("clients", 420, "runs real clients with kube-scheduler and with Flotilla", &command)
+    let command = format!("{} --include-ignored --nocapture", one_module("clients::"));
+    Step::new("clients", 900, "runs real clients with kube-scheduler and with Flotilla", &command)
 }
 
 /// The tests of supported versions, with each API server.

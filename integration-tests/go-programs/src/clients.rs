@@ -20,14 +20,88 @@ const KARPENTER_DEFINITIONS: &[&str] = &[
     "kwok/apis/crds/karpenter.kwok.sh_kwoknodeclasses.yaml",
 ];
 
+const DESCHEDULER: Module = Module {
+    place: "integration-tests/clients/descheduler/go.mod",
+    go_mod: include_str!("../../clients/descheduler/go.mod"),
+    go_sum: include_str!("../../clients/descheduler/go.sum"),
+};
+
+const JOBSET: Module = Module {
+    place: "integration-tests/clients/jobset/go.mod",
+    go_mod: include_str!("../../clients/jobset/go.mod"),
+    go_sum: include_str!("../../clients/jobset/go.sum"),
+};
+
+const KUEUE: Module = Module {
+    place: "integration-tests/clients/kueue/go.mod",
+    go_mod: include_str!("../../clients/kueue/go.mod"),
+    go_sum: include_str!("../../clients/kueue/go.sum"),
+};
+
+/// The definition of JobSets, and the webhooks of its controller.
+const JOBSET_MANIFESTS: &[&str] =
+    &["config/components/crd/bases/jobset.x-k8s.io_jobsets.yaml", "config/components/webhook/manifests.yaml"];
+
+/// Kueue's definitions, and its webhooks.
+const KUEUE_MANIFESTS: &[&str] = &[
+    "config/components/crd/bases/kueue.x-k8s.io_admissionchecks.yaml",
+    "config/components/crd/bases/kueue.x-k8s.io_clusterqueues.yaml",
+    "config/components/crd/bases/kueue.x-k8s.io_cohorts.yaml",
+    "config/components/crd/bases/kueue.x-k8s.io_localqueues.yaml",
+    "config/components/crd/bases/kueue.x-k8s.io_multikueueclusters.yaml",
+    "config/components/crd/bases/kueue.x-k8s.io_multikueueconfigs.yaml",
+    "config/components/crd/bases/kueue.x-k8s.io_provisioningrequestconfigs.yaml",
+    "config/components/crd/bases/kueue.x-k8s.io_resourceflavors.yaml",
+    "config/components/crd/bases/kueue.x-k8s.io_topologies.yaml",
+    "config/components/crd/bases/kueue.x-k8s.io_workloadpriorityclasses.yaml",
+    "config/components/crd/bases/kueue.x-k8s.io_workloads.yaml",
+    "config/components/webhook/manifests.yaml",
+];
+
+/// The descheduler, as the program `descheduler`.
+///
+/// # Errors
+/// Its `go.mod` has no version of it.
+pub fn descheduler() -> Result<Programs> {
+    const LIST: &[Program] = &[Program::new("descheduler", "sigs.k8s.io/descheduler/cmd/descheduler", 120)];
+    Programs::small(DESCHEDULER, "sigs.k8s.io/descheduler", LIST, &target().join("clients"))
+}
+
+/// JobSet's controller as the program `jobset`, and its manifests.
+///
+/// # Errors
+/// Its `go.mod` has no JobSet version.
+pub fn jobset() -> Result<Programs> {
+    const LIST: &[Program] = &[Program::new("jobset", "sigs.k8s.io/jobset", 120)];
+    with_files(JOBSET, "sigs.k8s.io/jobset", LIST, JOBSET_MANIFESTS)
+}
+
+/// Kueue's controller as the program `kueue`, and its manifests.
+///
+/// # Errors
+/// Its `go.mod` has no Kueue version.
+pub fn kueue() -> Result<Programs> {
+    const LIST: &[Program] = &[Program::new("kueue", "sigs.k8s.io/kueue/cmd/kueue", 300)];
+    with_files(KUEUE, "sigs.k8s.io/kueue", LIST, KUEUE_MANIFESTS)
+}
+
 /// Karpenter with its provider of kwok nodes, as the program `karpenter`, and its CustomResourceDefinitions.
 ///
 /// # Errors
 /// Its `go.mod` has no Karpenter version.
 pub fn karpenter() -> Result<Programs> {
     const LIST: &[Program] = &[Program::new("karpenter", "sigs.k8s.io/karpenter/kwok", 150)];
-    let programs = Programs::small(KARPENTER, "sigs.k8s.io/karpenter", LIST, &target().join("clients"))?;
-    let into = programs.folder.join("definitions");
-    let files = Some(Files { module: "sigs.k8s.io/karpenter", paths: KARPENTER_DEFINITIONS, into });
+    with_files(KARPENTER, "sigs.k8s.io/karpenter", LIST, KARPENTER_DEFINITIONS)
+}
+
+/// Programs of a module, with some of its files in the folder `manifests`.
+fn with_files(
+    module: Module,
+    required: &'static str,
+    list: &'static [Program],
+    paths: &'static [&'static str],
+) -> Result<Programs> {
+    let programs = Programs::small(module, required, list, &target().join("clients"))?;
+    let files = Some(Files { module: required, paths, into: programs.folder.join("manifests") });
     Ok(Programs { files, ..programs })
 }

@@ -21,7 +21,7 @@ use flotilla_go_programs::{
     Event, Kind, Module, Program, about, control_plane, jaeger, kubernetes_version, linker_flags,
 };
 
-pub use clients::karpenter;
+pub use clients::{descheduler, jobset, karpenter, kueue};
 pub use flotilla_go_programs::{Programs, Reaper};
 pub use own::{ORACLES, load, oracle, prometheus_operator};
 pub use upstream::{upstream, upstream_quick};
@@ -224,7 +224,8 @@ mod tests {
 
     #[test]
     fn each_module_builds_in_a_folder_of_its_own() {
-        let all = [common().expect("versions"), special().expect("versions")].concat();
+        let clients = [descheduler(), jobset(), kueue()].map(|programs| programs.expect("a version"));
+        let all = [common().expect("versions"), special().expect("versions"), clients.to_vec()].concat();
         let mut folders: Vec<PathBuf> = all.into_iter().map(|programs| programs.folder).collect();
         let count = folders.len();
         folders.sort();

@@ -40,12 +40,13 @@ const PROGRAMS: &[Program] = &[
     Program::new("nominated-node-name.test", "./scheduler/nominated_node_name", 10),
     Program::new("scheduler.test", "./scheduler", 10),
     Program::new("volumescheduling.test", "./volumescheduling", 10),
+    Program::new("daemonset.test", "./daemonset", 10),
 ];
 
 /// Imported packages without tests.
 const IMPORTED: &[&str] = &["./framework", "./util", "./scheduler/podgroup/stepsframework"];
 
-const FOLDERS: &[&str] = &["framework", "util", "scheduler", "volumescheduling"];
+const FOLDERS: &[&str] = &["framework", "util", "scheduler", "volumescheduling", "daemonset"];
 
 const THEIRS: &str = "\"k8s.io/kubernetes/test/integration/";
 const OURS: &str = "\"flotilla/integration-tests/upstream/";
@@ -73,6 +74,12 @@ const CHANGES: &[Change] = &[
         file: "\nfunc InitTestSchedulerWithOptions(\n",
         find: "\ttCtx := ktesting.Init(t)\n\ttestCtx := &TestContext{Ctx: tCtx}\n",
         replace: "\tSkipSubtest(t)\n\ttCtx := ktesting.Init(t)\n\ttestCtx := &TestContext{Ctx: tCtx}\n",
+    },
+    // Starts a scheduler next to the controller of DaemonSets, with which it shares informers.
+    Change {
+        file: "\nfunc setupWithServerSetup(",
+        find: "\tgo sched.Run(tCtx)\n",
+        replace: "\ttestutils.DescribeFlotilla(t, sched, config, nil)\n\ttestutils.StartFlotilla(tCtx, sched)\n",
     },
     // A late API server fails the whole package, and other tests and builds may use the CPU.
     Change {

@@ -152,6 +152,9 @@ func StartFlotilla(ctx context.Context, key any) {
 	arguments := instance.arguments
 	if workers := instance.startWorkers(ctx); len(workers) > 0 {
 		arguments = append(slices.Clone(arguments), "--workers="+strings.Join(workers, ","))
+	} else {
+		// Without this a new leader waits for the workers of the default Service, and some tests poll once after a second.
+		arguments = append(slices.Clone(arguments), "--worker-service=")
 	}
 	instance.start(ctx, "coordinator", "FLOTILLA_COORDINATOR", "--health-listen", arguments)
 }

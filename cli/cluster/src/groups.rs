@@ -1,4 +1,4 @@
-//! PodGroups of the input, and which pods they gate.
+//! PodGroups of the input, of `scheduling.k8s.io` and `scheduling.x-k8s.io`, and which pods they gate.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -6,11 +6,13 @@ use flotilla_framework::{
     admission,
     class::PodInfo,
     ingest,
-    pod_group::{self, PodGroup},
+    ingest::pod_group::CoschedulingSpec,
+    pod_group::{GroupApi, GroupKey, Membership, PodGroup},
     profile::Profile,
     registry::Registry,
 };
-use k8s_openapi::api::scheduling::v1beta1 as api;
+use k8s_openapi::{api::scheduling::v1beta1 as api, apimachinery::pkg::apis::meta::v1::ObjectMeta};
+use serde_json::{Map, Value, json};
 
 use super::{Cluster, defaults, objects::Gatherer, place::InputPosition, problem::Problems};
 
@@ -19,9 +21,9 @@ pub const GATE: &str = "GenericWorkload";
 
 pub(super) const KIND: &str = "PodGroup";
 pub(super) const API_GROUP: &str = "scheduling.k8s.io/";
-
-/// Namespace and name.
-type GroupKey = (Arc<str>, Arc<str>);
+/// The API group of scheduler-plugins, and its kind in messages.
+pub(super) const COSCHEDULING_GROUP: &str = "scheduling.x-k8s.io/";
+const COSCHEDULING_KIND: &str = "PodGroup.scheduling.x-k8s.io";
 
 /// A group before its priority class is resolved.
 pub(super) struct Draft {
@@ -32,14 +34,22 @@ pub(super) struct Draft {
     place: InputPosition,
 }
 
-/// All groups of a cluster; empty if the feature gate is off.
+/// All groups of a cluster; empty if the feature gate is off and no profile has the plugin Coscheduling.
 #[derive(Debug, Default)]
 pub struct Groups {
-    counts: bool,
+    membership: Membership,
     objects: BTreeMap<GroupKey, Arc<PodGroup>>,
     members: BTreeMap<GroupKey, Vec<Arc<PodInfo>>>,
-    /// The gate of the group: that of its first gated member by UID.
-    gated: BTreeMap<GroupKey, (Arc<str>, &'static str, String)>,
+    gated: BTreeMap<GroupKey, Gated>,
+}
+
+/// The gated members of a group: their number, and the gate of the first one by UID.
+#[derive(Debug)]
+struct Gated {
+    count: usize,
+    uid: Arc<str>,
+    plugin: &'static str,
+    message: String,
 }
 
 impl Gatherer {
@@ -56,6 +66,29 @@ impl Gatherer {
                 }
             }
             Err(error) => problems.error(place, format!("{KIND} {name:?}: {error}")),
+        }
+    }
+
+    /// Reads a group of scheduler-plugins; `fields` are those of the object.
+    pub(super) fn add_coscheduling(
+        &mut self,
+        fields: &Map<String, Value>,
+        place: InputPosition,
+        problems: &mut Problems,
+    ) {
+        let field =
+            |name: &str| fields.get(name).cloned().filter(|value| !value.is_null()).unwrap_or_else(|| json!({}));
+        let read = serde_json::from_value::<ObjectMeta>(field("metadata"));
+        let read = read.and_then(|metadata| Ok((metadata, serde_json::from_value(field("spec"))?)));
+        let (mut metadata, spec): (_, CoschedulingSpec) = match read {
+            Ok(read) => read,
+            Err(error) => return problems.error(place, format!("{COSCHEDULING_KIND}: {error}")),
+        };
+        let Some(name) = self.claim(COSCHEDULING_KIND, &metadata, true, &place, problems) else { return };
+        defaults::identity(&mut metadata, true);
+        match ingest::pod_group::coscheduling(&metadata, &spec) {
+            Ok(group) => self.coscheduling.iter_mut().for_each(|groups| groups.push(group.clone())),
+            Err(error) => problems.error(place, format!("{COSCHEDULING_KIND} {name:?}: {error}")),
         }
     }
 }
@@ -92,33 +125,47 @@ pub(super) fn finish(
 impl Groups {
     /// The groups of a cluster; `profiles` gate their pods.
     pub fn new(registry: Registry, cluster: &Cluster, profiles: &[Profile]) -> Self {
-        let Some(objects) = &cluster.groups else { return Self::default() };
-        let mut groups = Self { counts: true, ..Self::default() };
-        for object in objects {
-            let key = (Arc::clone(&object.namespace), Arc::clone(&object.name));
-            groups.objects.insert(key, Arc::new(object.clone()));
+        let membership = Membership::new(cluster.groups.is_some(), profiles);
+        if !membership.is_any() {
+            return Self::default();
+        }
+        let mut groups = Self { membership, ..Self::default() };
+        for object in cluster.pod_groups() {
+            groups.objects.insert(object.group_key(), Arc::new(object.clone()));
         }
         for pod in cluster.bound.iter().chain(&cluster.pending) {
             let Some(key) = groups.key(pod) else { continue };
             let profile = profiles.iter().find(|profile| profile.scheduler_name == pod.scheduler_name);
             if let Some(profile) = profile.filter(|_| pod.node_name.is_none())
                 && let Some((plugin, message)) = admission::gate(registry, profile, pod)
-                && groups.gated.get(&key).is_none_or(|(uid, ..)| *uid > pod.uid)
             {
-                groups.gated.insert(key.clone(), (Arc::clone(&pod.uid), plugin, message));
+                let known = groups.gated.remove(&key);
+                let count = known.as_ref().map_or(0, |known| known.count) + 1;
+                let own = Gated { count, uid: Arc::clone(&pod.uid), plugin, message };
+                let first = known.filter(|known| known.uid < own.uid).map(|known| Gated { count, ..known });
+                groups.gated.insert(key.clone(), first.unwrap_or(own));
             }
             groups.members.entry(key).or_default().push(Arc::clone(pod));
         }
         groups
     }
 
-    /// Whether the feature gate is on.
+    /// Whether pods can have a PodGroup.
     pub const fn count(&self) -> bool {
-        self.counts
+        self.membership.is_any()
     }
 
-    /// The PodGroup of a pod.
-    pub fn object_of(&self, pod: &PodInfo) -> Option<&Arc<PodGroup>> {
+    /// The PodGroup that a pod is preempted with: one of `scheduling.k8s.io`.
+    pub fn object_as_victim(&self, pod: &PodInfo) -> Option<&Arc<PodGroup>> {
+        self.object_of(pod).filter(|object| object.api == GroupApi::Kubernetes)
+    }
+
+    /// Whether a pod is preempted as part of a group.
+    pub fn is_member_as_victim(&self, pod: &PodInfo) -> bool {
+        self.key(pod).is_some_and(|key| key.api == GroupApi::Kubernetes)
+    }
+
+    fn object_of(&self, pod: &PodInfo) -> Option<&Arc<PodGroup>> {
         self.objects.get(&self.key(pod)?)
     }
 
@@ -136,12 +183,15 @@ impl Groups {
     /// The plugin that gates the pod's group, and its reason.
     pub fn gate(&self, pod: &PodInfo, profile: &Profile) -> Option<(&'static str, String)> {
         let key = self.key(pod)?;
-        let Some(object) = self.objects.get(&key) else { return Some((pod_group::PLUGIN, pod_group::absent(&key.1))) };
-        if let Some((_, plugin, message)) = self.gated.get(&key) {
-            return Some((plugin, message.clone()));
+        let Some(object) = self.objects.get(&key) else {
+            return Some((key.api.plugin(), key.api.absent(&key.name)));
+        };
+        let members = self.mates(pod).len();
+        if let Some(gated) = self.gated.get(&key).filter(|gated| object.is_gated_by(gated.count, members)) {
+            return Some((gated.plugin, gated.message.clone()));
         }
-        let message = object.gate(&profile.plugins, self.mates(pod).len())?;
-        Some((pod_group::PLUGIN, message.to_owned()))
+        let message = object.gate(&profile.plugins, members)?;
+        Some((key.api.plugin(), message))
     }
 
     /// Why the pods of the pod's group cannot be placed together.
@@ -153,7 +203,6 @@ impl Groups {
     }
 
     fn key(&self, pod: &PodInfo) -> Option<GroupKey> {
-        let name = pod.scheduling_group.as_ref().filter(|_| self.counts)?;
-        Some((Arc::clone(&pod.class.namespace), Arc::clone(name)))
+        self.membership.group_of(pod)
     }
 }

@@ -164,6 +164,12 @@ impl Watches {
         timeout(patience, self.listed()).await.map_err(|_| self.unlisted())
     }
 
+    /// Cancelled once PodGroups of `scheduling.x-k8s.io` are watched, because a profile reads them.
+    pub(crate) fn reads_coscheduling(&self) -> CancellationToken {
+        let found = self.all.iter().find(|(what, _)| *what == kinds::COSCHEDULING);
+        found.map(|(_, shared)| shared.wanted.clone()).unwrap_or_default()
+    }
+
     fn want(&self, profiles: &[Profile]) {
         for (what, shared) in &*self.all {
             if needs::is_needed(self.registry, what, profiles) {

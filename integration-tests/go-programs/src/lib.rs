@@ -5,6 +5,7 @@
 //! A test builds a program that is missing; `cargo xtask go-programs` builds all of them.
 
 mod clients;
+mod kuberay;
 mod own;
 mod upstream;
 mod versions;
@@ -23,6 +24,7 @@ use flotilla_go_programs::{
 
 pub use clients::karpenter;
 pub use flotilla_go_programs::{Programs, Reaper};
+pub use kuberay::kuberay;
 pub use own::{ORACLES, load, oracle, prometheus_operator};
 pub use upstream::{upstream, upstream_quick};
 pub use versions::{SUPPORTED, version};
@@ -76,7 +78,7 @@ pub fn common() -> Result<Vec<Programs>> {
 /// # Errors
 /// A `go.mod` lacks a required version.
 pub fn special() -> Result<Vec<Programs>> {
-    let mut special = vec![e2e()?, upstream_quick()?, karpenter()?];
+    let mut special = vec![e2e()?, upstream_quick()?, karpenter()?, kuberay()?];
     if Command::new("runc").arg("--version").output().is_ok_and(|output| output.status.success()) {
         special.extend(node()?);
     }

@@ -174,7 +174,9 @@ fn victims<'a>(world: &World, pods: &[&'a str]) -> Vec<&'a str> {
 fn pods_that_the_group_may_preempt_count_as_free() {
     for (priority, never, expected) in [(10, false, true), (10, true, false), (0, false, false)] {
         let mut world = world(2);
-        [("x", "n0"), ("y", "n1")].map(|(name, node)| world.pod(pod(name).request("cpu", "3").on(node).build()));
+        for (name, node) in [("x", "n0"), ("y", "n1")] {
+            world.pod(pod(name).request("cpu", "3").on(node).build());
+        }
         world.settle();
         let least = Resources { milli_cpu: 6_000, ..Resources::default() };
         object(&mut world, PodGroup { min_resources: Some(Box::new(least)), ..group(2) });

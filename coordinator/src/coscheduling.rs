@@ -123,6 +123,14 @@ impl Phases {
         let mut due_at = Instant::now();
         loop {
             tokio::select! {
+                biased;
+                () = sleep_until(due_at) => {
+                    if self.outgoing.lead().is_none() {
+                        return Ok(());
+                    }
+                    self.write(state).await;
+                    due_at = Instant::now() + PAUSE;
+                }
                 change = changes.try_next() => match change? {
                     Some(change) => {
                         if !take(state, change) {
@@ -132,13 +140,6 @@ impl Phases {
                     }
                     None => return Ok(()),
                 },
-                () = sleep_until(due_at) => {
-                    if self.outgoing.lead().is_none() {
-                        return Ok(());
-                    }
-                    self.write(state).await;
-                    due_at = Instant::now() + PAUSE;
-                }
             }
         }
     }

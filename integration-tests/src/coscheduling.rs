@@ -1,30 +1,37 @@
 //! PodGroups of `scheduling.x-k8s.io`, and schedulers that read them.
 
-use flotilla_control_plane::ControlPlane;
+use flotilla_control_plane::{ControlPlane, wait_until};
 use kube::{
     Api,
-    api::{DynamicObject, PostParams},
+    api::{DynamicObject, ListParams, PostParams},
     core::{ApiResource, GroupVersionKind},
 };
 use serde_json::{Value, from_value, json};
 
-use crate::{deployed::kubectl, fleet::Fleet};
+use crate::{
+    deployed::kubectl,
+    fleet::{Fleet, PATIENCE},
+};
 
-/// The profile of scheduler-plugins' chart, whose name KubeRay writes into pods.
+/// The profile of scheduler-plugins' chart; KubeRay writes its name into pods.
 pub const SCHEDULER: &str = "scheduler-plugins-scheduler";
 
 /// Installs the CustomResourceDefinition.
 ///
 /// # Errors
 /// The API server refuses it.
-pub fn install(cluster: &ControlPlane) -> anyhow::Result<()> {
+pub async fn install(cluster: &ControlPlane) -> anyhow::Result<()> {
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/coscheduling/podgroups.yaml");
     kubectl(cluster, &["create", "-f", file])?;
-    let definition = "customresourcedefinitions/podgroups.scheduling.x-k8s.io";
-    kubectl(cluster, &["wait", "--for=condition=Established", definition]).map(drop)
+    // `kubectl wait` fails for a definition without a status.
+    wait_until("the API server to serve PodGroups", PATIENCE, async || {
+        let listed = groups(cluster).list(&ListParams::default()).await;
+        listed.map(drop).map_err(|error| error.to_string())
+    })
+    .await
 }
 
-/// Starts a coordinator whose profile [`SCHEDULER`] has the plugin Coscheduling, as in scheduler-plugins' chart, and a worker.
+/// Starts a worker and a coordinator with the plugin Coscheduling in the profile [`SCHEDULER`], as in scheduler-plugins' chart.
 ///
 /// # Errors
 /// A process does not become ready.

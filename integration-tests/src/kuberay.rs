@@ -27,7 +27,7 @@ pub async fn start(cluster: &ControlPlane) -> anyhow::Result<()> {
     for file in &files {
         kubectl(cluster, &["create", "-f", &file.to_string_lossy()])?;
     }
-    coscheduling::install(cluster)?;
+    coscheduling::install(cluster).await?;
     kubectl(cluster, &["wait", "--for=condition=Established", "customresourcedefinitions", "--all"])?;
     let (metrics, health) = (free_port()?, free_port()?);
     let mut command = Command::new(programs.path("ray-operator"));

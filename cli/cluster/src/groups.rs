@@ -22,7 +22,7 @@ pub const GATE: &str = "GenericWorkload";
 pub(super) const KIND: &str = "PodGroup";
 pub(super) const API_GROUP: &str = "scheduling.k8s.io/";
 /// The API group of scheduler-plugins, and its kind in messages.
-pub(super) const COSCHEDULING_GROUP: &str = "scheduling.x-k8s.io/";
+const COSCHEDULING_GROUP: &str = "scheduling.x-k8s.io/";
 const COSCHEDULING_KIND: &str = "PodGroup.scheduling.x-k8s.io";
 
 /// A group before its priority class is resolved.
@@ -67,6 +67,13 @@ impl Gatherer {
             }
             Err(error) => problems.error(place, format!("{KIND} {name:?}: {error}")),
         }
+    }
+
+    /// Whether to read an object as a group of scheduler-plugins: a profile has the plugin Coscheduling.
+    pub(super) fn reads_coscheduling(&self, fields: &Map<String, Value>) -> bool {
+        let text = |name: &str| fields.get(name).and_then(Value::as_str).unwrap_or_default();
+        let is_group = text("kind") == KIND && text("apiVersion").starts_with(COSCHEDULING_GROUP);
+        is_group && self.coscheduling.is_some()
     }
 
     /// Reads a group of scheduler-plugins; `fields` are those of the object.

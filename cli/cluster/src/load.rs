@@ -236,7 +236,7 @@ impl<'a> Loader<'a> {
                 let elements = fields.get("items").and_then(Value::as_array).map_or(1, Vec::len);
                 *self.ignored.entry(kind.to_owned()).or_default() += elements;
             }
-            Kind::Custom if self.reads_coscheduling(fields) => {
+            Kind::Custom if self.gatherer.reads_coscheduling(fields) => {
                 self.gatherer.add_coscheduling(fields, place, self.problems);
             }
             Kind::Custom => self.custom(std::mem::take(fields), &place),
@@ -352,13 +352,6 @@ impl<'a> Loader<'a> {
     fn reads_group(&self, fields: &Map<String, Value>) -> bool {
         let version = fields.get("apiVersion").and_then(Value::as_str);
         self.gatherer.groups.is_some() && version.is_none_or(|version| version.starts_with(groups::API_GROUP))
-    }
-
-    /// Whether to read a PodGroup of scheduler-plugins: a profile has the plugin Coscheduling.
-    fn reads_coscheduling(&self, fields: &Map<String, Value>) -> bool {
-        let text = |name: &str| fields.get(name).and_then(Value::as_str).unwrap_or_default();
-        let is_group = text("kind") == groups::KIND && text("apiVersion").starts_with(groups::COSCHEDULING_GROUP);
-        is_group && self.gatherer.coscheduling.is_some()
     }
 
     fn selecting<T: Selecting>(&mut self, value: Value, place: &InputPosition) {

@@ -47,7 +47,7 @@ pub(crate) struct Groups {
 pub(crate) struct Group {
     pub(crate) entity: Uid,
     pub(crate) object: Option<Arc<PodGroup>>,
-    /// The lowest priority of a member since the group had none; only for `scheduling.x-k8s.io`, whose objects have no priority.
+    /// The lowest priority of a member since the group had none; only for `scheduling.x-k8s.io`: its objects have no priority.
     pub(crate) lowest: Option<i32>,
     /// All pods that name the group, except finished ones.
     pub(crate) members: BTreeSet<Uid>,

@@ -54,7 +54,7 @@ pub(super) struct State {
     labels: BTreeMap<Key, String>,
     changes: BTreeMap<Key, u64>,
     written: BTreeMap<Key, Written>,
-    /// Groups whose status another process writes differently, with their UIDs.
+    /// Groups with a status that another process writes differently, and their UIDs.
     foreign: BTreeMap<Key, String>,
     changed: BTreeSet<Key>,
 }
@@ -190,7 +190,7 @@ mod tests {
         Member { phase: "Running".to_owned(), owners: Vec::new() }
     }
 
-    /// A group with one running pod, whose status was written in version 2.
+    /// A group with one running pod and a status written in version 2.
     fn written() -> (State, Status) {
         let mut state = State::default();
         state.group_applied(key("g"), group(1, &Status::default()));

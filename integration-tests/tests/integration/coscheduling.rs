@@ -64,7 +64,7 @@ async fn groups_that_are_installed_later_are_found_and_bound_together_or_not_at_
     api.create(&PostParams::default(), &pod("single-0", SCHEDULER, &[("cpu", "1")])).await?;
     wait_until_running(&cluster, "single-", 1).await?;
     assert_eq!(bound(&cluster).await?, ["single-0"]);
-    install(&cluster)?;
+    install(&cluster).await?;
     create_group(&cluster, "small", json!({ "minMember": 2 })).await?;
     create(&cluster, "small-1", "small", "1").await?;
     wait_until_running(&cluster, "small-", 2).await?;
@@ -92,7 +92,7 @@ async fn groups_that_are_installed_later_are_found_and_bound_together_or_not_at_
 #[tokio::test(flavor = "multi_thread")]
 async fn no_pod_is_tried_before_the_cluster_has_the_minimal_resources_of_its_group() -> anyhow::Result<()> {
     let cluster = cluster(1).await?;
-    install(&cluster)?;
+    install(&cluster).await?;
     let _fleet = start(&cluster).await?;
     let spec = json!({ "minMember": 2, "minResources": { "cpu": "12", "memory": "1Gi" } });
     create_group(&cluster, "g", spec).await?;
@@ -114,7 +114,7 @@ async fn no_pod_is_tried_before_the_cluster_has_the_minimal_resources_of_its_gro
 #[tokio::test(flavor = "multi_thread")]
 async fn the_status_follows_the_pods_and_is_not_written_again_and_again() -> anyhow::Result<()> {
     let cluster = cluster(2).await?;
-    install(&cluster)?;
+    install(&cluster).await?;
     let _fleet = start(&cluster).await?;
     create_group(&cluster, "g", json!({ "minMember": 2 })).await?;
     status(&cluster, "g", "phase", json!("Pending")).await?;

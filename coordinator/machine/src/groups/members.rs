@@ -252,14 +252,16 @@ impl Machine {
         })
     }
 
-    /// Starts the backoff after a failed attempt. The maximum backoff grows with the square root of the number of pods.
+    /// Starts the backoff after a failed attempt. The maximum backoff grows with the square root of the number of pods, except for
+    /// `scheduling.x-k8s.io`: scheduler-plugins has only the backoff of each pod.
     pub(super) fn set_backoff(&mut self, now_ms: TimeMs, key: &GroupKey) {
         let pace = self.queue.pace();
         let Some(group) = self.groups.known.get_mut(key) else { return };
         let count = if group.errors > 0 { group.errors } else { group.refusals };
         group.queued = Some(self.queue.stamp(now_ms));
         // An early attempt keeps the backoff.
-        let expiry_ms = pace.expiry(now_ms, count, group.waiting.len());
+        let pods = if key.api == GroupApi::Coscheduling { 1 } else { group.waiting.len() };
+        let expiry_ms = pace.expiry(now_ms, count, pods);
         let until_ms = group.popped.take().unwrap_or(expiry_ms);
         let (entity, is_error) = (Arc::clone(&group.entity), group.errors > 0);
         // A backoff that is over already would bring the group back at once, endlessly.

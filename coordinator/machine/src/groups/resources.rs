@@ -14,7 +14,7 @@ use crate::{machine::Machine, pods::Pod};
 type Amount<'a> = (&'a str, &'static str, i64, i64);
 
 impl Machine {
-    /// The result of an attempt at a group whose `minResources` the cluster lacks.
+    /// The result of an attempt at a group if the cluster lacks its `minResources`.
     pub(super) fn lacks_resources(&self, seeker: &Seeker<'_>) -> Option<Tried> {
         let gap = self.resource_gap(seeker)?;
         let object = seeker.object;

@@ -94,10 +94,24 @@ fn a_gang_that_does_not_fit_holds_nothing_and_is_placed_once_there_is_room() {
     world.pod(pod("other").request("cpu", "4").build());
     world.settle();
     assert_eq!(placed(&world), ["other"]);
+    world.advance(500);
     world.node(node("n1").build());
     world.node(node("n2").build());
-    world.advance(2_000);
-    assert_eq!(placed(&world), ["a", "b", "other"]);
+    world.settle();
+    assert_eq!(placed(&world), ["other"], "at most one attempt a second");
+    world.advance(500);
+    assert_eq!(placed(&world), ["a", "b", "other"], "made room ends the backoff");
+}
+
+#[test]
+fn the_longest_backoff_does_not_grow_with_the_pods() {
+    let mut world = world(1);
+    object(&mut world, group(4));
+    members(&mut world, &["a", "b", "c", "d"]);
+    let tried = |world: &World| world.reports.iter().filter(|report| &*report.name == "a").count();
+    world.advance(60_000);
+    // Every 10 s in the end. With the growth there would be 7.
+    assert_eq!(tried(&world), 8);
 }
 
 #[test]

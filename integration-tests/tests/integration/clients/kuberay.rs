@@ -75,7 +75,6 @@ async fn delete(cluster: &ControlPlane, ray: &str) -> anyhow::Result<()> {
 async fn run(cluster: &ControlPlane, scheduler: &str) -> anyhow::Result<Outcome> {
     let nodes = (0..NODES).map(|index| NodeBuilder::new(format!("node-{index}")).capacity("cpu", CPUS_PER_NODE));
     cluster.add_nodes(nodes).await?;
-    kuberay::start(cluster).await?;
     let began = Instant::now();
     create(cluster, "small", 7).await?;
     wait_for(cluster, "small", 8, 8).await?;
@@ -107,11 +106,14 @@ async fn run(cluster: &ControlPlane, scheduler: &str) -> anyhow::Result<Outcome>
 async fn with_kube_scheduler() -> anyhow::Result<Outcome> {
     let profiles = json!({ "profiles": [{ "schedulerName": SCHEDULER }] });
     let cluster = ControlPlane::start(Options { kube_scheduler: Some(profiles), ..Options::default() }).await?;
+    kuberay::start(&cluster).await?;
     run(&cluster, "kube-scheduler").await
 }
 
 async fn with_flotilla() -> anyhow::Result<Outcome> {
     let cluster = ControlPlane::start(Options::default()).await?;
+    // A coordinator that starts before the definition exists finds it up to 15 s later.
+    kuberay::start(&cluster).await?;
     let _fleet = coscheduling::start(&cluster).await?;
     run(&cluster, "flotilla").await
 }

@@ -57,8 +57,8 @@ struct Spec {
 }
 
 enum Change {
-    Group(WatchEvent<DynamicObject>),
-    Pod(WatchEvent<Pod>),
+    Group(Box<WatchEvent<DynamicObject>>),
+    Pod(Box<WatchEvent<Pod>>),
 }
 
 /// The task.
@@ -117,8 +117,8 @@ impl Phases {
             self.list(&self.pods, labelled, |pod| state.pod_applied(key(&pod), group(&pod), member(&pod))).await?;
         debug!("watching pod groups and their pods for the status of the groups");
         let params = || WatchParams { bookmarks: true, ..WatchParams::default().timeout(WATCH_S) };
-        let groups = self.groups.watch(&params(), &groups).await?.map_ok(Change::Group);
-        let pods = self.pods.watch(&params().labels(LABEL), &pods).await?.map_ok(Change::Pod);
+        let groups = self.groups.watch(&params(), &groups).await?.map_ok(|event| Change::Group(Box::new(event)));
+        let pods = self.pods.watch(&params().labels(LABEL), &pods).await?.map_ok(|event| Change::Pod(Box::new(event)));
         let mut changes = stream::select(groups.boxed(), pods.boxed());
         let mut due_at = Instant::now();
         loop {
@@ -208,14 +208,20 @@ impl Phases {
 /// False: a new list is due.
 fn take(state: &mut State, change: Change) -> bool {
     match change {
-        Change::Group(WatchEvent::Added(group) | WatchEvent::Modified(group)) => applied(state, group),
-        Change::Group(WatchEvent::Deleted(group)) => state.group_deleted(&key(&group)),
-        Change::Pod(WatchEvent::Added(pod) | WatchEvent::Modified(pod)) => {
-            state.pod_applied(key(&pod), group(&pod), member(&pod));
-        }
-        Change::Pod(WatchEvent::Deleted(pod)) => state.pod_deleted(&key(&pod)),
-        Change::Group(WatchEvent::Bookmark(_)) | Change::Pod(WatchEvent::Bookmark(_)) => {}
-        Change::Group(WatchEvent::Error(_)) | Change::Pod(WatchEvent::Error(_)) => return false,
+        Change::Group(event) => match *event {
+            WatchEvent::Added(group) | WatchEvent::Modified(group) => applied(state, group),
+            WatchEvent::Deleted(group) => state.group_deleted(&key(&group)),
+            WatchEvent::Bookmark(_) => {}
+            WatchEvent::Error(_) => return false,
+        },
+        Change::Pod(event) => match *event {
+            WatchEvent::Added(pod) | WatchEvent::Modified(pod) => {
+                state.pod_applied(key(&pod), group(&pod), member(&pod));
+            }
+            WatchEvent::Deleted(pod) => state.pod_deleted(&key(&pod)),
+            WatchEvent::Bookmark(_) => {}
+            WatchEvent::Error(_) => return false,
+        },
     }
     true
 }

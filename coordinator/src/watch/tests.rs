@@ -918,7 +918,7 @@ async fn device_taint_rules_without_a_right_to_read_them_count_as_empty_and_othe
         profile.plugins.post_filter = vec!["DynamicResources".to_owned()];
         let forbidden = json!({ "kind": "Status", "code": 403, "message": "it is forbidden" });
         for _ in 0..100 {
-            server.answers(&format!("list {kind}"), 403, &forbidden);
+            server.answers(format!("list {kind}"), 403, &forbidden);
         }
         let (needs, stop) = (needs(std::slice::from_ref(&profile)), CancellationToken::new());
         let watches = Watches::start(server.client(), handle, server.reporter(), needs, begun(), stop);

@@ -96,7 +96,8 @@ impl Phases {
         while self.outgoing.led().await {
             state = state.begin();
             match self.lead(&mut state).await {
-                Ok(()) => {}
+                // The API server has ended a watch, or this process is about to lose its lead.
+                Ok(()) => sleep(DELAY).await,
                 Err(kube::Error::Api(status)) if status.code == 404 => {
                     debug!("the API server does not serve podgroups.scheduling.x-k8s.io; their status is not written");
                     sleep(PAUSE).await;

@@ -11,7 +11,11 @@ use flotilla_framework::{
     profile::Profile,
     registry::Registry,
 };
-use k8s_openapi::{api::scheduling::v1beta1 as api, apimachinery::pkg::apis::meta::v1::ObjectMeta};
+use flotilla_objects::Object as _;
+use k8s_openapi::{
+    api::scheduling::v1beta1 as api,
+    apimachinery::pkg::{api::resource::Quantity, apis::meta::v1::ObjectMeta},
+};
 use serde_json::{Map, Value, json};
 
 use super::{Cluster, defaults, objects::Gatherer, place::InputPosition, problem::Problems};
@@ -24,6 +28,8 @@ pub(super) const API_GROUP: &str = "scheduling.k8s.io/";
 /// The API group of scheduler-plugins, and its kind in messages.
 const COSCHEDULING_GROUP: &str = "scheduling.x-k8s.io/";
 const COSCHEDULING_KIND: &str = "PodGroup.scheduling.x-k8s.io";
+const MIN_MEMBER: &str = "minMember";
+const MIN_RESOURCES: &str = "minResources";
 
 /// A group before its priority class is resolved.
 pub(super) struct Draft {
@@ -83,13 +89,17 @@ impl Gatherer {
         place: InputPosition,
         problems: &mut Problems,
     ) {
-        let field =
-            |name: &str| fields.get(name).cloned().filter(|value| !value.is_null()).unwrap_or_else(|| json!({}));
-        let read = serde_json::from_value::<ObjectMeta>(field("metadata"));
-        let read = read.and_then(|metadata| Ok((metadata, serde_json::from_value(field("spec"))?)));
-        let (mut metadata, spec): (_, CoschedulingSpec) = match read {
-            Ok(read) => read,
-            Err(error) => return problems.error(place, format!("{COSCHEDULING_KIND}: {error}")),
+        let metadata = fields.get("metadata").cloned().unwrap_or_else(|| json!({}));
+        let mut metadata = match ObjectMeta::decode(metadata) {
+            Ok((metadata, _)) => metadata,
+            Err(error) => return problems.error(place.keys(&["metadata"]), format!("{COSCHEDULING_KIND}: {error}")),
+        };
+        let spec = match spec(fields.get("spec").unwrap_or(&Value::Null)) {
+            Ok(spec) => spec,
+            Err((field, found)) => {
+                let text = format!("{COSCHEDULING_KIND}: spec.{field}: found {found}, expected {}", expected(field));
+                return problems.error(place.keys(&["spec", field]), text);
+            }
         };
         let Some(name) = self.claim(COSCHEDULING_KIND, &metadata, true, &place, problems) else { return };
         defaults::identity(&mut metadata, true);
@@ -98,6 +108,33 @@ impl Gatherer {
             Err(error) => problems.error(place, format!("{COSCHEDULING_KIND} {name:?}: {error}")),
         }
     }
+}
+
+/// Reads a spec of scheduler-plugins, or returns the field with the wrong value. By hand, because derived code would make pages larger.
+fn spec(spec: &Value) -> Result<CoschedulingSpec, (&'static str, &Value)> {
+    let field = |name: &str| spec.get(name).filter(|value| !value.is_null());
+    let number = |value: &Value| value.as_i64().and_then(|number| i32::try_from(number).ok());
+    let min_member = match field(MIN_MEMBER) {
+        Some(value) => Some(number(value).ok_or((MIN_MEMBER, value))?),
+        None => None,
+    };
+    let amount = |value: &Value| match value {
+        Value::String(text) => Some(Quantity(text.clone())),
+        Value::Number(number) => Some(Quantity(number.to_string())),
+        _ => None,
+    };
+    let amounts = |value: &Value| -> Option<BTreeMap<String, Quantity>> {
+        value.as_object()?.iter().map(|(name, value)| Some((name.clone(), amount(value)?))).collect()
+    };
+    let min_resources = match field(MIN_RESOURCES) {
+        Some(value) => Some(amounts(value).ok_or((MIN_RESOURCES, value))?),
+        None => None,
+    };
+    Ok(CoschedulingSpec { min_member, min_resources })
+}
+
+fn expected(field: &str) -> &'static str {
+    if field == MIN_MEMBER { "a number of pods" } else { "a mapping of resources to amounts" }
 }
 
 /// Resolves priorities as the API server does.

@@ -127,7 +127,7 @@ fn read(
     let inputs = Inputs::of(&args.files, &args.reading, &args.live)?;
     let (mut files, known) = Files::read(inputs, &mut Nothing, profiles, gates)?;
     let mut models = Models::default();
-    files.apply(&args.pods, &mut models, gates)?;
+    files.apply(&args.pods, &mut models, profiles, gates)?;
     let names = crate::input::names(&args.pods);
     if models.found.is_empty() {
         let text =

@@ -6,7 +6,7 @@ use flotilla_cluster::{
     Cluster, Edit, GATE, Gatherer, Loader, Mark, Path as Node, Problems, Sources, Texts, locate, manifest,
 };
 use flotilla_configuration::{Configuration, features::FeatureGates, named_modules};
-use flotilla_framework::{class::PodInfo, profile::Profile, registry::Registry};
+use flotilla_framework::{class::PodInfo, pod_group::reads_coscheduling, profile::Profile, registry::Registry};
 use flotilla_objects::Written as _;
 use flotilla_runtime::{
     extender::{node_text, pod_text},
@@ -151,7 +151,7 @@ pub(crate) fn read(
     gates: &FeatureGates,
     manifests: Manifests,
 ) -> Result<Cluster, Failure> {
-    gather_files(inputs, made_up, profiles, gatherer(manifests.gatherer(), gates))
+    gather_files(inputs, made_up, profiles, gatherer(manifests.gatherer(), gates, profiles))
 }
 
 /// Whether pods keep their reduced manifests.
@@ -181,8 +181,9 @@ pub(crate) fn telling() -> Gatherer {
     Gatherer::with_texts(Texts::new(|node| node_text(node.to_value()), |pod| pod_text(pod.to_value())))
 }
 
-fn gatherer(gatherer: Gatherer, gates: &FeatureGates) -> Gatherer {
-    if gates.enabled(GATE) { gatherer.with_groups() } else { gatherer }
+fn gatherer(gatherer: Gatherer, gates: &FeatureGates, profiles: &[Profile]) -> Gatherer {
+    let gatherer = if gates.enabled(GATE) { gatherer.with_groups() } else { gatherer };
+    if profiles.iter().any(reads_coscheduling) { gatherer.with_coscheduling() } else { gatherer }
 }
 
 /// Reads files, with the JSON of each object.
@@ -191,7 +192,7 @@ pub(crate) fn read_with_texts(
     profiles: &[Profile],
     gates: &FeatureGates,
 ) -> Result<Cluster, Failure> {
-    gather_files(inputs, None, profiles, gatherer(telling(), gates))
+    gather_files(inputs, None, profiles, gatherer(telling(), gates, profiles))
 }
 
 /// Files that are gathered several times with different edits.
@@ -215,7 +216,8 @@ impl Files {
         let (mut sources, flags) = (Sources::default(), inputs.flags.clone());
         let mut unused = Vec::new();
         let how = How { edit: Some(edit), documents: None, is_told: true, unused: Some(&mut unused) };
-        let cluster = gather_from(&mut sources, inputs, how, None, profiles, gatherer(Gatherer::default(), gates))?;
+        let gatherer = gatherer(Gatherer::default(), gates, profiles);
+        let cluster = gather_from(&mut sources, inputs, how, None, profiles, gatherer)?;
         let applied = sources.count();
         Ok((Self { sources, applied, flags, unused }, cluster))
     }
@@ -225,9 +227,10 @@ impl Files {
         &mut self,
         files: &[PathBuf],
         edit: &mut (dyn Edit + 'static),
+        profiles: &[Profile],
         gates: &FeatureGates,
     ) -> Result<(), Failure> {
-        let mut gatherer = gatherer(Gatherer::default(), gates);
+        let mut gatherer = gatherer(Gatherer::default(), gates, profiles);
         let (mut problems, progress) = (Problems::default(), progress("{spinner} {pos} objects read"));
         let seen = || progress.inc(1);
         let loader = Loader::new(&mut self.sources, &mut gatherer, &mut problems, &seen);
@@ -253,7 +256,8 @@ impl Files {
     ) -> Result<Cluster, Failure> {
         let how = How { edit: Some(edit), documents: Some(self.applied), is_told: false, unused: None };
         let inputs = Inputs { flags: &self.flags, ..Inputs::none() };
-        gather_from(&mut self.sources, inputs, how, None, profiles, gatherer(manifests.gatherer(), gates))
+        let gatherer = gatherer(manifests.gatherer(), gates, profiles);
+        gather_from(&mut self.sources, inputs, how, None, profiles, gatherer)
     }
 }
 

@@ -91,7 +91,7 @@ pub(crate) fn compared(args: &WhatifArgs, fallback: Option<&Text>, registry: Reg
     let inputs = Inputs::of(&args.files, &args.reading, &args.live)?;
     let (mut files, before) = Files::read(inputs, &mut survey, &now.profiles, &gates)?;
     let mut applied = Applied::default();
-    files.apply(&args.changes.apply, &mut applied, &gates)?;
+    files.apply(&args.changes.apply, &mut applied, &next.profiles, &gates)?;
     let mut plan = Plan::new(&args.changes, &survey, &applied.0).map_err(Failure::input)?;
     let after = files.changed(&mut plan, &next.profiles, &gates, Manifests::of(args.is_asked()))?;
     let search = plan.is_searched.then(|| removal::candidates(&survey, &before.nodes));

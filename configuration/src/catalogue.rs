@@ -118,10 +118,9 @@ pub static REPLACED: [(&str, &str); 12] = [
     ("ServiceAffinity", "affinity between pods took its place, which the pods themselves ask for"),
 ];
 
-/// Well-known out-of-tree plugins, most of them from kubernetes-sigs/scheduler-plugins.
-pub static OUT_OF_TREE: [&str; 16] = [
+/// Well-known out-of-tree plugins that this program lacks, most of them from kubernetes-sigs/scheduler-plugins.
+pub static OUT_OF_TREE: [&str; 15] = [
     "CapacityScheduling",
-    "Coscheduling",
     "CrossNodePreemption",
     "DiskIO",
     "LoadVariationRiskBalancing",

@@ -20,6 +20,7 @@ use flotilla_configuration::{
 
 /// Intended differences, with reasons. Each file still has to differ.
 const DIFFERENCES: &[(&str, &str)] = &[
+    ("bad/pasted-coscheduling.yaml", "the plugin Coscheduling of scheduler-plugins is built in"),
     ("good/duration-below-a-millisecond.yaml", "the times of an election are whole milliseconds, rounded up"),
     (
         "good/leader-election-off-forgives-its-fields.yaml",

@@ -9,6 +9,7 @@ pub mod attempts;
 pub mod bind;
 pub mod certificates;
 pub mod client;
+mod coscheduling;
 pub mod discovery;
 pub mod extender;
 pub mod lease;

@@ -25,6 +25,7 @@ use crate::{
     args::{Args, RecordFlags},
     certificates::Issuer,
     client::{self, Connection},
+    coscheduling::Phases,
     discovery::Discovery,
     lease::{self, Handover, Leadership, LeaseError, Signals},
     record::Recorder,
@@ -241,11 +242,14 @@ impl Beginning {
         let (lead, leading) = watch::channel(Leadership::UNKNOWN);
         let host = identity.rsplit_once('_').map_or(identity, |(host, _)| host);
         let reporter = Reporter::new(&client, &events, host, &leading);
+        let for_phases = (client.clone(), leading.clone());
         let parts = Parts::start(client, leading, reporter, workers, (idle, drive), spans, shown);
         let Parts { client, handle, reporter, .. } = parts.clone();
         let needs = Needs { registry, profiles: &machine.profiles, with_groups: machine.generic_workload };
         let begin = CancellationToken::new();
         let watches = Watches::start(client, handle, reporter, needs, begin.clone(), stop.clone());
+        let (client, leading) = for_phases;
+        Phases::start(client, leading, watches.reads_coscheduling(), stop.clone());
         let (course, first) = Course::new(is_elected, lazily);
         let coordinator = Coordinator {
             parts,

@@ -29,7 +29,8 @@ mod stored;
 mod trouble;
 
 use kinds::{
-    AllThat, Budgets, Namespaces, Nodes, PodGroups, Pods, ReplicaSet, ReplicationController, Service, StatefulSet,
+    AllThat, Budgets, CoschedulingGroups, Namespaces, Nodes, PodGroups, Pods, ReplicaSet, ReplicationController,
+    Service, StatefulSet,
 };
 pub use source::Tally;
 use source::{Kind, Source};
@@ -91,6 +92,7 @@ impl Watches {
         let claims = starting.start::<AllOf<ResourceClaim>>();
         let mut all = vec![pods.clone(), nodes.clone()];
         all.extend(extension::Kind::ALL.map(|kind| starting.start_read(kind, &claims)));
+        all.push(starting.start::<CoschedulingGroups>());
         if needs.with_groups {
             all.push(starting.start::<PodGroups>());
         }
@@ -160,6 +162,12 @@ impl Watches {
             return Ok(());
         }
         timeout(patience, self.listed()).await.map_err(|_| self.unlisted())
+    }
+
+    /// Cancelled once PodGroups of `scheduling.x-k8s.io` are watched, because a profile reads them.
+    pub(crate) fn reads_coscheduling(&self) -> CancellationToken {
+        let found = self.all.iter().find(|(what, _)| *what == kinds::COSCHEDULING);
+        found.map(|(_, shared)| shared.wanted.clone()).unwrap_or_default()
     }
 
     fn want(&self, profiles: &[Profile]) {

@@ -2,6 +2,7 @@
 
 use crate::{extension::Plugin, registry::Registry};
 
+pub mod coscheduling;
 pub mod default_binder;
 pub mod default_preemption;
 pub mod dynamic_resources;
@@ -26,7 +27,7 @@ pub mod volume_restrictions;
 pub mod volume_zone;
 pub mod wakers;
 
-/// All built-in plugins, in the order of kube-scheduler's default configuration.
+/// All built-in plugins: those of kube-scheduler, in the order of its default configuration, then Coscheduling.
 const BUILT_IN: &[&dyn Plugin] = &[
     &scheduling_gates::SchedulingGates,
     &priority_sort::PrioritySort,
@@ -48,6 +49,7 @@ const BUILT_IN: &[&dyn Plugin] = &[
     &default_preemption::DefaultPreemption,
     &default_binder::DefaultBinder,
     &node_declared_features::NodeDeclaredFeatures,
+    &coscheduling::Coscheduling,
 ];
 
 impl Registry {

@@ -1,9 +1,15 @@
-//! GangScheduling's rules for pod groups. Source: `plugins/gangscheduling` and `validatePodGroup` in `schedule_one_podgroup.go`.
+//! The rules for pod groups: those of GangScheduling, and those of Coscheduling for groups of `scheduling.x-k8s.io`.
+//!
+//! Source: `plugins/gangscheduling`, `validatePodGroup` in `schedule_one_podgroup.go`, and `pkg/coscheduling` of scheduler-plugins.
+
+mod membership;
 
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-use crate::{class::PodInfo, profile::Plugins};
+use crate::{class::PodInfo, profile::Plugins, resources::Resources};
+
+pub use membership::{COSCHEDULING, GroupApi, GroupKey, LABEL, Membership, reads_coscheduling};
 
 /// The plugin with these rules.
 pub const PLUGIN: &str = "GangScheduling";
@@ -25,14 +31,19 @@ pub struct PodGroup {
     pub uid: Arc<str>,
     /// `metadata.generation`, for the condition's `observedGeneration`.
     pub generation: i64,
-    /// `spec.schedulingPolicy.gang.minCount`; `None` for the basic policy, which schedules each pod that fits.
+    /// Its API.
+    pub api: GroupApi,
+    /// `spec.schedulingPolicy.gang.minCount`; `None` for the basic policy, which schedules each pod that fits. For `scheduling.x-k8s.io`:
+    /// `spec.minMember`.
     pub min_count: Option<u32>,
-    /// `spec.priority`, 0 where absent; the pods must have the same.
+    /// `spec.priority`, 0 where absent; the pods must have the same. For `scheduling.x-k8s.io`: the lowest priority of its pods.
     pub priority: i32,
     /// Whether `spec.disruptionMode` is `all`: its pods are preempted together or not at all.
     pub disrupted_whole: bool,
     /// The current `PodGroupInitiallyScheduled` condition.
     pub condition: Option<GroupCondition>,
+    /// `spec.minResources` of `scheduling.x-k8s.io`: the resources that the cluster needs before any pod is tried.
+    pub min_resources: Option<Box<Resources>>,
 }
 
 /// The `PodGroupInitiallyScheduled` condition of a pod group.
@@ -66,12 +77,46 @@ impl PodGroup {
         format!("{}/{}", self.namespace, self.name)
     }
 
+    /// The name with its namespace and API.
+    #[must_use]
+    pub fn group_key(&self) -> GroupKey {
+        GroupKey { namespace: Arc::clone(&self.namespace), name: Arc::clone(&self.name), api: self.api }
+    }
+
+    /// Whether a group with this number of members, all without a gate, is a complete gang.
+    #[must_use]
+    pub fn is_complete(&self, members: usize) -> bool {
+        self.min_count.is_none_or(|min_count| members >= min_count as usize)
+    }
+
+    /// Whether gated members keep the group out of the queue: any of them, or for `scheduling.x-k8s.io` so many that the others are no gang.
+    #[must_use]
+    pub fn is_gated_by(&self, gated: usize, members: usize) -> bool {
+        match self.api {
+            GroupApi::Kubernetes => gated > 0,
+            GroupApi::Coscheduling => {
+                gated > 0 && self.is_complete(members) && !self.is_complete(members.saturating_sub(gated))
+            }
+        }
+    }
+
     /// PreEnqueue: the reason to gate a group with this number of members.
     #[must_use]
-    pub fn gate(&self, plugins: &Plugins, members: usize) -> Option<&'static str> {
-        let has = plugins.pre_enqueue.iter().any(|name| name == PLUGIN);
-        let min_count = self.min_count.filter(|_| has)?;
-        (members < min_count as usize).then_some(TOO_FEW_MEMBERS)
+    pub fn gate(&self, plugins: &Plugins, members: usize) -> Option<String> {
+        if self.is_complete(members) {
+            return None;
+        }
+        match self.api {
+            GroupApi::Kubernetes => {
+                plugins.pre_enqueue.iter().any(|name| name == PLUGIN).then(|| TOO_FEW_MEMBERS.to_owned())
+            }
+            GroupApi::Coscheduling => {
+                let min_member = self.min_count.unwrap_or(0);
+                Some(format!(
+                    "cannot find enough sibling pods, current pods number: {members}, minMember of group: {min_member}"
+                ))
+            }
+        }
     }
 
     /// PlacementFeasible: the feasibility with these numbers of scheduled and remaining pods.
@@ -79,23 +124,30 @@ impl PodGroup {
     pub fn feasibility(&self, plugins: &Plugins, scheduled: usize, remaining: usize) -> Feasibility {
         // kube-scheduler runs the plugin here if the profile has it at any point.
         let has = |names: &[String]| names.iter().any(|name| name == PLUGIN);
-        if !has(&plugins.pre_enqueue) && !has(&plugins.permit) {
+        let (is_on, field) = match self.api {
+            GroupApi::Kubernetes => (has(&plugins.pre_enqueue) || has(&plugins.permit), "minCount"),
+            GroupApi::Coscheduling => (true, "minMember"),
+        };
+        if !is_on {
             return Feasibility::Met;
         }
         let min_count = self.min_count.unwrap_or(1) as usize;
         if remaining + scheduled < min_count {
             return Feasibility::Never(format!(
-                "minCount ({min_count}) cannot be satisfied: {scheduled} scheduled, {remaining} remaining"
+                "{field} ({min_count}) cannot be satisfied: {scheduled} scheduled, {remaining} remaining"
             ));
         }
         if scheduled < min_count { Feasibility::Wait } else { Feasibility::Met }
     }
 
-    /// Whether these pods may be scheduled together: pending pods first, then bound ones.
+    /// Whether these pods may be scheduled together: pending pods first, then bound ones. Pods of `scheduling.x-k8s.io` may differ.
     ///
     /// # Errors
     /// The first difference, in kube-scheduler's format.
     pub fn validate<'a>(&self, pods: impl IntoIterator<Item = &'a PodInfo>) -> Result<(), String> {
+        if self.api == GroupApi::Coscheduling {
+            return Ok(());
+        }
         let (mut scheduler_name, mut never_preempts) = (None, None);
         for pod in pods {
             let first: &str = scheduler_name.get_or_insert(&pod.scheduler_name);
@@ -124,12 +176,6 @@ impl PodGroup {
         }
         Ok(())
     }
-}
-
-/// kube-scheduler's message for a pod without an existing group.
-#[must_use]
-pub fn absent(name: &str) -> String {
-    format!("waiting for pods's pod group {name:?} to appear in scheduling queue")
 }
 
 #[cfg(test)]
@@ -204,7 +250,22 @@ mod tests {
     }
 
     #[test]
-    fn the_words_for_a_group_that_is_not_there() {
-        assert_eq!(absent("g"), "waiting for pods's pod group \"g\" to appear in scheduling queue");
+    fn a_group_of_scheduler_plugins_needs_no_plugin_lists_and_tolerates_gated_pods_beyond_the_gang() {
+        let group = PodGroup { api: GroupApi::Coscheduling, ..pod_group("g", Some(3)) };
+        let none = plugins(&[], &[]);
+        let text = "cannot find enough sibling pods, current pods number: 2, minMember of group: 3";
+        assert_eq!(group.gate(&none, 2).as_deref(), Some(text));
+        assert_eq!(group.gate(&none, 3), None);
+        let never = Feasibility::Never("minMember (3) cannot be satisfied: 1 scheduled, 1 remaining".to_owned());
+        assert_eq!(group.feasibility(&none, 1, 1), never);
+        assert_eq!(group.feasibility(&none, 1, 2), Feasibility::Wait);
+        assert_eq!(group.feasibility(&none, 3, 0), Feasibility::Met);
+        for (gated, members, expected) in [(0, 3, false), (1, 3, true), (1, 4, false), (2, 4, true), (1, 2, false)] {
+            assert_eq!(group.is_gated_by(gated, members), expected, "{gated} of {members}");
+            assert_eq!(pod_group("g", Some(3)).is_gated_by(gated, members), gated > 0);
+        }
+        let differing = [pod("a").priority(5).build(), pod("b").scheduler("other").build()];
+        assert_eq!(group.validate(&differing), Ok(()));
+        assert!(PodGroup { min_count: Some(0), ..group }.is_complete(0));
     }
 }

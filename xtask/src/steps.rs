@@ -354,6 +354,7 @@ pub(crate) const SIDE_BY_SIDE: &[&str] = &[
     "manifests",
     "explain_live",
     "gangs",
+    "coscheduling",
     "scale",
     "failover",
     "preemption",

@@ -267,7 +267,7 @@ impl World {
             if known.contains(&pod.uid) {
                 continue;
             }
-            let is_of_group = self.grouped.get(&pod.uid).is_some_and(|(_, info)| self.groups.is_member(info));
+            let is_of_group = self.grouped.get(&pod.uid).is_some_and(|(_, info)| self.groups.is_member_as_victim(info));
             let (pods, elsewhere) = (Vec::new(), Vec::new());
             let mut unit = preemption::Unit { priority: self.rank(pod), is_of_group, pods, elsewhere };
             for uid in self.party(&pod.uid) {
@@ -289,7 +289,7 @@ impl World {
         let whole = self
             .grouped
             .get(uid)
-            .filter(|(_, pod)| self.groups.object_of(pod).is_some_and(|object| object.disrupted_whole));
+            .filter(|(_, pod)| self.groups.object_as_victim(pod).is_some_and(|object| object.disrupted_whole));
         match whole {
             Some((_, pod)) => self.groups.mates(pod).iter().map(|mate| Arc::clone(&mate.uid)).collect(),
             None => vec![Arc::clone(uid)],
@@ -302,7 +302,7 @@ impl World {
     }
 
     fn rank(&self, pod: &preemption::PlacedPod) -> i32 {
-        let object = self.grouped.get(&pod.uid).and_then(|(_, info)| self.groups.object_of(info));
+        let object = self.grouped.get(&pod.uid).and_then(|(_, info)| self.groups.object_as_victim(info));
         object.map_or(pod.priority, |object| object.priority)
     }
 

@@ -64,11 +64,17 @@ impl Gatherer {
     pub fn beside(cluster: &Cluster) -> Self {
         let mut gatherer = Self::knowing(cluster);
         gatherer.workloads.class.clone_from(&cluster.references.storage_class);
-        if cluster.groups.is_some() { gatherer.with_groups() } else { gatherer }
+        let gatherer = if cluster.groups.is_some() { gatherer.with_groups() } else { gatherer };
+        if cluster.coscheduling.is_some() { gatherer.with_coscheduling() } else { gatherer }
     }
 }
 
 impl Cluster {
+    /// The pod groups of both APIs.
+    pub fn pod_groups(&self) -> impl Iterator<Item = &flotilla_framework::pod_group::PodGroup> {
+        self.groups.iter().chain(&self.coscheduling).flatten()
+    }
+
     /// Adds the objects of `new`; each replaces one of its kind and name.
     #[must_use]
     pub fn joined(mut self, new: Self) -> Self {
@@ -94,6 +100,9 @@ impl Cluster {
             }
         }
         if let (Some(groups), Some(new)) = (&mut self.groups, new.groups) {
+            replace(groups, new, |group| group.key());
+        }
+        if let (Some(groups), Some(new)) = (&mut self.coscheduling, new.coscheduling) {
             replace(groups, new, |group| group.key());
         }
         self.lifecycle.join(new.lifecycle);

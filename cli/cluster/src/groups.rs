@@ -1,4 +1,4 @@
-//! PodGroups of the input, and which pods they gate.
+//! PodGroups of the input, of `scheduling.k8s.io` and `scheduling.x-k8s.io`, and which pods they gate.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -6,11 +6,17 @@ use flotilla_framework::{
     admission,
     class::PodInfo,
     ingest,
-    pod_group::{self, PodGroup},
+    ingest::pod_group::CoschedulingSpec,
+    pod_group::{GroupApi, GroupKey, Membership, PodGroup},
     profile::Profile,
     registry::Registry,
 };
-use k8s_openapi::api::scheduling::v1beta1 as api;
+use flotilla_objects::Object as _;
+use k8s_openapi::{
+    api::scheduling::v1beta1 as api,
+    apimachinery::pkg::{api::resource::Quantity, apis::meta::v1::ObjectMeta},
+};
+use serde_json::{Map, Value, json};
 
 use super::{Cluster, defaults, objects::Gatherer, place::InputPosition, problem::Problems};
 
@@ -19,9 +25,11 @@ pub const GATE: &str = "GenericWorkload";
 
 pub(super) const KIND: &str = "PodGroup";
 pub(super) const API_GROUP: &str = "scheduling.k8s.io/";
-
-/// Namespace and name.
-type GroupKey = (Arc<str>, Arc<str>);
+/// The API group of scheduler-plugins, and its kind in messages.
+const COSCHEDULING_GROUP: &str = "scheduling.x-k8s.io/";
+const COSCHEDULING_KIND: &str = "PodGroup.scheduling.x-k8s.io";
+const MIN_MEMBER: &str = "minMember";
+const MIN_RESOURCES: &str = "minResources";
 
 /// A group before its priority class is resolved.
 pub(super) struct Draft {
@@ -32,14 +40,22 @@ pub(super) struct Draft {
     place: InputPosition,
 }
 
-/// All groups of a cluster; empty if the feature gate is off.
+/// All groups of a cluster; empty if the feature gate is off and no profile has the plugin Coscheduling.
 #[derive(Debug, Default)]
 pub struct Groups {
-    counts: bool,
+    membership: Membership,
     objects: BTreeMap<GroupKey, Arc<PodGroup>>,
     members: BTreeMap<GroupKey, Vec<Arc<PodInfo>>>,
-    /// The gate of the group: that of its first gated member by UID.
-    gated: BTreeMap<GroupKey, (Arc<str>, &'static str, String)>,
+    gated: BTreeMap<GroupKey, Gated>,
+}
+
+/// The gated members of a group: their number, and the gate of the first one by UID.
+#[derive(Debug)]
+struct Gated {
+    count: usize,
+    uid: Arc<str>,
+    plugin: &'static str,
+    message: String,
 }
 
 impl Gatherer {
@@ -58,6 +74,67 @@ impl Gatherer {
             Err(error) => problems.error(place, format!("{KIND} {name:?}: {error}")),
         }
     }
+
+    /// Whether to read an object as a group of scheduler-plugins: a profile has the plugin Coscheduling.
+    pub(super) fn reads_coscheduling(&self, fields: &Map<String, Value>) -> bool {
+        let text = |name: &str| fields.get(name).and_then(Value::as_str).unwrap_or_default();
+        let is_group = text("kind") == KIND && text("apiVersion").starts_with(COSCHEDULING_GROUP);
+        is_group && self.coscheduling.is_some()
+    }
+
+    /// Reads a group of scheduler-plugins; `fields` are those of the object.
+    pub(super) fn add_coscheduling(
+        &mut self,
+        fields: &Map<String, Value>,
+        place: InputPosition,
+        problems: &mut Problems,
+    ) {
+        let metadata = fields.get("metadata").cloned().unwrap_or_else(|| json!({}));
+        let mut metadata = match ObjectMeta::decode(metadata) {
+            Ok((metadata, _)) => metadata,
+            Err(error) => return problems.error(place.keys(&["metadata"]), format!("{COSCHEDULING_KIND}: {error}")),
+        };
+        let spec = match spec(fields.get("spec").unwrap_or(&Value::Null)) {
+            Ok(spec) => spec,
+            Err((field, found)) => {
+                let text = format!("{COSCHEDULING_KIND}: spec.{field}: found {found}, expected {}", expected(field));
+                return problems.error(place.keys(&["spec", field]), text);
+            }
+        };
+        let Some(name) = self.claim(COSCHEDULING_KIND, &metadata, true, &place, problems) else { return };
+        defaults::identity(&mut metadata, true);
+        match ingest::pod_group::coscheduling(&metadata, &spec) {
+            Ok(group) => self.coscheduling.iter_mut().for_each(|groups| groups.push(group.clone())),
+            Err(error) => problems.error(place, format!("{COSCHEDULING_KIND} {name:?}: {error}")),
+        }
+    }
+}
+
+/// Reads a spec of scheduler-plugins, or returns the field with the wrong value. By hand, because derived code would make pages larger.
+fn spec(spec: &Value) -> Result<CoschedulingSpec, (&'static str, &Value)> {
+    let field = |name: &str| spec.get(name).filter(|value| !value.is_null());
+    let number = |value: &Value| value.as_i64().and_then(|number| i32::try_from(number).ok());
+    let min_member = match field(MIN_MEMBER) {
+        Some(value) => Some(number(value).ok_or((MIN_MEMBER, value))?),
+        None => None,
+    };
+    let amount = |value: &Value| match value {
+        Value::String(text) => Some(Quantity(text.clone())),
+        Value::Number(number) => Some(Quantity(number.to_string())),
+        _ => None,
+    };
+    let amounts = |value: &Value| -> Option<BTreeMap<String, Quantity>> {
+        value.as_object()?.iter().map(|(name, value)| Some((name.clone(), amount(value)?))).collect()
+    };
+    let min_resources = match field(MIN_RESOURCES) {
+        Some(value) => Some(amounts(value).ok_or((MIN_RESOURCES, value))?),
+        None => None,
+    };
+    Ok(CoschedulingSpec { min_member, min_resources })
+}
+
+fn expected(field: &str) -> &'static str {
+    if field == MIN_MEMBER { "a number of pods" } else { "a mapping of resources to amounts" }
 }
 
 /// Resolves priorities as the API server does.
@@ -92,33 +169,47 @@ pub(super) fn finish(
 impl Groups {
     /// The groups of a cluster; `profiles` gate their pods.
     pub fn new(registry: Registry, cluster: &Cluster, profiles: &[Profile]) -> Self {
-        let Some(objects) = &cluster.groups else { return Self::default() };
-        let mut groups = Self { counts: true, ..Self::default() };
-        for object in objects {
-            let key = (Arc::clone(&object.namespace), Arc::clone(&object.name));
-            groups.objects.insert(key, Arc::new(object.clone()));
+        let membership = Membership::new(cluster.groups.is_some(), profiles);
+        if !membership.is_any() {
+            return Self::default();
+        }
+        let mut groups = Self { membership, ..Self::default() };
+        for object in cluster.pod_groups() {
+            groups.objects.insert(object.group_key(), Arc::new(object.clone()));
         }
         for pod in cluster.bound.iter().chain(&cluster.pending) {
             let Some(key) = groups.key(pod) else { continue };
             let profile = profiles.iter().find(|profile| profile.scheduler_name == pod.scheduler_name);
             if let Some(profile) = profile.filter(|_| pod.node_name.is_none())
                 && let Some((plugin, message)) = admission::gate(registry, profile, pod)
-                && groups.gated.get(&key).is_none_or(|(uid, ..)| *uid > pod.uid)
             {
-                groups.gated.insert(key.clone(), (Arc::clone(&pod.uid), plugin, message));
+                let known = groups.gated.remove(&key);
+                let count = known.as_ref().map_or(0, |known| known.count) + 1;
+                let own = Gated { count, uid: Arc::clone(&pod.uid), plugin, message };
+                let first = known.filter(|known| known.uid < own.uid).map(|known| Gated { count, ..known });
+                groups.gated.insert(key.clone(), first.unwrap_or(own));
             }
             groups.members.entry(key).or_default().push(Arc::clone(pod));
         }
         groups
     }
 
-    /// Whether the feature gate is on.
+    /// Whether pods can have a PodGroup.
     pub const fn count(&self) -> bool {
-        self.counts
+        self.membership.is_any()
     }
 
-    /// The PodGroup of a pod.
-    pub fn object_of(&self, pod: &PodInfo) -> Option<&Arc<PodGroup>> {
+    /// The PodGroup that a pod is preempted with: one of `scheduling.k8s.io`.
+    pub fn object_as_victim(&self, pod: &PodInfo) -> Option<&Arc<PodGroup>> {
+        self.object_of(pod).filter(|object| object.api == GroupApi::Kubernetes)
+    }
+
+    /// Whether a pod is preempted as part of a group.
+    pub fn is_member_as_victim(&self, pod: &PodInfo) -> bool {
+        self.key(pod).is_some_and(|key| key.api == GroupApi::Kubernetes)
+    }
+
+    fn object_of(&self, pod: &PodInfo) -> Option<&Arc<PodGroup>> {
         self.objects.get(&self.key(pod)?)
     }
 
@@ -136,12 +227,15 @@ impl Groups {
     /// The plugin that gates the pod's group, and its reason.
     pub fn gate(&self, pod: &PodInfo, profile: &Profile) -> Option<(&'static str, String)> {
         let key = self.key(pod)?;
-        let Some(object) = self.objects.get(&key) else { return Some((pod_group::PLUGIN, pod_group::absent(&key.1))) };
-        if let Some((_, plugin, message)) = self.gated.get(&key) {
-            return Some((plugin, message.clone()));
+        let Some(object) = self.objects.get(&key) else {
+            return Some((key.api.plugin(), key.api.absent(&key.name)));
+        };
+        let members = self.mates(pod).len();
+        if let Some(gated) = self.gated.get(&key).filter(|gated| object.is_gated_by(gated.count, members)) {
+            return Some((gated.plugin, gated.message.clone()));
         }
-        let message = object.gate(&profile.plugins, self.mates(pod).len())?;
-        Some((pod_group::PLUGIN, message.to_owned()))
+        let message = object.gate(&profile.plugins, members)?;
+        Some((key.api.plugin(), message))
     }
 
     /// Why the pods of the pod's group cannot be placed together.
@@ -153,7 +247,6 @@ impl Groups {
     }
 
     fn key(&self, pod: &PodInfo) -> Option<GroupKey> {
-        let name = pod.scheduling_group.as_ref().filter(|_| self.counts)?;
-        Some((Arc::clone(&pod.class.namespace), Arc::clone(name)))
+        self.membership.group_of(pod)
     }
 }

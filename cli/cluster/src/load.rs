@@ -236,6 +236,9 @@ impl<'a> Loader<'a> {
                 let elements = fields.get("items").and_then(Value::as_array).map_or(1, Vec::len);
                 *self.ignored.entry(kind.to_owned()).or_default() += elements;
             }
+            Kind::Custom if self.gatherer.reads_coscheduling(fields) => {
+                self.gatherer.add_coscheduling(fields, place, self.problems);
+            }
             Kind::Custom => self.custom(std::mem::take(fields), &place),
             Kind::Node => {
                 if let Some(node) = decode(value, &place, self.problems) {

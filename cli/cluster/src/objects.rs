@@ -78,8 +78,10 @@ pub struct Cluster {
     pub devices: Vec<DeviceObject>,
     /// Disruption budgets, by namespace and name.
     pub budgets: Vec<Budget>,
-    /// Pod groups; `None` if the feature gate is off.
+    /// Pod groups of `scheduling.k8s.io`; `None` if the feature gate is off.
     pub groups: Option<Vec<PodGroup>>,
+    /// Pod groups of `scheduling.x-k8s.io`; `None` if no profile has the plugin Coscheduling.
+    pub coscheduling: Option<Vec<PodGroup>>,
     /// The JSON of nodes and pods for extenders; empty if not needed.
     #[serde(skip)]
     pub texts: Texts,
@@ -161,6 +163,7 @@ pub struct Gatherer {
     templates: BTreeMap<(Arc<str>, Arc<str>), Arc<ClaimSpec>>,
     budgets: Vec<Budget>,
     pub(super) groups: Option<Vec<groups::Draft>>,
+    pub(super) coscheduling: Option<Vec<PodGroup>>,
     pub(super) workloads: workloads::Workloads,
     pub(super) facts: Facts,
     texts: Option<Texts>,
@@ -188,6 +191,12 @@ impl Gatherer {
     /// Reads pod groups too.
     pub fn with_groups(self) -> Self {
         Self { groups: Some(Vec::new()), ..self }
+    }
+
+    /// Reads pod groups of scheduler-plugins too.
+    #[must_use]
+    pub fn with_coscheduling(self) -> Self {
+        Self { coscheduling: Some(Vec::new()), ..self }
     }
 
     /// Knows the objects of `cluster` that others may refer to.
@@ -442,6 +451,7 @@ impl Gatherer {
             devices,
             budgets,
             groups,
+            coscheduling: self.coscheduling,
             texts,
             made,
             controlled: self.controlled,

@@ -196,7 +196,7 @@ async fn feed(handle: &Handle, cluster: &Cluster, settings: &Settings) -> anyhow
     for object in &cluster.devices {
         handle.send_event(Event::ObjectApplied(object.clone().into())).await?;
     }
-    for group in cluster.groups.iter().flatten() {
+    for group in cluster.pod_groups() {
         handle.send_event(Event::PodGroupApplied(Arc::new(group.clone()))).await?;
     }
     for budget in &cluster.budgets {

@@ -26,6 +26,19 @@ const NAME: &str = "rights";
 /// Concurrent requests.
 const AT_ONCE: usize = 8;
 
+/// The consequence of a missing right that a coordinator does not need.
+fn consequence(right: &Right) -> Option<&'static str> {
+    match (&*right.group, &*right.resource) {
+        ("resource.k8s.io", "devicetaintrules") => {
+            Some("not granted: devicetaintrules; DeviceTaintRules have no effect")
+        }
+        ("scheduling.x-k8s.io", _) => {
+            Some("not granted: podgroups.scheduling.x-k8s.io; only the plugin Coscheduling needs it")
+        }
+        _ => None,
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
     About,
@@ -57,8 +70,14 @@ pub(super) async fn rights(client: &Client, args: &PreflightArgs, wanted: BTreeS
     }
     let missing: Vec<&Right> =
         answers.iter().filter(|(_, allowed)| matches!(allowed, Ok(false))).map(|(right, _)| right).collect();
+    let (dispensable, missing): (Vec<&Right>, Vec<&Right>) =
+        missing.into_iter().partition(|right| consequence(right).is_some());
     if missing.is_empty() {
-        return Check::passed(NAME, format!("{user} has all {count} that a coordinator needs"));
+        let check =
+            Check::passed(NAME, format!("{user} has all {} that a coordinator needs", count - dispensable.len()));
+        let consequences: BTreeSet<&str> = dispensable.into_iter().filter_map(consequence).collect();
+        let consequences: Vec<&str> = consequences.into_iter().collect();
+        return if consequences.is_empty() { check } else { check.next(consequences.join("\n")) };
     }
     let next =
         format!("kubectl apply -f deploy/base/rbac.yaml, or add these rules:\n{}", to_yaml(missing.iter().copied()));

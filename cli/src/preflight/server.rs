@@ -14,7 +14,7 @@ const NEWEST: u32 = 38;
 
 /// Resources that some supported API servers do not serve: the group, the resources, the versions that a coordinator reads, and the
 /// consequence.
-const OPTIONAL: [(&str, &[&str], &[&str], &str); 3] = [
+const OPTIONAL: [(&str, &[&str], &[&str], &str); 4] = [
     (
         "resource.k8s.io",
         &["resourceclaims", "resourceclaims/status", "deviceclasses", "resourceslices"],
@@ -27,6 +27,12 @@ const OPTIONAL: [(&str, &[&str], &[&str], &str); 3] = [
         &["podgroups", "podgroups/status"],
         &["v1beta1", "v1"],
         "only the feature gate GenericWorkload needs it",
+    ),
+    (
+        "scheduling.x-k8s.io",
+        &["podgroups", "podgroups/status"],
+        &["v1alpha1"],
+        "those of scheduling.x-k8s.io; only the plugin Coscheduling needs them",
     ),
 ];
 /// A permission without a resource. The API server checks it since 1.36 when a claim's allocation or reservation changes.

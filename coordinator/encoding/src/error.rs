@@ -17,6 +17,9 @@ pub enum DecodeError {
     /// An envelope with compressed or otherwise encoded content.
     #[error("an object in protobuf is encoded as {0:?}, which was not asked for")]
     Encoded(String),
+    /// A custom resource in protobuf.
+    #[error("a custom resource in protobuf; API servers encode custom resources in JSON only")]
+    Custom,
     /// A change of unknown type.
     #[error("a watch has changes of type ADDED, MODIFIED, DELETED, BOOKMARK and ERROR; this one is of type {0:?}")]
     Change(String),

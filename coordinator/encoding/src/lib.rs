@@ -26,7 +26,7 @@ pub use error::DecodeError;
 pub use finalizers::with_finalizers;
 pub use frame::{Encoding, FRAME_BYTES, Frames};
 pub use object::{
-    BudgetStatus, LabelSelector, Metadata, Namespace, Node, Object, Pod, Selecting, SelectorMap, Specified,
+    BudgetStatus, Custom, LabelSelector, Metadata, Namespace, Node, Object, Pod, Selecting, SelectorMap, Specified,
     StorageCapacity, StorageClass,
 };
 pub use older::{ClaimSpec, SliceSpec, TaintRuleSpec, claim_from_json};

@@ -157,6 +157,29 @@ pub struct Specified<S, T = IgnoredAny> {
     pub status: Option<T>,
 }
 
+/// A custom resource with a spec; the API server encodes it in JSON only.
+#[derive(Debug, Deserialize)]
+#[serde(bound = "S: DeserializeOwned")]
+pub struct Custom<S> {
+    /// Identity and labels.
+    #[serde(default)]
+    pub metadata: Metadata,
+    /// `spec`.
+    pub spec: Option<S>,
+}
+
+impl<S: DeserializeOwned + Send> Object for Custom<S> {
+    type Message = ();
+
+    fn from_message((): ()) -> Result<Self, DecodeError> {
+        Err(DecodeError::Custom)
+    }
+
+    fn metadata(&self) -> &Metadata {
+        &self.metadata
+    }
+}
+
 /// The status of a PodDisruptionBudget. Disrupted pods keep only their names.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]

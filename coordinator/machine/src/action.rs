@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use flotilla_framework::{
     extender::{Extender, Proposal},
     extension::objects::{AwaitedDevice, Write},
+    pod_group::GroupApi,
     shard::{Generation, RequestId, Revision, ToWorker},
     trace::Context,
 };
@@ -291,6 +292,8 @@ pub struct GroupReport {
     pub namespace: Arc<str>,
     /// The group's name.
     pub name: Arc<str>,
+    /// The group's API. Only objects of `scheduling.k8s.io` have the condition.
+    pub api: GroupApi,
     /// The group's UID: a later group with the same name is not affected.
     pub uid: Arc<str>,
     /// The group's `metadata.generation`, for the condition.

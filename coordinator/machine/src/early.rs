@@ -6,9 +6,10 @@
 //!   kube-scheduler the later pod takes the node, because a remaining backoff outweighs a priority.
 //! - A pod of lower priority is about to preempt.
 //!
-//! A pod group that did not fit waits for no event. The first case does not apply to it, because it would be retried endlessly. The second
-//! applies only if room was made since its last attempt. It also applies at most once a second, because an attempt takes as long as all its
-//! pods. Only its first pod is checked against the node.
+//! A pod group that did not fit waits for no event. The first case does not apply to it, as in kube-scheduler. The second applies only if room
+//! was made since its last attempt. It also applies at most once a second, because an attempt takes as long as all its pods. Only its first
+//! pod is checked against the node. To a group of `scheduling.x-k8s.io` the first case applies under the same conditions: scheduler-plugins
+//! retries its pods when room was made.
 //!
 //! Such an attempt does not lengthen the backoff, because any number of events may cause it.
 //!
@@ -17,6 +18,7 @@
 
 use std::sync::Arc;
 
+use flotilla_framework::pod_group::GroupApi;
 use flotilla_planted::{METERED, planted};
 
 use crate::{
@@ -69,15 +71,33 @@ impl Machine {
 
     /// Pops a pod from backoffQ because activeQ is empty. Pops only at a tick; otherwise requests one.
     pub(crate) fn pop_from_backoff(&mut self, now_ms: TimeMs, pops: &mut usize) -> bool {
-        let first = self.queue.early().find(|early| !self.groups.is_entity(early.uid)).map(Ahead::from);
-        if *pops == 0 {
-            self.idle_until = first.is_some().then_some(now_ms);
+        let (mut first, mut later) = (None, None);
+        for early in self.queue.early() {
+            match self.pops_when_idle(now_ms, early.uid) {
+                Some(at) if at <= now_ms => {
+                    first = Some(Ahead::from(early));
+                    break;
+                }
+                Some(at) => later = Some(later.map_or(at, |later: TimeMs| later.min(at))),
+                None => {}
+            }
+        }
+        if *pops == 0 || first.is_none() {
+            self.idle_until = first.map(|_| now_ms).or(later);
             return false;
         }
         let Some(first) = first else { return false };
         *pops -= 1;
         self.pop_early(now_ms, first);
         true
+    }
+
+    /// The time from which an empty activeQ pops an entity; `None`: it does not.
+    fn pops_when_idle(&self, now_ms: TimeMs, uid: &Uid) -> Option<TimeMs> {
+        let Some(key) = self.groups.entities.get(uid) else { return Some(now_ms) };
+        let group = self.groups.known.get(key).filter(|_| key.api == GroupApi::Coscheduling)?;
+        let (tried_ms, _) = group.queued?;
+        (group.tried_at != self.rooms_made).then(|| now_ms.max(tried_ms.saturating_add(GROUP_PAUSE_MS)))
     }
 
     /// Whether a pod or group leaves these nodes to an earlier one in backoffQ that fits on one of them. That one is tried next.

@@ -9,7 +9,7 @@ use flotilla_framework::{
     extension::objects::{Object, ObjectKey},
     labels::LabelSelector,
     node::NodeInfo,
-    pod_group::PodGroup,
+    pod_group::{GroupKey, PodGroup},
     preemption::Budget,
     profile::Profile,
     shard::{Epoch, FromWorker, Generation, RequestId},
@@ -104,12 +104,7 @@ pub enum Event {
     /// A pod group was added or updated.
     PodGroupApplied(Arc<PodGroup>),
     /// A pod group was deleted.
-    PodGroupDeleted {
-        /// Its namespace.
-        namespace: Arc<str>,
-        /// Its name.
-        name: Arc<str>,
-    },
+    PodGroupDeleted(GroupKey),
     /// A PodDisruptionBudget was added or updated.
     BudgetApplied(Arc<Budget>),
     /// A PodDisruptionBudget was deleted.

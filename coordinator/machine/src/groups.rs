@@ -11,6 +11,7 @@ mod extender_answers;
 pub(crate) mod held;
 mod members;
 mod outcome;
+mod resources;
 mod room;
 mod tried;
 
@@ -19,7 +20,10 @@ use std::{
     sync::Arc,
 };
 
-use flotilla_framework::{pod_group::PodGroup, shard::Revision};
+use flotilla_framework::{
+    pod_group::{GroupApi, PodGroup},
+    shard::Revision,
+};
 
 use crate::{
     event::TimeMs,
@@ -43,6 +47,8 @@ pub(crate) struct Groups {
 pub(crate) struct Group {
     pub(crate) entity: Uid,
     pub(crate) object: Option<Arc<PodGroup>>,
+    /// The lowest priority of a member since the group had none; only for `scheduling.x-k8s.io`: its objects have no priority.
+    pub(crate) lowest: Option<i32>,
     /// All pods that name the group, except finished ones.
     pub(crate) members: BTreeSet<Uid>,
     /// The members without a node, each with its arrival number.
@@ -81,11 +87,16 @@ pub(crate) struct Hold {
 type Read = (Option<i64>, Vec<(Uid, Subject, u64)>);
 
 impl Group {
-    pub(crate) fn new((namespace, name): &GroupKey) -> Self {
+    pub(crate) fn new(GroupKey { namespace, name, api }: &GroupKey) -> Self {
+        let kind = match api {
+            GroupApi::Kubernetes => "podgroup",
+            GroupApi::Coscheduling => "podgroup.scheduling.x-k8s.io",
+        };
         Self {
             // UIDs of the API server contain no colon.
-            entity: format!("podgroup:{namespace}/{name}").into(),
+            entity: format!("{kind}:{namespace}/{name}").into(),
             object: None,
+            lowest: None,
             members: BTreeSet::new(),
             waiting: BTreeMap::new(),
             gated: BTreeSet::new(),

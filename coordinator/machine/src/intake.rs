@@ -78,7 +78,9 @@ impl Machine {
             if info.deleting {
                 self.settle(now_ms, &uid, None, PodStage::Foreign);
             }
-        } else if let Some(old) = old.filter(|old| !went_back && !matters(old, info)) {
+        } else if let Some(old) =
+            old.filter(|old| !went_back && !matters(old, info) && self.group_of(old) == self.group_of(info))
+        {
             if same.is_none() {
                 self.updated(now_ms, &uid, &old);
             }

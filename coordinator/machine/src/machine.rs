@@ -5,6 +5,7 @@ use std::{collections::BTreeSet, sync::Arc};
 use flotilla_framework::{
     extension::{PodField, pod_fields},
     map::Map,
+    pod_group::Membership,
     profile::Profile,
     registry::Registry,
     shard::{Epoch, RequestId},
@@ -129,6 +130,7 @@ pub struct Machine {
     pub(crate) roster: Roster,
     pub(crate) quarantine: Quarantine,
     pub(crate) groups: Groups,
+    pub(crate) membership: Membership,
     pub(crate) preempting: Option<Round>,
     pub(crate) preemptions: Preemptions,
     /// Subjects for which no preemption makes room.
@@ -185,6 +187,7 @@ impl Machine {
             roster: Roster::default(),
             quarantine: Quarantine::default(),
             groups: Groups::default(),
+            membership: Membership::default(),
             preempting: None,
             preemptions: Preemptions::default(),
             unresolvable: Unresolvable::default(),
@@ -280,7 +283,7 @@ impl Machine {
             Event::BindFailed { uid, failure } => self.bind_failed(now_ms, &uid, failure),
             Event::Extended { request, outcome } => self.extended(now_ms, request, outcome),
             Event::PodGroupApplied(group) => self.pod_group_applied(&group),
-            Event::PodGroupDeleted { namespace, name } => self.pod_group_deleted(&namespace, &name),
+            Event::PodGroupDeleted(key) => self.pod_group_deleted(key),
             Event::ObjectApplied(object) => self.object_applied(now_ms, &object),
             Event::ObjectDeleted(key) => self.object_deleted(now_ms, &key),
             Event::Written { uid, id, versions, failure } => self.written(now_ms, &uid, id, versions, failure),
@@ -383,6 +386,7 @@ impl Machine {
             self.tally.reconfigured(self.registry, &old.profiles);
         }
         self.configuration = Some(Arc::clone(&configuration));
+        self.set_membership(Membership::new(configuration.generic_workload, &configuration.profiles));
         self.judge.configure(&configuration);
         self.show(pod_fields(self.registry, &configuration.profiles));
         self.queue.set_pace(Pace {

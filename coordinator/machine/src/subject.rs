@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use flotilla_framework::class::ClassId;
 
+pub(crate) use flotilla_framework::pod_group::GroupKey;
+
 pub(crate) type Uid = Arc<str>;
 
 /// Index of a profile in the configuration.
 pub(crate) type ProfileIndex = usize;
 
 pub(crate) type Subject = (ProfileIndex, ClassId);
-
-pub(crate) type GroupKey = (Arc<str>, Arc<str>);
 
 /// The names of a pod.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -11,7 +11,7 @@ use flotilla_framework::{
     labels::LabelSelector,
     map::Map,
     node::NodeInfo,
-    pod_group::PodGroup,
+    pod_group::{GroupKey, PodGroup},
     preemption::Budget,
 };
 use flotilla_machine::event::{BindFailure, Configuration, Event, Selecting, SelectingKind};
@@ -28,7 +28,7 @@ pub struct World {
     namespaces: BTreeMap<Name, Vec<(Name, Name)>>,
     selectors: BTreeMap<(u8, Name, Name), (Selecting, LabelSelector)>,
     objects: BTreeMap<ObjectKey, Object>,
-    groups: BTreeMap<(Name, Name), Arc<PodGroup>>,
+    groups: BTreeMap<GroupKey, Arc<PodGroup>>,
     budgets: BTreeMap<(Name, Name), Arc<Budget>>,
     nodes: Map<Name, Arc<NodeInfo>>,
     pods: Map<Name, Arc<PodInfo>>,
@@ -86,10 +86,10 @@ impl World {
                 self.objects.remove(key);
             }
             Event::PodGroupApplied(group) => {
-                self.groups.insert(pair(&group.namespace, &group.name), Arc::clone(group));
+                self.groups.insert(group.group_key(), Arc::clone(group));
             }
-            Event::PodGroupDeleted { namespace, name } => {
-                self.groups.remove(&pair(namespace, name));
+            Event::PodGroupDeleted(key) => {
+                self.groups.remove(key);
             }
             Event::BudgetApplied(budget) => {
                 self.budgets.insert(pair(&budget.namespace, &budget.name), Arc::clone(budget));

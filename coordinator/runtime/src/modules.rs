@@ -1,7 +1,9 @@
 //! Reads the WebAssembly modules that a configuration names, from files and over HTTPS.
 
-#[cfg_attr(not(feature = "tls"), path = "modules/without_tls.rs")]
+#[cfg(feature = "tls")]
 mod https;
+#[cfg(not(feature = "tls"))]
+mod without_tls;
 
 use std::{
     collections::BTreeMap,
@@ -17,6 +19,10 @@ use flotilla_framework::{
     modules::{Digest, MAX_BYTES, Modules, NamedModule, Source},
     registry::Registry,
 };
+#[cfg(feature = "tls")]
+use https::fetch;
+#[cfg(not(feature = "tls"))]
+use without_tls::fetch;
 
 /// The path of a module's file, its size in bytes and its modification time; `None` if it does not exist.
 pub type Looks = (PathBuf, Option<(u64, SystemTime)>);
@@ -54,7 +60,7 @@ fn obtain(modules: &'static dyn Modules, Source { url, sha256 }: &Source) -> any
         ensure!(url.starts_with("https://"), "only file:// and https:// are read");
         let wanted = wanted.context("a module at https:// needs sha256")?;
         if !modules.holds(wanted) {
-            modules.take(wanted, https::fetch(url)?.into()).map_err(anyhow::Error::msg)?;
+            modules.take(wanted, fetch(url)?.into()).map_err(anyhow::Error::msg)?;
         }
         return Ok(wanted);
     };

@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
+use flotilla_framework::pod_group::GroupApi;
 use flotilla_machine::{action::Action, machine::Machine};
 use flotilla_runtime::{
     driver::{Handle, Lap, Moment, Performer},
@@ -156,7 +157,9 @@ impl Performers {
             }
             Action::ReportGroup(report) => {
                 debug!(group = %format_args!("{}/{}", report.namespace, report.name), report.status, report.message, "tried");
-                parts.reporter.groups().write(report);
+                if report.api == GroupApi::Kubernetes {
+                    parts.reporter.groups().write(report);
+                }
             }
             Action::Acknowledged { generation, workers } => {
                 info!(generation, workers, "all workers acknowledged the configuration");

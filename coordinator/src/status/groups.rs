@@ -204,12 +204,15 @@ fn patch(report: &GroupReport, begins: Option<Timestamp>) -> Value {
 
 #[cfg(test)]
 mod tests {
+    use flotilla_framework::pod_group::GroupApi;
+
     use super::*;
 
     fn report(message: &str, begins: bool) -> GroupReport {
         GroupReport {
             namespace: "default".into(),
             name: "g".into(),
+            api: GroupApi::Kubernetes,
             uid: "u".into(),
             generation: 2,
             status: false,

@@ -8,6 +8,7 @@ use flotilla_framework::{
     excess::objects,
     ingest::{self, IngestError, selectors},
     labels::LabelSelector,
+    pod_group::{GroupApi, GroupKey},
 };
 use flotilla_machine::event::{Event, Selecting, SelectingKind};
 use k8s_openapi::api::{policy::v1 as policy, scheduling::v1beta1 as workloads};
@@ -98,9 +99,37 @@ impl Kind for PodGroups {
     }
 
     fn deleted(gone: Gone) -> Event {
-        let (namespace, name) = gone.key.split_once('/').unwrap_or_default();
-        Event::PodGroupDeleted { namespace: Arc::from(namespace), name: Arc::from(name) }
+        group_deleted(&gone, GroupApi::Kubernetes)
     }
+}
+
+/// All pod groups of scheduler-plugins; watched if a profile has the plugin Coscheduling.
+pub(super) struct CoschedulingGroups;
+
+/// Their plural, which differs from that of [`PodGroups`].
+pub(super) const COSCHEDULING: &str = "podgroups.scheduling.x-k8s.io";
+
+impl Kind for CoschedulingGroups {
+    const PATH: &'static str = "/apis/scheduling.x-k8s.io/v1alpha1/podgroups";
+    const WHAT: &'static str = COSCHEDULING;
+    const UNSERVED: Option<&'static str> = Some(
+        "install the CustomResourceDefinition podgroups.scheduling.x-k8s.io of scheduler-plugins, or remove Coscheduling from the profiles",
+    );
+    type Object = object::Custom<ingest::pod_group::CoschedulingSpec>;
+
+    fn applied(object: Self::Object) -> Result<Event, IngestError> {
+        let (metadata, spec) = (object.metadata.into(), object.spec.unwrap_or_default());
+        Ok(Event::PodGroupApplied(Arc::new(ingest::pod_group::coscheduling(&metadata, &spec)?)))
+    }
+
+    fn deleted(gone: Gone) -> Event {
+        group_deleted(&gone, GroupApi::Coscheduling)
+    }
+}
+
+fn group_deleted(gone: &Gone, api: GroupApi) -> Event {
+    let (namespace, name) = gone.key.split_once('/').unwrap_or_default();
+    Event::PodGroupDeleted(GroupKey { namespace: Arc::from(namespace), name: Arc::from(name), api })
 }
 
 pub(super) struct Namespaces;

@@ -2,10 +2,15 @@
 //!
 //! Source: kube-scheduler lists and watches only the kinds that its plugins request listers for.
 
-use flotilla_framework::{extension::Kind, profile::Profile, registry::Registry};
+use flotilla_framework::{extension::Kind, pod_group::reads_coscheduling, profile::Profile, registry::Registry};
+
+use super::kinds::COSCHEDULING;
 
 /// Whether a plugin of one of the profiles reads a kind, by its plural. A kind that no plugin declares is always watched.
 pub(super) fn is_needed(registry: Registry, what: &str, profiles: &[Profile]) -> bool {
+    if what == COSCHEDULING {
+        return profiles.iter().any(reads_coscheduling);
+    }
     let Some(kind) = Kind::of(what) else { return true };
     profiles.iter().any(|profile| {
         let mut readers = registry.iter().filter(|plugin| plugin.reads(&profile.args).contains(&kind));
@@ -75,6 +80,14 @@ mod tests {
         let with_restrictions = without(&["NodeVolumeLimits", "VolumeBinding", "VolumeZone", "DynamicResources"]);
         assert!(needed(&[with_restrictions]).ends_with(&["persistentvolumeclaims"]));
         assert!(is_needed("pods", &[]) && is_needed("nodes", &[]));
+    }
+
+    #[test]
+    fn groups_of_scheduler_plugins_are_watched_only_with_the_plugin_coscheduling() {
+        let mut with = profile();
+        assert!(!is_needed(COSCHEDULING, std::slice::from_ref(&with)));
+        with.plugins.permit.push("Coscheduling".to_owned());
+        assert!(is_needed(COSCHEDULING, &[profile(), with]));
     }
 
     #[test]

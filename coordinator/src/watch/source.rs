@@ -18,7 +18,7 @@ use super::{
     exchange,
     known::{Gone, ObservedObject, ObservedObjects},
     sharing::Sharing,
-    trouble::{FIRST_BACKOFF, LAST_BACKOFF, Trouble},
+    trouble::{FIRST_BACKOFF, LAST_BACKOFF, LAST_BACKOFF_FORBIDDEN, Trouble},
 };
 use crate::{
     status::{Regarding, Reporter},
@@ -59,6 +59,8 @@ pub(super) trait Kind: Send + Sync + 'static {
     const FIELDS: Option<&'static str> = None;
     /// Advice if the API server does not serve the kind; `None`: every API server serves it. An unserved kind counts as empty.
     const UNSERVED: Option<&'static str> = None;
+    /// Advice if this process lacks the right to read the kind, and it then counts as empty; `None`: the right is needed.
+    const FORBIDDEN: Option<&'static str> = None;
     /// Whether binding stops when the cache of this kind has not been confirmed for long.
     const BOUNDS_VIEW: bool = false;
     type Object: Object;
@@ -202,6 +204,14 @@ impl<K: Kind> Source<K> {
                 Err(Trouble::Unserved(_)) if self.try_next_version() => {}
                 Err(Trouble::Unserved(reason)) if let Some(advice) = K::UNSERVED => {
                     self.shared.is_unserved(K::WHAT, &reason, advice);
+                    self.version.clear();
+                    self.failed(LAST_BACKOFF).await;
+                }
+                Err(Trouble::Forbidden(reason)) if let Some(advice) = K::FORBIDDEN => {
+                    // At its start an API server refuses requests until it has read the rules of RBAC.
+                    if self.backoff > LAST_BACKOFF_FORBIDDEN {
+                        self.shared.is_forbidden(K::WHAT, &reason, advice);
+                    }
                     self.version.clear();
                     self.failed(LAST_BACKOFF).await;
                 }

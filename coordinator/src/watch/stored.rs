@@ -53,6 +53,12 @@ impl<S: Stores> Kind for AllOf<S> {
              default",
         ),
     };
+    const FORBIDDEN: Option<&'static str> = match S::FAMILY {
+        Device(DeviceKind::TaintRule) => {
+            Some("DeviceTaintRules have no effect until list and watch on devicetaintrules are granted")
+        }
+        Storage(_) | Device(_) => None,
+    };
     type Object = S::Object;
 
     fn applied(object: S::Object) -> Result<Event, IngestError> {

@@ -909,6 +909,30 @@ async fn what_no_profile_needs_is_not_asked_for_until_one_does() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn device_taint_rules_without_a_right_to_read_them_count_as_empty_and_other_kinds_do_not() {
+    for (kind, is_needed) in [("devicetaintrules", false), ("resourceslices", true)] {
+        let server = Server::default();
+        server.lists("10", &[]);
+        let (handle, _heard) = listener();
+        let mut profile = profile();
+        profile.plugins.post_filter = vec!["DynamicResources".to_owned()];
+        let forbidden = json!({ "kind": "Status", "code": 403, "message": "it is forbidden" });
+        for _ in 0..100 {
+            server.answers(format!("list {kind}"), 403, &forbidden);
+        }
+        let (needs, stop) = (needs(std::slice::from_ref(&profile)), CancellationToken::new());
+        let watches = Watches::start(server.client(), handle, server.reporter(), needs, begun(), stop);
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        assert_eq!(watches.synced(), !is_needed, "{kind}");
+        assert_eq!(watches.unlisted().is_empty(), !is_needed, "{kind}");
+        server.script.lock().expect("unpoisoned").clear();
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        let lists = watches.tallies().find(|(what, _)| *what == kind).map(|(_, tally)| tally.lists);
+        assert_eq!(lists, Some(1), "{kind}: a right that is granted later is found");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn every_kind_that_a_plugin_may_read_can_be_watched_and_the_others_always_are() {
     let server = Server::default();
     let (handle, _heard) = listener();
@@ -916,10 +940,12 @@ async fn every_kind_that_a_plugin_may_read_can_be_watched_and_the_others_always_
     let watches = Watches::start(server.client(), handle, server.reporter(), needs, begun(), stop);
     let whats: Vec<&str> = watches.all.iter().map(|(what, _)| *what).collect();
     let read = extension::Kind::ALL.map(extension::Kind::plural);
-    assert_eq!(whats, [&["pods", "nodes"][..], &read, &["podgroups"]].concat());
+    let custom = "podgroups.scheduling.x-k8s.io";
+    assert_eq!(whats, [&["pods", "nodes"][..], &read, &[custom, "podgroups"]].concat());
+    let whats = whats.into_iter().filter(|what| *what != custom);
     let mut encoded = flotilla_encoding::testing::KINDS.map(|(_, path)| path.rsplit('/').next().unwrap_or(path));
     encoded.sort_unstable();
-    let whats: std::collections::BTreeSet<&str> = whats.into_iter().collect();
+    let whats: std::collections::BTreeSet<&str> = whats.collect();
     assert_eq!(whats.into_iter().collect::<Vec<_>>(), encoded, "each is compared in both encodings");
 }
 

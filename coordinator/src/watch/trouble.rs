@@ -10,6 +10,8 @@ use flotilla_runtime::{chain, driver::Stopped};
 pub(super) const FIRST_BACKOFF: Duration = Duration::from_millis(200);
 pub(super) const LAST_BACKOFF: Duration = Duration::from_secs(15);
 const LAST_BACKOFF_ABSENT: Duration = Duration::from_secs(2);
+/// The last backoff before a kind that this process may not read counts as empty.
+pub(super) const LAST_BACKOFF_FORBIDDEN: Duration = Duration::from_secs(1);
 
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Trouble {

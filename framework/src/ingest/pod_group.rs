@@ -1,14 +1,53 @@
-//! Reads PodGroups.
+//! Reads PodGroups of `scheduling.k8s.io` and of `scheduling.x-k8s.io`.
 
-use k8s_openapi::api::scheduling::v1beta1 as api;
+use std::collections::BTreeMap;
 
-use super::fields::{IngestError, text};
-use crate::pod_group::{GroupCondition, PodGroup};
+use k8s_openapi::{
+    api::scheduling::v1beta1 as api,
+    apimachinery::pkg::{api::resource::Quantity, apis::meta::v1::ObjectMeta},
+};
+use serde::Deserialize;
+
+use super::fields::{IngestError, quantities, resources, text};
+use crate::pod_group::{GroupApi, GroupCondition, PodGroup};
 
 /// The condition that the scheduler writes.
 pub const CONDITION: &str = "PodGroupInitiallyScheduled";
 
-/// Reads a pod group.
+/// The spec of a PodGroup of `scheduling.x-k8s.io/v1alpha1`. `scheduleTimeoutSeconds` is not read: no pod waits with a reserved node.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct CoschedulingSpec {
+    /// The pods that are placed together or not at all.
+    pub min_member: Option<i32>,
+    /// The free resources that the group needs.
+    pub min_resources: Option<BTreeMap<String, Quantity>>,
+}
+
+/// Reads a pod group of `scheduling.x-k8s.io`. Its priority is that of its pods, which the caller knows.
+///
+/// # Errors
+/// A missing name, namespace or UID; an invalid quantity.
+pub fn coscheduling(metadata: &ObjectMeta, spec: &CoschedulingSpec) -> Result<PodGroup, IngestError> {
+    let present = |field: &Option<String>, path| field.as_deref().map(text).ok_or(IngestError::Missing(path));
+    let amounts = quantities(spec.min_resources.as_ref(), "spec.minResources")?;
+    let amounts = resources(&amounts);
+    Ok(PodGroup {
+        namespace: present(&metadata.namespace, "metadata.namespace")?,
+        name: present(&metadata.name, "metadata.name")?,
+        uid: present(&metadata.uid, "metadata.uid")?,
+        generation: metadata.generation.unwrap_or(0),
+        api: GroupApi::Coscheduling,
+        // The API server rejects a number below 1, but an absent one counts as 0.
+        min_count: Some(spec.min_member.and_then(|count| u32::try_from(count).ok()).unwrap_or(0)),
+        priority: 0,
+        disrupted_whole: false,
+        condition: None,
+        min_resources: (!amounts.is_nothing()).then(|| Box::new(amounts)),
+    })
+}
+
+/// Reads a pod group of `scheduling.k8s.io`.
 ///
 /// # Errors
 /// A missing name, namespace or UID.
@@ -21,11 +60,13 @@ pub fn pod_group(group: &api::PodGroup) -> Result<PodGroup, IngestError> {
         name: present(&metadata.name, "metadata.name")?,
         uid: present(&metadata.uid, "metadata.uid")?,
         generation: metadata.generation.unwrap_or(0),
+        api: GroupApi::Kubernetes,
         // The API server rejects a count below 1.
         min_count: gang.map(|gang| u32::try_from(gang.min_count).unwrap_or(0)),
         priority: group.spec.priority.unwrap_or(0),
         disrupted_whole: group.spec.disruption_mode.as_ref().is_some_and(|mode| mode.all.is_some()),
         condition: group.status.as_ref().and_then(condition),
+        min_resources: None,
     })
 }
 
@@ -67,6 +108,31 @@ mod tests {
         let basic = read(serde_json::json!({"metadata": metadata, "spec": {"schedulingPolicy": {"basic": {}}}}));
         let basic = basic.expect("sound");
         assert_eq!((basic.min_count, basic.priority, basic.condition, basic.disrupted_whole), (None, 0, None, false));
+    }
+
+    #[test]
+    fn a_group_of_scheduler_plugins_has_a_minimum_of_pods_and_of_resources() {
+        let metadata = ObjectMeta {
+            name: Some("g".to_owned()),
+            namespace: Some("n".to_owned()),
+            uid: Some("u".to_owned()),
+            ..ObjectMeta::default()
+        };
+        let read = |spec: serde_json::Value| {
+            coscheduling(&metadata, &serde_json::from_value(spec).expect("a spec")).map_err(|error| error.to_string())
+        };
+        let group = read(serde_json::json!({
+            "minMember": 3, "scheduleTimeoutSeconds": 10, "minResources": {"cpu": "1500m", "example.com/gpu": 2},
+        }));
+        let group = group.expect("sound");
+        assert_eq!((group.api, group.min_count), (GroupApi::Coscheduling, Some(3)));
+        let least = group.min_resources.expect("resources");
+        assert_eq!((least.milli_cpu, least.get("example.com/gpu")), (1_500, 2));
+        let empty = read(serde_json::json!({ "minResources": {} })).expect("sound");
+        assert_eq!((empty.min_count, empty.min_resources), (Some(0), None));
+        let error =
+            read(serde_json::json!({ "minMember": 1, "minResources": {"cpu": "many"} })).expect_err("no amount");
+        assert!(error.starts_with("spec.minResources[cpu]"), "{error}");
     }
 
     #[test]

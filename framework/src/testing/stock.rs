@@ -1,7 +1,7 @@
 //! A default profile and a pod group for tests.
 
 use crate::{
-    pod_group::PodGroup,
+    pod_group::{GroupApi, PodGroup},
     profile::{Plugins, Profile, WeightedPlugin},
 };
 
@@ -13,10 +13,12 @@ pub fn pod_group(name: &str, min_count: Option<u32>) -> PodGroup {
         name: name.into(),
         uid: format!("uid-{name}").into(),
         generation: 1,
+        api: GroupApi::Kubernetes,
         min_count,
         priority: 0,
         disrupted_whole: false,
         condition: None,
+        min_resources: None,
     }
 }
 

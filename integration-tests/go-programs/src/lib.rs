@@ -5,6 +5,7 @@
 //! A test builds a program that is missing; `cargo xtask go-programs` builds all of them.
 
 mod clients;
+mod kuberay;
 mod own;
 mod upstream;
 mod versions;
@@ -23,6 +24,7 @@ use flotilla_go_programs::{
 
 pub use clients::{descheduler, jobset, karpenter, kueue};
 pub use flotilla_go_programs::{Programs, Reaper};
+pub use kuberay::kuberay;
 pub use own::{ORACLES, load, oracle, prometheus_operator};
 pub use upstream::{upstream, upstream_quick};
 pub use versions::{SUPPORTED, version};

@@ -6,4 +6,5 @@ mod descheduler;
 mod jobs;
 mod jobset;
 mod karpenter;
+mod kuberay;
 mod kueue;

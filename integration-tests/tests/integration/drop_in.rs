@@ -207,7 +207,8 @@ async fn the_second_scheduler_of_the_documentation_runs_with_the_image_also_afte
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_scheduler_of_the_scheduler_plugins_chart_runs_with_the_image_without_its_plugins() -> anyhow::Result<()> {
+async fn the_scheduler_of_the_scheduler_plugins_chart_runs_with_the_image_and_the_plugin_coscheduling()
+-> anyhow::Result<()> {
     let cluster = cluster().await?;
     let container = deploy(&cluster, &text("scheduler-plugins.yaml")?, "scheduler-plugins-scheduler")?;
     start(&cluster, "scheduler-plugins", &container).await?;

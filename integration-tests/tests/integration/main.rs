@@ -7,6 +7,7 @@ mod claims;
 mod clients;
 mod conditions;
 mod controllers;
+mod coscheduling;
 mod docs;
 mod drop_in;
 mod e2e;

@@ -7,6 +7,7 @@ use flotilla_control_plane::{AuditLevel, Component, ControlPlane, NodeBuilder, O
 use flotilla_integration_tests::{
     census::{forbidden, refusals},
     certificates::{AUTHORITY_SECRET, WORKER_SECRET, mount_secret, wait_for_secret},
+    coscheduling,
     deployed::{self, COORDINATOR, LEASE, grant, kubeconfig_of, kubectl},
     extender::Extender,
     fleet::{Fleet, PATIENCE, Transport, profile, wait_for_event, wait_until_refused, wait_until_running},
@@ -92,6 +93,9 @@ extenders:
   - {name: example.com/licence, ignoredByScheduler: true}
 ";
 
+/// The profile with the plugin that reads PodGroups of scheduler-plugins.
+const COSCHEDULING: &str = "- schedulerName: flotilla\n  plugins: {permit: {enabled: [{name: Coscheduling}]}}";
+
 fn user(name: &str, claim: &str) -> anyhow::Result<Pod> {
     let mut pod = pod(name, "flotilla", &[]);
     let volume = json!([{ "name": "data", "persistentVolumeClaim": { "claimName": claim } }]);
@@ -130,6 +134,8 @@ async fn deployment() -> anyhow::Result<ControlPlane> {
     let file = cluster.folder().join("objects.yaml");
     fs::write(&file, OBJECTS)?;
     kubectl(&cluster, &["apply", "-f", &file.display().to_string()])?;
+    coscheduling::install(&cluster).await?;
+    coscheduling::create_group(&cluster, "gang", json!({ "minMember": 1 })).await?;
     Ok(cluster)
 }
 
@@ -156,7 +162,9 @@ async fn start<'a>(cluster: &'a ControlPlane, extender: &Extender) -> anyhow::Re
     fleet.reserve("worker-0")?;
     fleet.start_worker("worker-0")?;
     let extenders = EXTENDER.replace("URL", &format!("http://{}", extender.address()));
-    let config = fleet.config(&(fs::read_to_string(deployed::path("base/config.yaml"))? + &extenders))?;
+    let text = fs::read_to_string(deployed::path("base/config.yaml"))?;
+    let text = text.replace("- schedulerName: flotilla", COSCHEDULING);
+    let config = fleet.config(&(text + &extenders))?;
     fleet.start_coordinator("coordinator", Some(&config))?;
     let secret = wait_for_secret(cluster, "flotilla", WORKER_SECRET, |_| true).await?;
     mount_secret(&secret, &fleet.certificates(Role::Worker))?;
@@ -203,7 +211,7 @@ async fn place_a_group(cluster: &ControlPlane) -> anyhow::Result<()> {
     cluster.create_pods([member("member-0")?, member("member-1")?]).await?;
     wait_until_running(cluster, "member-", 2).await?;
     wait_until("the group to be told", PATIENCE, async || {
-        let told = ["get", "podgroup", "gang", "--output=jsonpath={.status.conditions[*].status}"];
+        let told = ["get", "podgroups.scheduling.k8s.io", "gang", "--output=jsonpath={.status.conditions[*].status}"];
         let status = kubectl(cluster, &told).map_err(|error| format!("{error:#}"))?;
         if status == "True" { Ok(()) } else { Err(status) }
     })

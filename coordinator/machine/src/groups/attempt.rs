@@ -68,6 +68,11 @@ impl Machine {
         let from = self.begin_attempt(now_ms, &key);
         let (scheduled, _) = self.groups.known.get(&key).map_or((0, 0), |group| self.counts(group));
         let seeker = Seeker { object: &object, profile, members: &members, scheduled, from };
+        if let Some(tried) = self.lacks_resources(&seeker) {
+            self.count_group(now_ms, &key, &seeker, (&tried, None));
+            self.conclude_group(now_ms, &key, &object, tried, None);
+            return Progress::Decided;
+        }
         let feasibility = self.feasibility(&object, profile, scheduled, members.len());
         let tried = match feasibility {
             Feasibility::Never(reason) => {
@@ -230,7 +235,7 @@ impl Machine {
     /// Extenders have to be called first.
     pub(super) fn try_members(&mut self, seeker: &Seeker<'_>, for_room: bool) -> Result<Tried, Asks> {
         let Seeker { object, profile, members, mut scheduled, from } = *seeker;
-        let key = (Arc::clone(&object.namespace), Arc::clone(&object.name));
+        let key = object.group_key();
         self.judge.nominator_mut().try_together(members);
         let mut left = members.iter().cloned();
         let (mut verdicts, mut placed) = (Vec::new(), Vec::new());

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use flotilla_framework::{
     class::PodInfo,
-    pod_group::{self, PodGroup},
+    pod_group::{GroupApi, Membership, PodGroup},
 };
 
 use super::Group;
@@ -21,14 +21,35 @@ use crate::{
 
 impl Machine {
     pub(crate) fn group_of(&self, info: &PodInfo) -> Option<GroupKey> {
-        let counts = self.configuration.as_ref().is_some_and(|configuration| configuration.generic_workload);
-        let name = info.scheduling_group.as_ref().filter(|_| counts)?;
-        Some((Arc::clone(&info.class.namespace), Arc::clone(name)))
+        self.membership.group_of(info)
+    }
+
+    /// A changed configuration may change the groups of all pods. The caller admits the pods without a node again.
+    pub(crate) fn set_membership(&mut self, membership: Membership) {
+        if self.membership == membership {
+            return;
+        }
+        let old = std::mem::replace(&mut self.membership, membership);
+        let infos: Vec<Arc<PodInfo>> = self.pods.values().map(|pod| Arc::clone(&pod.info)).collect();
+        for info in infos {
+            if let Some(key) = old.group_of(&info).filter(|key| self.group_of(&info).as_ref() != Some(key)) {
+                self.drop_member(&info.uid, &key);
+                if self.pods.get(&info.uid).is_some_and(|pod| matches!(pod.stage, PodStage::Member(_))) {
+                    self.set_stage(&info.uid, PodStage::Foreign);
+                }
+            }
+            self.note_member(&info.uid, None, &info);
+        }
     }
 
     pub(crate) fn pod_group_applied(&mut self, object: &Arc<PodGroup>) {
-        let key = (Arc::clone(&object.namespace), Arc::clone(&object.name));
+        let key = object.group_key();
         let group = self.groups.entry(&key);
+        let priority = group.lowest.filter(|_| key.api == GroupApi::Coscheduling).unwrap_or(object.priority);
+        let object = match priority == object.priority {
+            true => object,
+            false => &Arc::new(PodGroup { priority, ..PodGroup::clone(object) }),
+        };
         if group.object.as_ref().is_some_and(|known| known.uid != object.uid) {
             group.told = None;
         }
@@ -41,8 +62,7 @@ impl Machine {
         }
     }
 
-    pub(crate) fn pod_group_deleted(&mut self, namespace: &Arc<str>, name: &Arc<str>) {
-        let key = (Arc::clone(namespace), Arc::clone(name));
+    pub(crate) fn pod_group_deleted(&mut self, key: GroupKey) {
         let Some(group) = self.groups.known.get_mut(&key) else { return };
         (group.object, group.told) = (None, None);
         group.forget_attempt();
@@ -59,7 +79,20 @@ impl Machine {
         if let Some(key) = now
             && self.groups.entry(&key).members.insert(Arc::clone(uid))
         {
+            if key.api == GroupApi::Coscheduling {
+                self.lower_priority(&key, info.priority);
+            }
             self.groups.changed.insert(key);
+        }
+    }
+
+    /// A pod joined a group: the group's priority is the lowest of its pods.
+    fn lower_priority(&mut self, key: &GroupKey, priority: i32) {
+        let group = self.groups.entry(key);
+        let lowest = group.lowest.map_or(priority, |lowest| lowest.min(priority));
+        group.lowest = Some(lowest);
+        if let Some(object) = group.object.as_mut().filter(|object| object.priority != lowest) {
+            *object = Arc::new(PodGroup { priority: lowest, ..PodGroup::clone(object) });
         }
     }
 
@@ -73,6 +106,7 @@ impl Machine {
     pub(super) fn drop_member(&mut self, uid: &Uid, key: &GroupKey) {
         if let Some(group) = self.groups.known.get_mut(key) {
             group.members.remove(uid);
+            group.lowest = group.lowest.filter(|_| !group.members.is_empty());
             group.leave(uid);
             self.groups.changed.insert(key.clone());
         }
@@ -126,11 +160,11 @@ impl Machine {
         (group.members.iter().filter(has_place).count(), group.members.len())
     }
 
-    /// The waiting members in the order of the attempt.
+    /// The waiting members in the order of the attempt, without gated ones.
     ///
     /// Source: `PodGroupMemberPodsOrderingFunc`.
     pub(super) fn in_order(&self, group: &Group) -> Vec<Uid> {
-        let mut members: Vec<_> = group.waiting.iter().collect();
+        let mut members: Vec<_> = group.waiting.iter().filter(|(uid, _)| !group.gated.contains(*uid)).collect();
         members.sort_by_cached_key(|(uid, sequence)| {
             let (priority, attempts) = self.pods.get(*uid).map_or((0, 0), |pod| (pod.info.priority, pod.attempts));
             (std::cmp::Reverse((priority, attempts)), **sequence)
@@ -149,12 +183,14 @@ impl Machine {
     /// The plugin that keeps a group from its turn, and kube-scheduler's message; `None`: the group may be tried.
     pub(crate) fn group_gate(&self, key: &GroupKey) -> Option<(&'static str, String)> {
         let group = self.groups.known.get(key)?;
-        let Some(object) = &group.object else { return Some((pod_group::PLUGIN, pod_group::absent(&key.1))) };
+        let Some(object) = &group.object else { return Some((key.api.plugin(), key.api.absent(&key.name))) };
         let profile = |uid: &Uid| match self.pods.get(uid)?.stage {
             PodStage::Member(profile) => self.profile(profile),
             _ => None,
         };
-        if let Some(uid) = group.gated.first() {
+        let (gated, members) = (group.gated.len(), group.members.len());
+        let is_gated = object.is_gated_by(gated, members) || gated == group.waiting.len();
+        if let Some(uid) = group.gated.first().filter(|_| is_gated) {
             let info = self.pods.get(uid).map(|pod| &pod.info)?;
             let profile = profile(uid)?;
             let gate = flotilla_framework::admission::gate(self.registry, profile, info);
@@ -162,11 +198,11 @@ impl Machine {
             return Some(gate.unwrap_or_default());
         }
         if let Some(hold) = &group.held {
-            return Some((pod_group::PLUGIN, hold.message.clone()));
+            return Some((key.api.plugin(), hold.message.clone()));
         }
         let first = group.waiting.keys().next()?;
-        let message = object.gate(&profile(first)?.plugins, group.members.len())?;
-        Some((pod_group::PLUGIN, message.to_owned()))
+        let message = object.gate(&profile(first)?.plugins, members)?;
+        Some((key.api.plugin(), message))
     }
 
     pub(crate) fn group_entity(&self, key: &GroupKey) -> Option<&Uid> {
@@ -216,14 +252,16 @@ impl Machine {
         })
     }
 
-    /// Starts the backoff after a failed attempt. The maximum backoff grows with the square root of the number of pods.
+    /// Starts the backoff after a failed attempt. The maximum backoff grows with the square root of the number of pods, except for
+    /// `scheduling.x-k8s.io`: scheduler-plugins has only the backoff of each pod.
     pub(super) fn set_backoff(&mut self, now_ms: TimeMs, key: &GroupKey) {
         let pace = self.queue.pace();
         let Some(group) = self.groups.known.get_mut(key) else { return };
         let count = if group.errors > 0 { group.errors } else { group.refusals };
         group.queued = Some(self.queue.stamp(now_ms));
         // An early attempt keeps the backoff.
-        let expiry_ms = pace.expiry(now_ms, count, group.waiting.len());
+        let pods = if key.api == GroupApi::Coscheduling { 1 } else { group.waiting.len() };
+        let expiry_ms = pace.expiry(now_ms, count, pods);
         let until_ms = group.popped.take().unwrap_or(expiry_ms);
         let (entity, is_error) = (Arc::clone(&group.entity), group.errors > 0);
         // A backoff that is over already would bring the group back at once, endlessly.

@@ -211,6 +211,7 @@ impl Machine {
         self.actions.push(Action::ReportGroup(GroupReport {
             namespace: Arc::clone(&object.namespace),
             name: Arc::clone(&object.name),
+            api: object.api,
             uid: Arc::clone(&object.uid),
             generation: object.generation,
             status,

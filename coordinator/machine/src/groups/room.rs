@@ -15,8 +15,9 @@ use std::{
 };
 
 use flotilla_framework::{
+    class::PodInfo,
     plugins::{default_preemption, dynamic_resources},
-    pod_group::PodGroup,
+    pod_group::{GroupApi, PodGroup},
     preemption::{
         DryRun, PlacedPod,
         group::{self, GroupUnit},
@@ -32,7 +33,7 @@ use crate::{
     machine::Machine,
     pods::{Pod, PodStage},
     preempt::MAX_VICTIMS,
-    subject::Uid,
+    subject::{GroupKey, Uid},
 };
 
 const PREFIX: &str = "pod group preemption: ";
@@ -170,15 +171,20 @@ impl Machine {
         })
     }
 
-    /// The priority at which a pod is preempted: that of its group, if it has one.
+    /// The priority at which a pod is preempted: that of its group of `scheduling.k8s.io`, if it has one.
     ///
     /// Source: `GetPodPriority`.
     pub(crate) fn rank_of(&self, pod: &Pod) -> i32 {
         self.object_of(pod).map_or(pod.info.priority, |object| object.priority)
     }
 
+    /// The group that a pod is preempted with. Pods of `scheduling.x-k8s.io` are preempted as pods without a group, as by kube-scheduler.
     pub(crate) fn object_of(&self, pod: &Pod) -> Option<&PodGroup> {
-        self.groups.known.get(&self.group_of(&pod.info)?)?.object.as_deref()
+        self.groups.known.get(&self.group_as_victim(&pod.info)?)?.object.as_deref()
+    }
+
+    pub(crate) fn group_as_victim(&self, info: &PodInfo) -> Option<GroupKey> {
+        self.group_of(info).filter(|key| key.api == GroupApi::Kubernetes)
     }
 
     /// Potential victims of a group with this priority, the most important first.
@@ -207,7 +213,11 @@ impl Machine {
                 }
                 whole.insert(&group.uid, units.len());
             }
-            units.push(Unit { priority: rank, is_of_group: pod.info.scheduling_group.is_some(), pods: vec![one] });
+            units.push(Unit {
+                priority: rank,
+                is_of_group: self.group_as_victim(&pod.info).is_some(),
+                pods: vec![one],
+            });
         }
         group::sort_by_importance(&mut units);
         units

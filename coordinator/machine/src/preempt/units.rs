@@ -46,7 +46,7 @@ impl Machine {
             let object = self.object_of(pod);
             let rank = object.map_or(pod.info.priority, |object| object.priority);
             let is_whole = object.is_some_and(|object| object.disrupted_whole);
-            let key = self.group_of(&pod.info);
+            let key = self.group_as_victim(&pod.info);
             if rank >= priority || key.as_ref().is_some_and(|key| wholes.contains(key)) {
                 continue;
             }

@@ -126,7 +126,7 @@ fn an_answer_about_an_attempt_that_is_over_is_dropped_and_counted() {
     let overs: [(&str, Happening); 3] = [
         ("the group is too small now", |world| world.delete_pod("uid-b")),
         ("the group is gone", |world| {
-            world.tell(Event::PodGroupDeleted { namespace: "default".into(), name: "g".into() });
+            world.tell(Event::PodGroupDeleted(pod_group("g", None).group_key()));
         }),
         ("other extenders are configured", |world| world.tell(configured(3, vec![]))),
     ];

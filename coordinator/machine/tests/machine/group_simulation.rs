@@ -84,7 +84,7 @@ fn step(world: &mut World, seed: &mut Seed, nodes: &mut BTreeMap<String, i64>, i
         }
         8 => {
             let gone = seed.below(3) as usize;
-            world.tell(Event::PodGroupDeleted { namespace: "default".into(), name: GROUPS[gone].into() });
+            world.tell(Event::PodGroupDeleted(group(gone).group_key()));
         }
         9 | 10 => {
             let there = seed.below(3) as usize;

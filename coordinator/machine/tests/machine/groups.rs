@@ -306,7 +306,7 @@ fn a_group_whose_object_goes_while_workers_are_asked_waits_for_it() {
     gang(&mut world, 2);
     world.pod(member("a", "1").build());
     world.pod(member("b", "1").build());
-    world.tell(Event::PodGroupDeleted { namespace: "default".into(), name: "g".into() });
+    world.tell(Event::PodGroupDeleted(pod_group("g", None).group_key()));
     world.settle();
     assert!(placed(&world).is_empty());
     gang(&mut world, 2);

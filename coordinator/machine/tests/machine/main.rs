@@ -7,6 +7,7 @@ mod byzantine;
 mod census;
 mod claim_simulation;
 mod comparison;
+mod coscheduling;
 mod course;
 mod devices;
 mod extenders;

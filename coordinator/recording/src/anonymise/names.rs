@@ -11,7 +11,7 @@ use std::{
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 /// Domains of well-known labels, taints and resources.
-const DOMAINS: [&str; 2] = ["kubernetes.io", "k8s.io"];
+const DOMAINS: [&str; 3] = ["kubernetes.io", "k8s.io", "x-k8s.io"];
 
 /// Texts with a meaning for plugins.
 const WORDS: [&str; 5] = ["", "0.0.0.0", "metadata.name", "true", "false"];
@@ -122,6 +122,7 @@ mod tests {
             "topology.kubernetes.io/zone",
             "node.kubernetes.io/not-ready",
             "k8s.io/a",
+            "scheduling.x-k8s.io/pod-group",
             "12",
             "metadata.name",
             "0b9c1f0e-6d52-4b0e-9d4c-2f6a1c8f7a11",

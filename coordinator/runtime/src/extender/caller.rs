@@ -28,10 +28,7 @@ use hyper_util::{
 };
 use tokio::time::{Instant, timeout_at};
 
-use super::{
-    connector::{Connector, connector},
-    wire,
-};
+use super::{Connector, connector, wire};
 use crate::chain;
 
 /// The longest answer, besides the size of the request: 100,000 reasons of 160 bytes. An extender returns nodes of the request, with a

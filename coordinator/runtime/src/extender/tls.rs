@@ -39,7 +39,7 @@ pub(super) fn connector(extender: &Extender, tcp: HttpConnector) -> anyhow::Resu
 ///
 /// # Errors
 /// A file that cannot be read, an invalid certificate or key, or a certificate without its key.
-fn client_config(extender: &Extender) -> anyhow::Result<ClientConfig> {
+pub(super) fn client_config(extender: &Extender) -> anyhow::Result<ClientConfig> {
     let default = ExtenderTlsConfig::default();
     let tls = extender.tls_config.as_ref().unwrap_or(&default);
     let authorities = pem(&tls.ca_data.0, &tls.ca_file, "caFile")?;

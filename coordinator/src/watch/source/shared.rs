@@ -85,6 +85,17 @@ impl Shared {
                 "the API server does not serve this resource, and pods that need it are not scheduled; {advice}"
             );
         }
+        self.counts_as_empty();
+    }
+
+    pub(super) fn is_forbidden(&self, what: &str, reason: &str, advice: &str) {
+        if !self.listed.is_cancelled() {
+            info!(what, reason, "this process may not read this resource, which counts as empty; {advice}");
+        }
+        self.counts_as_empty();
+    }
+
+    fn counts_as_empty(&self) {
         self.unserved.store(true, Ordering::Relaxed);
         self.listed.cancel();
     }

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use rustls::pki_types::CertificateDer;
 
-use super::{Credentials, Identity, Mutual, Role, RoleError, Validity, now_s, verify};
+use crate::tls::{Credentials, Identity, Mutual, Role, RoleError, Validity, now_s, verify};
 
 /// Interval of comparing with the time of day: clocks are set, and machines sleep.
 const LOOK: Duration = Duration::from_secs(60);

@@ -17,7 +17,7 @@ use rustls::{
 use tokio::sync::watch;
 use x509_parser::{certificate::X509Certificate, prelude::FromDer as _};
 
-use super::{Role, RoleError, verify};
+use crate::tls::{Role, RoleError, verify};
 
 /// The only application protocol of a connection.
 const PROTOCOL: &[u8] = b"h2";
@@ -247,8 +247,8 @@ impl Credentials {
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use super::Authority;
     use super::*;
+    use crate::tls::Authority;
 
     /// A certificate of the role that trusts only this authority.
     pub(crate) fn pem(authority: &Authority, role: Role) -> Pem {

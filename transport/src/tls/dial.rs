@@ -15,7 +15,7 @@ use tokio::{
 };
 use tokio_rustls::{TlsConnector, client::TlsStream};
 
-use super::{HandshakeError, Mutual, Peer};
+use crate::tls::{HandshakeError, Mutual, Peer};
 
 /// TCP connection timeout. On a healthy network it takes a round trip.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);

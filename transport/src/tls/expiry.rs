@@ -2,7 +2,7 @@
 
 use tracing::{error, warn};
 
-use super::Validity;
+use crate::tls::Validity;
 
 /// Interval of log lines.
 const PERIOD_S: i64 = 3600;

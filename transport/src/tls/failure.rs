@@ -8,7 +8,7 @@ use std::{
 
 use rustls::{AlertDescription, CertificateError, Error, InvalidMessage};
 
-use super::{Role, RoleError};
+use crate::tls::{Role, RoleError};
 
 /// Reason for a failed handshake, as a metric label.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

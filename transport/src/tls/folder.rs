@@ -9,7 +9,7 @@ use std::{
 use tokio::time::MissedTickBehavior;
 use tracing::{info, warn};
 
-use super::{Credentials, ExpiryLog, Identity, IdentityError, Pem, Role, now_s};
+use crate::tls::{Credentials, ExpiryLog, Identity, IdentityError, Pem, Role, now_s};
 
 /// The certificate, its key and the authorities.
 pub const FILES: [&str; 3] = ["tls.crt", "tls.key", "ca.crt"];
@@ -137,7 +137,7 @@ async fn slurp(path: PathBuf) -> Result<Vec<u8>, FolderError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use super::{Authority, credentials::tests::pem};
+    use crate::tls::{Authority, credentials::tests::pem};
 
     #[tokio::test]
     async fn a_folder_is_news_once_and_again_when_it_has_changed() {

@@ -21,7 +21,7 @@ use tokio_util::task::AbortOnDropHandle;
 use tonic::transport::server::{Connected, TcpConnectInfo};
 use tracing::{debug, warn};
 
-use super::{Ended, HandshakeError, Mutual, Peer, Reason, throttle::Throttle};
+use crate::tls::{Ended, HandshakeError, Mutual, Peer, Reason, throttle::Throttle};
 
 /// Maximum number of concurrent handshakes. rustls reads at most 64 KiB of one, and the system's buffers hold about as much: 64 * 128 KiB =
 /// 8 MiB. There are few coordinators; further clients wait in the socket's backlog and are counted.

@@ -9,7 +9,7 @@ use rcgen::{
 use rustls::pki_types::{CertificateDer, pem::PemObject as _};
 use time::OffsetDateTime;
 
-use super::{AUTHORITY_LIFE_S, FILES, LEAF_LIFE_S, Pem, Role, Validity, schedule::BACKDATE_S};
+use crate::tls::{AUTHORITY_LIFE_S, FILES, LEAF_LIFE_S, Pem, Role, Validity, schedule::BACKDATE_S};
 
 /// Reason for a failed issue.
 #[derive(Debug, thiserror::Error)]
@@ -167,7 +167,7 @@ impl Pem {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use super::{Identity, now_s};
+    use crate::tls::{Identity, now_s};
 
     #[test]
     fn an_authority_that_was_kept_signs_what_the_first_is_trusted_for() {

@@ -4,7 +4,7 @@
 //! authority stays trusted until the last certificate that it can have signed expires. Everything follows from the dates in the
 //! certificates, so there is no other state.
 
-use super::Validity;
+use crate::tls::Validity;
 
 /// Validity of an authority: a year.
 pub const AUTHORITY_LIFE_S: i64 = 365 * 24 * 3600;

@@ -21,7 +21,7 @@ use rustls::{
     },
 };
 
-use super::{Role, credentials::provider};
+use crate::tls::{Role, credentials::provider};
 
 struct Servers {
     roots: Arc<RootCertStore>,
@@ -163,7 +163,7 @@ impl fmt::Debug for Clients {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use super::{Authority, Identity, Pem, credentials::tests::pem, now_s};
+    use crate::tls::{Authority, Identity, Pem, credentials::tests::pem, now_s};
 
     fn roots(pem: &Pem, role: Role) -> (Arc<RootCertStore>, Vec<CertificateDer<'static>>) {
         let identity = Identity::from_pem(role, pem).expect("sound");

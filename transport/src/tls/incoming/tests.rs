@@ -7,7 +7,7 @@ use tokio::{
 use tokio_stream::StreamExt as _;
 
 use super::*;
-use crate::{Authority, DialError, Dialled, Identity, Role, dial, now_s};
+use crate::tls::{Authority, DialError, Dialled, Identity, Role, dial, now_s};
 
 fn end(role: Role, authority: &Authority, trusted: &Authority) -> Mutual {
     let mut pem = authority.issue(role, now_s()).expect("issued");
@@ -127,11 +127,11 @@ async fn a_client_without_a_certificate_and_one_without_tls_are_told_apart() {
     let identity = worker.credentials.ready().await;
     let mut roots = rustls::RootCertStore::empty();
     roots.clone_from(identity.roots());
-    let config = rustls::ClientConfig::builder_with_provider(crate::credentials::provider())
+    let config = rustls::ClientConfig::builder_with_provider(crate::tls::credentials::provider())
         .with_protocol_versions(&[&rustls::version::TLS13])
         .expect("TLS 1.3")
         .dangerous()
-        .with_custom_certificate_verifier(crate::verify::servers(&Arc::new(roots), Role::Worker))
+        .with_custom_certificate_verifier(crate::tls::verify::servers(&Arc::new(roots), Role::Worker))
         .with_no_client_auth();
     let stream = TcpStream::connect(&address).await.expect("a connection");
     let name = rustls::pki_types::ServerName::try_from("worker").expect("a name");
@@ -182,7 +182,7 @@ async fn a_new_certificate_is_for_new_connections_and_a_dropped_authority_ends_t
 
     let renewed = old.issue(Role::Worker, now_s()).expect("issued");
     let both = format!("{}{}", new.certificate(), old.certificate());
-    let renewed = crate::Pem { authorities: both.into_bytes(), ..renewed };
+    let renewed = crate::tls::Pem { authorities: both.into_bytes(), ..renewed };
     worker.credentials.set(Identity::from_pem(Role::Worker, &renewed).expect("sound"));
     speak(&mut first).await.expect("nothing has changed for it");
     let mut second = dial(&address, &coordinator).await.expect("a connection");

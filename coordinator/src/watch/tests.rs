@@ -123,6 +123,13 @@ impl Server {
         })
     }
 
+    /// Waits until the watch of pods is asked for, without advancing the clock.
+    async fn is_watched(&self) {
+        while !self.asked.lock().expect("unpoisoned").iter().any(|query| query.contains("watch=true")) {
+            tokio::task::yield_now().await;
+        }
+    }
+
     fn client(&self) -> kube::Client {
         let server = self.clone();
         let service = tower::service_fn(move |request: http::Request<Body>| {
@@ -491,6 +498,7 @@ async fn a_leader_has_caught_up_once_the_watch_is_told_a_version_that_is_new_eno
     watches.wait_synced().await;
     assert_eq!(next_at_once(&mut heard).await, Event::Synced);
     // All watches hang. The hurried one is the next to be answered.
+    server.is_watched().await;
     let bookmark = json!({ "metadata": { "resourceVersion": "50" } });
     server.lists("50", &[]).watches(&[line("BOOKMARK", &bookmark)]);
     let begun = tokio::time::Instant::now();

@@ -21,7 +21,7 @@ const ZONE: &str = "topology.kubernetes.io/zone";
 const HOST: &str = "kubernetes.io/hostname";
 /// Karpenter validates a consolidation 15 s after it has found it.
 const QUIET: Duration = Duration::from_secs(40);
-const CONSOLIDATION: Duration = Duration::from_secs(150);
+const CONSOLIDATION: Duration = Duration::from_secs(240);
 
 /// A Deployment that is created at once.
 struct Scene {
@@ -99,15 +99,17 @@ async fn bound(cluster: &ControlPlane, scene: &Scene) -> anyhow::Result<()> {
     .await
 }
 
-/// Waits until Karpenter gives back no more nodes. Returns their number.
+/// Waits until Karpenter has given back nodes, and gives back no more. Returns the number of nodes.
 async fn consolidated(karpenter: &Karpenter<'_>) -> anyhow::Result<usize> {
     let (mut last, mut since) = (karpenter.nodes().await?, Instant::now());
+    let before = last.len();
     wait_until("Karpenter to give back no more nodes", CONSOLIDATION, async || {
         let nodes = karpenter.nodes().await.map_err(|error| format!("{error:#}"))?;
         if nodes != last {
             (last, since) = (nodes, Instant::now());
         }
-        if since.elapsed() > QUIET { Ok(last.len()) } else { Err(format!("{} nodes", last.len())) }
+        let is_done = last.len() < before && since.elapsed() > QUIET;
+        if is_done { Ok(last.len()) } else { Err(format!("{} of {before} nodes", last.len())) }
     })
     .await
 }

@@ -3,11 +3,11 @@
 use std::fmt;
 
 /// Shared state of one end of all connections.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub enum Mutual {}
 
 /// The peer of a connection.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub enum Peer {}
 
 /// Reason for ending a connection.
@@ -15,7 +15,7 @@ pub enum Peer {}
 pub enum Ended {}
 
 /// A failed handshake.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub enum HandshakeError {}
 
 impl Mutual {

@@ -16,7 +16,6 @@ pub mod e2e;
 pub mod extender;
 pub mod fleet;
 pub mod helm;
-pub mod kuberay;
 pub mod metrics;
 pub mod node;
 pub mod oracle;

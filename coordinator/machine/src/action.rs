@@ -261,8 +261,8 @@ pub struct Report {
 pub struct NominationChange {
     /// The pod.
     pub pod: PodName,
-    /// The change of `status.nominatedNodeName`.
-    pub nomination: Nomination,
+    /// The new `status.nominatedNodeName`; `None`: it is removed.
+    pub node: Option<Arc<str>>,
 }
 
 /// The kind of a preemptor.

@@ -64,7 +64,7 @@ pub enum Decision {
         /// Victims that were not bound yet.
         in_memory: Vec<PodId>,
     },
-    /// Rejects a pod, or changes its nomination.
+    /// Rejects a pod.
     Refuse {
         /// The pod.
         pod: PodId,
@@ -74,7 +74,7 @@ pub enum Decision {
         message: String,
         /// The new nominated node: empty for none, `None` for unchanged.
         nomination: Option<Arc<str>>,
-        /// Whether an attempt ended; otherwise only the nomination changes.
+        /// Whether an attempt ended.
         ends_attempt: bool,
     },
     /// Calls extenders for a pod.
@@ -101,6 +101,13 @@ pub enum Decision {
         is_placed: bool,
         /// The reason if it is not.
         message: String,
+    },
+    /// Changes the nomination of a pod, and nothing else.
+    Nominate {
+        /// The pod.
+        pod: PodId,
+        /// The new nominated node; `None` for none.
+        node: Option<Arc<str>>,
     },
 }
 
@@ -160,7 +167,7 @@ impl fmt::Display for Decision {
                 write!(text, "{pod} is not placed: {message}")?;
                 match nomination.as_deref() {
                     None => Ok(()),
-                    Some("") => write!(text, "; it is nominated no more"),
+                    Some("") => write!(text, "; it is no longer nominated"),
                     Some(node) => write!(text, "; it is nominated to {node}"),
                 }
             }
@@ -174,6 +181,8 @@ impl fmt::Display for Decision {
             Self::Group { namespace, name, message, .. } => {
                 write!(text, "the pod group {namespace}/{name} is not placed: {message}")
             }
+            Self::Nominate { pod, node: Some(node) } => write!(text, "{pod} is nominated to {node}"),
+            Self::Nominate { pod, node: None } => write!(text, "{pod} is no longer nominated"),
         }
     }
 }
@@ -243,14 +252,6 @@ impl Rest {
     }
 }
 
-fn recorded(nomination: &Nomination) -> Option<Arc<str>> {
-    match nomination {
-        Nomination::Keep => None,
-        Nomination::Clear => Some(Arc::default()),
-        Nomination::To(node) => Some(Arc::clone(node)),
-    }
-}
-
 fn decision(action: &Action) -> Option<Decision> {
     let id = |uid: &Arc<str>, namespace: &Arc<str>, name: &Arc<str>| PodId {
         uid: Arc::clone(uid),
@@ -282,17 +283,14 @@ fn decision(action: &Action) -> Option<Decision> {
             pod: id(&report.uid, &report.namespace, &report.name),
             is_unschedulable: report.reason == Reason::Unschedulable,
             message: report.message.clone(),
-            nomination: recorded(&report.nomination),
+            nomination: match &report.nomination {
+                Nomination::Keep => None,
+                Nomination::Clear => Some(Arc::default()),
+                Nomination::To(node) => Some(Arc::clone(node)),
+            },
             ends_attempt: report.began_ms.is_some(),
         },
-        // The format has no message for it alone.
-        Action::Nominate(change) => Decision::Refuse {
-            pod: PodId::from(&change.pod),
-            is_unschedulable: true,
-            message: String::new(),
-            nomination: recorded(&change.nomination),
-            ends_attempt: false,
-        },
+        Action::Nominate(change) => Decision::Nominate { pod: PodId::from(&change.pod), node: change.node.clone() },
         Action::Extend(extension) => Decision::Extend {
             pod: id(&extension.uid, &extension.namespace, &extension.name),
             nodes: extension.nodes.len(),

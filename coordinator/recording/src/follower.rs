@@ -156,6 +156,7 @@ impl Follower {
                     self.nominate(&pod.uid, Some(nominated).filter(|node| !node.is_empty()));
                 }
             }
+            Decision::Nominate { pod, node } => self.nominate(&pod.uid, node.as_ref()),
             Decision::Preempt { .. }
             | Decision::Extend { .. }
             | Decision::ExtendPreemption { .. }

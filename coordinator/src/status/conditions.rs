@@ -149,8 +149,8 @@ impl From<Report> for Write {
 }
 
 impl From<NominationChange> for Write {
-    fn from(NominationChange { pod, nomination }: NominationChange) -> Self {
-        Self { pod, condition: None, nomination }
+    fn from(NominationChange { pod, node }: NominationChange) -> Self {
+        Self { pod, condition: None, nomination: node.map_or(Nomination::Clear, Nomination::To) }
     }
 }
 

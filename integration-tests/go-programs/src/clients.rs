@@ -5,12 +5,6 @@ use flotilla_go_programs::{Files, Module, Program, Programs};
 
 use crate::target;
 
-const KARPENTER: Module = Module {
-    place: "integration-tests/clients/karpenter/go.mod",
-    go_mod: include_str!("../../clients/karpenter/go.mod"),
-    go_sum: include_str!("../../clients/karpenter/go.sum"),
-};
-
 /// The CustomResourceDefinitions of Karpenter and of its provider.
 const KARPENTER_DEFINITIONS: &[&str] = &[
     "kwok/charts/crds/autoscaling.x-k8s.io_capacitybuffers.yaml",
@@ -19,24 +13,6 @@ const KARPENTER_DEFINITIONS: &[&str] = &[
     "kwok/charts/crds/karpenter.sh_nodepools.yaml",
     "kwok/apis/crds/karpenter.kwok.sh_kwoknodeclasses.yaml",
 ];
-
-const DESCHEDULER: Module = Module {
-    place: "integration-tests/clients/descheduler/go.mod",
-    go_mod: include_str!("../../clients/descheduler/go.mod"),
-    go_sum: include_str!("../../clients/descheduler/go.sum"),
-};
-
-const JOBSET: Module = Module {
-    place: "integration-tests/clients/jobset/go.mod",
-    go_mod: include_str!("../../clients/jobset/go.mod"),
-    go_sum: include_str!("../../clients/jobset/go.sum"),
-};
-
-const KUEUE: Module = Module {
-    place: "integration-tests/clients/kueue/go.mod",
-    go_mod: include_str!("../../clients/kueue/go.mod"),
-    go_sum: include_str!("../../clients/kueue/go.sum"),
-};
 
 /// The definition of JobSets, and the webhooks of its controller.
 const JOBSET_MANIFESTS: &[&str] =
@@ -58,13 +34,21 @@ const KUEUE_MANIFESTS: &[&str] = &[
     "config/components/webhook/manifests.yaml",
 ];
 
+/// The definitions of Ray's objects.
+const KUBERAY_DEFINITIONS: &[&str] = &[
+    "config/crd/bases/ray.io_rayclusters.yaml",
+    "config/crd/bases/ray.io_raycronjobs.yaml",
+    "config/crd/bases/ray.io_rayjobs.yaml",
+    "config/crd/bases/ray.io_rayservices.yaml",
+];
+
 /// The descheduler, as the program `descheduler`.
 ///
 /// # Errors
 /// Its `go.mod` has no version of it.
 pub fn descheduler() -> Result<Programs> {
     const LIST: &[Program] = &[Program::new("descheduler", "sigs.k8s.io/descheduler/cmd/descheduler", 120)];
-    Programs::small(DESCHEDULER, "sigs.k8s.io/descheduler", LIST, &target().join("clients"))
+    Programs::small(module!("clients/descheduler"), "sigs.k8s.io/descheduler", LIST, &target().join("clients"))
 }
 
 /// JobSet's controller as the program `jobset`, and its manifests.
@@ -73,7 +57,7 @@ pub fn descheduler() -> Result<Programs> {
 /// Its `go.mod` has no JobSet version.
 pub fn jobset() -> Result<Programs> {
     const LIST: &[Program] = &[Program::new("jobset", "sigs.k8s.io/jobset", 120)];
-    with_files(JOBSET, "sigs.k8s.io/jobset", LIST, JOBSET_MANIFESTS)
+    with_files(module!("clients/jobset"), "sigs.k8s.io/jobset", LIST, JOBSET_MANIFESTS)
 }
 
 /// Kueue's controller as the program `kueue`, and its manifests.
@@ -82,7 +66,17 @@ pub fn jobset() -> Result<Programs> {
 /// Its `go.mod` has no Kueue version.
 pub fn kueue() -> Result<Programs> {
     const LIST: &[Program] = &[Program::new("kueue", "sigs.k8s.io/kueue/cmd/kueue", 300)];
-    with_files(KUEUE, "sigs.k8s.io/kueue", LIST, KUEUE_MANIFESTS)
+    with_files(module!("clients/kueue"), "sigs.k8s.io/kueue", LIST, KUEUE_MANIFESTS)
+}
+
+/// The operator of KubeRay as the program `ray-operator`, and its definitions.
+///
+/// # Errors
+/// Its `go.mod` has no KubeRay version.
+pub fn kuberay() -> Result<Programs> {
+    const OPERATOR: &str = "github.com/ray-project/kuberay/ray-operator";
+    const LIST: &[Program] = &[Program::new("ray-operator", OPERATOR, 240)];
+    with_files(module!("clients/kuberay"), OPERATOR, LIST, KUBERAY_DEFINITIONS)
 }
 
 /// Karpenter with its provider of kwok nodes, as the program `karpenter`, and its CustomResourceDefinitions.
@@ -91,7 +85,7 @@ pub fn kueue() -> Result<Programs> {
 /// Its `go.mod` has no Karpenter version.
 pub fn karpenter() -> Result<Programs> {
     const LIST: &[Program] = &[Program::new("karpenter", "sigs.k8s.io/karpenter/kwok", 150)];
-    with_files(KARPENTER, "sigs.k8s.io/karpenter", LIST, KARPENTER_DEFINITIONS)
+    with_files(module!("clients/karpenter"), "sigs.k8s.io/karpenter", LIST, KARPENTER_DEFINITIONS)
 }
 
 /// Programs of a module, with some of its files in the folder `manifests`.

@@ -4,8 +4,18 @@
 //!
 //! A test builds a program that is missing; `cargo xtask go-programs` builds all of them.
 
+/// The module in a folder below `integration-tests`.
+macro_rules! module {
+    ($($folder:literal),+) => {
+        Module {
+            place: concat!("integration-tests/", $($folder,)+ "/go.mod"),
+            go_mod: include_str!(concat!("../../", $($folder,)+ "/go.mod")),
+            go_sum: include_str!(concat!("../../", $($folder,)+ "/go.sum")),
+        }
+    };
+}
+
 mod clients;
-mod kuberay;
 mod own;
 mod upstream;
 mod versions;
@@ -22,37 +32,18 @@ use flotilla_go_programs::{
     Event, Kind, Module, Program, about, control_plane, jaeger, kubernetes_version, linker_flags,
 };
 
-pub use clients::{descheduler, jobset, karpenter, kueue};
+pub use clients::{descheduler, jobset, karpenter, kuberay, kueue};
 pub use flotilla_go_programs::{Programs, Reaper};
-pub use kuberay::kuberay;
 pub use own::{ORACLES, load, oracle, prometheus_operator};
 pub use upstream::{upstream, upstream_quick};
 pub use versions::{SUPPORTED, version};
 
-const HELM: Module = Module {
-    place: "integration-tests/helm/go.mod",
-    go_mod: include_str!("../../helm/go.mod"),
-    go_sum: include_str!("../../helm/go.sum"),
-};
-
-const E2E: Module = Module {
-    place: "integration-tests/e2e/go.mod",
-    go_mod: include_str!("../../e2e/go.mod"),
-    go_sum: include_str!("../../e2e/go.sum"),
-};
+const HELM: Module = module!("helm");
+const E2E: Module = module!("e2e");
 
 /// A separate module with the control plane's versions: most users of the control plane do not need a kubelet.
-const KUBELET: Module = Module {
-    place: "integration-tests/node/kubelet/go.mod",
-    go_mod: include_str!("../../node/kubelet/go.mod"),
-    go_sum: include_str!("../../node/kubelet/go.sum"),
-};
-
-const CONTAINERD: Module = Module {
-    place: "integration-tests/node/containerd/go.mod",
-    go_mod: include_str!("../../node/containerd/go.mod"),
-    go_sum: include_str!("../../node/containerd/go.sum"),
-};
+const KUBELET: Module = module!("node/kubelet");
+const CONTAINERD: Module = module!("node/containerd");
 
 const KUBELET_PROGRAMS: &[Program] = &[Program::new("kubelet", "k8s.io/kubernetes/cmd/kubelet", 90)];
 

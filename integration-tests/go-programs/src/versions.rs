@@ -15,11 +15,7 @@ const LIST: &[Program] = &[
 
 macro_rules! modules {
     ($($minor:literal),*) => {
-        [$(Module {
-            place: concat!("integration-tests/versions/v", $minor, "/go.mod"),
-            go_mod: include_str!(concat!("../../versions/v", $minor, "/go.mod")),
-            go_sum: include_str!(concat!("../../versions/v", $minor, "/go.sum")),
-        }),*]
+        [$(module!("versions/v", $minor)),*]
     };
 }
 

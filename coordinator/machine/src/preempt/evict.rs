@@ -131,9 +131,13 @@ impl Machine {
     }
 
     fn report_nomination(&mut self, uid: &Uid, nomination: Nomination) {
-        let leading = self.leading.is_some();
-        if let Some(pod) = self.pods.get(uid).filter(|_| leading && nomination != Nomination::Keep) {
-            self.actions.push(Action::Nominate(NominationChange { pod: pod.name(), nomination }));
+        let node = match nomination {
+            Nomination::Keep => return,
+            Nomination::Clear => None,
+            Nomination::To(node) => Some(node),
+        };
+        if let Some(pod) = self.pods.get(uid).filter(|_| self.leading.is_some()) {
+            self.actions.push(Action::Nominate(NominationChange { pod: pod.name(), node }));
         }
     }
 }

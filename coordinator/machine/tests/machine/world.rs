@@ -19,8 +19,8 @@ use flotilla_framework::{
 };
 use flotilla_machine::{
     action::{
-        Action, Binding, DeviceWait, DeviceWaitEnd, Extension, GroupReport, Nomination, NominationChange, PreBind,
-        Preemption, PreemptionProposal, Report, Unreserve,
+        Action, Binding, DeviceWait, DeviceWaitEnd, Extension, GroupReport, Nomination, PreBind, Preemption,
+        PreemptionProposal, Report, Unreserve,
     },
     event::{BindFailure, Configuration, Event, TimeMs, WorkerId},
     machine::Machine,
@@ -70,7 +70,6 @@ pub(crate) struct World {
     pub(crate) reports: Vec<Report>,
     pub(crate) group_reports: Vec<GroupReport>,
     pub(crate) traces: Vec<Trace>,
-    pub(crate) nominations: Vec<NominationChange>,
     pub(crate) device_waits: Vec<DeviceWait>,
     pub(crate) device_wait_ends: Vec<DeviceWaitEnd>,
     pub(crate) dropped: Vec<String>,
@@ -152,7 +151,6 @@ impl World {
             reports: Vec::new(),
             group_reports: Vec::new(),
             traces: Vec::new(),
-            nominations: Vec::new(),
             device_waits: Vec::new(),
             device_wait_ends: Vec::new(),
             dropped: Vec::new(),
@@ -240,8 +238,7 @@ impl World {
                     self.reports.push(report);
                 }
                 Action::Nominate(change) => {
-                    self.write_nomination(&change.pod.uid, &change.nomination);
-                    self.nominations.push(change);
+                    self.set_nomination(&change.pod.uid, change.node.clone());
                 }
                 Action::ReportGroup(report) => self.group_reports.push(report),
                 Action::Acknowledged { generation, .. } => self.acknowledged.push(generation),
@@ -365,11 +362,14 @@ impl World {
 
     /// The API server stores the nomination of a report, and emits a watch event.
     fn write_nomination(&mut self, uid: &str, nomination: &Nomination) {
-        let node = match nomination {
-            Nomination::Keep => return,
-            Nomination::Clear => None,
-            Nomination::To(node) => Some(Arc::clone(node)),
-        };
+        match nomination {
+            Nomination::Keep => {}
+            Nomination::Clear => self.set_nomination(uid, None),
+            Nomination::To(node) => self.set_nomination(uid, Some(Arc::clone(node))),
+        }
+    }
+
+    fn set_nomination(&mut self, uid: &str, node: Option<Arc<str>>) {
         if let Some(pod) = self.api.get_mut(uid)
             && pod.nominated_node_name != node
         {

@@ -59,7 +59,7 @@ fn a_nomination_alone_takes_nothing_from_a_condition_that_waits() {
     let mut pending = Pending::default();
     pending.push(write("u1", "old"));
     let pod = PodName { uid: "u1".into(), namespace: "default".into(), name: "web-1".into() };
-    pending.push(NominationChange { pod, nomination: Nomination::To(Arc::from("n1")) }.into());
+    pending.push(NominationChange { pod, node: Some(Arc::from("n1")) }.into());
     let written = pending.pop().expect("a report");
     let both = patch(&written, &Pod::default(), Timestamp::UNIX_EPOCH);
     assert_eq!(both["status"]["conditions"][0]["message"], "old");

@@ -14,7 +14,7 @@ use tokio::{
     time::Instant,
 };
 use tokio_util::sync::CancellationToken;
-use tracing::info;
+use tracing::{info, warn};
 
 #[derive(Default)]
 pub(in crate::watch) struct Shared {
@@ -90,7 +90,7 @@ impl Shared {
 
     pub(super) fn is_forbidden(&self, what: &str, reason: &str, advice: &str) {
         if !self.listed.is_cancelled() {
-            info!(what, reason, "this process may not read this resource, which counts as empty; {advice}");
+            warn!(what, reason, "this process may not read this resource, which counts as empty; {advice}");
         }
         self.counts_as_empty();
     }

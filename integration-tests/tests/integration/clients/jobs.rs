@@ -12,6 +12,8 @@ use kube::{Api, ResourceExt as _, api::PostParams};
 use serde_json::{from_value, json};
 use tokio::time::sleep;
 
+/// The gate of gangs in a scheduler.
+pub(super) const GATE: &str = "--feature-gates=GenericWorkload=true";
 const GATES: &str = "--feature-gates=GenericWorkload=true,WorkloadWithJob=true";
 const SERVED: &str = "--runtime-config=scheduling.k8s.io/v1beta1=true";
 /// Time without a bound pod of a group that does not fit.
@@ -113,12 +115,12 @@ async fn run(cluster: &ControlPlane, scheduler: &'static str) -> anyhow::Result<
     Ok(Outcome { first, second, high: counts.get("high").copied().unwrap_or(0), victims })
 }
 
-fn options() -> Options {
+/// A control plane with PodGroups, and Jobs that create them.
+pub(super) fn options() -> Options {
     let mut options = Options { completes_jobs: false, ..Options::default() };
-    let gates = || vec![GATES.to_owned()];
     options.extra_args.insert(Component::ApiServer, vec![GATES.to_owned(), SERVED.to_owned()]);
-    options.extra_args.insert(Component::ControllerManager, gates());
-    options.extra_args.insert(Component::Scheduler, vec!["--feature-gates=GenericWorkload=true".to_owned()]);
+    options.extra_args.insert(Component::ControllerManager, vec![GATES.to_owned()]);
+    options.extra_args.insert(Component::Scheduler, vec![GATE.to_owned()]);
     options
 }
 
@@ -129,8 +131,7 @@ async fn with_kube_scheduler() -> anyhow::Result<Outcome> {
 
 async fn with_flotilla() -> anyhow::Result<Outcome> {
     let cluster = ControlPlane::start(options()).await?;
-    let fleet = Fleet::new(&cluster).with_args(["--feature-gates=GenericWorkload=true".to_owned()]);
-    let _fleet = fleet.up("flotilla", 2).await?;
+    let _fleet = Fleet::new(&cluster).with_args([GATE.to_owned()]).up("flotilla", 2).await?;
     run(&cluster, "flotilla").await
 }
 

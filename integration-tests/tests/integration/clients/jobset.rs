@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use flotilla_control_plane::{Component, ControlPlane, NodeBuilder, Options, wait_until};
+use flotilla_control_plane::{ControlPlane, NodeBuilder, wait_until};
 use flotilla_integration_tests::{
     clients::JobSets,
     fleet::{Fleet, PATIENCE, node_of, not_scheduled, pods},
@@ -18,9 +18,8 @@ use kube::{
 use serde_json::{Value, from_value, json};
 use tokio::time::sleep;
 
-const GATE: &str = "--feature-gates=GenericWorkload=true";
-const GATES: &str = "--feature-gates=GenericWorkload=true,WorkloadWithJob=true";
-const SERVED: &str = "--runtime-config=scheduling.k8s.io/v1beta1=true";
+use super::jobs::{GATE, options};
+
 const RACK: &str = "example.com/rack";
 const EXCLUSIVE: &str = "alpha.jobset.sigs.k8s.io/exclusive-topology";
 const RACKS: usize = 4;
@@ -185,14 +184,6 @@ async fn run(cluster: &ControlPlane, scheduler: &'static str) -> anyhow::Result<
     let groups: Api<PodGroup> = Api::all(cluster.client());
     let groups = groups.list(&ListParams::default()).await?.items.len();
     Ok(Outcome { several, racks, all_racks, late, gangs, groups })
-}
-
-fn options() -> Options {
-    let mut options = Options { completes_jobs: false, ..Options::default() };
-    options.extra_args.insert(Component::ApiServer, vec![GATES.to_owned(), SERVED.to_owned()]);
-    options.extra_args.insert(Component::ControllerManager, vec![GATES.to_owned()]);
-    options.extra_args.insert(Component::Scheduler, vec![GATE.to_owned()]);
-    options
 }
 
 async fn with_kube_scheduler() -> anyhow::Result<Outcome> {

@@ -7,9 +7,9 @@ use std::{
 
 use flotilla_control_plane::{ControlPlane, NodeBuilder, Options, wait_until};
 use flotilla_integration_tests::{
+    clients::KubeRay,
     coscheduling::{self, SCHEDULER, groups},
     fleet::{PATIENCE, node_of, pods},
-    kuberay::{self, create, ray_clusters},
 };
 use k8s_openapi::api::core::v1::Pod;
 use kube::{ResourceExt as _, api::DeleteParams};
@@ -62,8 +62,8 @@ async fn bound(cluster: &ControlPlane, ray: &str) -> anyhow::Result<usize> {
     Ok(counts(&pods(cluster).await?).get(ray).map_or(0, |(bound, _)| *bound))
 }
 
-async fn delete(cluster: &ControlPlane, ray: &str) -> anyhow::Result<()> {
-    ray_clusters(cluster).delete(ray, &DeleteParams::default()).await?;
+async fn delete(cluster: &ControlPlane, kuberay: &KubeRay<'_>, ray: &str) -> anyhow::Result<()> {
+    kuberay.ray_clusters().delete(ray, &DeleteParams::default()).await?;
     wait_until(&format!("the pods of {ray} to be gone"), PATIENCE, async || {
         let pods = pods(cluster).await.map_err(|error| format!("{error:#}"))?;
         let left = pods.iter().filter(|pod| pod.labels().get("ray.io/cluster").is_some_and(|name| name == ray)).count();
@@ -72,50 +72,50 @@ async fn delete(cluster: &ControlPlane, ray: &str) -> anyhow::Result<()> {
     .await
 }
 
-async fn run(cluster: &ControlPlane, scheduler: &str) -> anyhow::Result<Outcome> {
+async fn run(cluster: &ControlPlane, kuberay: &KubeRay<'_>, scheduler: &str) -> anyhow::Result<Outcome> {
     let nodes = (0..NODES).map(|index| NodeBuilder::new(format!("node-{index}")).capacity("cpu", CPUS_PER_NODE));
     cluster.add_nodes(nodes).await?;
     let began = Instant::now();
-    create(cluster, "small", 7).await?;
+    kuberay.create("small", 7).await?;
     wait_for(cluster, "small", 8, 8).await?;
     println!("{scheduler}: a RayCluster of 8 pods: bound in {:.1} s", began.elapsed().as_secs_f64());
     let small = bound(cluster, "small").await?;
 
-    create(cluster, "large", 12).await?;
+    kuberay.create("large", 12).await?;
     wait_for(cluster, "large", 0, 13).await?;
     sleep(WAIT).await;
     let large = bound(cluster, "large").await?;
     println!("{scheduler}: a RayCluster of 13 pods with room for 8: {large} pods bound");
     let status = groups(cluster).get("small").await?.data["status"].clone();
-    delete(cluster, "small").await?;
+    delete(cluster, kuberay, "small").await?;
     let began = Instant::now();
     wait_for(cluster, "large", 13, 13).await?;
     println!("{scheduler}: the same with room for 16: bound after {:.1} s", began.elapsed().as_secs_f64());
     let large_later = bound(cluster, "large").await?;
-    delete(cluster, "large").await?;
+    delete(cluster, kuberay, "large").await?;
 
-    tokio::try_join!(create(cluster, "left", 9), create(cluster, "right", 9))?;
+    tokio::try_join!(kuberay.create("left", 9), kuberay.create("right", 9))?;
     tokio::try_join!(wait_for(cluster, "left", 0, 10), wait_for(cluster, "right", 0, 10))?;
     sleep(WAIT).await;
     let both = [bound(cluster, "left").await?, bound(cluster, "right").await?];
     println!("{scheduler}: two RayClusters of 10 pods with room for 16: {} and {} pods bound", both[0], both[1]);
-    kuberay::stop(cluster).await?;
+    kuberay.stop().await?;
     Ok(Outcome { small, large, large_later, both, status })
 }
 
 async fn with_kube_scheduler() -> anyhow::Result<Outcome> {
     let profiles = json!({ "profiles": [{ "schedulerName": SCHEDULER }] });
     let cluster = ControlPlane::start(Options { kube_scheduler: Some(profiles), ..Options::default() }).await?;
-    kuberay::start(&cluster).await?;
-    run(&cluster, "kube-scheduler").await
+    let kuberay = KubeRay::start(&cluster).await?;
+    run(&cluster, &kuberay, "kube-scheduler").await
 }
 
 async fn with_flotilla() -> anyhow::Result<Outcome> {
     let cluster = ControlPlane::start(Options::default()).await?;
     // A coordinator that starts before the definition exists finds it up to 15 s later.
-    kuberay::start(&cluster).await?;
+    let kuberay = KubeRay::start(&cluster).await?;
     let _fleet = coscheduling::start(&cluster).await?;
-    run(&cluster, "flotilla").await
+    run(&cluster, &kuberay, "flotilla").await
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -162,7 +162,7 @@ async fn with_kube_scheduler() -> anyhow::Result<Outcome> {
 
 async fn with_flotilla() -> anyhow::Result<Outcome> {
     let cluster = ControlPlane::start(Options::default()).await?;
-    let _fleet = Fleet::start(&cluster, "flotilla", 2).await?;
+    let _fleet = Fleet::new(&cluster).patient().up("flotilla", 2).await?;
     run(&cluster, "flotilla").await
 }
 

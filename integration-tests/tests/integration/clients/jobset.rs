@@ -193,7 +193,7 @@ async fn with_kube_scheduler() -> anyhow::Result<Outcome> {
 
 async fn with_flotilla() -> anyhow::Result<Outcome> {
     let cluster = ControlPlane::start(options()).await?;
-    let _fleet = Fleet::new(&cluster).with_args([GATE.to_owned()]).up("flotilla", 2).await?;
+    let _fleet = Fleet::new(&cluster).patient().with_args([GATE.to_owned()]).up("flotilla", 2).await?;
     run(&cluster, "flotilla").await
 }
 

@@ -10,12 +10,26 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
+use flotilla_framework::ingest::Gates;
+
 use crate::Cause;
 use crate::report::{near_miss, quoted};
 use table::{GATES, GONE};
 
 /// The gates that affect scheduling and may differ from their default.
-const BUILT: [&str; 2] = ["GenericWorkload", "SchedulerPopFromBackoffQ"];
+const BUILT: [&str; 11] = [
+    "GenericWorkload",
+    "InPlacePodLevelResourcesVerticalScaling",
+    "MatchLabelKeysInPodTopologySpread",
+    "PodLevelResources",
+    "SchedulerAsyncAPICalls",
+    "SchedulerAsyncPreemption",
+    "SchedulerPopFromBackoffQ",
+    "SchedulerPreQueueingHints",
+    "StorageCapacityScoring",
+    "TaintTolerationComparisonOperators",
+    "VolumeLimitScaling",
+];
 const ALL_ALPHA: &str = "AllAlpha";
 const ALL_BETA: &str = "AllBeta";
 /// Maturity of a feature.
@@ -121,6 +135,17 @@ impl FeatureGates {
     pub fn enabled(&self, name: &str) -> bool {
         let default = || find(name).is_some_and(|gate| gate.default);
         self.set.get(name).copied().unwrap_or_else(default)
+    }
+
+    /// The gates that change how pods are read.
+    #[must_use]
+    pub fn of_pods(&self) -> Gates {
+        Gates {
+            comparison_operators: self.enabled("TaintTolerationComparisonOperators"),
+            match_label_keys: self.enabled("MatchLabelKeysInPodTopologySpread"),
+            pod_level_resources: self.enabled("PodLevelResources"),
+            pod_level_resizes: self.enabled("InPlacePodLevelResourcesVerticalScaling"),
+        }
     }
 
     /// Reads the value of `--feature-gates`: `A=true,B=false`, each optionally prefixed with `kube:`.

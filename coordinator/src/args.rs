@@ -78,8 +78,8 @@ pub struct Args {
     #[arg(long, value_name = "URL", help_heading = CONFIGURATION)]
     pub master: Option<String>,
 
-    /// Feature gates, as Name=true,Other=false. All of Kubernetes 1.37 are known; those that change how pods are
-    /// scheduled are only implemented at their defaults
+    /// Feature gates, as Name=true,Other=false. All of Kubernetes 1.37 are known; some are only
+    /// implemented at their default
     #[arg(long, value_name = "GATES", action = clap::ArgAction::Append, help_heading = CONFIGURATION)]
     feature_gates: Vec<String>,
 

@@ -5,7 +5,7 @@ use std::sync::{
     atomic::{AtomicU64, Ordering},
 };
 
-use flotilla_framework::registry::Registry;
+use flotilla_framework::{ingest::Gates, registry::Registry};
 use flotilla_machine::{
     action::Action,
     comparison::{Compared, Comparison},
@@ -38,7 +38,7 @@ pub struct Shadow {
 }
 
 impl Shadow {
-    /// Starts to watch a cluster. The profiles' decisions are computed here too.
+    /// Starts to watch a cluster, with `gates` for reading pods. The profiles' decisions are computed here too.
     ///
     /// # Errors
     /// The machine's thread has ended.
@@ -49,6 +49,7 @@ impl Shadow {
         client: kube::Client,
         registry: Registry,
         configuration: Configuration,
+        gates: Gates,
     ) -> Result<Self, Stopped> {
         let (lead, leading) = watch::channel(Leadership::UNKNOWN);
         let reporter = Reporter::new(&client, &client, "flotilla-shadow", &leading);
@@ -67,7 +68,8 @@ impl Shadow {
         handle.send_event(Event::Configured(Arc::clone(&configuration))).await?;
         let (begin, stop) = (CancellationToken::new(), CancellationToken::new());
         begin.cancel();
-        let needs = Needs { registry, profiles: &configuration.profiles, with_groups: configuration.generic_workload };
+        let with_groups = configuration.generic_workload;
+        let needs = Needs { registry, profiles: &configuration.profiles, with_groups, gates };
         let watches = Watches::start(client, handle.clone(), reporter, needs, begin, stop.clone());
         let compared = judged(comparisons, Arc::clone(&missed));
         Ok(Self { handle, watches, compared, missed, _lead: lead, _stop: stop.drop_guard() })

@@ -192,8 +192,8 @@ pub struct Taint {
 }
 
 impl Toleration {
-    /// Whether this toleration tolerates a taint.
-    /// Source: `v1.Toleration.ToleratesTaint` without comparison operators, which are off by default in 1.37.
+    /// Whether this toleration tolerates a taint. Source: `v1.Toleration.ToleratesTaint` with comparison operators;
+    /// [`crate::ingest::Gates`] decides whether a class has any.
     #[must_use]
     pub fn tolerates(&self, taint: &Taint) -> bool {
         (self.effect.is_empty() || self.effect == taint.effect)
@@ -201,9 +201,22 @@ impl Toleration {
             && match self.operator.as_ref() {
                 "" | "Equal" => self.value == taint.value,
                 "Exists" => true,
+                "Gt" => integers(&self.value, &taint.value).is_some_and(|(own, other)| other > own),
+                "Lt" => integers(&self.value, &taint.value).is_some_and(|(own, other)| other < own),
                 _ => false,
             }
     }
+}
+
+fn integers(own: &str, other: &str) -> Option<(i64, i64)> {
+    Some((decimal_integer(own)?, decimal_integer(other)?))
+}
+
+/// A number without a plus sign, leading zeros or minus zero. Source: `content.IsDecimalInteger` and `strconv.ParseInt`.
+fn decimal_integer(text: &str) -> Option<i64> {
+    let digits = text.strip_prefix('-').unwrap_or(text);
+    let is_canonical = text == "0" || digits.starts_with(|first: char| ('1'..='9').contains(&first));
+    text.parse().ok().filter(|_| is_canonical)
 }
 
 /// A host port of a pod.

@@ -30,6 +30,11 @@ pub struct Run {
     pub features: String,
 }
 
+/// Flag of both programs for these feature gates; none for the defaults.
+fn gates_flag(gates: &str) -> Option<String> {
+    (!gates.is_empty()).then(|| format!("--feature-gates={gates}"))
+}
+
 /// A case with different results.
 #[derive(Debug)]
 pub struct Mismatch {
@@ -41,23 +46,26 @@ pub struct Mismatch {
     pub differences: Vec<Difference>,
 }
 
-/// kube-scheduler's outcomes of the cases in a folder.
+/// kube-scheduler's outcomes of the cases in a folder, with these feature gates.
 ///
 /// # Errors
 /// The oracle fails.
-pub fn asked_of_kube_scheduler(folder: &Path) -> anyhow::Result<BTreeMap<String, CaseOutcome>> {
-    outcomes(&oracle::ask("decide", &[Path::new("--cases"), folder])?)
+pub fn asked_of_kube_scheduler(folder: &Path, gates: &str) -> anyhow::Result<BTreeMap<String, CaseOutcome>> {
+    let gates = gates_flag(gates);
+    let gates = gates.iter().map(Path::new);
+    outcomes(&oracle::ask("decide", &gates.chain([Path::new("--cases"), folder]).collect::<Vec<_>>())?)
 }
 
-/// Flotilla's outcomes of the cases in a folder. A crash or hang counts as a refusal of the case.
+/// Flotilla's outcomes of the cases in a folder, with these feature gates. A crash or hang counts as a refusal of the case.
 ///
 /// # Errors
 /// Flotilla does not run.
-pub fn asked_of_flotilla(folder: &Path, workers: u16) -> anyhow::Result<BTreeMap<String, CaseOutcome>> {
+pub fn asked_of_flotilla(folder: &Path, workers: u16, gates: &str) -> anyhow::Result<BTreeMap<String, CaseOutcome>> {
     let program = fleet::optimized()?;
     let output = Command::new(&program)
         .args(["explain", "--workers", &workers.to_string(), "--cases"])
         .arg(folder)
+        .args(gates_flag(gates))
         .stdin(Stdio::null())
         .output()
         .with_context(|| format!("cannot run {}", program.display()))?;
@@ -92,12 +100,12 @@ pub fn make(run: &Run, folder: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Cases with different results, each with the smallest such number of workers.
+/// Cases with different results with these feature gates, each with the smallest such number of workers.
 ///
 /// # Errors
 /// Flotilla or kube-scheduler does not run.
-pub fn mismatches(folder: &Path) -> anyhow::Result<Vec<Mismatch>> {
-    let (expected, found) = both(folder)?;
+pub fn mismatches(folder: &Path, gates: &str) -> anyhow::Result<Vec<Mismatch>> {
+    let (expected, found) = both(folder, gates)?;
     let names = Case::names(folder)?.into_iter();
     let mismatch = |name: String| {
         let wrong = found.iter().find_map(|(workers, found)| {
@@ -112,13 +120,13 @@ pub fn mismatches(folder: &Path) -> anyhow::Result<Vec<Mismatch>> {
 type Outcomes = BTreeMap<String, CaseOutcome>;
 
 /// Runs both in parallel, because one mostly waits.
-fn both(folder: &Path) -> anyhow::Result<(Outcomes, Vec<(u16, Outcomes)>)> {
+fn both(folder: &Path, gates: &str) -> anyhow::Result<(Outcomes, Vec<(u16, Outcomes)>)> {
     // Built before the oracle runs.
     fleet::optimized()?;
     thread::scope(|scope| {
-        let expected = scope.spawn(|| asked_of_kube_scheduler(folder));
+        let expected = scope.spawn(|| asked_of_kube_scheduler(folder, gates));
         let found: anyhow::Result<Vec<_>> =
-            WORKERS.into_iter().map(|workers| Ok((workers, asked_of_flotilla(folder, workers)?))).collect();
+            WORKERS.into_iter().map(|workers| Ok((workers, asked_of_flotilla(folder, workers, gates)?))).collect();
         let expected = expected.join().map_err(|_| anyhow::anyhow!("the thread of the oracle panicked"))?;
         Ok((expected?, found?))
     })
@@ -133,7 +141,7 @@ fn told(expected: &Outcomes, found: &Outcomes, name: &str) -> Vec<Difference> {
 ///
 /// # Errors
 /// Flotilla or kube-scheduler does not run, or the folder is not writable.
-pub fn report(mismatch: &Mismatch, folder: &Path) -> anyhow::Result<String> {
+pub fn report(mismatch: &Mismatch, folder: &Path, gates: &str) -> anyhow::Result<String> {
     let Mismatch { name, workers, differences } = mismatch;
     let fields: Vec<&str> = differences.iter().map(|difference| &*difference.field).collect();
     let holds = |cases: &[Case]| {
@@ -142,7 +150,8 @@ pub fn report(mismatch: &Mismatch, folder: &Path) -> anyhow::Result<String> {
         for (case, name) in cases.iter().zip(&names) {
             Case { name: name.clone(), ..case.clone() }.write(folder.path())?;
         }
-        let (expected, found) = (asked_of_kube_scheduler(folder.path())?, asked_of_flotilla(folder.path(), *workers)?);
+        let (expected, found) =
+            (asked_of_kube_scheduler(folder.path(), gates)?, asked_of_flotilla(folder.path(), *workers, gates)?);
         let is_same = |name: &String| told(&expected, &found, name).iter().any(|other| fields.contains(&&*other.field));
         Ok(names.iter().map(is_same).collect())
     };
@@ -150,7 +159,7 @@ pub fn report(mismatch: &Mismatch, folder: &Path) -> anyhow::Result<String> {
     let target = mismatch_folder()?.join(name);
     fs::create_dir_all(&target).with_context(|| format!("cannot create {}", target.display()))?;
     let path = small.write(&target)?;
-    let answers = [asked_of_kube_scheduler(&target)?, asked_of_flotilla(&target, *workers)?];
+    let answers = [asked_of_kube_scheduler(&target, gates)?, asked_of_flotilla(&target, *workers, gates)?];
     for (side, answers) in ["kube-scheduler", "flotilla"].iter().zip(&answers) {
         let text = match answers.get(name) {
             Some(CaseOutcome::Answers(answers)) => serde_json::to_string_pretty(answers)?,

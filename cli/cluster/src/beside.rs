@@ -8,6 +8,7 @@ use std::{
 use flotilla_framework::{
     class::{PodInfo, Taint},
     devices::model::request::ClaimSpec,
+    ingest::Gates,
     node::NodeInfo,
 };
 use serde::{Deserialize, Serialize};
@@ -33,6 +34,8 @@ pub struct References {
     pub templates: BTreeMap<(Arc<str>, Arc<str>), Arc<ClaimSpec>>,
     /// LimitRanges, RuntimeClasses and node selectors of namespaces.
     pub rules: Rules,
+    /// The feature gates that pods are read with.
+    pub gates: Gates,
 }
 
 /// Serializes maps with tuple keys as lists.

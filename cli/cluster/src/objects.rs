@@ -167,6 +167,7 @@ pub struct Gatherer {
     pub(super) workloads: workloads::Workloads,
     pub(super) facts: Facts,
     texts: Option<Texts>,
+    gates: ingest::Gates,
     admission: Admission,
     new_claims: Vec<NewClaim>,
     /// The controllers of pods, such as `ReplicaSet shop/web-6d4`, with the number of their pods.
@@ -188,6 +189,12 @@ impl Gatherer {
         Self { texts: Some(texts), ..Self::default() }
     }
 
+    /// Reads pods as a scheduler with these feature gates.
+    #[must_use]
+    pub fn with_gates(self, gates: ingest::Gates) -> Self {
+        Self { gates, ..self }
+    }
+
     /// Reads pod groups too.
     pub fn with_groups(self) -> Self {
         Self { groups: Some(Vec::new()), ..self }
@@ -201,10 +208,10 @@ impl Gatherer {
 
     /// Knows the objects of `cluster` that others may refer to.
     pub(super) fn knowing(cluster: &Cluster) -> Self {
-        let References { priorities, default, templates, rules, .. } = cluster.references.clone();
+        let References { priorities, default, templates, rules, gates, .. } = cluster.references.clone();
         let admission = Admission { rules, ..Admission::default() };
         let (namespaces, others) = (cluster.namespaces.clone(), cluster.nodes.clone());
-        Self { priorities, usual: default, templates, namespaces, others, admission, ..Self::default() }
+        Self { priorities, usual: default, templates, namespaces, others, admission, gates, ..Self::default() }
     }
 
     /// Takes a node in, with its defaults.
@@ -294,7 +301,7 @@ impl Gatherer {
         if is_new && spec_is_unbound(&pod) {
             self.ephemeral.extend(storage::ephemeral_claims(&pod).map(|claim| (claim, place.clone())));
         }
-        match ingest::pod(&pod) {
+        match ingest::pod(&pod, self.gates) {
             Ok(info) => {
                 self.texts.iter_mut().for_each(|texts| texts.add_pod(&pod));
                 let info = self.share_class(info);
@@ -440,7 +447,7 @@ impl Gatherer {
         budgets.sort_by_key(|budget| (Arc::clone(&budget.namespace), Arc::clone(&budget.name)));
         let storage_class = self.workloads.class;
         let (priorities, templates, rules) = (self.priorities, self.templates, self.admission.rules);
-        let references = References { priorities, default, storage_class, templates, rules };
+        let references = References { priorities, default, storage_class, templates, rules, gates: self.gates };
         Cluster {
             nodes: self.nodes,
             bound,

@@ -89,13 +89,13 @@ fn all_alpha_and_all_beta_leave_alone_what_is_named() {
 fn what_is_wrong_is_said_with_what_to_do() {
     for (text, expected) in [
         (
-            "SchedulerAsyncAPICalls=true",
-            "--feature-gates: SchedulerAsyncAPICalls: SchedulerAsyncAPICalls=true is not implemented yet; expected the \
+            "CoordinatedLeaderElection=true",
+            "--feature-gates: CoordinatedLeaderElection: CoordinatedLeaderElection=true is not implemented yet; expected the \
              default, which is off\n    hint: leave the gate out",
         ),
         (
-            "StorageCapacityScoring=false",
-            "--feature-gates: StorageCapacityScoring: StorageCapacityScoring=false is not implemented yet; expected the \
+            "NominatedNodeNameForExpectation=false",
+            "--feature-gates: NominatedNodeNameForExpectation: NominatedNodeNameForExpectation=false is not implemented yet; expected the \
              default, which is on\n    hint: leave the gate out",
         ),
         (

@@ -63,7 +63,9 @@ fn decode(criterion: &mut Criterion) {
         (Encoding::Json, &include_bytes!("recorded/pod.json")[..]),
         (Encoding::Protobuf, &include_bytes!("recorded/pod.pb")[..]),
     ];
-    measure(criterion, "pod", pods, |pod: Pod| ingest::pod(&pod.into()).expect("a pod that makes sense"));
+    measure(criterion, "pod", pods, |pod: Pod| {
+        ingest::pod(&pod.into(), ingest::Gates::default()).expect("a pod that makes sense")
+    });
     let nodes = [
         (Encoding::Json, &include_bytes!("recorded/node.json")[..]),
         (Encoding::Protobuf, &include_bytes!("recorded/node.pb")[..]),

@@ -6,6 +6,7 @@ use flotilla_configuration::features::FeatureGates;
 use flotilla_framework::{
     class::{Class, PodInfo},
     extension::objects::AwaitedDevice,
+    ingest,
     prepared::parts::Point,
     resources::Resources,
 };
@@ -156,7 +157,7 @@ fn gates_and_versions_are_told_as_component_base_tells_them() {
 }
 
 fn pod(name: &str, node: Option<&str>, limits: Option<Resources>) -> Arc<PodInfo> {
-    let mut pod = flotilla_framework::ingest::pod(&k8s_openapi::api::core::v1::Pod {
+    let pod = k8s_openapi::api::core::v1::Pod {
         metadata: k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta {
             name: Some(name.to_owned()),
             namespace: Some("shop".to_owned()),
@@ -165,8 +166,8 @@ fn pod(name: &str, node: Option<&str>, limits: Option<Resources>) -> Arc<PodInfo
         },
         spec: Some(Default::default()),
         status: None,
-    })
-    .expect("a pod");
+    };
+    let mut pod = ingest::pod(&pod, ingest::Gates::default()).expect("a pod");
     let requests = Resources {
         milli_cpu: 250,
         scalars: vec![("example.com/gpu".into(), 1), ("hugepages-2Mi".into(), 4 << 20)],

@@ -12,6 +12,7 @@ use flotilla_encoding::Encoding;
 use flotilla_framework::{
     class::OwnerKind,
     extension,
+    ingest::Gates,
     labels::LabelSelector,
     quantity::Quantity,
     registry::Registry,
@@ -44,7 +45,7 @@ mod quiet;
 type Silence = Result<hyper::body::Frame<bytes::Bytes>, std::io::Error>;
 
 fn needs(profiles: &[Profile]) -> Needs<'_> {
-    Needs { registry: Registry::built_in(), profiles, with_groups: false }
+    Needs { registry: Registry::built_in(), profiles, with_groups: false, gates: Gates::default() }
 }
 
 fn begun() -> CancellationToken {

@@ -8,7 +8,10 @@ use std::{
 
 use k8s_openapi::api::core::v1 as api;
 
-use super::fields::{IngestError, ResourceList, quantities, text};
+use super::{
+    Gates,
+    fields::{IngestError, ResourceList, quantities, text},
+};
 use crate::quantity::Quantity;
 
 /// Amounts by resource name, exact.
@@ -25,10 +28,26 @@ pub const DEFAULT_MEMORY: &str = "200Mi";
 pub struct Reading<'a> {
     /// Use the allocated and actuated resources from the status, which an in-place resize changes.
     pub use_status: bool,
+    /// Also use pod-level resources from the status; only with `use_status`.
+    pub use_pod_level_status: bool,
     /// Ignore pod-level resources.
     pub skip_pod_level: bool,
     /// Defaults for resources that a container does not name.
     pub non_missing: &'a [(&'a str, Quantity)],
+}
+
+impl Reading<'_> {
+    /// The requests in the spec.
+    #[must_use]
+    pub fn of_spec(gates: Gates) -> Self {
+        Self { skip_pod_level: !gates.pod_level_resources, ..Self::default() }
+    }
+
+    /// The requests that count on the pod's node.
+    #[must_use]
+    pub fn of_status(gates: Gates) -> Self {
+        Self { use_status: true, use_pod_level_status: gates.pod_level_resizes, ..Self::of_spec(gates) }
+    }
 }
 
 /// The sum over a pod.
@@ -103,7 +122,7 @@ fn containers(pod: &api::Pod, spec: &api::PodSpec, reading: Reading<'_>) -> Resu
         return Ok(wanted);
     }
     let status = pod.status.as_ref();
-    let whole = status.and_then(|status| {
+    let whole = status.filter(|_| reading.use_pod_level_status).and_then(|status| {
         let allocated = status.allocated_resources.as_ref()?;
         Some((allocated, status.resources.as_ref()?.requests.as_ref()?))
     });
@@ -210,6 +229,7 @@ fn pod_level(pod: &api::Pod, spec: &api::PodSpec, reading: Reading<'_>, sum: &mu
     }
     let status = pod.status.as_ref();
     if reading.use_status
+        && reading.use_pod_level_status
         && let Some(resources) = status.and_then(|status| status.resources.as_ref())
     {
         if is_resize_infeasible(pod) {

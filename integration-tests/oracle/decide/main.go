@@ -27,7 +27,7 @@ import (
 const usage = `Tells what kube-scheduler makes of each pending pod of a cluster, one JSON object per line.
 
 Usage: decide [--config FILE] [--as-is] FILE...
-       decide [--as-is] --cases FOLDER [--groups FILE]
+       decide [--as-is] --cases FOLDER [--groups FILE] [--feature-gates GATES]
 
 FILE holds Kubernetes objects in YAML or JSON, in several documents or lists; - is standard input.
 
@@ -35,6 +35,8 @@ FILE holds Kubernetes objects in YAML or JSON, in several documents or lists; - 
   --cases FOLDER  judge each NAME.yaml by itself, with NAME.config.yaml where that is there; one JSON object per case
   --groups FILE   compare the groups of the cases with these answers, one JSON object per case: "case" and "placements" as
                   flotilla simulate prints them; the feature gate GenericWorkload is on
+  --feature-gates GATES
+                  the feature gates of kube-scheduler, as Name=true,Other=false
   --as-is         fill nothing in: the objects are as an API server gave them
 
 Exit codes: 0 all judged, 1 kube-scheduler or the API server would refuse the input, 2 wrong usage.
@@ -53,6 +55,7 @@ func run(arguments []string, out, problems io.Writer) int {
 	cases := flags.String("cases", "", "")
 	groups := flags.String("groups", "", "")
 	asIs := flags.Bool("as-is", false, "")
+	gates := flags.String("feature-gates", "", "")
 	switch err := flags.Parse(arguments); {
 	case errors.Is(err, flag.ErrHelp):
 		fmt.Fprint(out, usage)
@@ -61,6 +64,10 @@ func run(arguments []string, out, problems io.Writer) int {
 		return 2
 	case (*cases == "") == (flags.NArg() == 0), *cases != "" && *configuration != "", *cases == "" && *groups != "":
 		fmt.Fprint(problems, usage)
+		return 2
+	}
+	if err := cluster.SetGates(*gates); err != nil {
+		fmt.Fprintf(problems, "decide: --feature-gates: %v\n", err)
 		return 2
 	}
 	// Discard kube-scheduler's log.

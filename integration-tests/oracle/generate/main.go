@@ -14,9 +14,12 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/yaml"
+
+	"flotilla/integration-tests/oracle/decide/cluster"
 )
 
 const usage = `Writes small clusters with everything in them that scheduling reads.
@@ -58,6 +61,9 @@ func run(arguments []string, out, problems io.Writer) int {
 	asked, err := parseFeatures(*list)
 	if err == nil && (flags.NArg() > 0 || *folder == "" && !*isCounting) {
 		err = errors.New("nothing to do; expected --out FOLDER or --stats, and no other arguments")
+	}
+	if err == nil && slices.Contains(asked, "operators") {
+		err = cluster.SetGates("TaintTolerationComparisonOperators=true")
 	}
 	if err != nil {
 		fmt.Fprintf(problems, "generate: %v\n%s", err, usage)

@@ -132,6 +132,13 @@ func (w *world) spoil(node *corev1.Node) {
 			})
 		}
 	}
+	if w.has["operators"] && w.chance(60) {
+		node.Spec.Taints = append(node.Spec.Taints, corev1.Taint{
+			Key:    "level",
+			Value:  pick(w.dice, "0", "1", "2", "3", "10", "9223372036854775807", "9223372036854775808", "07", "a", ""),
+			Effect: pick(w.dice, corev1.TaintEffectNoSchedule, corev1.TaintEffectPreferNoSchedule, corev1.TaintEffectNoExecute),
+		})
+	}
 	if w.chance(8) {
 		node.Status.Conditions[0].Status = pick(w.dice, corev1.ConditionFalse, corev1.ConditionUnknown)
 		key := pick(w.dice, corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable)

@@ -198,6 +198,14 @@ func (w *world) tolerate(pod *corev1.Pod) {
 		}
 		pod.Spec.Tolerations = append(pod.Spec.Tolerations, toleration)
 	}
+	if w.has["operators"] && w.chance(70) {
+		pod.Spec.Tolerations = append(pod.Spec.Tolerations, corev1.Toleration{
+			Key:      pick(w.dice, "level", "level", "level", "dedicated"),
+			Operator: pick(w.dice, corev1.TolerationOpGt, corev1.TolerationOpLt),
+			Value:    pick(w.dice, "0", "1", "2", "3", "10", "-1", "9223372036854775807"),
+			Effect:   pick(w.dice, "", corev1.TaintEffectNoSchedule, corev1.TaintEffectPreferNoSchedule),
+		})
+	}
 	if w.chance(10) {
 		pod.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
 	}

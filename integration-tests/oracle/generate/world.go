@@ -106,7 +106,10 @@ func (w *world) addNamespaces() {
 // complete applies the API server's defaults for new objects, and its validation.
 func (w *world) complete() error {
 	for _, pod := range w.pods {
-		mergeLabelKeys(pod)
+		// An older API server leaves matchLabelKeys to the scheduler.
+		if !w.has["operators"] || w.chance(50) {
+			mergeLabelKeys(pod)
+		}
 	}
 	if err := cluster.Complete(w.objects); err != nil {
 		return err

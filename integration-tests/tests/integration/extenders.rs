@@ -491,7 +491,7 @@ async fn explain_asks_extenders_and_comes_to_kube_schedulers_account() -> anyhow
         let text = format!("{}{plugins}extenders: {extenders}\n", profile("default-scheduler"));
         std::fs::write(folder.path().join("case.config.yaml"), text)?;
         let folder = folder.path().to_owned();
-        let mismatches = tokio::task::spawn_blocking(move || placements::mismatches(&folder)).await??;
+        let mismatches = tokio::task::spawn_blocking(move || placements::mismatches(&folder, "")).await??;
         assert!(mismatches.is_empty(), "{mismatches:#?}");
     }
     assert!(!halving.calls_about("prioritize", "halved-spread").is_empty());

@@ -18,6 +18,8 @@ use flotilla_placements::{FEATURES, differences, of_groups, outcomes};
 /// Fixed default, so that a failure is reproducible.
 const SEED: i64 = 1_000_000;
 const CASES: u32 = 1_500;
+/// For each value of feature gates.
+const CASES_WITH_GATES: u32 = 100;
 /// Number of mismatches that are minimised; the others are only named.
 const MOST_SHRUNK: usize = 3;
 
@@ -26,34 +28,62 @@ fn variable<T: std::str::FromStr>(name: &str, default: T) -> T {
     text.parse().unwrap_or_else(|_| panic!("{name} is {text:?}; expected a whole number"))
 }
 
-#[test]
-fn fresh_clusters_get_the_same_placements() {
-    let run = Run {
-        seed: variable("FLOTILLA_SEED", SEED),
-        count: variable("FLOTILLA_CASES", CASES),
-        features: env::var("FLOTILLA_FEATURES").unwrap_or_else(|_| FEATURES.join(",")),
-    };
-    let Run { seed, count, features } = &run;
-    println!("{count} clusters from seed {seed} with {features}");
+/// Fails for clusters with different placements.
+fn compare(run: &Run, gates: &str) {
+    let Run { seed, count, features } = run;
+    println!("{count} clusters from seed {seed} with {features} {gates}");
     let began = Instant::now();
     let folder = tempfile::tempdir().expect("a temporary folder");
-    placements::make(&run, folder.path()).unwrap_or_else(|error| panic!("{error:#}"));
-    let mismatches = placements::mismatches(folder.path()).unwrap_or_else(|error| panic!("{error:#}"));
+    placements::make(run, folder.path()).unwrap_or_else(|error| panic!("{error:#}"));
+    let mismatches = placements::mismatches(folder.path(), gates).unwrap_or_else(|error| panic!("{error:#}"));
     println!("{} of them differ; {} s", mismatches.len(), began.elapsed().as_secs());
-    let reports: Vec<String> = mismatches
-        .iter()
-        .take(MOST_SHRUNK)
-        .map(|mismatch| placements::report(mismatch, folder.path()).unwrap_or_else(|error| panic!("{error:#}")))
-        .collect();
+    let report =
+        |mismatch| placements::report(mismatch, folder.path(), gates).unwrap_or_else(|error| panic!("{error:#}"));
+    let reports: Vec<String> = mismatches.iter().take(MOST_SHRUNK).map(report).collect();
     let others: Vec<&str> = mismatches.iter().skip(MOST_SHRUNK).map(|mismatch| &*mismatch.name).collect();
     assert!(
         mismatches.is_empty(),
-        "{} of {count} clusters differ; again with: cargo xtask differential --of clusters --seed {seed} --count {count}\n\n{}\n\n\
+        "{} of {count} clusters differ {gates}; again with: cargo xtask differential --of clusters --seed {seed} --count {count}\n\n{}\n\n\
          others: {}",
         mismatches.len(),
         reports.join("\n\n"),
         others.join(", ")
     );
+}
+
+fn run(count: u32, features: String) -> Run {
+    Run {
+        seed: variable("FLOTILLA_SEED", SEED),
+        count: variable("FLOTILLA_CASES", count),
+        features: env::var("FLOTILLA_FEATURES").unwrap_or(features),
+    }
+}
+
+#[test]
+fn fresh_clusters_get_the_same_placements() {
+    compare(&run(CASES, FEATURES.join(",")), "");
+}
+
+/// Feature gates that differ from their defaults, with the generator's features for which they matter.
+const GATES: [(&str, &str); 5] = [
+    ("TaintTolerationComparisonOperators=true", "resources,taints,spread,operators"),
+    ("TaintTolerationComparisonOperators=false", "resources,taints,spread,operators"),
+    (
+        "MatchLabelKeysInPodTopologySpread=false,MatchLabelKeysInPodTopologySpreadSelectorMerge=false",
+        "resources,taints,spread,operators",
+    ),
+    (
+        "PodLevelResources=false,InPlacePodLevelResourcesVerticalScaling=false",
+        "resources,taints,priorities,preemption,odd",
+    ),
+    ("StorageCapacityScoring=false,VolumeLimitScaling=false", "resources,volumes"),
+];
+
+#[test]
+fn fresh_clusters_get_the_same_placements_with_other_feature_gates() {
+    for (gates, features) in GATES {
+        compare(&run(CASES_WITH_GATES, features.to_owned()), gates);
+    }
 }
 
 /// Number of clusters with a pod group. Each takes Flotilla's process and the oracle some 120 ms on two cores.

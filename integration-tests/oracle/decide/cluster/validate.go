@@ -8,11 +8,17 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 	podutil "k8s.io/kubernetes/pkg/api/pod"
 	"k8s.io/kubernetes/pkg/apis/core"
 	"k8s.io/kubernetes/pkg/apis/core/validation"
 )
+
+// SetGates sets feature gates of this process, as --feature-gates of kube-scheduler and of the API server.
+func SetGates(gates string) error {
+	return utilfeature.DefaultMutableFeatureGate.Set(gates)
+}
 
 // Validate returns the API server's error for a new pod, node, volume or claim; other kinds are accepted.
 func Validate(object runtime.Object) error {

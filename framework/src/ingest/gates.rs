@@ -1,0 +1,26 @@
+//! The feature gates that change how pods are read.
+
+#[cfg(test)]
+mod tests;
+
+use serde::{Deserialize, Serialize};
+
+/// Feature gates of kube-scheduler. The default is that of 1.37.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Gates {
+    /// `TaintTolerationComparisonOperators`: tolerations may compare integers by `Gt` and `Lt`. Otherwise these tolerate nothing.
+    pub comparison_operators: bool,
+    /// `MatchLabelKeysInPodTopologySpread`: spread constraints add the pod's labels in `matchLabelKeys` to their selectors. An API server
+    /// with `MatchLabelKeysInPodTopologySpreadSelectorMerge` has already added them.
+    pub match_label_keys: bool,
+    /// `PodLevelResources`: requests in the pod's `spec.resources` replace the sums of its containers.
+    pub pod_level_resources: bool,
+    /// `InPlacePodLevelResourcesVerticalScaling`: the pod's `status.resources` and `status.allocatedResources` count.
+    pub pod_level_resizes: bool,
+}
+
+impl Default for Gates {
+    fn default() -> Self {
+        Self { comparison_operators: false, match_label_keys: true, pod_level_resources: true, pod_level_resizes: true }
+    }
+}

@@ -1,0 +1,81 @@
+//! Each gate on and off, and upstream's cases of comparison operators.
+
+use k8s_openapi::api::core::v1 as api;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::{
+    class::{Class, Taint},
+    ingest,
+};
+
+fn class(spec: Value, status: Value, gates: Gates) -> Class {
+    let metadata = json!({"name": "p", "namespace": "ns", "uid": "u", "labels": {"app": "web", "hash": "1"}});
+    let pod: api::Pod =
+        serde_json::from_value(json!({"metadata": metadata, "spec": spec, "status": status})).expect("a pod");
+    (*ingest::pod(&pod, gates).expect("a pod that can be read").class).clone()
+}
+
+fn tolerates(operator: &str, own: &str, taint: &str, gates: Gates) -> bool {
+    let toleration = json!({"key": "level", "operator": operator, "value": own, "effect": "NoSchedule"});
+    let class = class(json!({"containers": [], "tolerations": [toleration]}), json!({}), gates);
+    let taint = Taint { key: "level".into(), value: taint.into(), effect: "NoSchedule".into() };
+    class.tolerations.iter().any(|toleration| toleration.tolerates(&taint))
+}
+
+#[test]
+fn comparison_operators_compare_the_taint_with_the_toleration() {
+    let on = Gates { comparison_operators: true, ..Gates::default() };
+    for (operator, own, taint, expected) in [
+        ("Gt", "5", "6", true),
+        ("Gt", "5", "5", false),
+        ("Gt", "-5", "0", true),
+        ("Lt", "5", "4", true),
+        ("Lt", "5", "5", false),
+        ("Lt", "9223372036854775807", "9223372036854775806", true),
+        ("Lt", "9223372036854775808", "1", false),
+        ("Gt", "1", "9223372036854775808", false),
+        ("Gt", "1", "07", false),
+        ("Gt", "1", "+7", false),
+        ("Gt", "-0", "7", false),
+        ("Lt", "7", "", false),
+        ("Lt", "a", "1", false),
+    ] {
+        assert_eq!(tolerates(operator, own, taint, on), expected, "{operator} {own} of {taint}");
+        assert!(!tolerates(operator, own, taint, Gates::default()), "{operator} {own} of {taint} without the gate");
+    }
+}
+
+#[test]
+fn match_label_keys_extend_selectors_unless_the_gate_is_off() {
+    let spec = json!({"containers": [], "topologySpreadConstraints": [
+        {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule", "matchLabelKeys": ["hash"],
+         "labelSelector": {"matchLabels": {"app": "web"}}}]});
+    let requirements = |gates| {
+        let class = class(spec.clone(), json!({}), gates);
+        match class.spread[0].selector.clone() {
+            Ok(crate::labels::LabelSelector::Matching(requirements)) => requirements.len(),
+            _ => 0,
+        }
+    };
+    assert_eq!(requirements(Gates::default()), 2);
+    assert_eq!(requirements(Gates { match_label_keys: false, ..Gates::default() }), 1);
+}
+
+#[test]
+fn pod_level_resources_and_their_resizes_count_unless_the_gates_are_off() {
+    let spec = json!({
+        "resources": {"requests": {"cpu": "2"}},
+        "containers": [{"name": "c", "resources": {"requests": {"cpu": "500m"}}}],
+    });
+    let amounts = json!({"cpu": "3"});
+    let status = json!({"resources": {"requests": amounts}, "allocatedResources": amounts});
+    let charged = |gates| {
+        let class = class(spec.clone(), status.clone(), gates);
+        (class.requests.milli_cpu, class.accounted.milli_cpu)
+    };
+    assert_eq!(charged(Gates::default()), (2_000, 3_000));
+    assert_eq!(charged(Gates { pod_level_resizes: false, ..Gates::default() }), (2_000, 2_000));
+    let neither = Gates { pod_level_resources: false, pod_level_resizes: false, ..Gates::default() };
+    assert_eq!(charged(neither), (500, 500));
+}

@@ -73,7 +73,8 @@ const GATES: [(&str, &str); 5] = [
         "resources,taints,spread,operators",
     ),
     (
-        "PodLevelResources=false,InPlacePodLevelResourcesVerticalScaling=false",
+        "PodLevelResources=false,PodLevelResourcesFixDefaulting=false,PodLevelResourcesFixKubeletQOSClass=false,\
+         InPlacePodLevelResourcesVerticalScaling=false",
         "resources,taints,priorities,preemption,odd",
     ),
     ("StorageCapacityScoring=false,VolumeLimitScaling=false", "resources,volumes"),

@@ -105,8 +105,8 @@ impl Machine {
 
     /// For the rest of the attempt the nominated node is treated like any other node.
     fn refuse_own_node(&mut self, uid: &Uid) {
-        if let Some(pod) = self.pods.get_mut(uid) {
-            pod.own_node_refused = pod.attempt_from;
+        if let Some(attempts) = self.pods.attempts_mut(uid) {
+            attempts.own_node_refused = attempts.from;
         }
     }
 
@@ -154,7 +154,7 @@ impl Machine {
             pod: &pod.info,
             subject,
             priority: pod.info.priority,
-            from: pod.attempt_from.unwrap_or_default(),
+            from: pod.attempts.from.unwrap_or_default(),
             alone: false,
             is_member: false,
             own_node_refused: false,

@@ -148,7 +148,7 @@ impl Machine {
 
     pub(super) fn member_profile(&self, uid: &Uid) -> Option<ProfileIndex> {
         match self.pods.get(uid)?.stage {
-            PodStage::Member(profile) => Some(profile),
+            PodStage::Member { profile, .. } => Some(profile),
             _ => None,
         }
     }
@@ -301,7 +301,7 @@ impl Machine {
             from,
             alone: true,
             is_member: true,
-            own_node_refused: pod.own_node_refused == Some(from),
+            own_node_refused: pod.attempts.own_node_refused == Some(from),
             extenders: &extenders,
             said: self.groups.known.get(key).map(|group| (&group.heard, for_room)),
             is_traced: false,

@@ -141,14 +141,12 @@ impl Machine {
         if let Some(group) = self.groups.known.get_mut(key) {
             (group.refusals, group.errors, group.until_ms, group.popped) = (0, 0, 0, None);
             group.forget_attempt();
-            placed.iter().for_each(|placed| group.leave(&placed.uid));
         }
         let mut placed = placed.into_iter();
         for (uid, verdict) in verdicts {
             match verdict {
                 MemberResult::Placed => {
                     let Some(Placed { uid, subject, placement, .. }) = placed.next() else { continue };
-                    self.charge(&placement.charge);
                     self.commit(now_ms, &uid, subject, placement);
                 }
                 MemberResult::Refused(diagnosis) => self.refuse_member(&uid, diagnosis.message, Nomination::Keep),
@@ -174,9 +172,9 @@ impl Machine {
     fn count_member(&mut self, uid: &Uid) {
         self.status.decisions += 1;
         self.count_attempt(self.tally.now_ms, uid, None);
-        if let Some(pod) = self.pods.get_mut(uid) {
-            pod.attempts += 1;
-            pod.attempt_from = None;
+        if let Some(attempts) = self.pods.attempts_mut(uid) {
+            attempts.count += 1;
+            attempts.from = None;
         }
     }
 

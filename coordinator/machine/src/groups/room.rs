@@ -193,7 +193,7 @@ impl Machine {
     fn units_below(&self, priority: i32) -> Vec<Unit> {
         let mut units: Vec<Unit> = Vec::new();
         let mut whole: BTreeMap<&Uid, usize> = BTreeMap::new();
-        for (uid, pod) in &self.pods {
+        for (uid, pod) in self.pods.iter() {
             let Some(charge) = pod.charge.as_ref().filter(|charge| self.judge.cache().nodes.contains_key(&charge.node))
             else {
                 continue;

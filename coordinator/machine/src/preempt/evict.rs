@@ -15,7 +15,7 @@ use crate::{
     cycle::Progress,
     event::{PreemptionId, TimeMs},
     machine::Machine,
-    pods::PodStage,
+    pods::{Pod, PodStage},
     subject::Uid,
 };
 
@@ -114,19 +114,8 @@ impl Machine {
         for uid in self.preemptions.give_up() {
             self.wake(now_ms, &uid);
         }
-        let said: Vec<Uid> = self
-            .pods
-            .iter()
-            .filter(|(_, pod)| pod.local_nomination.is_some())
-            .map(|(uid, _)| Arc::clone(uid))
-            .collect();
-        for uid in said {
-            if let Some(pod) = self.pods.get_mut(&uid) {
-                pod.local_nomination = None;
-                pod.unconfirmed.clear();
-            }
-            let before = self.nominate(&uid);
-            self.end_nomination(now_ms, &uid, before);
+        for uid in self.pods.uids(|pod| pod.local_nomination.is_some()) {
+            self.edit(now_ms, &uid, Pod::forget_local_nomination);
         }
     }
 

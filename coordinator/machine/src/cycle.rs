@@ -90,18 +90,12 @@ impl Machine {
             let alone = self.is_alone(now_ms);
             let Some(pod) = self.pods.get(uid) else { return Progress::Decided };
             let attempt = Attempt {
-                uid,
-                pod: &pod.info,
-                subject,
-                priority: pod.info.priority,
-                from,
                 alone,
-                is_member: false,
                 own_node_refused: pod.attempts.own_node_refused == Some(from),
                 extenders: &extenders,
-                said: None,
                 is_traced: self.traced(pod, pod.attempts.count + 1).is_some(),
                 may_prepare: self.preparations.len() < MAX_PREPARATIONS,
+                ..Attempt::new(&pod.info, subject, from)
             };
             let decision = self.judge.decide(&attempt);
             if !self.drop_mismatched_workers() || !matches!(decision, Decision::Ask(_)) {

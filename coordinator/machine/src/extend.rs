@@ -150,18 +150,8 @@ impl Machine {
         }
         let Some(pod) = self.pods.get(&extending.uid) else { return };
         let attempt = Attempt {
-            uid: &extending.uid,
-            pod: &pod.info,
-            subject,
-            priority: pod.info.priority,
-            from: pod.attempts.from.unwrap_or_default(),
-            alone: false,
-            is_member: false,
-            own_node_refused: false,
-            extenders: &[],
-            said: None,
-            is_traced: false,
             may_prepare: self.preparations.len() < MAX_PREPARATIONS,
+            ..Attempt::new(&pod.info, subject, pod.attempts.from.unwrap_or_default())
         };
         match self.judge.take_extended(&attempt, extended) {
             Some(decision) => {

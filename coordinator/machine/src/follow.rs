@@ -16,14 +16,15 @@ use crate::{
 impl Machine {
     /// Changes a pod, and everything that follows from it.
     pub(crate) fn edit(&mut self, now_ms: TimeMs, uid: &Uid, change: impl FnOnce(&mut Pod)) {
-        if let Some(changed) = self.pods.edit(uid, change) {
-            self.follow(now_ms, &changed);
-        }
+        let Some(changed) = self.pods.edit(uid, change) else { return };
+        let WakeUps { ended, moved } = self.follow(&changed);
+        self.wake_for_ended(now_ms, uid, ended);
+        self.wake_for_moved(now_ms, moved);
     }
 
     /// Updates everything that follows from a pod, in this order: queue, pod groups, gates, fields that no selector reads, nominator,
-    /// charges, and users of classes. At last wakes the pods that may have room now.
-    pub(crate) fn follow(&mut self, now_ms: TimeMs, changed: &Changed) {
+    /// charges, and users of classes. Returns the reasons to wake other pods.
+    pub(crate) fn follow(&mut self, changed: &Changed) -> WakeUps {
         let Changed { uid, before, after } = changed;
         let (before, after) = (before.as_ref(), after.as_ref());
         let is_queued = |pod: &Indexed| pod.stage.is_queued();
@@ -33,20 +34,15 @@ impl Machine {
         self.follow_group(uid, before, after);
         self.follow_gate(uid, before, after);
         self.follow_fields(uid, before, after);
-        let nomination = self.follow_nomination(uid, after);
-        let classes = self.follow_charge(uid, before, after);
+        let ended = self.follow_nomination(uid, after);
+        let moved = self.follow_charge(uid, before, after);
         if let (Some(before), Some(after)) = (before, after) {
             self.follow_class(uid, before, after);
         }
         if let Some(before) = before.filter(|before| after.is_none_or(|after| after.class != before.class)) {
             self.release_class(before.class);
         }
-        if let Some(ended) = nomination {
-            self.wake_for_ended(now_ms, &ended, after);
-        }
-        if let Some(classes) = classes {
-            self.wake_for_charge(now_ms, classes);
-        }
+        WakeUps { ended, moved }
     }
 
     fn follow_gate(&mut self, uid: &Uid, before: Option<&Indexed>, after: Option<&Indexed>) {
@@ -86,7 +82,7 @@ impl Machine {
         }
     }
 
-    /// Updates the nominator. Returns the nomination that ended.
+    /// Updates the nominator. Returns the previous nomination.
     fn follow_nomination(&mut self, uid: &Uid, after: Option<&Indexed>) -> Option<Nominated> {
         let now = after.and_then(Nominated::of);
         if now.is_none() && self.judge.nominator().is_empty() {
@@ -96,10 +92,8 @@ impl Machine {
         let before = self.judge.nominator_mut().set(uid, now);
         class.into_iter().for_each(|class| self.hold_nominated(class));
         before.iter().for_each(|before| self.let_go_nominated(before.class.0));
-        let now = self.judge.nominator().of(uid);
-        let ended = before.filter(|before| now.is_none_or(|now| now.node != before.node));
-        self.queue.set_alone(uid, now.is_some());
-        ended
+        self.queue.set_alone(uid, self.judge.nominator().of(uid).is_some());
+        before
     }
 
     /// Moves the pod between nodes. Returns the classes that left and came, for wake-ups.
@@ -143,20 +137,24 @@ impl Machine {
     }
 
     /// Wakes the pods that gave way to a nomination that ended. A pod that is placed on its nominated node makes no room.
-    fn wake_for_ended(&mut self, now_ms: TimeMs, ended: &Nominated, after: Option<&Indexed>) {
-        let node = after.and_then(|pod| pod.charge.as_ref()).map(|charge| &charge.node);
-        if node != Some(&ended.node) {
+    pub(crate) fn wake_for_ended(&mut self, now_ms: TimeMs, uid: &Uid, ended: Option<Nominated>) {
+        let Some(ended) = ended else { return };
+        let stays = self.judge.nominator().of(uid).is_some_and(|now| now.node == ended.node);
+        let charge = self.pods.get(uid).and_then(|pod| pod.charge.as_ref());
+        if !stays && charge.is_none_or(|charge| charge.node != ended.node) {
             let event = ClusterEvent::PodRemoved(&ended.class.1);
             self.wake_where(now_ms, event, |priority| priority <= ended.priority);
         }
     }
 
-    fn wake_for_charge(&mut self, now_ms: TimeMs, moved: Moved) {
+    /// Wakes the pods that a placed pod concerns, or one that is no longer placed.
+    pub(crate) fn wake_for_moved(&mut self, now_ms: TimeMs, moved: Option<Moved>) {
         match moved {
-            Moved { left: Some(old), came: Some(new), stays: true } => {
+            None => {}
+            Some(Moved { left: Some(old), came: Some(new), stays: true }) => {
                 self.wake_for(now_ms, ClusterEvent::PodUpdated { old: &old, new: &new });
             }
-            Moved { left, came, .. } => {
+            Some(Moved { left, came, .. }) => {
                 if let Some(new) = came {
                     self.wake_for(now_ms, ClusterEvent::PodAdded(&new));
                 }
@@ -189,9 +187,18 @@ impl Machine {
     }
 }
 
+/// Why other pods may have room after a change.
+#[derive(Debug, Default)]
+#[must_use = "pods would not wake"]
+pub(crate) struct WakeUps {
+    /// The pod's nomination before the change.
+    pub(crate) ended: Option<Nominated>,
+    pub(crate) moved: Option<Moved>,
+}
+
 /// The classes of a pod that changed its charge. `stays`: on the same node.
 #[derive(Debug)]
-struct Moved {
+pub(crate) struct Moved {
     left: Option<Arc<Class>>,
     came: Option<Arc<Class>>,
     stays: bool,

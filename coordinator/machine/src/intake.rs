@@ -15,6 +15,7 @@ use flotilla_planted::planted;
 use crate::{
     action::{Action, Nomination, Reason, Report},
     event::{Selecting, TimeMs},
+    follow::WakeUps,
     judge::cache::Charge,
     judge::cache::NodeEvent,
     machine::Machine,
@@ -56,7 +57,8 @@ impl Machine {
                 pod.charge = charge;
             }
         });
-        changed.iter().for_each(|changed| self.follow(now_ms, changed));
+        let WakeUps { ended, moved } = changed.map(|changed| self.follow(&changed)).unwrap_or_default();
+        self.wake_for_moved(now_ms, moved);
         if !is_settled {
             let kept = old
                 .map(|(_, old)| old)
@@ -67,6 +69,8 @@ impl Machine {
                 None => self.admit(now_ms, uid),
             }
         }
+        // Only now: the end of its nomination does not wake a pod that leaves the queue.
+        self.wake_for_ended(now_ms, uid, ended);
         if stays {
             // Pods that wait for the termination of this pod have to choose again.
             self.wake_where(now_ms, ClusterEvent::PodRemoved(&info.class), |_| true);
@@ -144,9 +148,10 @@ impl Machine {
         }
         self.preemptions.gone(uid);
         self.unreserve(now_ms, uid);
-        if let Some(changed) = self.pods.remove(uid) {
-            self.follow(now_ms, &changed);
-        }
+        let Some(changed) = self.pods.remove(uid) else { return };
+        let WakeUps { ended, moved } = self.follow(&changed);
+        self.wake_for_moved(now_ms, moved);
+        self.wake_for_ended(now_ms, uid, ended);
     }
 
     pub(crate) fn node_applied(&mut self, now_ms: TimeMs, info: &Arc<NodeInfo>) {

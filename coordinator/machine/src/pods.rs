@@ -70,7 +70,7 @@ pub(crate) struct Pod {
 }
 
 /// Counts and times of a pod's attempts, and its place in the queue.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Attempts {
     pub(crate) count: u32,
     pub(crate) refusals: u32,
@@ -231,22 +231,6 @@ impl PodStage {
 }
 
 impl Attempts {
-    const NONE: Self = Self {
-        count: 0,
-        refusals: 0,
-        errors: 0,
-        popped: None,
-        kept_ms: None,
-        queued: (0, 0),
-        first_queued_ms: None,
-        from: None,
-        own_node_refused: None,
-        gave_way: None,
-        last_report: None,
-        trial: Trial::NONE,
-        trace: Course::NONE,
-    };
-
     /// An attempt failed with an error: the next one follows the backoff.
     pub(crate) const fn fail(&mut self) {
         self.errors += 1;
@@ -261,7 +245,7 @@ impl Attempts {
 }
 
 impl Pod {
-    const fn new(info: Arc<PodInfo>, class: ClassId) -> Self {
+    fn new(info: Arc<PodInfo>, class: ClassId) -> Self {
         Self {
             info,
             class,
@@ -271,16 +255,16 @@ impl Pod {
             unconfirmed: Vec::new(),
             announced: false,
             doubted: false,
-            attempts: Attempts::NONE,
+            attempts: Attempts::default(),
         }
     }
 
     /// Moves the pod to a stage from which it is tried again, or not at all: its current attempt is void.
-    pub(crate) const fn enter(&mut self, stage: PodStage) {
+    pub(crate) fn enter(&mut self, stage: PodStage) {
         self.stage = stage;
         self.attempts.from = None;
         self.attempts.popped = None;
-        self.attempts.trial = Trial::NONE;
+        self.attempts.trial = Trial::default();
     }
 
     /// Nominates the pod to a node, or removes its nomination, until the watch shows a change.

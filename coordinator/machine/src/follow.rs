@@ -16,9 +16,14 @@ use crate::{
 impl Machine {
     /// Changes a pod, and everything that follows from it.
     pub(crate) fn edit(&mut self, now_ms: TimeMs, uid: &Uid, change: impl FnOnce(&mut Pod)) {
-        let Some(changed) = self.pods.edit(uid, change) else { return };
-        let WakeUps { ended, moved } = self.follow(&changed);
-        self.wake_for_ended(now_ms, uid, ended);
+        if let Some(changed) = self.pods.edit(uid, change) {
+            self.follow_and_wake(now_ms, &changed);
+        }
+    }
+
+    pub(crate) fn follow_and_wake(&mut self, now_ms: TimeMs, changed: &Changed) {
+        let WakeUps { ended, moved } = self.follow(changed);
+        self.wake_for_ended(now_ms, &changed.uid, ended);
         self.wake_for_moved(now_ms, moved);
     }
 

@@ -148,10 +148,9 @@ impl Machine {
         }
         self.preemptions.gone(uid);
         self.unreserve(now_ms, uid);
-        let Some(changed) = self.pods.remove(uid) else { return };
-        let WakeUps { ended, moved } = self.follow(&changed);
-        self.wake_for_moved(now_ms, moved);
-        self.wake_for_ended(now_ms, uid, ended);
+        if let Some(changed) = self.pods.remove(uid) {
+            self.follow_and_wake(now_ms, &changed);
+        }
     }
 
     pub(crate) fn node_applied(&mut self, now_ms: TimeMs, info: &Arc<NodeInfo>) {

@@ -166,8 +166,7 @@ impl Pods {
         let pod = self.known.get_mut(uid)?;
         let before = pod.indexed();
         change(pod);
-        let after = pod.indexed();
-        (before != after).then(|| Changed { uid: Arc::clone(uid), before: Some(before), after: Some(after) })
+        pod.changed(before)
     }
 
     pub(crate) fn remove(&mut self, uid: &Uid) -> Option<Changed> {
@@ -301,6 +300,12 @@ impl Pod {
             namespace: Arc::clone(&self.info.class.namespace),
             name: Arc::clone(&self.info.name),
         }
+    }
+
+    fn changed(&self, before: Indexed) -> Option<Changed> {
+        let after = self.indexed();
+        let uid = &self.info.uid;
+        (before != after).then(|| Changed { uid: Arc::clone(uid), before: Some(before), after: Some(after) })
     }
 
     pub(crate) fn indexed(&self) -> Indexed {

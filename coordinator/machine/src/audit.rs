@@ -57,7 +57,7 @@ impl Machine {
         }
         let mut charges: BTreeMap<(&Arc<str>, ClassId), u32> = BTreeMap::new();
         let mut nominations = 0;
-        for (uid, pod) in &self.pods {
+        for (uid, pod) in self.pods.iter() {
             if self.queue.contains(uid) != matches!(pod.stage, PodStage::Queued(_)) {
                 broken(Invariant::OnePlacePerPod, format!("pod {} in stage {:?}", pod.info.key(), pod.stage));
             }
@@ -67,7 +67,7 @@ impl Machine {
             if (pod.stage.is_decided() || pod.stage == PodStage::Assigned) != pod.charge.is_some() {
                 broken(Invariant::BindsHaveCharges, format!("pod {} in stage {:?}", pod.info.key(), pod.stage));
             }
-            let nominated = Nominated::of(pod);
+            let nominated = Nominated::of(&pod.indexed());
             nominations += usize::from(nominated.is_some());
             if self.judge.nominator().of(uid) != nominated.as_ref() {
                 broken(Invariant::NominationsAreThoseOfWaitingPods, format!("pod {}", pod.info.key()));
@@ -147,7 +147,7 @@ impl Machine {
     }
 
     fn audit_preparations(&self) -> impl Iterator<Item = Violation> {
-        let is_known = |uid: &Uid| self.pods.contains_key(uid);
+        let is_known = |uid: &Uid| self.pods.contains(uid);
         let is_assumed = |uid: &Uid| self.pods.get(uid).is_some_and(|pod| matches!(pod.stage, PodStage::Assumed(_)));
         let gone = self.preparations.by_pod.keys().filter(move |uid| !is_known(uid));
         let gone = gone.map(|uid| format!("pod {uid} is gone"));
@@ -173,7 +173,7 @@ impl Machine {
     fn audit_groups(&self) -> impl Iterator<Item = Violation> {
         let astray = self.pods.iter().filter(|(uid, pod)| {
             let waits = self.group_of(&pod.info).is_some_and(|key| self.groups.has_waiting(uid, &key));
-            matches!(pod.stage, PodStage::Member(_)) != waits
+            pod.stage.is_member() != waits
         });
         let astray = astray.map(|(_, pod)| format!("pod {} in stage {:?}", pod.info.key(), pod.stage));
         let empty = self.groups.all_entities().filter(|(entity, waits)| self.queue.contains(entity) && !waits);
@@ -185,7 +185,7 @@ impl Machine {
     fn audit_gates(&self) -> Vec<Violation> {
         let is_gated = |(_, pod): &(&Uid, &Pod)| matches!(pod.stage, PodStage::Gated(_));
         let gated = self.pods.iter().filter(is_gated);
-        let lost = gated.clone().filter(|(uid, _)| self.gates.of(uid).is_none());
+        let lost = gated.clone().filter(|(uid, _)| !self.gates.contains(uid));
         let mut places: Vec<String> =
             lost.map(|(_, pod)| format!("pod {} is gated by no plugin", pod.info.key())).collect();
         if self.gates.len() != gated.count() {

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use flotilla_framework::{
     diagnosis::Diagnosis,
-    extension::ClusterEvent,
     node::NodeId,
     shard::{RequestId, Revision},
 };
@@ -91,18 +90,12 @@ impl Machine {
             let alone = self.is_alone(now_ms);
             let Some(pod) = self.pods.get(uid) else { return Progress::Decided };
             let attempt = Attempt {
-                uid,
-                pod: &pod.info,
-                subject,
-                priority: pod.info.priority,
-                from,
                 alone,
-                is_member: false,
-                own_node_refused: pod.own_node_refused == Some(from),
+                own_node_refused: pod.attempts.own_node_refused == Some(from),
                 extenders: &extenders,
-                said: None,
-                is_traced: self.traced(pod, pod.attempts + 1).is_some(),
+                is_traced: self.traced(pod, pod.attempts.count + 1).is_some(),
                 may_prepare: self.preparations.len() < MAX_PREPARATIONS,
+                ..Attempt::new(&pod.info, subject, from)
             };
             let decision = self.judge.decide(&attempt);
             if !self.drop_mismatched_workers() || !matches!(decision, Decision::Ask(_)) {
@@ -123,7 +116,6 @@ impl Machine {
                 if self.gives_way(now_ms, uid, std::slice::from_ref(&placement.charge.node)) {
                     return Progress::Decided;
                 }
-                self.charge(&placement.charge);
                 self.commit(now_ms, uid, subject, placement);
                 Progress::Decided
             }
@@ -156,12 +148,13 @@ impl Machine {
     /// one.
     fn begin(&mut self, now_ms: TimeMs, uid: &Uid, subject: Subject) -> Option<Revision> {
         let revision = self.judge.cache().revision();
-        let pod = self.pods.get_mut(uid)?;
-        if pod.attempt_from.is_none() {
-            pod.trace.begin(pod.queued.0);
-            pod.trial.begin(now_ms, self.tally.flushed_ms(subject), pod.first_queued_ms.unwrap_or(now_ms));
+        let attempts = self.pods.attempts_mut(uid)?;
+        if attempts.from.is_none() {
+            attempts.trace.begin(attempts.queued.0);
+            let queued_ms = attempts.first_queued_ms.unwrap_or(now_ms);
+            attempts.trial.begin(now_ms, self.tally.flushed_ms(subject), queued_ms);
         }
-        Some(*pod.attempt_from.get_or_insert(revision))
+        Some(*attempts.from.get_or_insert(revision))
     }
 
     /// Drops the workers that returned incorrect offers. `false`: there were none.
@@ -192,51 +185,44 @@ impl Machine {
         true
     }
 
-    /// Assumes a pod on the decided node, which is already charged, and starts PreBind or the bind.
+    /// Assumes a pod on the decided node, and starts PreBind or the bind.
     pub(crate) fn commit(&mut self, now_ms: TimeMs, uid: &Uid, subject: Subject, placement: Placement) {
         let Placement { charge, reservations, total, repaired, revision, basis, rivals } = placement;
+        let node = Arc::clone(&charge.node);
+        let class = self.judge.cache().classes.get(subject.1).map(Arc::clone);
+        let mut flushed = false;
+        self.edit(now_ms, uid, |pod| {
+            flushed = std::mem::take(&mut pod.attempts.trial.flushed);
+            pod.stage = PodStage::Assumed(subject.0);
+            pod.charge = Some(charge).filter(|_| !planted("assumes-nothing"));
+            pod.attempts.count += 1;
+            pod.attempts.from = None;
+            pod.attempts.last_report = None;
+        });
         let extender = self.binder_of(uid);
         self.count_attempt(now_ms, uid, Some((subject, true)));
-        self.queue.remove(uid);
-        let Some(pod) = self.pods.get_mut(uid) else { return };
-        let node = Arc::clone(&charge.node);
-        pod.stage = PodStage::Assumed(subject.0);
-        self.residents.moves(uid, pod.info.priority, None, Some(&charge));
-        pod.charge = Some(charge);
-        if planted("assumes-nothing") {
-            pod.charge = None;
-        }
-        pod.attempts += 1;
-        pod.attempt_from = None;
-        pod.last_report = None;
         let trace = self.trace_decision(now_ms, uid, Some(Choice { node: Arc::clone(&node), total, repaired, rivals }));
-        let Some(pod) = self.pods.get_mut(uid) else { return };
+        let Some(pod) = self.pods.get(uid) else { return };
         let binding = Binding {
             uid: Arc::clone(uid),
             namespace: Arc::clone(&pod.info.class.namespace),
             name: Arc::clone(&pod.info.name),
             node,
             scheduler_name: Arc::clone(&pod.info.scheduler_name),
-            attempt: pod.attempts,
-            waited_ms: now_ms.saturating_sub(pod.first_queued_ms.unwrap_or(now_ms)),
-            began_ms: pod.trial.began_ms.unwrap_or(now_ms),
+            attempt: pod.attempts.count,
+            waited_ms: now_ms.saturating_sub(pod.attempts.first_queued_ms.unwrap_or(now_ms)),
+            began_ms: pod.attempts.trial.began_ms.unwrap_or(now_ms),
             decided_ms: now_ms,
             prepared_ms: None,
             pre_bound: Vec::new(),
-            flushed: std::mem::take(&mut pod.trial.flushed),
+            flushed,
             revision,
             total,
             extender,
             trace,
         };
-        let class = self.judge.cache().classes.get(subject.1).map(Arc::clone);
         if let Some(class) = &class {
             self.keep_decision(subject, class, &binding, basis);
-        }
-        let nominated = self.nominate(uid);
-        self.end_nomination(now_ms, uid, nominated);
-        if let Some(class) = class {
-            self.wake_for(now_ms, ClusterEvent::PodAdded(&class));
         }
         self.prepare(subject.0, binding, reservations);
         self.status.decisions += 1;
@@ -272,24 +258,22 @@ impl Machine {
         diagnosis: Diagnosis,
         nomination: Nomination,
     ) -> Progress {
-        let Some(pod) = self.pods.get_mut(uid) else { return Progress::Decided };
+        let Some(pod) = self.pods.get(uid) else { return Progress::Decided };
         let PodStage::Queued(profile) = pod.stage else { return Progress::Decided };
-        pod.attempts += 1;
-        pod.attempt_from = None;
-        pod.trial.flushed = false;
         let subject = (profile, pod.class);
         self.count_attempt(now_ms, uid, Some((subject, false)));
-        let Some(pod) = self.pods.get_mut(uid) else { return Progress::Decided };
+        let Some(attempts) = self.pods.attempts_mut(uid) else { return Progress::Decided };
+        attempts.count += 1;
+        attempts.end();
         if diagnosis.plugins.is_empty() {
             // Without a plugin no event can help; kube-scheduler also counts this as an error.
-            pod.errors += 1;
-            (pod.popped, pod.kept_ms) = (None, None);
+            attempts.fail();
             self.park_with_error(now_ms, uid);
         } else {
-            pod.errors = 0;
+            attempts.errors = 0;
             // An attempt before the end of the backoff keeps the backoff.
-            pod.kept_ms = pod.popped.take();
-            pod.refusals += u32::from(pod.kept_ms.is_none());
+            attempts.kept_ms = attempts.popped.take();
+            attempts.refusals += u32::from(attempts.kept_ms.is_none());
             let plugins = diagnosis.plugins.as_slice().into();
             self.park(now_ms, uid, Rejectors { plugins, pending: Plugins::default() });
         }
@@ -302,9 +286,7 @@ impl Machine {
     pub(crate) fn fail(&mut self, now_ms: TimeMs, uid: &Uid, message: String) -> Progress {
         self.status.decisions += 1;
         self.count_attempt(now_ms, uid, None);
-        if let Some(pod) = self.pods.get_mut(uid) {
-            pod.attempts += 1;
-        }
+        self.pods.attempts_mut(uid).into_iter().for_each(|attempts| attempts.count += 1);
         self.retry_later(now_ms, uid);
         self.report_failure(now_ms, uid, message);
         Progress::Decided
@@ -313,17 +295,15 @@ impl Machine {
     pub(crate) fn retry_later(&mut self, now_ms: TimeMs, uid: &Uid) {
         // The profiles may have changed since the attempt began.
         let profile = self.pods.get(uid).and_then(|pod| self.profile_index(&pod.info.scheduler_name));
-        let Some(profile) = profile else { return self.leave_queue(uid, PodStage::Foreign) };
+        let Some(profile) = profile else { return self.edit(now_ms, uid, |pod| pod.enter(PodStage::Foreign)) };
         if let Some(group) = self.pods.get(uid).and_then(|pod| self.group_of(&pod.info)) {
             return self.rejoin_group(now_ms, uid, profile, &group);
         }
-        let Some(pod) = self.pods.get_mut(uid) else { return };
-        pod.stage = PodStage::Queued(profile);
-        pod.attempt_from = None;
-        pod.trial.flushed = false;
-        pod.errors += 1;
-        (pod.popped, pod.kept_ms) = (None, None);
-        self.nominate(uid);
+        self.edit(now_ms, uid, |pod| {
+            pod.stage = PodStage::Queued(profile);
+            pod.attempts.end();
+            pod.attempts.fail();
+        });
         self.park_with_error(now_ms, uid);
     }
 
@@ -336,9 +316,7 @@ impl Machine {
     pub(crate) fn bound(&mut self, uid: &Uid) {
         self.binding.remove(uid);
         self.preparations.binding.remove(uid);
-        if let Some(pod) = self.pods.get_mut(uid) {
-            pod.errors = 0;
-        }
+        self.pods.attempts_mut(uid).into_iter().for_each(|attempts| attempts.errors = 0);
     }
 
     pub(crate) fn bind_failed(&mut self, now_ms: TimeMs, uid: &Uid, failure: BindFailure) {
@@ -351,10 +329,11 @@ impl Machine {
             _ => return,
         }
         self.unreserve(now_ms, uid);
-        let Some(pod) = self.pods.get_mut(uid) else { return };
         match failure {
             // The watch will report the node or the deletion.
-            BindFailure::Gone | BindFailure::Elsewhere => pod.stage = PodStage::Foreign,
+            BindFailure::Gone | BindFailure::Elsewhere => {
+                self.edit(now_ms, uid, |pod| pod.stage = PodStage::Foreign);
+            }
             BindFailure::Error(_) if planted("never-retries-a-bind") => {}
             BindFailure::Error(error) => {
                 self.retry_later(now_ms, uid);
@@ -366,17 +345,8 @@ impl Machine {
 
     /// Forgets an assumed pod: removes its charge.
     pub(crate) fn forget(&mut self, now_ms: TimeMs, uid: &Uid) {
-        if planted("never-forgets") {
-            return;
-        }
-        if let Some(charge) = self.pods.get_mut(uid).and_then(|pod| pod.charge.take()) {
-            self.residents.moves(uid, 0, Some(&charge), None);
-            let class = self.judge.cache().classes.get(charge.class).map(Arc::clone);
-            self.discharge(&charge);
-            self.sign_claiming(uid);
-            if let Some(class) = class {
-                self.wake_for(now_ms, ClusterEvent::PodRemoved(&class));
-            }
+        if !planted("never-forgets") {
+            self.edit(now_ms, uid, |pod| pod.charge = None);
         }
     }
 }

@@ -116,9 +116,9 @@ impl Machine {
             return;
         }
         let mut waiting: Vec<(Uid, Subject, i32)> = Vec::new();
-        for (uid, pod) in &self.pods {
+        for (uid, pod) in self.pods.iter() {
             let PodStage::Queued(profile) = pod.stage else { continue };
-            let is_ahead = pod.errors == 0
+            let is_ahead = pod.attempts.errors == 0
                 && pod.info.priority > place.priority
                 && matches!(self.queue.sub_queue(uid), Some(SubQueue::Backoff(_)))
                 // The evaluation already counted the pods nominated to the node, so this pod takes nothing from them.
@@ -183,15 +183,16 @@ impl Machine {
     /// Moves pods of higher priority from backoffQ to activeQ before a pod preempts, because they may find room or victims there. Only once
     /// per attempt and for at most [`MAX_POPS`] pods, so that preemption is not delayed further.
     pub(crate) fn lets_others_preempt_first(&mut self, now_ms: TimeMs, uid: &Uid) -> bool {
-        let Some(pod) = self.pods.get_mut(uid).filter(|pod| !pod.info.never_preempts) else { return false };
+        let Some(pod) = self.pods.get(uid).filter(|pod| !pod.info.never_preempts) else { return false };
         let priority = pod.info.priority;
         if !self.residents.any_at_all_below(priority) && !self.groups.any_below(priority) {
             return false;
         }
-        if pod.gave_way == pod.attempt_from || planted("lets-lower-priorities-first") {
+        let Some(attempts) = self.pods.attempts_mut(uid) else { return false };
+        if attempts.gave_way == attempts.from || planted("lets-lower-priorities-first") {
             return false;
         }
-        pod.gave_way = pod.attempt_from;
+        attempts.gave_way = attempts.from;
         let higher = self.queue.early().take_while(|early| early.place.priority > priority).take(MAX_LOOKED_THROUGH);
         let higher = higher.filter(|early| self.may_go_ahead(now_ms, early.uid));
         let higher: Vec<Ahead> = higher.take(MAX_POPS).map(Ahead::from).collect();
@@ -210,8 +211,8 @@ impl Machine {
         let key = self.groups.entities.get(&uid);
         if let Some(group) = key.and_then(|key| self.groups.known.get_mut(key)) {
             group.popped = Some(until_ms);
-        } else if let Some(pod) = self.pods.get_mut(&uid) {
-            pod.popped = Some(until_ms);
+        } else if let Some(attempts) = self.pods.attempts_mut(&uid) {
+            attempts.popped = Some(until_ms);
         }
         self.queue.pop_from_backoff(&uid);
         true

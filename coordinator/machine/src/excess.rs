@@ -3,9 +3,7 @@
 //! The machine measures a pod when it is added ([`flotilla_framework::excess`]), and in relation to the number of namespaces. A pod that is
 //! too large waits outside the queue. The machine measures it again when the pod or the namespaces change.
 
-use std::sync::Arc;
-
-use flotilla_framework::{admission, class::PodInfo};
+use flotilla_framework::admission;
 
 use crate::{
     action::Reason,
@@ -41,7 +39,7 @@ impl Machine {
 
     /// Namespaces changed: admits the pods that are no longer too large.
     pub(crate) fn admit_those_that_fit(&mut self, now_ms: TimeMs, label: &'static str) {
-        let fits = |uid: &&Uid| match self.pods.get(*uid).map(|pod| pod.stage) {
+        let fits = |uid: &&Uid| match self.pods.get(uid).map(|pod| pod.stage) {
             Some(PodStage::Gated(_)) => self.excess(uid).is_none(),
             _ => false,
         };
@@ -59,18 +57,10 @@ impl Machine {
         }
     }
 
-    pub(crate) fn note_excess(&mut self, uid: &Uid, info: &PodInfo) {
-        if info.excess.is_some() {
-            self.too_large.insert(Arc::clone(uid));
-        } else {
-            self.too_large.remove(uid);
-        }
-    }
-
     /// The number of pods that are too large: those not tried, and placed pods with ignored affinities.
     pub(crate) fn count_too_large(&self) -> u64 {
         let by_namespaces = |uid: &&Uid| {
-            let pod = self.pods.get(*uid);
+            let pod = self.pods.get(uid);
             pod.is_some_and(|pod| pod.info.excess.is_none() && self.judge.cache().has_excess(pod.class))
         };
         (self.too_large.len() + self.gates.untried().filter(by_namespaces).count()) as u64

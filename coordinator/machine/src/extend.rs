@@ -105,8 +105,8 @@ impl Machine {
 
     /// For the rest of the attempt the nominated node is treated like any other node.
     fn refuse_own_node(&mut self, uid: &Uid) {
-        if let Some(pod) = self.pods.get_mut(uid) {
-            pod.own_node_refused = pod.attempt_from;
+        if let Some(attempts) = self.pods.attempts_mut(uid) {
+            attempts.own_node_refused = attempts.from;
         }
     }
 
@@ -150,18 +150,8 @@ impl Machine {
         }
         let Some(pod) = self.pods.get(&extending.uid) else { return };
         let attempt = Attempt {
-            uid: &extending.uid,
-            pod: &pod.info,
-            subject,
-            priority: pod.info.priority,
-            from: pod.attempt_from.unwrap_or_default(),
-            alone: false,
-            is_member: false,
-            own_node_refused: false,
-            extenders: &[],
-            said: None,
-            is_traced: false,
             may_prepare: self.preparations.len() < MAX_PREPARATIONS,
+            ..Attempt::new(&pod.info, subject, pod.attempts.from.unwrap_or_default())
         };
         match self.judge.take_extended(&attempt, extended) {
             Some(decision) => {

@@ -7,61 +7,58 @@ use std::{
     sync::Arc,
 };
 
+use flotilla_framework::class::ClassId;
+
 use crate::{
     event::TimeMs,
-    subject::{Subject, Uid},
+    subject::{ProfileIndex, Subject, Uid},
 };
 
+/// Why a pod is gated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Gate {
+    pub(crate) profile: ProfileIndex,
     /// The PreEnqueue plugin; `None`: the pod is too large, or is held.
     pub(crate) plugin: Option<&'static str>,
-    subject: Subject,
     /// Time of the last PreEnqueue without an event.
-    asked_ms: TimeMs,
+    pub(crate) asked_ms: TimeMs,
 }
 
 /// All gated pods; a subset of the known pods.
 #[derive(Debug, Default)]
 pub(crate) struct Gates {
-    pods: BTreeMap<Uid, Gate>,
+    pods: BTreeMap<Uid, (Gate, ClassId)>,
     by_plugin: BTreeMap<&'static str, BTreeSet<(Subject, Uid)>>,
     untried: BTreeSet<Uid>,
 }
 
 impl Gates {
-    pub(crate) fn close(&mut self, uid: &Uid, plugin: Option<&'static str>, subject: Subject, now_ms: TimeMs) {
+    /// Sets or replaces the gate of a pod.
+    pub(crate) fn close(&mut self, uid: &Uid, gate: Gate, class: ClassId) {
         self.open(uid);
-        if let Some(plugin) = plugin {
-            self.by_plugin.entry(plugin).or_default().insert((subject, Arc::clone(uid)));
+        if let Some(plugin) = gate.plugin {
+            self.by_plugin.entry(plugin).or_default().insert(((gate.profile, class), Arc::clone(uid)));
         } else {
             self.untried.insert(Arc::clone(uid));
         }
-        self.pods.insert(Arc::clone(uid), Gate { plugin, subject, asked_ms: now_ms });
+        self.pods.insert(Arc::clone(uid), (gate, class));
     }
 
-    pub(crate) fn reclass(&mut self, uid: &Uid, subject: Subject) {
-        if let Some(Gate { plugin, asked_ms, .. }) = self.open(uid) {
-            self.close(uid, plugin, subject, asked_ms);
-        }
-    }
-
-    pub(crate) fn open(&mut self, uid: &Uid) -> Option<Gate> {
-        let gate = self.pods.remove(uid)?;
+    pub(crate) fn open(&mut self, uid: &Uid) {
+        let Some((gate, class)) = self.pods.remove(uid) else { return };
         self.untried.remove(uid);
         if let Some(plugin) = gate.plugin
             && let Some(pods) = self.by_plugin.get_mut(plugin)
         {
-            pods.remove(&(gate.subject, Arc::clone(uid)));
+            pods.remove(&((gate.profile, class), Arc::clone(uid)));
             if pods.is_empty() {
                 self.by_plugin.remove(plugin);
             }
         }
-        Some(gate)
     }
 
-    pub(crate) fn of(&self, uid: &Uid) -> Option<Gate> {
-        self.pods.get(uid).copied()
+    pub(crate) fn contains(&self, uid: &Uid) -> bool {
+        self.pods.contains_key(uid)
     }
 
     /// Gated pods without a gating plugin: they are too large, or held.
@@ -80,6 +77,6 @@ impl Gates {
     /// Pods whose last PreEnqueue without an event was before this time.
     pub(crate) fn asked_before(&self, before_ms: TimeMs) -> Vec<Uid> {
         let is_due = |gate: &Gate| gate.plugin.is_some() && gate.asked_ms < before_ms;
-        self.pods.iter().filter(|(_, gate)| is_due(gate)).map(|(uid, _)| Arc::clone(uid)).collect()
+        self.pods.iter().filter(|(_, (gate, _))| is_due(gate)).map(|(uid, _)| Arc::clone(uid)).collect()
     }
 }

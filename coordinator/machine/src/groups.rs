@@ -115,7 +115,7 @@ impl Group {
         }
     }
 
-    pub(crate) fn leave(&mut self, uid: &Uid) {
+    fn leave(&mut self, uid: &Uid) {
         self.waiting.remove(uid);
         self.gated.remove(uid);
     }
@@ -154,8 +154,22 @@ impl Groups {
         self.entities.contains_key(uid)
     }
 
+    /// A pod waits with its group. `is_gated`: a PreEnqueue plugin gates it.
+    fn wait(&mut self, uid: &Uid, key: GroupKey, is_gated: bool) {
+        self.sequence += 1;
+        let sequence = self.sequence;
+        let group = self.entry(&key);
+        group.waiting.entry(Arc::clone(uid)).or_insert(sequence);
+        if is_gated {
+            group.gated.insert(Arc::clone(uid));
+        } else {
+            group.gated.remove(uid);
+        }
+        self.changed.insert(key);
+    }
+
     /// A pod no longer waits with its group.
-    pub(crate) fn leave(&mut self, uid: &Uid, key: GroupKey) {
+    fn leave(&mut self, uid: &Uid, key: GroupKey) {
         if let Some(group) = self.known.get_mut(&key) {
             group.leave(uid);
             self.changed.insert(key);

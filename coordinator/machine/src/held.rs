@@ -19,14 +19,19 @@ pub(crate) struct Held {
     pods: BTreeMap<Uid, (u64, TimeMs)>,
 }
 
+impl Held {
+    pub(crate) fn forget(&mut self, uid: &Uid) {
+        self.pods.remove(uid);
+    }
+}
+
 impl Machine {
     pub(crate) fn hold_pod(&mut self, now_ms: TimeMs, uid: &Uid, subject: Subject, error: String) {
         self.status.decisions += 1;
         self.count_attempt(now_ms, uid, None);
-        let Some(pod) = self.pods.get_mut(uid) else { return };
-        pod.attempts += 1;
-        pod.attempt_from = None;
-        pod.trial.flushed = false;
+        let Some(attempts) = self.pods.attempts_mut(uid) else { return };
+        attempts.count += 1;
+        attempts.end();
         let facts = self.facts_of(subject);
         self.held.pods.insert(Arc::clone(uid), (facts, now_ms));
         self.leave_untried(now_ms, uid, subject.0, error);
@@ -38,8 +43,8 @@ impl Machine {
             return;
         }
         let is_news = |(uid, (facts, _)): &(&Uid, &(u64, TimeMs))| {
-            self.pods.get(*uid).is_none_or(|pod| match pod.stage {
-                PodStage::Gated(profile) => self.facts_of((profile, pod.class)) != *facts,
+            self.pods.get(uid).is_none_or(|pod| match pod.stage {
+                PodStage::Gated(gate) => self.facts_of((gate.profile, pod.class)) != *facts,
                 _ => true,
             })
         };
@@ -55,10 +60,6 @@ impl Machine {
             self.judge.forget_panics();
             self.release(now_ms, due, UNSCHEDULABLE_TIMEOUT);
         }
-    }
-
-    pub(crate) fn forget_held(&mut self, uid: &Uid) {
-        self.held.pods.remove(uid);
     }
 
     fn release(&mut self, now_ms: TimeMs, uids: Vec<Uid>, label: &'static str) {

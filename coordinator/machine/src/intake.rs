@@ -15,84 +15,82 @@ use flotilla_planted::planted;
 use crate::{
     action::{Action, Nomination, Reason, Report},
     event::{Selecting, TimeMs},
+    follow::WakeUps,
     judge::cache::Charge,
     judge::cache::NodeEvent,
     machine::Machine,
-    pods::{Pod, PodStage},
+    pods::PodStage,
     queue::incoming::UNSCHEDULED_POD_ADD,
     subject::Uid,
-    tally::Trial,
     wake::Strategy,
 };
 
 impl Machine {
     pub(crate) fn pod_applied(&mut self, now_ms: TimeMs, info: &Arc<PodInfo>) {
         let info = &info.showing(&self.shown);
-        let uid = Arc::clone(&info.uid);
+        let uid = &info.uid;
         let went_back = self.believe(now_ms, info);
+        let old = self.pods.get(uid).map(|pod| (pod.stage, Arc::clone(&pod.info)));
         // A pod leaves its node only by finishing: an event without a node is stale.
-        let is_placed = self.pods.get(&uid).is_some_and(|pod| pod.stage == PodStage::Assigned);
+        let is_placed = old.as_ref().is_some_and(|(stage, _)| *stage == PodStage::Assigned);
         if is_placed && info.node_name.is_none() && !info.finished {
             return;
         }
-        let nominated = self.judge.nominator().of(&uid).cloned();
-        let known = self.pods.get(&uid).map(|pod| (pod.class, &pod.info.class));
-        let same =
-            known.filter(|(_, whole)| Arc::ptr_eq(whole, &info.class) || **whole == info.class).map(|(id, _)| id);
-        let class = match same {
-            Some(class) => {
-                self.judge.cache_mut().classes.retain(class);
-                class
-            }
-            None => {
-                let class = self.class_of(&info.class, info.node_name.is_some());
-                self.forget_unread(&uid);
-                class
-            }
-        };
+        let (class, is_same) = self.class_shown(info);
         let stays = self.stays_after_all(info);
-        let old = match self.pods.get_mut(&uid) {
-            Some(pod) => {
-                let old_class = std::mem::replace(&mut pod.class, class);
-                let old = std::mem::replace(&mut pod.info, Arc::clone(info));
-                self.release_class(old_class);
-                Some(old)
-            }
-            None => {
-                self.pods.insert(Arc::clone(&uid), Pod::new(Arc::clone(info), class));
-                None
-            }
-        };
-        if same.is_none() {
-            self.note_unread(&uid);
-        }
-        self.note_excess(&uid, info);
-        self.note_member(&uid, old.as_deref(), info);
-        self.observe_nomination(&uid, old.as_deref());
-        if info.finished {
-            self.settle(now_ms, &uid, None, PodStage::Foreign);
-        } else if let Some(node) = &info.node_name {
-            self.settle(now_ms, &uid, Some(Charge { node: Arc::clone(node), class }), PodStage::Assigned);
-        } else if self.pods.get(&uid).is_some_and(|pod| pod.stage.is_decided()) {
+        let is_decided = old.as_ref().is_some_and(|(stage, _)| stage.is_decided());
+        let settled = match &info.node_name {
+            _ if info.finished => Some((None, PodStage::Foreign)),
+            Some(node) => Some((Some(Charge { node: Arc::clone(node), class }), PodStage::Assigned)),
             // The watch lags behind the decision: it does not know the node yet.
-            if info.deleting {
-                self.settle(now_ms, &uid, None, PodStage::Foreign);
-            }
-        } else if let Some(old) =
-            old.filter(|old| !went_back && !matters(old, info) && self.group_of(old) == self.group_of(info))
-        {
-            if same.is_none() {
-                self.updated(now_ms, &uid, &old);
-            }
-        } else {
-            self.admit(now_ms, &uid);
+            None if is_decided && info.deleting => Some((None, PodStage::Foreign)),
+            None => None,
+        };
+        let is_settled = settled.is_some() || is_decided;
+        if let Some((charge, _)) = &settled {
+            charge.iter().for_each(|charge| self.confirm_reserved(uid, &charge.node));
+            self.unreserve(now_ms, uid);
         }
-        self.nominate(&uid);
-        self.end_nomination(now_ms, &uid, nominated);
+        let changed = self.pods.apply(info, class, |pod| {
+            if let Some((charge, stage)) = settled {
+                pod.enter(stage);
+                pod.charge = charge;
+            }
+        });
+        let WakeUps { ended, moved } = changed.map(|changed| self.follow(&changed)).unwrap_or_default();
+        self.wake_for_moved(now_ms, moved);
+        if !is_settled {
+            let kept = old
+                .map(|(_, old)| old)
+                .filter(|old| !went_back && !matters(old, info) && self.group_of(old) == self.group_of(info));
+            match kept {
+                Some(_) if is_same => {}
+                Some(old) => self.updated(now_ms, uid, &old),
+                None => self.admit(now_ms, uid),
+            }
+        }
+        // Only now: the end of its nomination does not wake a pod that leaves the queue.
+        self.wake_for_ended(now_ms, uid, ended);
         if stays {
             // Pods that wait for the termination of this pod have to choose again.
             self.wake_where(now_ms, ClusterEvent::PodRemoved(&info.class), |_| true);
         }
+    }
+
+    /// The class of a pod that the watch shows, and whether its fields are the known ones. A class that the pod does not have yet gets a
+    /// user.
+    fn class_shown(&mut self, info: &PodInfo) -> (ClassId, bool) {
+        let known = self.pods.get(&info.uid).map(|pod| (pod.class, &pod.info.class));
+        if let Some((class, whole)) = known
+            && (Arc::ptr_eq(whole, &info.class) || **whole == *info.class)
+        {
+            return (class, true);
+        }
+        let class = self.class_of(&info.class, info.node_name.is_some());
+        if self.pods.get(&info.uid).is_some_and(|pod| pod.class == class) {
+            self.release_class(class);
+        }
+        (class, false)
     }
 
     /// Whether a restored backup reverted the deletion of a pod.
@@ -105,52 +103,53 @@ impl Machine {
     /// later decisions, which the watch may not include yet.
     pub(crate) fn unconfirm_all(&mut self) {
         self.preemptions.unconfirm_all();
-        for (uid, pod) in &mut self.pods {
-            pod.doubted = match pod.stage {
-                PodStage::Assigned | PodStage::Foreign => true,
-                PodStage::Assumed(_) => !self.binding.contains(uid),
-                PodStage::Preparing(_) | PodStage::Gated(_) | PodStage::Queued(_) | PodStage::Member(_) => false,
-            };
-        }
+        self.pods.doubt(|uid, stage| match stage {
+            PodStage::Assigned | PodStage::Foreign => true,
+            PodStage::Assumed(_) => !self.binding.contains(uid),
+            PodStage::Preparing(_) | PodStage::Gated(_) | PodStage::Queued(_) | PodStage::Member { .. } => false,
+        });
     }
 
     /// Whether a restored backup reverted the placement of a pod. The watch does not decide a bind in flight.
     fn believe(&mut self, now_ms: TimeMs, info: &PodInfo) -> bool {
         let profile = self.profile_index(&info.scheduler_name);
-        let Some(pod) = self.pods.get_mut(&info.uid).filter(|pod| pod.doubted) else { return false };
-        pod.doubted = false;
+        let Some(pod) = self.pods.get(&info.uid).filter(|pod| pod.doubted) else { return false };
         let is_unplaced = info.node_name.is_none() && !info.finished;
         let is_under_way = self.binding.contains(&info.uid);
-        let went_back = match (pod.stage, profile) {
+        let mut stage = pod.stage;
+        let went_back = match (stage, profile) {
             // The watch reported the bind before its answer, and the backup reverted it. The pod keeps its room until the answer.
             (PodStage::Assigned, Some(profile)) if is_unplaced && is_under_way => {
-                self.set_stage(&info.uid, PodStage::Assumed(profile));
+                stage = PodStage::Assumed(profile);
                 false
             }
             (PodStage::Assigned | PodStage::Foreign, _) => is_unplaced,
             (PodStage::Assumed(_), _) => is_unplaced && !is_under_way,
-            (PodStage::Preparing(_) | PodStage::Gated(_) | PodStage::Queued(_) | PodStage::Member(_), _) => false,
+            (PodStage::Preparing(_) | PodStage::Gated(_) | PodStage::Queued(_) | PodStage::Member { .. }, _) => false,
         };
         if went_back {
-            self.settle(now_ms, &info.uid, None, PodStage::Foreign);
+            self.unreserve(now_ms, &info.uid);
         }
+        self.edit(now_ms, &info.uid, |pod| {
+            pod.doubted = false;
+            if went_back {
+                pod.enter(PodStage::Foreign);
+                pod.charge = None;
+            } else if stage != pod.stage {
+                pod.enter(stage);
+            }
+        });
         went_back
     }
 
     pub(crate) fn pod_deleted(&mut self, now_ms: TimeMs, uid: &Uid) {
-        if !self.pods.contains_key(uid) || planted("ignores-deleted-pods") {
+        if !self.pods.contains(uid) || planted("ignores-deleted-pods") {
             return;
         }
-        let nominated = self.judge.nominator().of(uid).cloned();
         self.preemptions.gone(uid);
-        self.settle(now_ms, uid, None, PodStage::Foreign);
-        self.end_nomination(now_ms, uid, nominated);
-        self.too_large.remove(uid);
-        self.forget_held(uid);
-        self.note_member_gone(uid);
-        self.forget_unread(uid);
-        if let Some(pod) = self.pods.swap_remove(uid) {
-            self.release_class(pod.class);
+        self.unreserve(now_ms, uid);
+        if let Some(changed) = self.pods.remove(uid) {
+            self.follow_and_wake(now_ms, &changed);
         }
     }
 
@@ -239,20 +238,19 @@ impl Machine {
         let info = Arc::clone(&pod.info);
         let profile = self.profile_index(&info.scheduler_name);
         let Some(profile) = profile.filter(|_| !info.finished && info.node_name.is_none()) else {
-            self.leave_queue(uid, PodStage::Foreign);
-            return;
+            return self.edit(now_ms, uid, |pod| pod.enter(PodStage::Foreign));
         };
         if self.binding.contains(uid) {
             // The pod was deleted and added again. Two binds of one pod cannot be distinguished, so it waits for the answer of the
             // first.
-            self.leave_queue(uid, PodStage::Foreign);
+            self.edit(now_ms, uid, |pod| pod.enter(PodStage::Foreign));
         } else if info.deleting {
             let message = format!("skip schedule deleting pod: {}", info.key());
             // kube-scheduler reports this only for a pod that is popped; gated and parked pods are not.
-            if self.queue.is_active(uid) || matches!(pod.stage, PodStage::Member(_)) {
+            if self.queue.is_active(uid) || pod.stage.is_member() {
                 self.report(uid, Reason::SchedulerError, message, false);
             }
-            self.leave_queue(uid, PodStage::Foreign);
+            self.edit(now_ms, uid, |pod| pod.enter(PodStage::Foreign));
         } else if let Some(group) = self.group_of(&info) {
             self.join_group(now_ms, uid, profile, &group);
         } else if let Some((plugin, _)) = self.gate(profile, uid) {
@@ -263,69 +261,9 @@ impl Machine {
             self.leave_untried(now_ms, uid, profile, message);
         } else {
             self.stamp(now_ms, uid);
-            self.set_stage(uid, PodStage::Queued(profile));
+            self.edit(now_ms, uid, |pod| pod.enter(PodStage::Queued(profile)));
             self.requeue(now_ms, uid, Strategy::AfterBackoff, label);
         }
-    }
-
-    /// Sets a pod's charge and stage, and wakes pods that may have room now.
-    fn settle(&mut self, now_ms: TimeMs, uid: &Uid, charge: Option<Charge>, stage: PodStage) {
-        if let Some(charge) = &charge {
-            self.confirm_reserved(uid, &charge.node);
-        }
-        self.unreserve(now_ms, uid);
-        self.leave_queue(uid, stage);
-        let Some(pod) = self.pods.get_mut(uid) else { return };
-        if pod.charge == charge {
-            return;
-        }
-        let old = std::mem::replace(&mut pod.charge, charge.clone());
-        self.residents.moves(uid, pod.info.priority, old.as_ref(), charge.as_ref());
-        let class = |machine: &Self, charge: &Option<Charge>| {
-            charge.as_ref().and_then(|charge| machine.judge.cache().classes.get(charge.class).map(Arc::clone))
-        };
-        let (before, after) = (class(self, &old), class(self, &charge));
-        let stays = matches!((&old, &charge), (Some(old), Some(new)) if old.node == new.node);
-        if let Some(new) = charge {
-            self.charge(&new);
-        }
-        if let Some(old) = old {
-            self.discharge(&old);
-        }
-        match (before, after) {
-            (Some(old), Some(new)) if stays => {
-                self.wake_for(now_ms, ClusterEvent::PodUpdated { old: &old, new: &new });
-            }
-            (before, after) => {
-                if let Some(new) = after {
-                    self.wake_for(now_ms, ClusterEvent::PodAdded(&new));
-                }
-                if let Some(old) = before.filter(|_| !planted("wakes-nobody-for-pods-that-go")) {
-                    self.wake_for(now_ms, ClusterEvent::PodRemoved(&old));
-                }
-            }
-        }
-    }
-
-    pub(crate) fn charge(&mut self, charge: &Charge) {
-        let change = self.put_on(charge);
-        if !self.judge.cache().classes.is_sendable(charge.class) {
-            return self.reassign_node(&charge.node);
-        }
-        if let Some((worker, change)) = change {
-            self.send_class(worker, charge.class);
-            self.send_change(worker, change);
-        }
-    }
-
-    pub(crate) fn discharge(&mut self, charge: &Charge) {
-        if let Some((worker, change)) = self.take_off(charge) {
-            self.send_change(worker, change);
-        }
-        if !self.judge.cache().classes.is_sendable(charge.class) {
-            self.reassign_node(&charge.node);
-        }
-        self.release_class(charge.class);
     }
 
     pub(crate) fn release_class(&mut self, class: ClassId) {
@@ -363,17 +301,16 @@ impl Machine {
         }
         let message = self.with_names(uid, message);
         let trace = if condition { self.trace_failure(uid, reason, &message) } else { None };
-        let Some(pod) = self.pods.get_mut(uid) else { return };
-        let told = pod.last_report.as_ref().is_some_and(|(known, text)| *known == reason && *text == message);
+        let Some(pod) = self.pods.get(uid) else { return };
+        let last = pod.attempts.last_report.as_ref();
+        let told = last.is_some_and(|(known, text)| *known == reason && *text == message);
         let shown = pod
             .info
             .condition
             .as_ref()
             .is_some_and(|shown| !shown.status && &*shown.reason == reason.as_str() && *shown.message == *message);
-        if condition {
-            pod.last_report = Some((reason, message.clone()));
-        }
         let is_known = shown || (told && pod.info.condition.is_none());
+        let last_report = condition.then(|| (reason, message.clone()));
         self.actions.push(Action::Report(Report {
             uid: Arc::clone(uid),
             namespace: Arc::clone(&pod.info.class.namespace),
@@ -384,10 +321,13 @@ impl Machine {
             message,
             write_condition: condition && !is_known,
             nomination,
-            attempt: pod.attempts,
-            began_ms: pod.trial.began_ms.filter(|_| condition),
+            attempt: pod.attempts.count,
+            began_ms: pod.attempts.trial.began_ms.filter(|_| condition),
             trace,
         }));
+        if let Some((attempts, report)) = self.pods.attempts_mut(uid).zip(last_report) {
+            attempts.last_report = Some(report);
+        }
     }
 
     /// Replaces the claim names of the class by the names of the pod's own claims.
@@ -404,25 +344,9 @@ impl Machine {
 
     /// Stamps a pod once, when it is first seen; a gated pod keeps that place in the queue.
     fn stamp(&mut self, now_ms: TimeMs, uid: &Uid) {
-        if let Some(pod) = self.pods.get_mut(uid).filter(|pod| pod.queued.1 == 0) {
-            pod.queued = self.queue.stamp(now_ms);
+        if let Some(attempts) = self.pods.attempts_mut(uid).filter(|attempts| attempts.queued.1 == 0) {
+            attempts.queued = self.queue.stamp(now_ms);
         }
-    }
-
-    pub(crate) fn leave_queue(&mut self, uid: &Uid, stage: PodStage) {
-        self.queue.remove(uid);
-        self.set_stage(uid, stage);
-    }
-
-    pub(crate) fn set_stage(&mut self, uid: &Uid, stage: PodStage) {
-        self.leave_group_unless(uid, stage);
-        let Some(pod) = self.pods.get_mut(uid) else { return };
-        self.gates.open(uid);
-        pod.stage = stage;
-        pod.attempt_from = None;
-        pod.popped = None;
-        pod.trial = Trial::NONE;
-        self.nominate(uid);
     }
 }
 

@@ -341,7 +341,7 @@ impl Judge {
         if is_empty && !laid_over {
             return None;
         }
-        let nominations = self.nominator.concerning(attempt.uid, attempt.priority, &self.cache);
+        let nominations = self.nominator.concerning(&attempt.pod.uid, attempt.pod.priority, &self.cache);
         self.with_nodes(attempt.subject)?;
         self.states.known(attempt.subject)?.lay_over(&mut self.cache, &nominations)
     }

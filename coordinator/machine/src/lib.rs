@@ -14,6 +14,7 @@ pub mod event;
 mod excess;
 mod extend;
 mod extending;
+mod follow;
 mod gates;
 mod groups;
 mod held;

@@ -4,7 +4,6 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use flotilla_framework::{
     extension::{PodField, pod_fields},
-    map::Map,
     pod_group::Membership,
     profile::Profile,
     registry::Registry,
@@ -21,7 +20,7 @@ use crate::{
     groups::Groups,
     held::Held,
     judge::Judge,
-    pods::{Pod, PodStage},
+    pods::{Pod, PodStage, Pods},
     preempt::{Budgets, Preemptions, Residents, Round, Unresolvable},
     preparations::Preparations,
     quarantine::Quarantine,
@@ -116,7 +115,7 @@ pub struct Machine {
     /// [`Action::Acknowledged`] was emitted for the current workers and configuration.
     pub(crate) settled: bool,
     pub(crate) synced: bool,
-    pub(crate) pods: Map<Uid, Pod>,
+    pub(crate) pods: Pods,
     pub(crate) unread: Unread,
     pub(crate) gates: Gates,
     /// Pods that are too large on their own, in any stage.
@@ -174,7 +173,7 @@ impl Machine {
             alone: false,
             settled: false,
             synced: false,
-            pods: Map::default(),
+            pods: Pods::default(),
             unread: Unread::default(),
             gates: Gates::default(),
             too_large: BTreeSet::new(),
@@ -261,7 +260,7 @@ impl Machine {
         match event {
             Event::Configured(configuration) => self.configured(now_ms, configuration),
             Event::Leading { epoch } => self.lead(now_ms, epoch),
-            Event::Following => self.follow(now_ms),
+            Event::Following => self.stop_leading(now_ms),
             Event::Synced => self.synced = true,
             Event::PodApplied(pod) => self.pod_applied(now_ms, &pod),
             Event::PodDeleted { uid } => self.pod_deleted(now_ms, &uid),
@@ -386,7 +385,7 @@ impl Machine {
             self.tally.reconfigured(self.registry, &old.profiles);
         }
         self.configuration = Some(Arc::clone(&configuration));
-        self.set_membership(Membership::new(configuration.generic_workload, &configuration.profiles));
+        self.set_membership(now_ms, Membership::new(configuration.generic_workload, &configuration.profiles));
         self.judge.configure(&configuration);
         self.show(pod_fields(self.registry, &configuration.profiles));
         self.queue.set_pace(Pace {
@@ -399,9 +398,7 @@ impl Machine {
         self.configure_workers(now_ms);
         // A changed configuration may change the stage of every pod without a node.
         let undecided = |pod: &Pod| !pod.stage.is_decided() && pod.stage != PodStage::Assigned;
-        let uids: Vec<Uid> =
-            self.pods.iter().filter(|(_, pod)| undecided(pod)).map(|(uid, _)| Arc::clone(uid)).collect();
-        for uid in uids {
+        for uid in self.pods.uids(undecided) {
             self.admit_by(now_ms, &uid, CONFIGURED);
         }
     }
@@ -419,7 +416,7 @@ impl Machine {
         self.report_untried(now_ms);
     }
 
-    fn follow(&mut self, now_ms: TimeMs) {
+    fn stop_leading(&mut self, now_ms: TimeMs) {
         self.drop_all("this coordinator is no longer the leader");
         self.leading = None;
         // A follower decides nothing, so it drops the extenders' answers.

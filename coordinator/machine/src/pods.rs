@@ -1,20 +1,55 @@
-//! The state of one pod.
+//! All known pods, and the only way to change one.
 
 use std::sync::Arc;
 
 use flotilla_framework::{
     class::{ClassId, PodInfo},
+    map::Map,
     shard::Revision,
 };
 
 use crate::{
     action::{PodName, Reason},
     event::TimeMs,
+    gates::Gate,
     judge::cache::Charge,
-    subject::ProfileIndex,
+    subject::{ProfileIndex, Uid},
     tally::Trial,
     trace::Course,
 };
+
+/// Maximum number of own nominations per pod that the watch has not shown. Each takes a write, and the API server is seldom behind by two.
+const MAX_UNSAID: usize = 8;
+
+/// All known pods, in the order of arrival.
+///
+/// [`Self::get`] and the iterators read. [`Self::apply`], [`Self::edit`] and [`Self::remove`] change pods, and return the change.
+/// `Machine::follow` has to get each change: it updates everything that follows from a pod. [`Self::attempts_mut`] changes only records
+/// that nothing follows from.
+#[derive(Debug, Default)]
+pub(crate) struct Pods {
+    known: Map<Uid, Pod>,
+}
+
+/// A change of one pod. `before` is `None` for a new pod, `after` for a deleted one.
+#[derive(Debug)]
+#[must_use = "the indices of pods have to follow"]
+pub(crate) struct Changed {
+    pub(crate) uid: Uid,
+    pub(crate) before: Option<Indexed>,
+    pub(crate) after: Option<Indexed>,
+}
+
+/// The fields of a pod that indices follow from.
+#[derive(Debug)]
+pub(crate) struct Indexed {
+    pub(crate) info: Arc<PodInfo>,
+    pub(crate) class: ClassId,
+    pub(crate) stage: PodStage,
+    pub(crate) charge: Option<Charge>,
+    /// See [`Pod::nominated_node`].
+    pub(crate) nominated_node: Option<Arc<str>>,
+}
 
 #[derive(Debug)]
 pub(crate) struct Pod {
@@ -23,7 +58,21 @@ pub(crate) struct Pod {
     pub(crate) stage: PodStage,
     /// Kept until the pod is deleted or finished, or its bind failed.
     pub(crate) charge: Option<Charge>,
-    pub(crate) attempts: u32,
+    /// The local nomination, until the watch shows a change; `Some(None)`: removed.
+    pub(crate) local_nomination: Option<Option<Arc<str>>>,
+    /// Earlier local nominations that the watch has not shown.
+    unconfirmed: Vec<Option<Arc<str>>>,
+    /// PreBind wrote the nominated node.
+    pub(crate) announced: bool,
+    /// The cluster was restored from a backup, and the watch has not shown the pod since.
+    pub(crate) doubted: bool,
+    pub(crate) attempts: Attempts,
+}
+
+/// Counts and times of a pod's attempts, and its place in the queue.
+#[derive(Debug, Default)]
+pub(crate) struct Attempts {
+    pub(crate) count: u32,
     pub(crate) refusals: u32,
     pub(crate) errors: u32,
     /// End of the backoff, if the current attempt is an early one.
@@ -35,19 +84,11 @@ pub(crate) struct Pod {
     pub(crate) queued: (TimeMs, u64),
     pub(crate) first_queued_ms: Option<TimeMs>,
     /// Revision at which the pod reached the head of the queue, for the current attempt.
-    pub(crate) attempt_from: Option<Revision>,
+    pub(crate) from: Option<Revision>,
     /// The attempt in which extenders rejected the nominated node.
     pub(crate) own_node_refused: Option<Revision>,
     /// The attempt in which the pod let pods of backoffQ preempt first.
     pub(crate) gave_way: Option<Revision>,
-    /// The local nomination, until the watch shows a change; `Some(None)`: removed.
-    pub(crate) local_nomination: Option<Option<Arc<str>>>,
-    /// Earlier local nominations that the watch has not shown.
-    pub(crate) unconfirmed: Vec<Option<Arc<str>>>,
-    /// PreBind wrote the nominated node.
-    pub(crate) announced: bool,
-    /// The cluster was restored from a backup, and the watch has not shown the pod since.
-    pub(crate) doubted: bool,
     pub(crate) last_report: Option<(Reason, String)>,
     pub(crate) trial: Trial,
     pub(crate) trace: Course,
@@ -59,11 +100,11 @@ pub(crate) enum PodStage {
     /// Ignored: another scheduler's, finished, or terminating without a node.
     Foreign,
     /// Not in the queue: gated by a PreEnqueue plugin, too large, or held.
-    Gated(ProfileIndex),
+    Gated(Gate),
     /// In activeQ, in backoffQ, or parked as unschedulable.
     Queued(ProfileIndex),
-    /// Waiting with its pod group.
-    Member(ProfileIndex),
+    /// Waiting with its pod group. `is_gated`: a PreEnqueue plugin gates the pod, and with it the group.
+    Member { profile: ProfileIndex, is_gated: bool },
     /// Decided; the bind is in flight or the watch has not confirmed it.
     Assumed(ProfileIndex),
     /// Decided; PreBind is in progress, the bind follows.
@@ -72,37 +113,179 @@ pub(crate) enum PodStage {
     Assigned,
 }
 
+impl Pods {
+    pub(crate) fn get(&self, uid: &str) -> Option<&Pod> {
+        self.known.get(uid)
+    }
+
+    pub(crate) fn contains(&self, uid: &Uid) -> bool {
+        self.known.contains_key(uid)
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.known.len()
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&Uid, &Pod)> + Clone {
+        self.known.iter()
+    }
+
+    pub(crate) fn values(&self) -> impl Iterator<Item = &Pod> {
+        self.known.values()
+    }
+
+    /// The pods for which `is` holds, for callers that change them.
+    pub(crate) fn uids(&self, is: impl Fn(&Pod) -> bool) -> Vec<Uid> {
+        self.known.iter().filter(|(_, pod)| is(pod)).map(|(uid, _)| Arc::clone(uid)).collect()
+    }
+
+    /// Sets the object and the class that the watch shows, and makes further changes. Adds an unknown pod.
+    pub(crate) fn apply(
+        &mut self,
+        info: &Arc<PodInfo>,
+        class: ClassId,
+        change: impl FnOnce(&mut Pod),
+    ) -> Option<Changed> {
+        if self.known.contains_key(&info.uid) {
+            return self.edit(&info.uid, |pod| {
+                let old = std::mem::replace(&mut pod.info, Arc::clone(info));
+                pod.class = class;
+                pod.observe_nomination(&old);
+                change(pod);
+            });
+        }
+        let mut pod = Pod::new(Arc::clone(info), class);
+        change(&mut pod);
+        let after = Some(pod.indexed());
+        self.known.insert(Arc::clone(&info.uid), pod);
+        Some(Changed { uid: Arc::clone(&info.uid), before: None, after })
+    }
+
+    /// Changes a pod. `None`: it is unknown, or nothing changed that indices follow from.
+    pub(crate) fn edit(&mut self, uid: &Uid, change: impl FnOnce(&mut Pod)) -> Option<Changed> {
+        let pod = self.known.get_mut(uid)?;
+        let before = pod.indexed();
+        change(pod);
+        pod.changed(before)
+    }
+
+    pub(crate) fn remove(&mut self, uid: &Uid) -> Option<Changed> {
+        let before = self.known.swap_remove(uid)?.indexed();
+        Some(Changed { uid: Arc::clone(uid), before: Some(before), after: None })
+    }
+
+    pub(crate) fn attempts_mut(&mut self, uid: &Uid) -> Option<&mut Attempts> {
+        self.known.get_mut(uid).map(|pod| &mut pod.attempts)
+    }
+
+    /// Sets for each pod whether its next watch event decides if a restored backup reverted its placement.
+    pub(crate) fn doubt(&mut self, is_doubted: impl Fn(&Uid, PodStage) -> bool) {
+        for (uid, pod) in &mut self.known {
+            pod.doubted = is_doubted(uid, pod.stage);
+        }
+    }
+}
+
+impl PartialEq for Indexed {
+    /// Two objects are equal only if they are the same: each watch event has its own.
+    fn eq(&self, other: &Self) -> bool {
+        self.has_info_of(other)
+            && (self.class, self.stage) == (other.class, other.stage)
+            && self.charge == other.charge
+            && self.nominated_node == other.nominated_node
+    }
+}
+
+impl Indexed {
+    pub(crate) fn has_info_of(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.info, &other.info)
+    }
+}
+
 impl PodStage {
     /// Whether the pod is decided but not confirmed by the watch.
     pub(crate) const fn is_decided(self) -> bool {
         matches!(self, Self::Assumed(_) | Self::Preparing(_))
     }
+
+    pub(crate) const fn is_queued(self) -> bool {
+        matches!(self, Self::Queued(_))
+    }
+
+    pub(crate) const fn gate(self) -> Option<Gate> {
+        match self {
+            Self::Gated(gate) => Some(gate),
+            _ => None,
+        }
+    }
+
+    pub(crate) const fn is_member(self) -> bool {
+        matches!(self, Self::Member { .. })
+    }
+
+    /// Whether the pod waits for a decision.
+    pub(crate) const fn waits(self) -> bool {
+        matches!(self, Self::Queued(_) | Self::Gated(_) | Self::Member { .. })
+    }
+}
+
+impl Attempts {
+    /// An attempt failed with an error: the next one follows the backoff.
+    pub(crate) const fn fail(&mut self) {
+        self.errors += 1;
+        (self.popped, self.kept_ms) = (None, None);
+    }
+
+    /// An attempt ended without a node.
+    pub(crate) const fn end(&mut self) {
+        self.from = None;
+        self.trial.flushed = false;
+    }
 }
 
 impl Pod {
-    pub(crate) const fn new(info: Arc<PodInfo>, class: ClassId) -> Self {
+    fn new(info: Arc<PodInfo>, class: ClassId) -> Self {
         Self {
             info,
             class,
             stage: PodStage::Foreign,
             charge: None,
-            attempts: 0,
-            refusals: 0,
-            errors: 0,
-            popped: None,
-            kept_ms: None,
-            queued: (0, 0),
-            first_queued_ms: None,
-            attempt_from: None,
-            own_node_refused: None,
-            gave_way: None,
             local_nomination: None,
             unconfirmed: Vec::new(),
             announced: false,
             doubted: false,
-            last_report: None,
-            trial: Trial::NONE,
-            trace: Course::NONE,
+            attempts: Attempts::default(),
+        }
+    }
+
+    /// Moves the pod to a stage from which it is tried again, or not at all: its current attempt is void.
+    pub(crate) fn enter(&mut self, stage: PodStage) {
+        self.stage = stage;
+        self.attempts.from = None;
+        self.attempts.popped = None;
+        self.attempts.trial = Trial::default();
+    }
+
+    /// Nominates the pod to a node, or removes its nomination, until the watch shows a change.
+    pub(crate) fn nominate_locally(&mut self, node: Option<Arc<str>>) {
+        self.unconfirmed.extend(self.local_nomination.replace(node));
+        let too_many = self.unconfirmed.len().saturating_sub(MAX_UNSAID);
+        self.unconfirmed.drain(..too_many);
+    }
+
+    pub(crate) fn forget_local_nomination(&mut self) {
+        self.local_nomination = None;
+        self.unconfirmed.clear();
+    }
+
+    /// Observes the nomination that the watch shows. It ends the local one if it equals it, or if another client has written. An older
+    /// local nomination that arrives late changes nothing.
+    fn observe_nomination(&mut self, old: &PodInfo) {
+        let shown = &self.info.nominated_node_name;
+        let Some(local) = self.local_nomination.as_ref().filter(|_| old.nominated_node_name != *shown) else { return };
+        let is_old_news = local != shown && self.unconfirmed.contains(shown);
+        if !is_old_news {
+            self.forget_local_nomination();
         }
     }
 
@@ -116,6 +299,22 @@ impl Pod {
             uid: Arc::clone(&self.info.uid),
             namespace: Arc::clone(&self.info.class.namespace),
             name: Arc::clone(&self.info.name),
+        }
+    }
+
+    fn changed(&self, before: Indexed) -> Option<Changed> {
+        let after = self.indexed();
+        let uid = &self.info.uid;
+        (before != after).then(|| Changed { uid: Arc::clone(uid), before: Some(before), after: Some(after) })
+    }
+
+    pub(crate) fn indexed(&self) -> Indexed {
+        Indexed {
+            info: Arc::clone(&self.info),
+            class: self.class,
+            stage: self.stage,
+            charge: self.charge.clone(),
+            nominated_node: self.nominated_node().cloned(),
         }
     }
 }

@@ -39,10 +39,10 @@ impl Machine {
             return self.bind(binding);
         }
         let (uid, id) = (Arc::clone(&binding.uid), self.preparations.next_id());
-        if let Some(pod) = self.pods.get_mut(&uid) {
+        self.edit(binding.decided_ms, &uid, |pod| {
             pod.stage = PodStage::Preparing(profile);
             pod.announced = true;
-        }
+        });
         let mut allocated = steps.iter().flat_map(|step| step.reservation.allocates());
         let phase = match allocated.any(|key| self.preparations.is_writing(&key)) {
             true => Phase::Held(writes, Written::new()),
@@ -329,10 +329,10 @@ impl Machine {
             return self.preparations.insert(uid, preparation);
         }
         let Preparation { mut binding, steps, .. } = preparation;
-        let Some(pod) = self.pods.get_mut(uid) else { return };
+        let Some(pod) = self.pods.get(uid) else { return };
         let PodStage::Preparing(profile) = pod.stage else { return };
-        pod.stage = PodStage::Assumed(profile);
-        binding.waited_ms = now_ms.saturating_sub(pod.first_queued_ms.unwrap_or(now_ms));
+        binding.waited_ms = now_ms.saturating_sub(pod.attempts.first_queued_ms.unwrap_or(now_ms));
+        self.edit(now_ms, uid, |pod| pod.stage = PodStage::Assumed(profile));
         binding.prepared_ms = Some(took_ms);
         self.preparations.binding.insert(Arc::clone(uid), steps);
         self.bind(binding);

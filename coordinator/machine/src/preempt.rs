@@ -20,6 +20,7 @@ mod units;
 use flotilla_framework::{node::NodeId, plugins::default_preemption, preemption::Candidate};
 
 pub(crate) use budgets::Budgets;
+pub(crate) use evict::Preemptor;
 pub(crate) use memory::Unresolvable;
 pub(crate) use residents::Residents;
 pub(crate) use search::Round;

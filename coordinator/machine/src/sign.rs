@@ -12,9 +12,7 @@ use flotilla_planted::{planted, spend};
 
 use crate::{
     event::{Selecting, SelectingKind},
-    judge::cache::Charge,
     machine::Machine,
-    pods::PodStage,
     subject::Uid,
 };
 
@@ -75,28 +73,11 @@ impl Machine {
             return;
         }
         self.shown = fields;
-        let uids: Vec<Uid> = self.pods.keys().cloned().collect();
-        for uid in uids {
-            if let Some(pod) = self.pods.get_mut(&uid) {
-                pod.info = pod.info.showing(&self.shown);
-            }
+        for uid in self.pods.uids(|_| true) {
+            let Some(pod) = self.pods.get(&uid) else { continue };
+            let info = pod.info.showing(&self.shown);
+            self.edit(self.tally.now_ms, &uid, |pod| pod.info = info);
             self.renew_signature(&uid);
-        }
-    }
-
-    /// Indexes the fields of a pod that its class does not have.
-    pub(crate) fn note_unread(&mut self, uid: &Uid) {
-        let Some(pod) = self.pods.get(uid) else { return };
-        if let Some(class) = self.judge.cache().classes.get(pod.class) {
-            self.unread.insert(uid, &pod.info.class, class);
-        }
-    }
-
-    /// Removes a pod from the index; its class and fields have to be the same as when it was added.
-    pub(crate) fn forget_unread(&mut self, uid: &Uid) {
-        let Some(pod) = self.pods.get(uid) else { return };
-        if let Some(class) = self.judge.cache().classes.get(pod.class) {
-            self.unread.remove(uid, &pod.info.class, class);
         }
     }
 
@@ -125,32 +106,12 @@ impl Machine {
             self.release_class(new);
             return;
         }
-        self.forget_unread(uid);
-        let Some(pod) = self.pods.get_mut(uid) else { return };
-        pod.class = new;
-        let (stage, charge) = (pod.stage, pod.charge.clone());
-        if let Some(charge) = charge {
-            let other = Charge { node: Arc::clone(&charge.node), class: new };
-            self.charge(&other);
-            self.discharge(&charge);
-            if let Some(pod) = self.pods.get_mut(uid) {
-                pod.charge = Some(other);
+        self.edit(self.tally.now_ms, uid, |pod| {
+            pod.class = new;
+            pod.charge.iter_mut().for_each(|charge| charge.class = new);
+            if pod.stage.is_queued() {
+                pod.attempts.from = None;
             }
-        }
-        self.note_unread(uid);
-        match stage {
-            PodStage::Queued(_) => {
-                if let Some(pod) = self.pods.get_mut(uid) {
-                    pod.attempt_from = None;
-                }
-                if let Some(entity_info) = self.entity_info(uid) {
-                    self.queue.update_entity(uid, entity_info);
-                }
-            }
-            PodStage::Gated(profile) => self.gates.reclass(uid, (profile, new)),
-            _ => {}
-        }
-        self.nominate(uid);
-        self.release_class(old);
+        });
     }
 }

@@ -27,8 +27,9 @@ use flotilla_planted::planted;
 
 use crate::{
     event::TimeMs,
+    gates::Gate,
     machine::Machine,
-    pods::{Pod, PodStage},
+    pods::{Attempts, PodStage},
     queue::{
         GroupId, Incoming, QueuePosition, QueuedEntityInfo, Rejectors, SubQueue,
         incoming::{SCHEDULE_ATTEMPT_FAILURE, UNSCHEDULABLE_TIMEOUT},
@@ -161,7 +162,7 @@ impl Machine {
         if matches!(self.queue.sub_queue(uid), Some(SubQueue::Parked { .. })) {
             return;
         }
-        self.pods.get_mut(uid).into_iter().for_each(|pod| pod.popped = None);
+        self.pods.attempts_mut(uid).into_iter().for_each(|attempts| attempts.popped = None);
         if let Some(entity_info) = self.entity_info(uid) {
             let rejectors = Rejectors { plugins: Arc::new([default_preemption::NAME]), ..Rejectors::default() };
             self.queue.park(uid, entity_info, rejectors, true, SCHEDULE_ATTEMPT_FAILURE);
@@ -184,8 +185,8 @@ impl Machine {
             self.queue.back_off(uid, entity_info, label);
             return;
         }
-        if let Some(pod) = self.pods.get_mut(uid) {
-            pod.first_queued_ms.get_or_insert(now_ms);
+        if let Some(attempts) = self.pods.attempts_mut(uid) {
+            attempts.first_queued_ms.get_or_insert(now_ms);
         }
         self.queue.activate(uid, entity_info, label);
     }
@@ -193,27 +194,27 @@ impl Machine {
     pub(crate) fn entity_info(&self, uid: &Uid) -> Option<QueuedEntityInfo> {
         let pod = self.pods.get(uid)?;
         let PodStage::Queued(profile) = pod.stage else { return None };
-        let (queued_ms, sequence) = pod.queued;
+        let (queued_ms, sequence) = pod.attempts.queued;
         let place = QueuePosition { priority: pod.info.priority, queued_ms, sequence };
-        let (subject, until_ms) = ((profile, pod.class), self.backoff_expiry(pod));
-        Some(QueuedEntityInfo { subject, place, until_ms, refusals: pod.refusals })
+        let (subject, until_ms) = ((profile, pod.class), self.backoff_expiry(&pod.attempts));
+        Some(QueuedEntityInfo { subject, place, until_ms, refusals: pod.attempts.refusals })
     }
 
-    fn backoff_expiry(&self, pod: &Pod) -> TimeMs {
-        if let Some(kept_ms) = pod.kept_ms.filter(|_| self.queue.pace().max_ms != 0) {
+    fn backoff_expiry(&self, attempts: &Attempts) -> TimeMs {
+        if let Some(kept_ms) = attempts.kept_ms.filter(|_| self.queue.pace().max_ms != 0) {
             return kept_ms;
         }
-        let count = if pod.errors > 0 { pod.errors } else { pod.refusals };
+        let count = if attempts.errors > 0 { attempts.errors } else { attempts.refusals };
         if count > 0 && planted("backs-off-for-ever") {
             return TimeMs::MAX;
         }
-        self.queue.pace().expiry(pod.queued.0, count, 1)
+        self.queue.pace().expiry(attempts.queued.0, count, 1)
     }
 
     /// Parks an infeasible pod until an event helps one of the plugins that refused it.
     pub(crate) fn park(&mut self, now_ms: TimeMs, uid: &Uid, rejectors: Rejectors) {
-        let Some(pod) = self.pods.get_mut(uid) else { return };
-        pod.queued = self.queue.stamp(now_ms);
+        let Some(attempts) = self.pods.attempts_mut(uid) else { return };
+        attempts.queued = self.queue.stamp(now_ms);
         let Some(entity_info) = self.entity_info(uid) else { return };
         let is_alone = self.judge.nominator().of(uid).is_some();
         self.queue.park(uid, entity_info, rejectors, is_alone, SCHEDULE_ATTEMPT_FAILURE);
@@ -224,8 +225,8 @@ impl Machine {
         if planted("loses-errors") {
             return;
         }
-        let Some(pod) = self.pods.get_mut(uid) else { return };
-        pod.queued = self.queue.stamp(now_ms);
+        let Some(attempts) = self.pods.attempts_mut(uid) else { return };
+        attempts.queued = self.queue.stamp(now_ms);
         if let Some(entity_info) = self.entity_info(uid) {
             self.queue.err(uid, entity_info, now_ms, SCHEDULE_ATTEMPT_FAILURE);
         }
@@ -238,16 +239,14 @@ impl Machine {
         if !self.queue.contains(uid) {
             return self.admit(now_ms, uid);
         }
-        let Some(pod) = self.pods.get_mut(uid) else { return };
         // Requests in flight are about the old class.
-        pod.attempt_from = None;
-        let new = Arc::clone(&pod.info);
-        let Some(entity_info) = self.entity_info(uid) else { return };
-        let rejectors = self.queue.rejectors(uid);
-        self.queue.update_entity(uid, entity_info);
-        let Some(rejectors) = rejectors else { return };
+        self.pods.attempts_mut(uid).into_iter().for_each(|attempts| attempts.from = None);
+        let Some(pod) = self.pods.get(uid) else { return };
+        let PodStage::Queued(profile) = pod.stage else { return };
+        let (new, subject) = (Arc::clone(&pod.info), (profile, pod.class));
+        let Some(rejectors) = self.queue.rejectors(uid) else { return };
         let event = ClusterEvent::TargetUpdated { old: &old.class, new: &new.class };
-        let is_worth = |plugin: &&'static str| self.hint(plugin, event, entity_info.subject);
+        let is_worth = |plugin: &&'static str| self.hint(plugin, event, subject);
         if rejectors.pending.iter().any(&is_worth) {
             self.requeue(now_ms, uid, Strategy::Immediately, event.label());
         } else if rejectors.plugins.iter().any(is_worth) {
@@ -271,7 +270,7 @@ impl Machine {
     pub(crate) fn gate(&self, profile: ProfileIndex, uid: &Uid) -> Option<(&'static str, String)> {
         let (profile, pod) = (self.profile(profile)?, self.pods.get(uid)?);
         let is_in_force = |name: &str| profile.plugins.pre_enqueue.iter().any(|known| known == name);
-        let last = self.gates.of(uid).and_then(|gate| gate.plugin).filter(|name| is_in_force(name));
+        let last = pod.stage.gate().and_then(|gate| gate.plugin).filter(|name| is_in_force(name));
         let last = last.and_then(|name| self.registry.find(name));
         let asked = contain(|| {
             let word = last.and_then(|plugin| Some((plugin.name(), plugin.pre_enqueue(&pod.info)?)));
@@ -287,9 +286,7 @@ impl Machine {
 
     /// Gates a pod: a plugin gates it, or it is not tried (`None`).
     pub(crate) fn hold_back(&mut self, now_ms: TimeMs, uid: &Uid, profile: ProfileIndex, plugin: Option<&'static str>) {
-        self.leave_queue(uid, PodStage::Gated(profile));
-        if let Some(pod) = self.pods.get(uid) {
-            self.gates.close(uid, plugin, (profile, pod.class), now_ms);
-        }
+        let gate = Gate { profile, plugin, asked_ms: now_ms };
+        self.edit(now_ms, uid, |pod| pod.enter(PodStage::Gated(gate)));
     }
 }

@@ -13,7 +13,6 @@ use std::{
 };
 
 use flotilla_framework::{
-    diagnosis::Diagnosis,
     pod_group::{Feasibility, PodGroup},
     shard::Revision,
 };
@@ -40,13 +39,6 @@ use crate::{
 /// Maximum number of a group's classes that workers evaluate ahead. A group usually has one class, or one per index; further classes are
 /// evaluated on the coordinator.
 const MAX_CLASSES: usize = 64;
-
-enum Tentative {
-    Placed(Placed),
-    Refused(Diagnosis),
-    Failed(String),
-    AskExtenders(Question),
-}
 
 impl Machine {
     pub(crate) fn attempt_group(&mut self, now_ms: TimeMs, entity: &Uid) -> Progress {
@@ -77,12 +69,7 @@ impl Machine {
         let tried = match feasibility {
             Feasibility::Never(reason) => {
                 let reason = format!("{}, {reason}", flotilla_framework::pod_group::UNSCHEDULABLE);
-                Tried {
-                    outcome: GroupOutcome::Rejected(reason),
-                    verdicts: Vec::new(),
-                    untried: members.clone(),
-                    placed: Vec::new(),
-                }
+                Tried { outcome: GroupOutcome::Rejected(reason), verdicts: Vec::new(), untried: members.clone() }
             }
             Feasibility::Met | Feasibility::Wait => {
                 if self.waits_for_offers(now_ms, &key, &members) {
@@ -100,7 +87,7 @@ impl Machine {
             Err(asks) => return self.ask_for_group(now_ms, &key, true, asks),
         };
         if matches!(tried.outcome, GroupOutcome::Met) {
-            let nodes: Vec<Arc<str>> = tried.placed.iter().map(|placed| placed.placement.charge.node.clone()).collect();
+            let nodes: Vec<Arc<str>> = tried.placed().map(|placed| Arc::clone(&placed.placement.charge.node)).collect();
             if self.gives_way(now_ms, entity, &nodes) {
                 return Progress::Decided;
             }
@@ -148,7 +135,7 @@ impl Machine {
 
     pub(super) fn member_profile(&self, uid: &Uid) -> Option<ProfileIndex> {
         match self.pods.get(uid)?.stage {
-            PodStage::Member(profile) => Some(profile),
+            PodStage::Member { profile, .. } => Some(profile),
             _ => None,
         }
     }
@@ -238,25 +225,20 @@ impl Machine {
         let key = object.group_key();
         self.judge.nominator_mut().try_together(members);
         let mut left = members.iter().cloned();
-        let (mut verdicts, mut placed) = (Vec::new(), Vec::new());
+        let mut verdicts = Vec::new();
         let (mut outcome, mut asks) = (GroupOutcome::Met, None);
         while let Some(uid) = left.next() {
             let verdict = match self.try_member(&uid, from, (&key, for_room)) {
-                Tentative::Placed(own) => {
-                    scheduled += 1;
-                    placed.push(own);
-                    MemberResult::Placed
-                }
-                Tentative::Refused(diagnosis) => MemberResult::Refused(diagnosis),
-                Tentative::Failed(error) => MemberResult::Failed(error),
-                Tentative::AskExtenders(question) => {
+                Ok(verdict) => verdict,
+                Err(question) => {
                     asks = Some(Asks { uid, question });
                     break;
                 }
             };
+            scheduled += usize::from(matches!(verdict, MemberResult::Placed(_)));
             let failure = match &verdict {
                 MemberResult::Failed(error) => Some(error.clone()),
-                MemberResult::Placed | MemberResult::Refused(_) => None,
+                MemberResult::Placed(_) | MemberResult::Refused(_) => None,
             };
             verdicts.push((uid, verdict));
             if let Some(error) = failure {
@@ -275,48 +257,49 @@ impl Machine {
                 break;
             }
         }
-        placed.iter_mut().rev().for_each(|placed| self.revert(placed));
+        for (_, verdict) in verdicts.iter_mut().rev() {
+            if let MemberResult::Placed(placed) = verdict {
+                self.revert(placed);
+            }
+        }
         self.judge.nominator_mut().try_together(&[]);
         if let Some(asks) = asks {
             return Err(asks);
         }
-        if matches!(outcome, GroupOutcome::Met) && placed.is_empty() {
-            outcome = GroupOutcome::Rejected(flotilla_framework::pod_group::UNSCHEDULABLE.to_owned());
+        let mut tried = Tried { outcome, verdicts, untried: left.collect() };
+        if matches!(tried.outcome, GroupOutcome::Met) && tried.placed().next().is_none() {
+            tried.outcome = GroupOutcome::Rejected(flotilla_framework::pod_group::UNSCHEDULABLE.to_owned());
         }
-        Ok(Tried { outcome, verdicts, untried: left.collect(), placed })
+        Ok(tried)
     }
 
-    fn try_member(&mut self, uid: &Uid, from: Revision, group: (&GroupKey, bool)) -> Tentative {
-        let lost = || Tentative::Failed("the pod is not to be placed any more".to_owned());
+    /// Tries a member, and charges it for the rest of the attempt. `Err`: extenders have to be called first.
+    fn try_member(&mut self, uid: &Uid, from: Revision, group: (&GroupKey, bool)) -> Result<MemberResult, Question> {
+        let lost = || Ok(MemberResult::Failed("the pod is not to be placed any more".to_owned()));
         let Some(profile) = self.member_profile(uid) else { return lost() };
         let extenders = self.extenders_of(uid);
         let Some(pod) = self.pods.get(uid) else { return lost() };
         let subject = (profile, pod.class);
         let (key, for_room) = group;
         let attempt = Attempt {
-            uid,
-            pod: &pod.info,
-            subject,
-            priority: pod.info.priority,
-            from,
             alone: true,
             is_member: true,
-            own_node_refused: pod.own_node_refused == Some(from),
+            own_node_refused: pod.attempts.own_node_refused == Some(from),
             extenders: &extenders,
             said: self.groups.known.get(key).map(|group| (&group.heard, for_room)),
-            is_traced: false,
             may_prepare: self.preparations.len() < MAX_PREPARATIONS,
+            ..Attempt::new(&pod.info, subject, from)
         };
         let decision = self.judge.decide(&attempt);
         self.drop_mismatched_workers();
-        match decision {
-            Decision::Place(placement) => Tentative::Placed(self.place_for_now(uid, subject, placement)),
-            Decision::Refuse(diagnosis, _) => Tentative::Refused(diagnosis),
-            Decision::Fail(error) => Tentative::Failed(error),
-            Decision::AskExtenders(question) => Tentative::AskExtenders(question),
+        Ok(match decision {
+            Decision::Place(placement) => MemberResult::Placed(self.place_for_now(uid, subject, placement)),
+            Decision::Refuse(diagnosis, _) => MemberResult::Refused(diagnosis),
+            Decision::Fail(error) => MemberResult::Failed(error),
+            Decision::AskExtenders(question) => return Err(question),
             // Members are decided with `alone`, so only extenders can be waited for.
-            Decision::Ask(_) => Tentative::Failed("no decision could be made on the pod at once".to_owned()),
-        }
+            Decision::Ask(_) => MemberResult::Failed("no decision could be made on the pod at once".to_owned()),
+        })
     }
 
     /// Charges a member for the rest of the attempt.

@@ -11,7 +11,7 @@ use super::Group;
 use crate::{
     event::TimeMs,
     machine::Machine,
-    pods::PodStage,
+    pods::{Indexed, PodStage},
     queue::{
         QueuePosition, QueuedEntityInfo,
         incoming::{SCHEDULE_ATTEMPT_FAILURE, UNSCHEDULED_POD_ADD},
@@ -25,20 +25,23 @@ impl Machine {
     }
 
     /// A changed configuration may change the groups of all pods. The caller admits the pods without a node again.
-    pub(crate) fn set_membership(&mut self, membership: Membership) {
+    pub(crate) fn set_membership(&mut self, now_ms: TimeMs, membership: Membership) {
         if self.membership == membership {
             return;
         }
         let old = std::mem::replace(&mut self.membership, membership);
         let infos: Vec<Arc<PodInfo>> = self.pods.values().map(|pod| Arc::clone(&pod.info)).collect();
         for info in infos {
-            if let Some(key) = old.group_of(&info).filter(|key| self.group_of(&info).as_ref() != Some(key)) {
+            let now = self.group_of(&info).filter(|_| !info.finished);
+            if let Some(key) = old.group_of(&info).filter(|key| now.as_ref() != Some(key)) {
                 self.drop_member(&info.uid, &key);
-                if self.pods.get(&info.uid).is_some_and(|pod| matches!(pod.stage, PodStage::Member(_))) {
-                    self.set_stage(&info.uid, PodStage::Foreign);
+                if self.pods.get(&info.uid).is_some_and(|pod| pod.stage.is_member()) {
+                    self.edit(now_ms, &info.uid, |pod| pod.enter(PodStage::Foreign));
                 }
             }
-            self.note_member(&info.uid, None, &info);
+            if let Some(key) = now {
+                self.add_member(&info.uid, key, info.priority);
+            }
         }
     }
 
@@ -70,17 +73,38 @@ impl Machine {
         self.forget_unresolvable();
     }
 
-    pub(crate) fn note_member(&mut self, uid: &Uid, old: Option<&PodInfo>, info: &PodInfo) {
-        let now = self.group_of(info).filter(|_| !info.finished);
-        let before = old.and_then(|old| self.group_of(old));
-        if let Some(before) = before.filter(|before| now.as_ref() != Some(before)) {
-            self.drop_member(uid, &before);
+    /// Updates the group of a pod: its members, and those that wait.
+    pub(crate) fn follow_group(&mut self, uid: &Uid, before: Option<&Indexed>, after: Option<&Indexed>) {
+        let member = |pod: Option<&Indexed>| pod.map(|pod| pod.stage).filter(|stage| stage.is_member());
+        let (waited, waits) = (member(before), member(after));
+        let is_same_pod = before.zip(after).is_some_and(|(before, after)| before.has_info_of(after));
+        if is_same_pod && waited.is_none() && waits.is_none() {
+            return;
         }
-        if let Some(key) = now
-            && self.groups.entry(&key).members.insert(Arc::clone(uid))
-        {
+        let named = |pod: &&Indexed| !pod.info.finished;
+        let key = |pod: Option<&Indexed>| pod.filter(named).and_then(|pod| self.group_of(&pod.info));
+        let (old, new) = (key(before), key(after));
+        let moves = old != new;
+        if let Some(old) = old {
+            if moves {
+                self.drop_member(uid, &old);
+            } else if waited.is_some() && waits.is_none() {
+                self.groups.leave(uid, old);
+            }
+        }
+        let Some((key, pod)) = new.zip(after) else { return };
+        if moves {
+            self.add_member(uid, key.clone(), pod.info.priority);
+        }
+        if let Some(PodStage::Member { is_gated, .. }) = waits.filter(|_| moves || waits != waited) {
+            self.groups.wait(uid, key, is_gated);
+        }
+    }
+
+    fn add_member(&mut self, uid: &Uid, key: GroupKey, priority: i32) {
+        if self.groups.entry(&key).members.insert(Arc::clone(uid)) {
             if key.api == GroupApi::Coscheduling {
-                self.lower_priority(&key, info.priority);
+                self.lower_priority(&key, priority);
             }
             self.groups.changed.insert(key);
         }
@@ -96,14 +120,7 @@ impl Machine {
         }
     }
 
-    pub(crate) fn note_member_gone(&mut self, uid: &Uid) {
-        let key = self.pods.get(uid).and_then(|pod| self.group_of(&pod.info));
-        if let Some(key) = key {
-            self.drop_member(uid, &key);
-        }
-    }
-
-    pub(super) fn drop_member(&mut self, uid: &Uid, key: &GroupKey) {
+    fn drop_member(&mut self, uid: &Uid, key: &GroupKey) {
         if let Some(group) = self.groups.known.get_mut(key) {
             group.members.remove(uid);
             group.lowest = group.lowest.filter(|_| !group.members.is_empty());
@@ -117,30 +134,12 @@ impl Machine {
             return self.leave_untried(now_ms, uid, profile, message);
         }
         let is_gated = self.gate(profile, uid).is_some();
-        self.queue.remove(uid);
-        self.groups.sequence += 1;
-        let sequence = self.groups.sequence;
-        let group = self.groups.entry(key);
-        group.waiting.entry(Arc::clone(uid)).or_insert(sequence);
-        if is_gated {
-            group.gated.insert(Arc::clone(uid));
-        } else {
-            group.gated.remove(uid);
-        }
+        self.edit(now_ms, uid, |pod| {
+            pod.enter(PodStage::Member { profile, is_gated });
+            pod.attempts.first_queued_ms.get_or_insert(now_ms);
+        });
+        // The configuration or the group's object may have changed instead of the pod.
         self.groups.changed.insert(key.clone());
-        if let Some(pod) = self.pods.get_mut(uid) {
-            pod.first_queued_ms.get_or_insert(now_ms);
-        }
-        self.set_stage(uid, PodStage::Member(profile));
-    }
-
-    /// Removes a pod from the waiting members if its next stage is not `Member`.
-    pub(crate) fn leave_group_unless(&mut self, uid: &Uid, stage: PodStage) {
-        let waited = |stage: PodStage| matches!(stage, PodStage::Member(_));
-        let Some(pod) = self.pods.get(uid).filter(|pod| waited(pod.stage) && !waited(stage)) else { return };
-        if let Some(key) = self.group_of(&pod.info) {
-            self.groups.leave(uid, key);
-        }
     }
 
     /// An assumed member lost its node because of an error: it waits with its group again, which backs off. kube-scheduler retries the
@@ -156,7 +155,7 @@ impl Machine {
 
     /// The number of members with a node, and of all members.
     pub(super) fn counts(&self, group: &Group) -> (usize, usize) {
-        let has_place = |uid: &&Uid| self.pods.get(*uid).is_some_and(|pod| pod.charge.is_some());
+        let has_place = |uid: &&Uid| self.pods.get(uid).is_some_and(|pod| pod.charge.is_some());
         (group.members.iter().filter(has_place).count(), group.members.len())
     }
 
@@ -166,7 +165,7 @@ impl Machine {
     pub(super) fn in_order(&self, group: &Group) -> Vec<Uid> {
         let mut members: Vec<_> = group.waiting.iter().filter(|(uid, _)| !group.gated.contains(*uid)).collect();
         members.sort_by_cached_key(|(uid, sequence)| {
-            let (priority, attempts) = self.pods.get(*uid).map_or((0, 0), |pod| (pod.info.priority, pod.attempts));
+            let (priority, attempts) = self.pods.get(uid).map_or((0, 0), |pod| (pod.info.priority, pod.attempts.count));
             (std::cmp::Reverse((priority, attempts)), **sequence)
         });
         members.into_iter().map(|(uid, _)| Arc::clone(uid)).collect()
@@ -176,7 +175,7 @@ impl Machine {
     pub(super) fn subject_of(&self, group: &Group) -> Option<Subject> {
         let (uid, _) = group.waiting.iter().min_by_key(|(_, sequence)| **sequence)?;
         let pod = self.pods.get(uid)?;
-        let PodStage::Member(profile) = pod.stage else { return None };
+        let PodStage::Member { profile, .. } = pod.stage else { return None };
         Some((profile, pod.class))
     }
 
@@ -185,7 +184,7 @@ impl Machine {
         let group = self.groups.known.get(key)?;
         let Some(object) = &group.object else { return Some((key.api.plugin(), key.api.absent(&key.name))) };
         let profile = |uid: &Uid| match self.pods.get(uid)?.stage {
-            PodStage::Member(profile) => self.profile(profile),
+            PodStage::Member { profile, .. } => self.profile(profile),
             _ => None,
         };
         let (gated, members) = (group.gated.len(), group.members.len());

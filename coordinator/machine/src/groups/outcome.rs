@@ -28,13 +28,13 @@ impl Machine {
         tried: Tried,
         room: Option<GroupPreemption>,
     ) {
-        let Tried { outcome, verdicts, untried, placed } = tried;
+        let Tried { outcome, verdicts, untried } = tried;
         let outcome = match (outcome, &room) {
             (GroupOutcome::Rejected(_), Some(GroupPreemption::Failed(error))) => GroupOutcome::Failed(error.clone()),
             (outcome, _) => outcome,
         };
         match outcome {
-            GroupOutcome::Met => self.place_group(now_ms, key, object, verdicts, placed),
+            GroupOutcome::Met => self.place_group(now_ms, key, object, verdicts),
             GroupOutcome::Rejected(reason) => {
                 self.status.groups_refused += 1;
                 let whole = self.reject_members(now_ms, &reason, verdicts, untried, room);
@@ -49,7 +49,7 @@ impl Machine {
             GroupOutcome::Failed(error) => {
                 let members = verdicts.into_iter().map(|(uid, verdict)| match verdict {
                     MemberResult::Failed(own) => (uid, own),
-                    MemberResult::Placed | MemberResult::Refused(_) => (uid, error.clone()),
+                    MemberResult::Placed(_) | MemberResult::Refused(_) => (uid, error.clone()),
                 });
                 let members = members.chain(untried.into_iter().map(|uid| (uid, error.clone()))).collect();
                 let fails_for_good = self.fails_for_good(key);
@@ -84,7 +84,7 @@ impl Machine {
         let untried = untried.into_iter().map(|uid| (uid, reason.to_owned(), false));
         let verdicts = verdicts.into_iter().map(|(uid, verdict)| match verdict {
             MemberResult::Refused(diagnosis) => (uid, diagnosis.message, false),
-            MemberResult::Placed | MemberResult::Failed(_) => (uid, of_placed.clone(), nominations.is_none()),
+            MemberResult::Placed(_) | MemberResult::Failed(_) => (uid, of_placed.clone(), nominations.is_none()),
         });
         for (uid, message, gives_up) in verdicts.chain(untried) {
             let nomination = match nominations.as_ref().and_then(|nominations| nominations.get(&uid)) {
@@ -135,20 +135,15 @@ impl Machine {
         key: &GroupKey,
         object: &Arc<PodGroup>,
         verdicts: Vec<(Uid, MemberResult)>,
-        placed: Vec<Placed>,
     ) {
         self.status.groups_placed += 1;
         if let Some(group) = self.groups.known.get_mut(key) {
             (group.refusals, group.errors, group.until_ms, group.popped) = (0, 0, 0, None);
             group.forget_attempt();
-            placed.iter().for_each(|placed| group.leave(&placed.uid));
         }
-        let mut placed = placed.into_iter();
         for (uid, verdict) in verdicts {
             match verdict {
-                MemberResult::Placed => {
-                    let Some(Placed { uid, subject, placement, .. }) = placed.next() else { continue };
-                    self.charge(&placement.charge);
+                MemberResult::Placed(Placed { subject, placement, .. }) => {
                     self.commit(now_ms, &uid, subject, placement);
                 }
                 MemberResult::Refused(diagnosis) => self.refuse_member(&uid, diagnosis.message, Nomination::Keep),
@@ -174,9 +169,9 @@ impl Machine {
     fn count_member(&mut self, uid: &Uid) {
         self.status.decisions += 1;
         self.count_attempt(self.tally.now_ms, uid, None);
-        if let Some(pod) = self.pods.get_mut(uid) {
-            pod.attempts += 1;
-            pod.attempt_from = None;
+        if let Some(attempts) = self.pods.attempts_mut(uid) {
+            attempts.count += 1;
+            attempts.from = None;
         }
     }
 

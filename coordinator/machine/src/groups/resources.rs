@@ -20,12 +20,7 @@ impl Machine {
         let object = seeker.object;
         let reason =
             format!("{UNSCHEDULABLE}, minResources of PodGroup {} exceed the free resources: {gap}", object.key());
-        Some(Tried {
-            outcome: GroupOutcome::Rejected(reason),
-            verdicts: Vec::new(),
-            untried: seeker.members.to_vec(),
-            placed: Vec::new(),
-        })
+        Some(Tried { outcome: GroupOutcome::Rejected(reason), verdicts: Vec::new(), untried: seeker.members.to_vec() })
     }
 
     fn resource_gap(&self, seeker: &Seeker<'_>) -> Option<String> {

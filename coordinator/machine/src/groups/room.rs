@@ -25,14 +25,14 @@ use flotilla_framework::{
     },
 };
 
-use super::tried::{Asks, GroupOutcome, GroupPreemption, Placed, Seeker, Tried};
+use super::tried::{Asks, GroupOutcome, GroupPreemption, Placed, Seeker};
 use crate::{
-    action::{Action, PodName, Preemption, PreemptorKind, Unreserve, Victim},
+    action::{PodName, PreemptorKind, Unreserve},
     event::TimeMs,
     judge::cache::Charge,
     machine::Machine,
-    pods::{Pod, PodStage},
-    preempt::MAX_VICTIMS,
+    pods::Pod,
+    preempt::{MAX_VICTIMS, Preemptor},
     subject::{GroupKey, Uid},
 };
 
@@ -50,7 +50,8 @@ enum Found {
     Refused(String),
     Failed(String),
     Ongoing,
-    Victims(Vec<PlacedPod>, Vec<Placed>),
+    /// The victims, and the nominations of members.
+    Victims(Vec<PlacedPod>, BTreeMap<Uid, Option<Arc<str>>>),
 }
 
 impl Machine {
@@ -105,7 +106,7 @@ impl Machine {
                 let nominations = seeker.members.iter().map(|uid| (Arc::clone(uid), nominated(uid))).collect();
                 GroupPreemption::Coming(format!("{PREFIX}ongoing preemption on nominated nodes"), nominations)
             }
-            Found::Victims(victims, placed) => {
+            Found::Victims(victims, nominations) => {
                 let under_way = self.preemptions.victims();
                 if under_way > 0 && under_way + victims.len() > MAX_VICTIMS {
                     self.status.preemptions_postponed += 1;
@@ -113,8 +114,6 @@ impl Machine {
                         "{under_way} victims are already being deleted; tried again when they are gone"
                     )));
                 }
-                let placed = placed.into_iter();
-                let nominations = placed.map(|placed| (placed.uid, Some(placed.placement.charge.node))).collect();
                 let count = victims.len();
                 self.evict_for_group(now_ms, seeker, &victims);
                 GroupPreemption::Coming(
@@ -155,9 +154,10 @@ impl Machine {
             self.discharge_quietly(charge);
         }
         let tried = self.try_members(seeker, true);
-        if let Ok(Tried { outcome: GroupOutcome::Met, placed, .. }) = tried {
+        if let Some(tried) = tried.as_ref().ok().filter(|tried| matches!(tried.outcome, GroupOutcome::Met)) {
+            let placed: Vec<&Placed> = tried.placed().collect();
             return Ok(match self.reprieve(units, &placed) {
-                Ok(victims) => Found::Victims(victims, placed),
+                Ok(victims) => Found::Victims(victims, placed.into_iter().map(Placed::nomination).collect()),
                 Err(reason) => Found::Refused(reason),
             });
         }
@@ -193,7 +193,7 @@ impl Machine {
     fn units_below(&self, priority: i32) -> Vec<Unit> {
         let mut units: Vec<Unit> = Vec::new();
         let mut whole: BTreeMap<&Uid, usize> = BTreeMap::new();
-        for (uid, pod) in &self.pods {
+        for (uid, pod) in self.pods.iter() {
             let Some(charge) = pod.charge.as_ref().filter(|charge| self.judge.cache().nodes.contains_key(&charge.node))
             else {
                 continue;
@@ -224,7 +224,7 @@ impl Machine {
     }
 
     /// Puts back the pods that fit next to the group's pods: first those that a budget protects, then the others. Returns the victims.
-    fn reprieve(&mut self, units: Vec<Unit>, placed: &[Placed]) -> Result<Vec<PlacedPod>, String> {
+    fn reprieve(&mut self, units: Vec<Unit>, placed: &[&Placed]) -> Result<Vec<PlacedPod>, String> {
         let counts = placed
             .iter()
             .any(|placed| self.judge.states().get(placed.subject).is_none_or(|state| !is_local(&state.prepared)));
@@ -271,7 +271,7 @@ impl Machine {
 
     /// Whether the group's pods still fit after a unit was put back; each is evaluated after the pods before it. Unless one of them counts
     /// over other nodes, only the unit's nodes are checked.
-    fn all_fit(&mut self, unit: &Unit, placed: &[Placed], counts: bool) -> bool {
+    fn all_fit(&mut self, unit: &Unit, placed: &[&Placed], counts: bool) -> bool {
         let nodes: BTreeSet<&Arc<str>> = unit.pods.iter().map(|(_, charge)| &charge.node).collect();
         let concerned = placed.iter().filter(|placed| counts || nodes.contains(&placed.placement.charge.node));
         let mut assumed = Vec::new();
@@ -311,43 +311,18 @@ impl Machine {
         fits.unwrap_or(false)
     }
 
-    /// Deletes the victims that are not terminating.
+    /// Deletes the victims for a group.
     fn evict_for_group(&mut self, now_ms: TimeMs, seeker: &Seeker<'_>, victims: &[PlacedPod]) {
         let first = seeker.members.first().and_then(|uid| self.pods.get(uid));
         let Some(scheduler_name) = first.map(|pod| Arc::clone(&pod.info.scheduler_name)) else { return };
-        let (mut deleted, mut in_memory) = (Vec::new(), Vec::new());
-        for standing in victims {
-            let Some(victim) = self.pods.get(&standing.uid).filter(|pod| !pod.info.deleting) else { continue };
-            let is_in_memory = matches!(victim.stage, PodStage::Preparing(_));
-            let victim = Victim { pod: victim.name(), generation: victim.info.generation };
-            if is_in_memory { &mut in_memory } else { &mut deleted }.push(victim);
-        }
-        self.status.preemptions += 1;
-        self.status.preemption_victims += victims.len() as u64;
-        if deleted.is_empty() && in_memory.is_empty() {
-            return;
-        }
-        let uids = deleted.iter().map(|victim| Arc::clone(&victim.pod.uid)).collect();
-        let taken_back: Vec<Uid> = in_memory.iter().map(|victim| Arc::clone(&victim.pod.uid)).collect();
         let object = seeker.object;
         // No pod has the UID of a group, so a lookup of the preemptor finds none.
-        let preemptor = PodName {
+        let name = PodName {
             uid: Arc::clone(&object.uid),
             namespace: Arc::clone(&object.namespace),
             name: Arc::clone(&object.name),
         };
-        let id = self.preemptions.begin(&object.uid, uids, false);
-        self.actions.push(Action::Preempt(Preemption {
-            id,
-            preemptor,
-            kind: PreemptorKind::PodGroup,
-            scheduler_name,
-            node: Arc::from("cluster"),
-            victims: deleted,
-            in_memory,
-        }));
-        for victim in taken_back {
-            self.take_back(now_ms, &victim, &format!("preempted by {}", default_preemption::NAME));
-        }
+        let preemptor = Preemptor { name, kind: PreemptorKind::PodGroup, scheduler_name, node: "cluster".into() };
+        self.evict(now_ms, preemptor, victims, true);
     }
 }

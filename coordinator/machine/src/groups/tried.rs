@@ -9,14 +9,15 @@ use crate::{
     subject::{ProfileIndex, Subject, Uid},
 };
 
+/// The result of a member. A placed member is charged only during the attempt.
 #[derive(Debug)]
 pub(super) enum MemberResult {
-    Placed,
+    Placed(Placed),
     Refused(Diagnosis),
     Failed(String),
 }
 
-/// A member with a node for the attempt.
+/// A node for a member.
 #[derive(Debug)]
 pub(super) struct Placed {
     pub(super) uid: Uid,
@@ -24,6 +25,12 @@ pub(super) struct Placed {
     pub(super) placement: Placement,
     /// The nomination that the attempt withholds.
     pub(super) nominated: Option<Nominated>,
+}
+
+impl Placed {
+    pub(super) fn nomination(&self) -> (Uid, Option<Arc<str>>) {
+        (Arc::clone(&self.uid), Some(Arc::clone(&self.placement.charge.node)))
+    }
 }
 
 #[derive(Debug)]
@@ -39,8 +46,16 @@ pub(super) struct Tried {
     /// The result of each tried member, in order.
     pub(super) verdicts: Vec<(Uid, MemberResult)>,
     pub(super) untried: Vec<Uid>,
-    /// The placed members, in order, without charges.
-    pub(super) placed: Vec<Placed>,
+}
+
+impl Tried {
+    /// The placed members, in order.
+    pub(super) fn placed(&self) -> impl Iterator<Item = &Placed> {
+        self.verdicts.iter().filter_map(|(_, verdict)| match verdict {
+            MemberResult::Placed(placed) => Some(placed),
+            MemberResult::Refused(_) | MemberResult::Failed(_) => None,
+        })
+    }
 }
 
 pub(super) enum GroupPreemption {

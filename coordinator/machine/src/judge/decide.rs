@@ -250,7 +250,7 @@ impl Judge {
     }
 
     fn basis(&self, attempt: &Attempt<'_>) -> Basis {
-        let basis = self.basis_of(attempt.subject, attempt.uid, attempt.priority);
+        let basis = self.basis_of(attempt.subject, &attempt.pod.uid, attempt.pod.priority);
         Basis { asked_extenders: !attempt.extenders.is_empty(), ..basis }
     }
 

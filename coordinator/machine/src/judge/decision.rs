@@ -12,18 +12,13 @@ use super::{
     cache::Charge,
     extender_answers::{ExtenderAnswers, Question},
 };
-use crate::{
-    subject::{Subject, Uid},
-    trace::Rivals,
-};
+use crate::{subject::Subject, trace::Rivals};
 
 /// The input of a decision, apart from the cluster.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Attempt<'a> {
-    pub(crate) uid: &'a Uid,
     pub(crate) pod: &'a PodInfo,
     pub(crate) subject: Subject,
-    pub(crate) priority: i32,
     /// The revision that the decision has to include.
     pub(crate) from: Revision,
     /// The coordinator evaluates missing results instead of waiting for workers.
@@ -38,6 +33,24 @@ pub(crate) struct Attempt<'a> {
     pub(crate) is_traced: bool,
     /// The limit of pods in PreBind is not reached.
     pub(crate) may_prepare: bool,
+}
+
+impl<'a> Attempt<'a> {
+    /// An attempt at a pod alone, which asks workers but no extenders.
+    pub(crate) const fn new(pod: &'a PodInfo, subject: Subject, from: Revision) -> Self {
+        Self {
+            pod,
+            subject,
+            from,
+            alone: false,
+            is_member: false,
+            own_node_refused: false,
+            extenders: &[],
+            said: None,
+            is_traced: false,
+            may_prepare: false,
+        }
+    }
 }
 
 #[derive(Debug)]

@@ -76,7 +76,7 @@ impl Judge {
 
     /// The best node that the extenders left. `None`: none of them is feasible any more.
     pub(crate) fn take_extended(&mut self, attempt: &Attempt<'_>, extended: &Extended) -> Option<Decision> {
-        let nominations = self.nominations(attempt.uid, attempt.priority);
+        let nominations = self.nominations(&attempt.pod.uid, attempt.pod.priority);
         let subject = attempt.subject;
         let ClassState { prepared, matches, .. } = self.states.get_mut(subject)?;
         matches.refresh(prepared, &self.cache.snapshot);
@@ -119,7 +119,7 @@ impl Judge {
 fn put(attempt: &Attempt<'_>, question: Question) -> Step {
     let said = attempt
         .said
-        .and_then(|(heard, for_room)| heard.answer_for(attempt.uid, attempt.subject.1, for_room, &question));
+        .and_then(|(heard, for_room)| heard.answer_for(&attempt.pod.uid, attempt.subject.1, for_room, &question));
     said.map_or(Step::Ask(question), Step::Told)
 }
 

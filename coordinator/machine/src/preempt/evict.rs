@@ -11,13 +11,22 @@ use flotilla_framework::{
 
 use super::{PLUGIN, refuse::with_message, under_way::MAX_VICTIMS};
 use crate::{
-    action::{Action, Nomination, NominationChange, Preemption, PreemptorKind, Victim},
+    action::{Action, Nomination, NominationChange, PodName, Preemption, PreemptorKind, Victim},
     cycle::Progress,
     event::{PreemptionId, TimeMs},
     machine::Machine,
-    pods::PodStage,
+    pods::{Pod, PodStage},
     subject::Uid,
 };
+
+/// A pod or a pod group that preempts, and the node that its message names.
+#[derive(Debug)]
+pub(crate) struct Preemptor {
+    pub(crate) name: PodName,
+    pub(crate) kind: PreemptorKind,
+    pub(crate) scheduler_name: Arc<str>,
+    pub(crate) node: Arc<str>,
+}
 
 impl Machine {
     /// Nominates a pod to a node, and deletes the victims there.
@@ -44,7 +53,11 @@ impl Machine {
             self.report_nomination(&lower, nomination);
             self.wake(now_ms, &lower);
         }
-        self.evict(now_ms, uid, &node, &candidate.victims, wakes);
+        if let Some(pod) = self.pods.get(uid) {
+            let (kind, scheduler_name) = (PreemptorKind::Pod, Arc::clone(&pod.info.scheduler_name));
+            let preemptor = Preemptor { name: pod.name(), kind, scheduler_name, node };
+            self.evict(now_ms, preemptor, &candidate.victims, wakes);
+        }
         progress
     }
 
@@ -61,7 +74,7 @@ impl Machine {
     }
 
     /// Deletes the victims that are not terminating. `wakes`: their events wake the preemptor.
-    fn evict(&mut self, now_ms: TimeMs, uid: &Uid, node: &Arc<str>, victims: &[PlacedPod], wakes: bool) {
+    pub(crate) fn evict(&mut self, now_ms: TimeMs, preemptor: Preemptor, victims: &[PlacedPod], wakes: bool) {
         let (mut deleted, mut in_memory) = (Vec::new(), Vec::new());
         for standing in victims {
             let Some(victim) = self.pods.get(&standing.uid).filter(|pod| !pod.info.deleting) else { continue };
@@ -69,8 +82,6 @@ impl Machine {
             let victim = Victim { pod: victim.name(), generation: victim.info.generation };
             if is_in_memory { &mut in_memory } else { &mut deleted }.push(victim);
         }
-        let Some(pod) = self.pods.get(uid) else { return };
-        let (preemptor, scheduler_name) = (pod.name(), Arc::clone(&pod.info.scheduler_name));
         self.status.preemptions += 1;
         self.status.preemption_victims += victims.len() as u64;
         if deleted.is_empty() && in_memory.is_empty() {
@@ -78,13 +89,16 @@ impl Machine {
         }
         let uids: Vec<Uid> = deleted.iter().map(|victim| Arc::clone(&victim.pod.uid)).collect();
         let taken_back: Vec<Uid> = in_memory.iter().map(|victim| Arc::clone(&victim.pod.uid)).collect();
-        let id = self.preemptions.begin(uid, uids, !wakes || !taken_back.is_empty());
-        let node = Arc::clone(node);
-        self.decisions.note_preemption(now_ms, uid, &node, deleted.iter().chain(&in_memory));
+        let Preemptor { name, kind, scheduler_name, node } = preemptor;
+        let is_pod = kind == PreemptorKind::Pod;
+        let id = self.preemptions.begin(&name.uid, uids, is_pod && (!wakes || !taken_back.is_empty()));
+        if is_pod {
+            self.decisions.note_preemption(now_ms, &name.uid, &node, deleted.iter().chain(&in_memory));
+        }
         self.actions.push(Action::Preempt(Preemption {
             id,
-            preemptor,
-            kind: PreemptorKind::Pod,
+            preemptor: name,
+            kind,
             scheduler_name,
             node,
             victims: deleted,
@@ -114,19 +128,8 @@ impl Machine {
         for uid in self.preemptions.give_up() {
             self.wake(now_ms, &uid);
         }
-        let said: Vec<Uid> = self
-            .pods
-            .iter()
-            .filter(|(_, pod)| pod.local_nomination.is_some())
-            .map(|(uid, _)| Arc::clone(uid))
-            .collect();
-        for uid in said {
-            if let Some(pod) = self.pods.get_mut(&uid) {
-                pod.local_nomination = None;
-                pod.unconfirmed.clear();
-            }
-            let before = self.nominate(&uid);
-            self.end_nomination(now_ms, &uid, before);
+        for uid in self.pods.uids(|pod| pod.local_nomination.is_some()) {
+            self.edit(now_ms, &uid, Pod::forget_local_nomination);
         }
     }
 

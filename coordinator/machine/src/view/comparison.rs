@@ -17,7 +17,6 @@ use crate::{
     event::{Configuration, Event},
     judge::{decision::Basis, past::Rewind},
     machine::Machine,
-    pods::{Pod, PodStage},
     recall::{Unknowable, explain},
     subject::{PodName, Subject},
 };
@@ -138,7 +137,7 @@ impl Machine {
     /// The decision of another scheduler on a pod, to compare with the current state. `None`: as for [`Self::compare`].
     #[must_use]
     pub fn compare_decision(&mut self, uid: &str, theirs: Theirs) -> Option<Comparison> {
-        let pod = self.pods.get(uid).filter(|pod| pod.waits())?;
+        let pod = self.pods.get(uid).filter(|pod| pod.stage.waits())?;
         let configuration = self.configuration.clone().filter(|_| self.synced)?;
         let subject = (self.profile_index(&pod.info.scheduler_name)?, pod.class);
         let (name, uid, priority) = (pod.name(), Arc::clone(&pod.info.uid), pod.info.priority);
@@ -149,13 +148,6 @@ impl Machine {
         let basis = Basis { nominations, ..basis };
         let nodes = self.judge.cache().rewind_to(self.judge.cache().revision()).ok()?;
         Some(Comparison { registry: self.registry, configuration, subject, class, basis, nodes, pod: name, theirs })
-    }
-}
-
-impl Pod {
-    /// Whether the pod waits for a node.
-    const fn waits(&self) -> bool {
-        matches!(self.stage, PodStage::Gated(_) | PodStage::Queued(_) | PodStage::Member(_))
     }
 }
 

@@ -15,7 +15,7 @@ use crate::{
 impl Machine {
     /// Counts an attempt that ended with a node, a refusal or an error. `subject`: the evaluated subject, and whether it found a node.
     pub(crate) fn count_attempt(&mut self, now_ms: TimeMs, uid: &Uid, subject: Option<(Subject, bool)>) {
-        let began_ms = self.pods.get(uid).and_then(|pod| pod.trial.began_ms).unwrap_or(now_ms);
+        let began_ms = self.pods.get(uid).and_then(|pod| pod.attempts.trial.began_ms).unwrap_or(now_ms);
         self.tally.decided.push(now_ms.saturating_sub(began_ms));
         let Some((subject, is_placed)) = subject else { return };
         if let Some(state) = self.judge.states().get(subject) {

@@ -132,9 +132,9 @@ impl Machine {
             scheduler_name: Arc::clone(&pod.info.scheduler_name),
             priority: pod.info.priority,
             standing: self.pod_state(now_ms, uid, pod),
-            attempts: pod.attempts,
-            queued_for_ms: pod.first_queued_ms.map(|since| now_ms.saturating_sub(since)),
-            told: pod.last_report.clone(),
+            attempts: pod.attempts.count,
+            queued_for_ms: pod.attempts.first_queued_ms.map(|since| now_ms.saturating_sub(since)),
+            told: pod.attempts.last_report.clone(),
         })
     }
 
@@ -147,12 +147,12 @@ impl Machine {
                 PodState::Preparing { node: node(), left_ms: self.preparations.deadline(uid).map(left) }
             }
             PodStage::Assumed(_) => PodState::Binding { node: node(), answered: !self.binding.contains(uid) },
-            PodStage::Gated(index) => match self.gate(index, uid) {
+            PodStage::Gated(gate) => match self.gate(gate.profile, uid) {
                 Some((plugin, message)) => PodState::Gated { plugin: Some(plugin), message },
                 None => PodState::Gated { plugin: None, message: self.excess(uid).unwrap_or_else(|| held(pod)) },
             },
             PodStage::Foreign => PodState::NotOurs(self.not_ours(pod)),
-            PodStage::Member(_) => match self.group_of(&pod.info) {
+            PodStage::Member { .. } => match self.group_of(&pod.info) {
                 Some(key) => self.group_state(now_ms, &key),
                 None => PodState::NotOurs(NotOurs::Elsewhere),
             },
@@ -205,5 +205,5 @@ impl Machine {
 
 /// The error that a pod is held for.
 fn held(pod: &Pod) -> String {
-    pod.last_report.as_ref().map(|(_, message)| message.clone()).unwrap_or_default()
+    pod.attempts.last_report.as_ref().map(|(_, message)| message.clone()).unwrap_or_default()
 }

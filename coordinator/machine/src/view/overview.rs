@@ -7,6 +7,7 @@ use indexmap::IndexMap;
 
 use crate::{
     event::{TimeMs, WorkerId},
+    gates::Gate,
     machine::Machine,
     pods::PodStage,
     quarantine::Offender,
@@ -160,8 +161,8 @@ impl Machine {
             counts.insert(subject, [crowd.active, crowd.backing_off, crowd.parked, 0]);
         }
         for pod in self.pods.values() {
-            if let PodStage::Gated(profile) = pod.stage {
-                counts.entry((profile, pod.class)).or_default()[3] += 1;
+            if let Some(gate) = pod.stage.gate() {
+                counts.entry((gate.profile, pod.class)).or_default()[3] += 1;
             }
         }
         counts.sort_by(|one, its, other, others| {
@@ -171,7 +172,7 @@ impl Machine {
         counts.truncate(CLASSES);
         let mut examples: IndexMap<Subject, (Arc<str>, Arc<str>)> = IndexMap::new();
         for pod in self.pods.values() {
-            let (PodStage::Gated(profile) | PodStage::Queued(profile)) = pod.stage else { continue };
+            let (PodStage::Gated(Gate { profile, .. }) | PodStage::Queued(profile)) = pod.stage else { continue };
             let subject = (profile, pod.class);
             if counts.contains_key(&subject) && !examples.contains_key(&subject) {
                 examples.insert(subject, (Arc::clone(&pod.info.class.namespace), Arc::clone(&pod.info.name)));

@@ -22,7 +22,7 @@ use crate::{
 const REMEMBERED_MS: TimeMs = 3_600_000;
 
 /// Data of one pod's attempts for metrics.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Trial {
     /// Start of the current or last attempt.
     pub(crate) began_ms: Option<TimeMs>,
@@ -31,8 +31,6 @@ pub(crate) struct Trial {
 }
 
 impl Trial {
-    pub(crate) const NONE: Self = Self { began_ms: None, flushed: false };
-
     /// The pod reached the head of the queue. `flushed_ms`: the last flush of its subject; `queued_ms`: its entry into the queue.
     pub(crate) fn begin(&mut self, now_ms: TimeMs, flushed_ms: Option<TimeMs>, queued_ms: TimeMs) {
         self.flushed = flushed_ms.is_some_and(|flushed| self.began_ms.unwrap_or(queued_ms) < flushed);

@@ -135,7 +135,7 @@ pub struct Failed {
 }
 
 /// Trace state of a pod's attempts.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Course {
     /// Entry into the queue before the current attempt.
     pub(crate) queued_ms: TimeMs,
@@ -180,8 +180,6 @@ impl Traced {
 }
 
 impl Course {
-    pub(crate) const NONE: Self = Self { queued_ms: 0, decided: 0, ended: 0 };
-
     pub(crate) const fn begin(&mut self, queued_ms: TimeMs) {
         self.queued_ms = queued_ms;
     }

@@ -36,7 +36,7 @@ impl Machine {
         };
         // The pod's author chooses its trace ID, but not its UID, so the UID decides.
         let is_taken = sampling.takes(Context::of_attempt(uid, attempt).trace);
-        is_taken.then_some(Traced { context, parent, queued_ms: pod.trace.queued_ms, class: pod.class })
+        is_taken.then_some(Traced { context, parent, queued_ms: pod.attempts.trace.queued_ms, class: pod.class })
     }
 
     /// Requests from now on belong to this pod's trace.
@@ -56,8 +56,8 @@ impl Machine {
     /// The span of the next request.
     pub(crate) fn asker(&self, request: RequestId) -> Option<Asker> {
         let pod = self.pods.get(self.cause.as_ref()?)?;
-        let attempt = self.traced(pod, pod.attempts + 1)?;
-        let within = if pod.attempt_from.is_some() { attempt.part(Part::Cycle) } else { attempt.context };
+        let attempt = self.traced(pod, pod.attempts.count + 1)?;
+        let within = if pod.attempts.from.is_some() { attempt.part(Part::Cycle) } else { attempt.context };
         Some(Asker { context: within.child("evaluate", request), parent: within.span })
     }
 
@@ -81,11 +81,11 @@ impl Machine {
     pub(crate) fn trace_decision(&mut self, now_ms: TimeMs, uid: &Uid, choice: Option<Choice>) -> Option<Traced> {
         self.tracing?;
         let pod = self.pods.get(uid)?;
-        let attempt = self.traced(pod, pod.attempts)?;
-        if pod.trace.decided == pod.attempts {
+        let attempt = self.traced(pod, pod.attempts.count)?;
+        if pod.attempts.trace.decided == pod.attempts.count {
             return Some(attempt);
         }
-        let began_ms = pod.trial.began_ms.unwrap_or(now_ms);
+        let began_ms = pod.attempts.trial.began_ms.unwrap_or(now_ms);
         let profile = self.profile_index(&pod.info.scheduler_name);
         let state = profile.and_then(|profile| self.judge.states().get((profile, pod.class)));
         let answers = state.and_then(|state| state.own());
@@ -101,8 +101,8 @@ impl Machine {
             choice,
         };
         self.actions.push(Action::Trace(Box::new(Trace::Decided(decided))));
-        let pod = self.pods.get_mut(uid)?;
-        pod.trace.decided = pod.attempts;
+        let attempts = self.pods.attempts_mut(uid)?;
+        attempts.trace.decided = attempts.count;
         Some(attempt)
     }
 
@@ -110,10 +110,10 @@ impl Machine {
     pub(crate) fn trace_failure(&mut self, uid: &Uid, reason: Reason, message: &str) -> Option<Context> {
         self.tracing?;
         let attempt = self.trace_decision(self.tally.now_ms, uid, None)?;
-        let pod = self.pods.get_mut(uid)?;
-        if pod.trace.ended != pod.attempts {
-            pod.trace.ended = pod.attempts;
-            let (number, message) = (pod.attempts, message.to_owned());
+        let attempts = self.pods.attempts_mut(uid)?;
+        let number = attempts.count;
+        if std::mem::replace(&mut attempts.trace.ended, number) != number {
+            let (pod, message) = (self.pods.get(uid)?, message.to_owned());
             let (profile, pod) = (Arc::clone(&pod.info.scheduler_name), pod.name());
             let failed = Failed { attempt, pod, profile, number, reason, message };
             self.actions.push(Action::Trace(Box::new(Trace::Failed(failed))));
@@ -124,9 +124,9 @@ impl Machine {
     /// The binder records the end of the attempt.
     pub(crate) fn leave_trace_to_binder(&mut self, uid: &Uid) {
         if self.tracing.is_some()
-            && let Some(pod) = self.pods.get_mut(uid)
+            && let Some(attempts) = self.pods.attempts_mut(uid)
         {
-            pod.trace.ended = pod.attempts;
+            attempts.trace.ended = attempts.count;
         }
     }
 }

@@ -267,7 +267,7 @@ pub(crate) fn clients() -> Step {
 pub(crate) fn versions(Versions { only }: Versions) -> Vec<Step> {
     let chosen = SUPPORTED.into_iter().filter(|minor| only.is_empty() || only.iter().any(|only| only == minor));
     let why = "builds a missing API server, and starts control planes with it";
-    let command = format!("{} --nocapture", one_module("versions::"));
+    let command = format!("{} --include-ignored --nocapture", one_module("versions::"));
     let step = |minor: &'static str| {
         Step::new(minor, 360, why, &command).with_variables([Some(("FLOTILLA_KUBERNETES", minor.to_owned()))])
     };

@@ -37,6 +37,8 @@ pub struct Request {
     pub run: Option<String>,
     /// Number of Flotilla's workers in each test.
     pub workers: usize,
+    /// Minor version of the API server, such as `1.32`; `None` for that of the tests, in their process.
+    pub api_server: Option<String>,
 }
 
 /// Results of one package.
@@ -74,13 +76,15 @@ pub fn run(request: &Request) -> anyhow::Result<Vec<Package>> {
     for program in &chosen {
         crate::build(&only(&tests, program.name)?)?;
     }
+    let api_server = request.api_server.as_deref().map(api_server).transpose()?;
     let setting = Setting {
         reaper: Reaper::start()?,
         etcd: etcd.into,
         coordinator: binary("flotilla-coordinator")?,
         worker: binary("flotilla-worker")?,
         programs: tests.into,
-        skips: Skips::read()?,
+        skips: Skips::read()?.with_api_server(request.api_server.as_deref())?,
+        api_server,
     };
     let (queue, results) = (Mutex::new(chosen.iter().enumerate()), Mutex::new(Vec::new()));
     let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).next();
@@ -98,6 +102,13 @@ pub fn run(request: &Request) -> anyhow::Result<Vec<Package>> {
     let mut results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
     results.sort_by_key(|(index, _)| *index);
     Ok(results.into_iter().map(|(_, package)| package).collect())
+}
+
+/// Builds kube-apiserver of a minor version if it is missing. Returns its path.
+fn api_server(minor: &str) -> anyhow::Result<PathBuf> {
+    let programs = only(&flotilla_test_programs::version(minor)?, "kube-apiserver")?;
+    crate::build(&programs)?;
+    Ok(programs.path("kube-apiserver"))
 }
 
 fn only(programs: &Programs, name: &str) -> anyhow::Result<Programs> {
@@ -131,6 +142,8 @@ struct Setting {
     coordinator: PathBuf,
     worker: PathBuf,
     programs: PathBuf,
+    /// Path of kube-apiserver, unless the tests run theirs.
+    api_server: Option<PathBuf>,
     skips: Skips,
 }
 
@@ -162,6 +175,7 @@ impl Setting {
         command.env("PATH", &self.etcd).env("KUBE_INTEGRATION_ETCD_URL", "http://127.0.0.1:1");
         command.env("FLOTILLA_COORDINATOR", &self.coordinator).env("FLOTILLA_WORKER", &self.worker);
         command.env("FLOTILLA_WORKERS", request.workers.to_string());
+        command.envs(self.api_server.as_ref().map(|program| ("FLOTILLA_API_SERVER", program)));
         command.args(["-test.v", &format!("-test.timeout={}s", PATIENCE.as_secs())]);
         command.args(request.run.as_ref().map(|run| format!("-test.run={run}")));
         command.args(self.skips.pattern(name(program)).map(|skip| format!("-test.skip={skip}")));

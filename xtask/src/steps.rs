@@ -249,11 +249,12 @@ pub(crate) fn e2e(E2e { focus, scheduler, gates, record }: E2e) -> Step {
     ])
 }
 
-pub(crate) fn upstream(Upstream { package, run, workers }: Upstream) -> Step {
+pub(crate) fn upstream(Upstream { package, run, workers, api_server }: Upstream) -> Step {
     let command = format!("{} --ignored --nocapture", one_module("upstream_scheduler::every_package"));
     Step::new("upstream", 600, "runs Kubernetes' integration tests of the scheduler", &command).with_variables([
         Some(("FLOTILLA_UPSTREAM_PACKAGES", package.join(","))),
         run.map(|run| ("FLOTILLA_UPSTREAM_RUN", run)),
+        api_server.map(|minor| ("FLOTILLA_UPSTREAM_API_SERVER", minor)),
         Some(("FLOTILLA_UPSTREAM_WORKERS", workers.to_string())),
     ])
 }

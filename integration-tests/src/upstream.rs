@@ -13,7 +13,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, bail, ensure};
 use flotilla_go_programs::{Program, Programs, Reaper, control_plane};
 
 use crate::fleet::binary;
@@ -78,6 +78,7 @@ pub fn run(request: &Request) -> anyhow::Result<Vec<Package>> {
     }
     let api_server = request.api_server.as_deref().map(api_server).transpose()?;
     let setting = Setting {
+        module_cache: module_cache()?,
         reaper: Reaper::start()?,
         etcd: etcd.into,
         coordinator: binary("flotilla-coordinator")?,
@@ -102,6 +103,13 @@ pub fn run(request: &Request) -> anyhow::Result<Vec<Package>> {
     let mut results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
     results.sort_by_key(|(index, _)| *index);
     Ok(results.into_iter().map(|(_, package)| package).collect())
+}
+
+/// Folder of Go's downloaded modules.
+fn module_cache() -> anyhow::Result<String> {
+    let output = Command::new("go").args(["env", "GOMODCACHE"]).output().context("cannot start go")?;
+    ensure!(output.status.success(), "go env: {}", String::from_utf8_lossy(&output.stderr));
+    Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
 /// Builds kube-apiserver of a minor version if it is missing. Returns its path.
@@ -136,6 +144,7 @@ fn name(program: &Program) -> &'static str {
 
 #[derive(Debug)]
 struct Setting {
+    module_cache: String,
     reaper: Reaper,
     /// Folder with `etcd`, for the tests' PATH.
     etcd: PathBuf,
@@ -173,6 +182,8 @@ impl Setting {
         // Without the user's proxy, KUBECONFIG or etcd.
         command.env_clear().current_dir(temporary).env("HOME", temporary).env("TMPDIR", temporary);
         command.env("PATH", &self.etcd).env("KUBE_INTEGRATION_ETCD_URL", "http://127.0.0.1:1");
+        // The tests of devices read certificates of their API server from the module, and are built without absolute paths.
+        command.env("TEST_SRCDIR", &self.module_cache).env("TEST_WORKSPACE", ".");
         command.env("FLOTILLA_COORDINATOR", &self.coordinator).env("FLOTILLA_WORKER", &self.worker);
         command.env("FLOTILLA_WORKERS", request.workers.to_string());
         command.envs(self.api_server.as_ref().map(|program| ("FLOTILLA_API_SERVER", program)));

@@ -144,8 +144,8 @@ func StartAPIServer(ctx context.Context, t testing.TB, setup TestServerSetup) (c
 		BearerToken:     token,
 		TLSClientConfig: rest.TLSClientConfig{CAFile: filepath.Join(folder, "apiserver.crt")},
 		ContentConfig:   rest.ContentConfig{ContentType: "application/vnd.kubernetes.protobuf"},
-		QPS:             50,
-		Burst:           100,
+		// As the configuration of a client in the API server's process.
+		QPS: -1,
 	}
 	waitUntilServing(ctx, t, config, exited, filepath.Join(folder, "api-server.log"))
 	config.Wrap(func(transport http.RoundTripper) http.RoundTripper { return emptyWhereUnserved{transport} })

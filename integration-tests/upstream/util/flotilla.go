@@ -47,6 +47,9 @@ const readyWithin = 60 * time.Second
 // the same results with both values, so they run with Flotilla's default.
 var onlyTiming = []string{"SchedulerAsyncAPICalls", "SchedulerAsyncPreemption"}
 
+// Gates of the logs of this process, which kube-scheduler's command does not have.
+var ofLogs = []string{"ContextualLogging", "LoggingAlphaOptions", "LoggingBetaOptions"}
+
 // described holds one instance per TestContext, from InitTestSchedulerWithOptions on.
 var described sync.Map
 
@@ -353,7 +356,7 @@ func gates() string {
 	for name, spec := range utilfeature.DefaultMutableFeatureGate.GetAll() {
 		enabled := utilfeature.DefaultFeatureGate.Enabled(name)
 		isGroup := name == "AllAlpha" || name == "AllBeta"
-		if enabled != spec.Default && !isGroup && !slices.Contains(onlyTiming, string(name)) {
+		if enabled != spec.Default && !isGroup && !slices.Contains(onlyTiming, string(name)) && !slices.Contains(ofLogs, string(name)) {
 			moved = append(moved, fmt.Sprintf("%s=%v", name, enabled))
 		}
 	}

@@ -46,7 +46,6 @@ const PROGRAMS: &[Program] = &[
     Program::new("volumescheduling.test", "./volumescheduling", 10),
     Program::new("daemonset.test", "./daemonset", 10),
     Program::new("dra-default.test", "./dra/default", 10),
-    Program::new("dra-all.test", "./dra/all", 10),
 ];
 
 /// Imported packages without tests.

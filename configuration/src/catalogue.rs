@@ -1,4 +1,4 @@
-//! kube-scheduler 1.37.1's plugins, their extension points and default weights, in the order of the default set.
+//! kube-scheduler 1.37.2's plugins, their extension points and default weights, in the order of the default set.
 //!
 //! Source: `pkg/scheduler/framework/plugins/registry.go` and `pkg/scheduler/apis/config/v1/default_plugins.go`.
 

@@ -1,4 +1,4 @@
-//! Parses `--feature-gates` and lists kube-scheduler 1.37.1's gates.
+//! Parses `--feature-gates` and lists kube-scheduler 1.37.2's gates.
 //!
 //! Source: `k8s.io/component-base/featuregate` and `compatibility.ComponentGlobalsRegistry`, at version 1.37 with its default minimum
 //! compatibility version, 1.36.

@@ -91,7 +91,7 @@ fn every_file_is_read_as_kube_scheduler_reads_it() {
         }
         differing += 1;
     }
-    assert!(report.is_empty(), "{differing} files are not read as kube-scheduler 1.37.1 reads them:\n\n{report}");
+    assert!(report.is_empty(), "{differing} files are not read as kube-scheduler 1.37.2 reads them:\n\n{report}");
 }
 
 #[test]

@@ -36,7 +36,7 @@ impl Binaries {
         self.others.as_deref().unwrap_or(&self.programs).path(name)
     }
 
-    /// Kubernetes version of the API server, such as `v1.37.1`.
+    /// Kubernetes version of the API server, such as `v1.37.2`.
     pub fn kubernetes_version(&self) -> &str {
         &self.version
     }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// In the order of their bits. Source: `k8s.io/component-helpers/nodedeclaredfeatures/features`, those of 1.37.1 with a positive
+/// In the order of their bits. Source: `k8s.io/component-helpers/nodedeclaredfeatures/features`, those of 1.37.2 with a positive
 /// `InferForScheduling`. Others never affect scheduling.
 const NAMES: [&str; 3] =
     ["RestartAllContainersOnContainerExits", "UserNamespacesHostNetworkSupport", "VolumeBindMountOptions"];

@@ -59,16 +59,19 @@ pub struct Request {
     pub focus: String,
     /// `--feature-gates` of all components. Also enables all APIs and specs of features that are off by default.
     pub gates: Option<String>,
+    /// Minor version of the API server and the controllers, such as `1.32`; `None` for that of the specs.
+    pub version: Option<String>,
     /// Timeout.
     pub patience: Duration,
 }
 
-/// Runs specs in a fresh cluster and returns their outcomes. `program` is the result of [`build`]. Logs are in `target/e2e/<scheduler>`.
+/// Runs specs in a fresh cluster and returns their outcomes. `program` is the result of [`build`]. Logs are in `target/e2e/<scheduler>`,
+/// with another version of the API server in `target/e2e/<scheduler>-<version>`.
 ///
 /// # Errors
 /// The cluster or the scheduler does not start, or the program ends without a report. A failed spec is no error.
 pub async fn run(program: &Path, scheduler: Scheduler, request: &Request) -> anyhow::Result<Vec<SpecResult>> {
-    let cluster = setting::start(scheduler, request.gates.as_deref()).await?;
+    let cluster = setting::start(scheduler, request).await?;
     let report = cluster.folder().join(REPORT);
     let ended = async {
         let _fleet = setting::start_flotilla(&cluster, scheduler, request.gates.as_deref()).await?;
@@ -77,7 +80,8 @@ pub async fn run(program: &Path, scheduler: Scheduler, request: &Request) -> any
         wait_for_the_end(&cluster, request.patience).await
     }
     .await;
-    let kept = folder()?.join(scheduler.name());
+    let version = request.version.iter().map(|version| format!("-{version}")).collect::<String>();
+    let kept = folder()?.join(format!("{}{version}", scheduler.name()));
     keep(&cluster, &report, &kept)?;
     ended
         .with_context(|| format!("the specs did not run with {}; logs are in {}", scheduler.name(), kept.display()))?;

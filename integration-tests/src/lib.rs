@@ -22,6 +22,7 @@ pub mod oracle;
 pub mod person;
 pub mod placements;
 pub mod rights;
+pub mod served;
 pub mod tutorial;
 pub mod upstream;
 

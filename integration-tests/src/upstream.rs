@@ -13,7 +13,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, bail, ensure};
 use flotilla_go_programs::{Program, Programs, Reaper, control_plane};
 
 use crate::fleet::binary;
@@ -37,6 +37,8 @@ pub struct Request {
     pub run: Option<String>,
     /// Number of Flotilla's workers in each test.
     pub workers: usize,
+    /// Minor version of the API server, such as `1.32`; `None` for that of the tests, in their process.
+    pub api_server: Option<String>,
 }
 
 /// Results of one package.
@@ -74,13 +76,16 @@ pub fn run(request: &Request) -> anyhow::Result<Vec<Package>> {
     for program in &chosen {
         crate::build(&only(&tests, program.name)?)?;
     }
+    let api_server = request.api_server.as_deref().map(api_server).transpose()?;
     let setting = Setting {
+        module_cache: module_cache()?,
         reaper: Reaper::start()?,
         etcd: etcd.into,
         coordinator: binary("flotilla-coordinator")?,
         worker: binary("flotilla-worker")?,
         programs: tests.into,
-        skips: Skips::read()?,
+        skips: Skips::read()?.with_api_server(request.api_server.as_deref())?,
+        api_server,
     };
     let (queue, results) = (Mutex::new(chosen.iter().enumerate()), Mutex::new(Vec::new()));
     let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).next();
@@ -98,6 +103,20 @@ pub fn run(request: &Request) -> anyhow::Result<Vec<Package>> {
     let mut results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
     results.sort_by_key(|(index, _)| *index);
     Ok(results.into_iter().map(|(_, package)| package).collect())
+}
+
+/// Folder of Go's downloaded modules.
+fn module_cache() -> anyhow::Result<String> {
+    let output = Command::new("go").args(["env", "GOMODCACHE"]).output().context("cannot start go")?;
+    ensure!(output.status.success(), "go env: {}", String::from_utf8_lossy(&output.stderr));
+    Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+}
+
+/// Builds kube-apiserver of a minor version if it is missing. Returns its path.
+fn api_server(minor: &str) -> anyhow::Result<PathBuf> {
+    let programs = only(&flotilla_test_programs::version(minor)?, "kube-apiserver")?;
+    crate::build(&programs)?;
+    Ok(programs.path("kube-apiserver"))
 }
 
 fn only(programs: &Programs, name: &str) -> anyhow::Result<Programs> {
@@ -125,12 +144,15 @@ fn name(program: &Program) -> &'static str {
 
 #[derive(Debug)]
 struct Setting {
+    module_cache: String,
     reaper: Reaper,
     /// Folder with `etcd`, for the tests' PATH.
     etcd: PathBuf,
     coordinator: PathBuf,
     worker: PathBuf,
     programs: PathBuf,
+    /// Path of kube-apiserver, unless the tests run theirs.
+    api_server: Option<PathBuf>,
     skips: Skips,
 }
 
@@ -160,8 +182,11 @@ impl Setting {
         // Without the user's proxy, KUBECONFIG or etcd.
         command.env_clear().current_dir(temporary).env("HOME", temporary).env("TMPDIR", temporary);
         command.env("PATH", &self.etcd).env("KUBE_INTEGRATION_ETCD_URL", "http://127.0.0.1:1");
+        // The tests of devices read certificates of their API server from the module, and are built without absolute paths.
+        command.env("TEST_SRCDIR", &self.module_cache).env("TEST_WORKSPACE", ".");
         command.env("FLOTILLA_COORDINATOR", &self.coordinator).env("FLOTILLA_WORKER", &self.worker);
         command.env("FLOTILLA_WORKERS", request.workers.to_string());
+        command.envs(self.api_server.as_ref().map(|program| ("FLOTILLA_API_SERVER", program)));
         command.args(["-test.v", &format!("-test.timeout={}s", PATIENCE.as_secs())]);
         command.args(request.run.as_ref().map(|run| format!("-test.run={run}")));
         command.args(self.skips.pattern(name(program)).map(|skip| format!("-test.skip={skip}")));

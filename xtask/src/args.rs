@@ -181,6 +181,9 @@ pub(crate) struct Upstream {
     /// Number of Flotilla's workers; with 0 the coordinator evaluates all nodes
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) workers: usize,
+    /// Minor version of the API server, such as 1.32. Default: that of the tests, in their process
+    #[arg(long, value_name = "V")]
+    pub(crate) api_server: Option<String>,
 }
 
 #[derive(Debug, Clone, Arguments)]

@@ -249,11 +249,12 @@ pub(crate) fn e2e(E2e { focus, scheduler, gates, record }: E2e) -> Step {
     ])
 }
 
-pub(crate) fn upstream(Upstream { package, run, workers }: Upstream) -> Step {
+pub(crate) fn upstream(Upstream { package, run, workers, api_server }: Upstream) -> Step {
     let command = format!("{} --ignored --nocapture", one_module("upstream_scheduler::every_package"));
     Step::new("upstream", 600, "runs Kubernetes' integration tests of the scheduler", &command).with_variables([
         Some(("FLOTILLA_UPSTREAM_PACKAGES", package.join(","))),
         run.map(|run| ("FLOTILLA_UPSTREAM_RUN", run)),
+        api_server.map(|minor| ("FLOTILLA_UPSTREAM_API_SERVER", minor)),
         Some(("FLOTILLA_UPSTREAM_WORKERS", workers.to_string())),
     ])
 }
@@ -267,7 +268,7 @@ pub(crate) fn clients() -> Step {
 pub(crate) fn versions(Versions { only }: Versions) -> Vec<Step> {
     let chosen = SUPPORTED.into_iter().filter(|minor| only.is_empty() || only.iter().any(|only| only == minor));
     let why = "builds a missing API server, and starts control planes with it";
-    let command = format!("{} --nocapture", one_module("versions::"));
+    let command = format!("{} --include-ignored --nocapture", one_module("versions::"));
     let step = |minor: &'static str| {
         Step::new(minor, 360, why, &command).with_variables([Some(("FLOTILLA_KUBERNETES", minor.to_owned()))])
     };

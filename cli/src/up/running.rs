@@ -159,7 +159,7 @@ mod tests {
 
     fn running(scheduler_names: &[&str]) -> Running {
         Running {
-            kubernetes: "v1.37.1".into(),
+            kubernetes: "v1.37.2".into(),
             nodes: 1,
             workers: 2,
             scheduler_names: scheduler_names.iter().map(|name| (*name).to_owned()).collect(),
@@ -179,7 +179,7 @@ mod tests {
     fn the_summary_says_whose_pods_are_served_and_how_to_end_it() {
         let text = running(&["flotilla"]).summary("target/release/flotilla", true);
         for expected in [
-            "Kubernetes v1.37.1 with 1 node.\n",
+            "Kubernetes v1.37.2 with 1 node.\n",
             "with 2 workers, schedules pods with schedulerName flotilla.\n",
             "  export KUBECONFIG='/tmp/my cluster/kubeconfig'\n  export PATH=/tmp/flotilla-x/bin:\"$PATH\"\n",
             "explain pod NAME --coordinator https://127.0.0.1:10000 --coordinator-ca /tmp/flotilla-x/pki/ca.crt\n",

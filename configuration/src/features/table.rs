@@ -1,6 +1,6 @@
-//! Every feature gate of kube-scheduler 1.37.1.
+//! Every feature gate of kube-scheduler 1.37.2.
 //!
-//! Source: the registry that `cmd/kube-scheduler` 1.37.1 builds `--feature-gates` from: `pkg/features/kube_features.go` with the gates of
+//! Source: the registry that `cmd/kube-scheduler` 1.37.2 builds `--feature-gates` from: `pkg/features/kube_features.go` with the gates of
 //! component-base, apiserver and client-go. A gate affects scheduling if `pkg/scheduler` or `cmd/kube-scheduler` reads it and the result
 //! differs. Gates that only change speed are not counted.
 

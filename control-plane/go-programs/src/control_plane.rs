@@ -75,7 +75,7 @@ pub fn go_version() -> Result<String> {
     CONTROL_PLANE.go_version()
 }
 
-/// Kubernetes version, such as `v1.37.1`.
+/// Kubernetes version, such as `v1.37.2`.
 ///
 /// # Errors
 /// `go.mod` has no Kubernetes version.
@@ -90,7 +90,7 @@ pub fn kubernetes_version() -> Result<String> {
 pub fn linker_flags(version: &str) -> Result<String> {
     let mut numbers = version.trim_start_matches('v').split('.');
     let (Some(major), Some(minor)) = (numbers.next(), numbers.next()) else {
-        bail!("go.mod of the control plane requires k8s.io/kubernetes {version}, which is not a version like v1.37.1");
+        bail!("go.mod of the control plane requires k8s.io/kubernetes {version}, which is not a version like v1.37.2");
     };
     let mut flags = String::from("-s -w");
     for package in ["k8s.io/component-base/version", "k8s.io/client-go/pkg/version"] {

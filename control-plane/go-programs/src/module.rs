@@ -34,7 +34,7 @@ impl Module {
         Ok(())
     }
 
-    /// Version of a required module, such as `v1.37.1`.
+    /// Version of a required module, such as `v1.37.2`.
     ///
     /// # Errors
     /// The module is not required.

@@ -1,6 +1,6 @@
 //! kube-scheduler's flags that have no effect here: each given one is a warning with its reason.
 //!
-//! Source: `kube-scheduler --help` of Kubernetes 1.37.1.
+//! Source: `kube-scheduler --help` of Kubernetes 1.37.2.
 
 use clap::{Arg, ArgAction, ArgMatches, Command, FromArgMatches, error::Error};
 

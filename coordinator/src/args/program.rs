@@ -7,7 +7,7 @@ use clap::{Command, CommandFactory as _};
 use super::Args;
 
 /// The version of kube-scheduler with the same results.
-pub const KUBERNETES_VERSION: &str = "v1.37.1";
+pub const KUBERNETES_VERSION: &str = "v1.37.2";
 
 /// The name that the program was started with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -77,7 +77,7 @@ Examples:
   kube-scheduler --config=scheduler.yaml --worker-service=flotilla-worker --worker-namespace=flotilla";
 
 const fn version() -> &'static str {
-    concat!("v1.37.1 (Flotilla ", env!("CARGO_PKG_VERSION"), ")")
+    concat!("v1.37.2 (Flotilla ", env!("CARGO_PKG_VERSION"), ")")
 }
 
 #[cfg(test)]

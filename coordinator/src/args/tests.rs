@@ -146,7 +146,7 @@ fn as_kube_scheduler_help_version_and_errors_have_its_name() {
     for line in ["--version", "--version=raw"] {
         let version = as_kube_scheduler(line).expect_err("ends the process");
         assert_eq!(version.exit_code(), 0);
-        assert_eq!(version.to_string(), format!("Kubernetes v1.37.1 (Flotilla {})\n", env!("CARGO_PKG_VERSION")));
+        assert_eq!(version.to_string(), format!("Kubernetes v1.37.2 (Flotilla {})\n", env!("CARGO_PKG_VERSION")));
     }
     let error = as_kube_scheduler("now").expect_err("an argument").to_string();
     assert!(error.contains("kube-scheduler does not take any arguments, got \"now\""), "{error}");

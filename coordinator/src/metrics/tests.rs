@@ -153,7 +153,7 @@ fn gates_and_versions_are_told_as_component_base_tells_them() {
     families.extend(process::builds());
     let text = text(families).expect("a page");
     assert!(text.contains("kubernetes_feature_enabled{name=\"AllowDNSOnlyNodeCSR\",stage=\"DEPRECATED\"} 0"), "{text}");
-    assert!(text.contains("git_version=\"v1.37.1+flotilla-"), "{text}");
+    assert!(text.contains("git_version=\"v1.37.2+flotilla-"), "{text}");
 }
 
 fn pod(name: &str, node: Option<&str>, limits: Option<Resources>) -> Arc<PodInfo> {

@@ -1,4 +1,4 @@
-//! CEL selectors of devices (Dynamic Resource Allocation). They compile and evaluate exactly as in Kubernetes 1.37.1: cel-go 0.29.2 in the
+//! CEL selectors of devices (Dynamic Resource Allocation). They compile and evaluate exactly as in Kubernetes 1.37.2: cel-go 0.29.2 in the
 //! environment for stored expressions of k8s.io/dynamic-resource-allocation.
 //!
 //! [`Expression::compile`] parses, checks and plans a selector; [`Expression::matches`] evaluates it on a [`Device`]. A verdict can be

@@ -1,4 +1,4 @@
-//! Messages about preemption, as in kube-scheduler 1.37.1.
+//! Messages about preemption, as in kube-scheduler 1.37.2.
 
 use std::collections::BTreeMap;
 

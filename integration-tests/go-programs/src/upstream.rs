@@ -16,7 +16,11 @@ const UPSTREAM: Module = Module {
     go_sum: include_str!("../../upstream/go.sum"),
 };
 
-const FLOTILLA: &str = include_str!("../../upstream/util/flotilla.go");
+/// Our files in the copied packages.
+const OUR_FILES: [(&str, &str); 2] = [
+    ("framework/api_server.go", include_str!("../../upstream/framework/api_server.go")),
+    ("util/flotilla.go", include_str!("../../upstream/util/flotilla.go")),
+];
 
 /// Part of the build's key, because it contains the changes below.
 const THIS_FILE: &str = include_str!("upstream.rs");
@@ -41,12 +45,13 @@ const PROGRAMS: &[Program] = &[
     Program::new("scheduler.test", "./scheduler", 10),
     Program::new("volumescheduling.test", "./volumescheduling", 10),
     Program::new("daemonset.test", "./daemonset", 10),
+    Program::new("dra-default.test", "./dra/default", 10),
 ];
 
 /// Imported packages without tests.
-const IMPORTED: &[&str] = &["./framework", "./util", "./scheduler/podgroup/stepsframework"];
+const IMPORTED: &[&str] = &["./framework", "./util", "./scheduler/podgroup/stepsframework", "./dra"];
 
-const FOLDERS: &[&str] = &["framework", "util", "scheduler", "volumescheduling", "daemonset"];
+const FOLDERS: &[&str] = &["framework", "util", "scheduler", "volumescheduling", "daemonset", "dra"];
 
 const THEIRS: &str = "\"k8s.io/kubernetes/test/integration/";
 const OURS: &str = "\"flotilla/integration-tests/upstream/";
@@ -81,6 +86,30 @@ const CHANGES: &[Change] = &[
         find: "\tgo sched.Run(tCtx)\n",
         replace: "\ttestutils.DescribeFlotilla(t, sched, config, nil)\n\ttestutils.StartFlotilla(tCtx, sched)\n",
     },
+    // Starts one scheduler for several tests of devices.
+    Change {
+        file: "\nfunc prepareScheduler(",
+        find: "\t_, scheduler.informerFactory = util.StartScheduler(schedulerCtx, cfg, nil)\n",
+        replace: "\tutil.StartShared(schedulerCtx, scheduler.rootCtx, schedulerCtx.RESTConfig(), cfg)\n",
+    },
+    // Each test of devices that uses this scheduler.
+    Change {
+        file: "\nfunc prepareScheduler(",
+        find: "\tscheduler := value.(*schedulerSingleton)\n\tscheduler.start(tCtx, config)\n",
+        replace: "\tutil.UseShared(tCtx)\n\tscheduler := value.(*schedulerSingleton)\n\tscheduler.start(tCtx, config)\n",
+    },
+    // The tests of devices start their API server with flags of its process.
+    Change {
+        file: "\nfunc prepareScheduler(",
+        find: "func Run(t *testing.T, whatRE string) { run(ktesting.Init(t), whatRE) }\n",
+        replace: "func Run(t *testing.T, whatRE string) {\n\tif framework.IsExternal() {\n\t\tframework.Skip(t, \"starts the API server in the test's process\")\n\t}\n\trun(ktesting.Init(t), whatRE)\n}\n",
+    },
+    // Another API server replaces that of the test's process.
+    Change {
+        file: "\nfunc StartTestServer(",
+        find: "\tctx, cancel := context.WithCancel(ctx)\n\n\tcertDir, err",
+        replace: "\tif IsExternal() {\n\t\treturn StartAPIServer(ctx, t, setup)\n\t}\n\tctx, cancel := context.WithCancel(ctx)\n\n\tcertDir, err",
+    },
     // A late API server fails the whole package, and other tests and builds may use the CPU.
     Change {
         file: "\nfunc StartTestServer(",
@@ -96,7 +125,8 @@ const CHANGES: &[Change] = &[
 pub fn upstream() -> Result<Programs> {
     let linker_flags = "-s -w".to_owned();
     let version = UPSTREAM.version_of("k8s.io/kubernetes")?;
-    let key = UPSTREAM.key(&version, &[linker_flags.as_str(), FLOTILLA, THIS_FILE].concat());
+    let files = OUR_FILES.map(|(_, text)| text).concat();
+    let key = UPSTREAM.key(&version, &[linker_flags.as_str(), &files, THIS_FILE].concat());
     let folder = target().join("upstream").join(key);
     Ok(Programs {
         module: UPSTREAM,
@@ -127,8 +157,11 @@ fn prepare(go: &Go<'_>) -> Result<()> {
     for package in IMPORTED.iter().copied().chain(PROGRAMS.iter().map(Program::package)) {
         copy(&theirs.join(package), &go.module.join(package))?;
     }
-    let added = go.module.join("util/flotilla.go");
-    fs::write(&added, FLOTILLA).with_context(|| format!("cannot write {}", added.display()))
+    for (name, text) in OUR_FILES {
+        let added = go.module.join(name);
+        fs::write(&added, text).with_context(|| format!("cannot write {}", added.display()))?;
+    }
+    Ok(())
 }
 
 /// Copies the Go files of one package, without subpackages.

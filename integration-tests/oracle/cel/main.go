@@ -41,7 +41,7 @@ type answer struct {
 	Cost    *uint64 `json:"cost,omitempty"`
 }
 
-// features are the defaults of kube-scheduler 1.37.1. Stored expressions do not depend on them.
+// features are the defaults of kube-scheduler 1.37.2. Stored expressions do not depend on them.
 var features = dracel.Features{EnableConsumableCapacity: true}
 
 func main() {

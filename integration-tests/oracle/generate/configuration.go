@@ -77,7 +77,7 @@ func (w *world) profile(name string) map[string]any {
 	return profile
 }
 
-// balanced are resources for NodeResourcesBalancedAllocation. kube-scheduler 1.37.1 panics with a nil pointer if one of them is served by a
+// balanced are resources for NodeResourcesBalancedAllocation. kube-scheduler 1.37.2 panics with a nil pointer if one of them is served by a
 // class with selectors.
 func (w *world) balanced() []string {
 	resources := []string{"cpu", "memory"}

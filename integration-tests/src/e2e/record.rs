@@ -17,6 +17,12 @@ const QUICK_SECONDS: u64 = 20;
 /// The same for specs of devices: each starts driver pods first, and many are similar.
 const QUICK_SECONDS_OF_DEVICES: u64 = 9;
 
+/// Maximum duration of specs that are repeated with each supported API server.
+const VERSIONS_SECONDS: u64 = 9;
+
+/// First minor version with the API of the specs of devices, `resource.k8s.io/v1`.
+const DEVICES_SINCE: u32 = 34;
+
 /// Record of one spec.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -41,6 +47,13 @@ impl Entry {
     pub fn is_quick(&self) -> bool {
         let most = if self.spec.contains("[DRA]") { QUICK_SECONDS_OF_DEVICES } else { QUICK_SECONDS };
         self.seconds.is_some_and(|seconds| seconds <= most) && !self.spec.contains("[Feature:OffByDefault]")
+    }
+
+    /// Whether it is repeated with the API server `1.<minor>`: a quick spec of features that this version has.
+    #[must_use]
+    pub fn is_repeated_with(&self, minor: u32) -> bool {
+        let is_served = minor >= DEVICES_SINCE || !self.spec.contains("[DRA]");
+        is_served && self.is_quick() && self.seconds.is_some_and(|seconds| seconds <= VERSIONS_SECONDS)
     }
 }
 
@@ -121,12 +134,10 @@ impl Record {
             .collect()
     }
 
-    /// Go regular expression of the quick specs.
-    #[must_use]
-    pub fn quick_focus(&self) -> String {
-        let quick: Vec<String> =
-            self.entries().filter(|entry| entry.is_quick()).map(|entry| escaped(&entry.spec)).collect();
-        format!("({})$", quick.join("|"))
+    /// Go regular expression of the specs that are selected.
+    pub fn focus(&self, is_selected: impl Fn(&Entry) -> bool) -> String {
+        let selected = self.entries().filter(|entry| is_selected(entry)).map(|entry| escaped(&entry.spec));
+        format!("({})$", selected.collect::<Vec<_>>().join("|"))
     }
 }
 
@@ -182,7 +193,7 @@ mod tests {
         record.take(&runs(vec![outcome("a", SpecVerdict::Passed, 3)], vec![outcome("a", SpecVerdict::Passed, 4)]));
         let entry = record.entries().next().expect("an entry");
         assert_eq!((entry.why.as_deref(), entry.seconds, entry.is_quick()), (None, Some(4), true));
-        assert_eq!(record.quick_focus(), "(a)$");
+        assert_eq!(record.focus(Entry::is_quick), "(a)$");
         record.take(&runs(vec![outcome("a", SpecVerdict::Passed, 3)], vec![]));
         assert_eq!(record.entries().next().map(|entry| entry.flotilla), Some(SpecVerdict::Failed));
     }

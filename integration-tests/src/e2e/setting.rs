@@ -6,7 +6,7 @@ use k8s_openapi::api::apps::v1::DaemonSet;
 use kube::{Api, api::PostParams};
 use serde_json::json;
 
-use super::Scheduler;
+use super::{Request, Scheduler};
 use crate::fleet::Fleet;
 
 /// Kubelet behaviour expected by the specs, missing in kwok's stages.
@@ -19,12 +19,14 @@ const ZONES: [&str; 4] = ["zone-a", "zone-b", "zone-a", "zone-b"];
 const WORKERS: usize = 2;
 
 /// Starts the cluster with nodes, and with kube-scheduler if selected.
-pub(super) async fn start(scheduler: Scheduler, gates: Option<&str>) -> anyhow::Result<ControlPlane> {
-    let mut options = Options::default().with_arg(Component::Kwok, format!("--config={KUBELET}"));
+pub(super) async fn start(scheduler: Scheduler, request: &Request) -> anyhow::Result<ControlPlane> {
+    let version = request.version.as_deref().map(flotilla_test_programs::version).transpose()?;
+    let options = Options { version: version.map(Box::new), ..Options::default() };
+    let mut options = options.with_arg(Component::Kwok, format!("--config={KUBELET}"));
     if scheduler == Scheduler::KubeScheduler {
         options = options.with_kube_scheduler();
     }
-    if let Some(gates) = gates {
+    if let Some(gates) = &request.gates {
         for component in [Component::ApiServer, Component::ControllerManager, Component::Scheduler] {
             options = options.with_arg(component, format!("--feature-gates={gates}"));
         }

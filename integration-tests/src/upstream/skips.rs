@@ -11,7 +11,25 @@ struct Entry {
     package: String,
     /// Full name; its subtests are skipped too.
     test: String,
+    /// Minor version such as `1.34`: the test is skipped only with an earlier API server.
+    #[serde(default)]
+    before: Option<String>,
     why: String,
+}
+
+impl Entry {
+    /// Whether the test is skipped with an API server of this minor version, or with that of the tests.
+    fn applies(&self, api_server: Option<u32>) -> Result<bool> {
+        let Some(before) = &self.before else { return Ok(true) };
+        let before = number(before)?;
+        Ok(api_server.is_some_and(|minor| minor < before))
+    }
+}
+
+/// The number after the dot of a minor version.
+fn number(minor: &str) -> Result<u32> {
+    let number = minor.strip_prefix("1.").and_then(|number| number.parse().ok());
+    number.with_context(|| format!("{minor:?} is no minor version such as 1.32"))
 }
 
 /// Skipped tests.
@@ -35,6 +53,16 @@ impl Skips {
             .enumerate()
             .map(|(index, line)| serde_json::from_str(line).with_context(|| format!("line {}", index + 1)));
         entries.collect::<Result<_>>().map(Self)
+    }
+
+    /// Keeps the tests that are skipped with the API server of a minor version such as `1.32`, or with that of the tests.
+    ///
+    /// # Errors
+    /// A version is invalid.
+    pub fn with_api_server(self, minor: Option<&str>) -> Result<Self> {
+        let minor = minor.map(number).transpose()?;
+        let applies = |entry: Entry| Ok(entry.applies(minor)?.then_some(entry));
+        self.0.into_iter().filter_map(|entry| applies(entry).transpose()).collect::<Result<_>>().map(Self)
     }
 
     /// Packages in the list.
@@ -84,6 +112,7 @@ mod tests {
             let again =
                 skips.0[index + 1..].iter().any(|other| (&other.package, &other.test) == (&entry.package, &entry.test));
             assert!(!again, "{entry:?} is listed twice");
+            assert!(entry.applies(Some(32)).expect("a version"), "{entry:?} applies to no supported API server");
         }
     }
 
@@ -94,5 +123,16 @@ mod tests {
         assert_eq!(skips.pattern("p").as_deref(), Some(r"^TestA$/^a_\(b\)$|^TestB$"));
         assert_eq!(skips.pattern("q"), None);
         assert!(Skips::parse("{\"package\":\"p\"}").is_err());
+    }
+
+    #[test]
+    fn a_test_that_needs_a_later_api_server_is_skipped_with_earlier_ones() {
+        let list = "{\"package\":\"p\",\"test\":\"TestA\",\"before\":\"1.34\",\"why\":\"w\"}\n";
+        let count = |minor| {
+            let skips = Skips::parse(list).expect("a list").with_api_server(minor).expect("a version");
+            skips.of("p").len()
+        };
+        assert_eq!([None, Some("1.32"), Some("1.33"), Some("1.34")].map(count), [0, 1, 1, 0]);
+        assert!(Skips::default().with_api_server(Some("32")).is_err());
     }
 }

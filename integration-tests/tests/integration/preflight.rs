@@ -55,7 +55,7 @@ async fn a_cluster_without_rights_is_told_the_rules_that_are_missing_and_one_wit
     let before = preflight(admin, &arguments)?;
     assert_eq!(before.status.code(), Some(1), "{}", text(&before));
     for expected in [
-        "✓ API server: v1.37.1, the release that Flotilla answers as\n",
+        "✓ API server: v1.37.2, the release that Flotilla answers as\n",
         "✗ rights: system:serviceaccount:flotilla:flotilla-coordinator lacks ",
         "    # ClusterRole flotilla-coordinator\n",
         "    - apiGroups: [\"\"]\n      resources: [\"pods/binding\"]\n      verbs: [\"create\"]\n",

@@ -1,5 +1,6 @@
 //! Kubernetes' integration tests of the scheduler pass with Flotilla as the scheduler. `cargo xtask upstream` runs the ignored test;
-//! `FLOTILLA_UPSTREAM_PACKAGES`, `FLOTILLA_UPSTREAM_RUN` and `FLOTILLA_UPSTREAM_WORKERS` select the tests and the number of workers.
+//! `FLOTILLA_UPSTREAM_PACKAGES` and `FLOTILLA_UPSTREAM_RUN` select the tests, `FLOTILLA_UPSTREAM_WORKERS` the number of workers, and
+//! `FLOTILLA_UPSTREAM_API_SERVER` the version of the API server.
 
 use std::env;
 
@@ -22,7 +23,7 @@ fn check(request: &Request) -> anyhow::Result<()> {
 fn the_quick_packages_pass_with_flotilla() -> anyhow::Result<()> {
     let programs = upstream_quick()?.list.iter();
     let packages = programs.map(|program| program.package().trim_start_matches("./").to_owned()).collect();
-    check(&Request { packages, run: None, workers: 0 })
+    check(&Request { packages, ..Request::default() })
 }
 
 fn variable(name: &str) -> Option<String> {
@@ -38,5 +39,6 @@ fn every_package_passes_with_flotilla() -> anyhow::Result<()> {
         packages: packages.iter().flat_map(|packages| packages.split(',')).map(str::to_owned).collect(),
         run: variable("FLOTILLA_UPSTREAM_RUN"),
         workers: workers.map_or(Ok(0), |workers| workers.parse())?,
+        api_server: variable("FLOTILLA_UPSTREAM_API_SERVER"),
     })
 }

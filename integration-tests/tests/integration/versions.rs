@@ -6,8 +6,9 @@ use std::{collections::BTreeMap, env, path::Path, process::Command, time::Durati
 
 use anyhow::ensure;
 use flotilla_control_plane::{ControlPlane, NodeBuilder, Options, pod, wait_until};
-use flotilla_integration_tests::fleet::{
-    Fleet, PATIENCE, binary, node_of, pods, wait_for_event, wait_until_refused, wait_until_running,
+use flotilla_integration_tests::{
+    e2e,
+    fleet::{Fleet, PATIENCE, binary, node_of, pods, wait_for_event, wait_until_refused, wait_until_running},
 };
 use k8s_openapi::api::{
     apps::v1::Deployment,
@@ -18,6 +19,7 @@ use k8s_openapi::api::{
 use kube::{Api, ResourceExt as _, api::PostParams};
 use serde_json::{Value, from_value, json};
 
+mod clusters;
 mod devices;
 
 /// The minor version of the API server.
@@ -291,6 +293,14 @@ async fn the_api_server_merges_the_label_keys_of_pod_affinity_and_the_rollout_is
     let (_, message) = wait_until_refused(&cluster, "third").await?;
     assert!(message.contains("didn't match pod anti-affinity rules"), "{message}");
     Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "takes three minutes; cargo xtask versions runs it"]
+async fn the_quick_specs_of_kubernetes_pass() -> anyhow::Result<()> {
+    let number = number()?;
+    let (program, record) = (e2e::build()?, e2e::Record::read()?);
+    crate::e2e::passes(&program, &record, |entry| entry.is_repeated_with(number), Some(minor())).await
 }
 
 /// Sends an administrator's request and returns its answer.

@@ -3,13 +3,11 @@
 // Scheduler.Run.
 //
 // Environment: FLOTILLA_COORDINATOR and FLOTILLA_WORKER are the paths of the programs, FLOTILLA_WORKERS is the number of workers
-// (0 if unset), FLOTILLA_LOGS is the folder for logs and configurations, FLOTILLA_REPORT is the file that receives one line of JSON
-// per test that starts Flotilla or is skipped.
+// (0 if unset), FLOTILLA_LOGS is the folder for logs and configurations. framework/api_server.go describes the others.
 package util
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -24,7 +22,6 @@ import (
 	"strings"
 	"sync"
 	"syscall"
-	"testing"
 	"time"
 	"unsafe"
 
@@ -39,6 +36,8 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/apis/config/latest"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config/scheme"
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
+
+	"flotilla/integration-tests/upstream/framework"
 )
 
 // Flotilla becomes ready within a second on an idle machine; the bound allows for a machine that also builds.
@@ -48,15 +47,15 @@ const readyWithin = 60 * time.Second
 // the same results with both values, so they run with Flotilla's default.
 var onlyTiming = []string{"SchedulerAsyncAPICalls", "SchedulerAsyncPreemption"}
 
+// Gates of the logs of this process, which kube-scheduler's command does not have.
+var ofLogs = []string{"ContextualLogging", "LoggingAlphaOptions", "LoggingBetaOptions"}
+
 // described holds one instance per TestContext, from InitTestSchedulerWithOptions on.
 var described sync.Map
 
-// report serializes writes to FLOTILLA_REPORT.
-var report sync.Mutex
-
 // instance is one Flotilla: a coordinator, and its workers.
 type instance struct {
-	t         *testing.T
+	t         framework.T
 	folder    string
 	arguments []string
 	processes []*process
@@ -77,7 +76,7 @@ var running struct {
 
 // DescribeFlotilla writes the configuration that opts amount to, with the feature gates of the test. It skips the test if
 // Flotilla has no equivalent.
-func DescribeFlotilla(t *testing.T, key any, kubeConfig *restclient.Config, opts []scheduler.Option) {
+func DescribeFlotilla(t framework.T, key any, kubeConfig *restclient.Config, opts []scheduler.Option) {
 	t.Helper()
 	settings := read(opts)
 	if registry := *field[frameworkruntime.Registry](settings, "frameworkOutOfTreeRegistry"); len(registry) > 0 {
@@ -86,11 +85,18 @@ func DescribeFlotilla(t *testing.T, key any, kubeConfig *restclient.Config, opts
 			names = append(names, name)
 		}
 		slices.Sort(names)
-		skip(t, "registers its own plugins in kube-scheduler's process: "+strings.Join(names, ", "))
+		framework.Skip(t, "registers its own plugins in kube-scheduler's process: "+strings.Join(names, ", "))
 	}
 	if *field[scheduler.FrameworkCapturer](settings, "frameworkCapturer") != nil {
-		skip(t, "reads the framework of kube-scheduler's process")
+		framework.Skip(t, "reads the framework of kube-scheduler's process")
 	}
+	skipRefusedGates(t)
+	described.Store(key, describe(t, kubeConfig, settings))
+}
+
+// describe writes the configuration and the kubeconfig of one Flotilla.
+func describe(t framework.T, kubeConfig *restclient.Config, settings reflect.Value) *instance {
+	t.Helper()
 	folder, err := os.MkdirTemp(os.Getenv("FLOTILLA_LOGS"), fileName(t.Name())+"-")
 	must(t, err)
 	t.Cleanup(func() {
@@ -108,23 +114,22 @@ func DescribeFlotilla(t *testing.T, key any, kubeConfig *restclient.Config, opts
 		"--secure-port=0", "-v=4",
 		"--pod-max-in-unschedulable-pods-duration=" + field[time.Duration](settings, "podMaxInUnschedulablePodsDuration").String(),
 	}
-	skipRefusedGates(t)
 	if gates := gates(); gates != "" {
 		arguments = append(arguments, "--feature-gates="+gates)
 	}
-	described.Store(key, &instance{t: t, folder: folder, arguments: arguments})
+	return &instance{t: t, folder: folder, arguments: arguments}
 }
 
 // SkipSubtest skips a subtest whose feature gates Flotilla refuses, before it starts an API server. A test that is no subtest may go
 // on with other gates.
-func SkipSubtest(t *testing.T) {
+func SkipSubtest(t framework.T) {
 	t.Helper()
 	if strings.Contains(t.Name(), "/") {
 		skipRefusedGates(t)
 	}
 }
 
-func skipRefusedGates(t *testing.T) {
+func skipRefusedGates(t framework.T) {
 	t.Helper()
 	gates := gates()
 	if gates == "" {
@@ -133,7 +138,7 @@ func skipRefusedGates(t *testing.T) {
 	check := exec.Command(os.Getenv("FLOTILLA_COORDINATOR"), "--feature-gates="+gates, "--write-config-to=/dev/null")
 	if output, err := check.CombinedOutput(); err != nil {
 		refusal, _, _ := strings.Cut(strings.TrimPrefix(strings.TrimSpace(string(output)), "error: "), "\n")
-		skip(t, "Flotilla refuses a feature gate: "+strings.TrimPrefix(refusal, "--feature-gates: "))
+		framework.Skip(t, "Flotilla refuses a feature gate: "+strings.TrimPrefix(refusal, "--feature-gates: "))
 	}
 }
 
@@ -148,15 +153,43 @@ func StartFlotilla(ctx context.Context, key any) {
 	t := instance.t
 	t.Helper()
 	waitForStopped()
-	record(t, "started", "")
-	arguments := instance.arguments
-	if workers := instance.startWorkers(ctx); len(workers) > 0 {
+	framework.Report(t, "started", "")
+	instance.up(ctx)
+}
+
+// up starts the workers and the coordinator, and returns when they are ready.
+func (i *instance) up(ctx context.Context) {
+	i.t.Helper()
+	arguments := i.arguments
+	if workers := i.startWorkers(ctx); len(workers) > 0 {
 		arguments = append(slices.Clone(arguments), "--workers="+strings.Join(workers, ","))
 	} else {
 		// Without this a new leader waits for the workers of the default Service, and some tests poll once after a second.
 		arguments = append(slices.Clone(arguments), "--worker-service=")
 	}
-	instance.start(ctx, "coordinator", "FLOTILLA_COORDINATOR", "--health-listen", arguments)
+	i.start(ctx, "coordinator", "FLOTILLA_COORDINATOR", "--health-listen", arguments)
+}
+
+// UseShared reports that the test uses a Flotilla that StartShared starts for several tests. It skips the test if Flotilla refuses its
+// feature gates.
+func UseShared(t framework.T) {
+	t.Helper()
+	skipRefusedGates(t)
+	framework.Report(t, "started", "")
+}
+
+// StartShared starts a Flotilla with the configuration of kube-scheduler for several tests below t. It ends with ctx, at the latest
+// with t.
+func StartShared(ctx context.Context, t framework.T, kubeConfig *restclient.Config, configuration *config.KubeSchedulerConfiguration) {
+	t.Helper()
+	waitForStopped()
+	opts := []scheduler.Option{
+		scheduler.WithProfiles(configuration.Profiles...), scheduler.WithExtenders(configuration.Extenders...),
+		scheduler.WithPercentageOfNodesToScore(configuration.PercentageOfNodesToScore),
+		scheduler.WithPodInitialBackoffSeconds(configuration.PodInitialBackoffSeconds),
+		scheduler.WithPodMaxBackoffSeconds(configuration.PodMaxBackoffSeconds),
+	}
+	describe(t, kubeConfig, read(opts)).up(ctx)
 }
 
 func (i *instance) startWorkers(ctx context.Context) []string {
@@ -323,7 +356,7 @@ func gates() string {
 	for name, spec := range utilfeature.DefaultMutableFeatureGate.GetAll() {
 		enabled := utilfeature.DefaultFeatureGate.Enabled(name)
 		isGroup := name == "AllAlpha" || name == "AllBeta"
-		if enabled != spec.Default && !isGroup && !slices.Contains(onlyTiming, string(name)) {
+		if enabled != spec.Default && !isGroup && !slices.Contains(onlyTiming, string(name)) && !slices.Contains(ofLogs, string(name)) {
 			moved = append(moved, fmt.Sprintf("%s=%v", name, enabled))
 		}
 	}
@@ -332,47 +365,33 @@ func gates() string {
 }
 
 func writeKubeconfig(from *restclient.Config, path string) error {
-	authority, err := os.ReadFile(from.CAFile)
-	if err != nil {
-		return err
+	authority := from.CAData
+	if len(authority) == 0 {
+		read, err := os.ReadFile(from.CAFile)
+		if err != nil {
+			return err
+		}
+		authority = read
 	}
 	name := "test"
 	kubeconfig := clientcmdapi.NewConfig()
-	kubeconfig.Clusters[name] = &clientcmdapi.Cluster{Server: from.Host, CertificateAuthorityData: authority}
+	kubeconfig.Clusters[name] = &clientcmdapi.Cluster{
+		Server: from.Host, CertificateAuthorityData: authority, TLSServerName: from.ServerName,
+	}
 	kubeconfig.AuthInfos[name] = &clientcmdapi.AuthInfo{Token: from.BearerToken}
 	kubeconfig.Contexts[name] = &clientcmdapi.Context{Cluster: name, AuthInfo: name}
 	kubeconfig.CurrentContext = name
 	return clientcmd.WriteToFile(*kubeconfig, path)
 }
 
-// skip skips the test and reports why.
-func skip(t *testing.T, why string) {
-	t.Helper()
-	record(t, "skipped", why)
-	t.Skip(why)
-}
-
-func record(t *testing.T, event, why string) {
-	t.Helper()
-	line, err := json.Marshal(map[string]string{"test": t.Name(), "event": event, "why": why})
-	must(t, err)
-	report.Lock()
-	defer report.Unlock()
-	file, err := os.OpenFile(os.Getenv("FLOTILLA_REPORT"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-	must(t, err)
-	_, err = file.Write(append(line, '\n'))
-	must(t, err)
-	must(t, file.Close())
-}
-
-func must(t *testing.T, err error) {
+func must(t framework.T, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatalf("cannot run this test with Flotilla: %v", err)
 	}
 }
 
-func freeAddress(t *testing.T) string {
+func freeAddress(t framework.T) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)

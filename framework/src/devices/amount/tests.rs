@@ -1,4 +1,4 @@
-//! Texts of amounts as in `resource.ParseQuantity` and `String` of apimachinery 0.37.1.
+//! Texts of amounts as in `resource.ParseQuantity` and `String` of apimachinery 0.37.2.
 
 use super::*;
 

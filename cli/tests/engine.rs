@@ -32,8 +32,8 @@ const CRATES: [(&str, &str); 10] = [
     ("flotilla-yaml", "configuration/yaml"),
 ];
 
-/// A report grows by four thirds of the module: 2.5 MB of text for this many bytes.
-const MOST_BYTES: usize = 1_900_000;
+/// A report grows by four thirds of the module: 2.6 MB of text for this many bytes.
+const MOST_BYTES: usize = 1_950_000;
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")

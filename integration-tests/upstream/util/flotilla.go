@@ -43,10 +43,6 @@ import (
 // Flotilla becomes ready within a second on an idle machine; the bound allows for a machine that also builds.
 const readyWithin = 60 * time.Second
 
-// Gates that only change when kube-scheduler sends its API calls. Flotilla refuses them off their default, and these tests expect
-// the same results with both values, so they run with Flotilla's default.
-var onlyTiming = []string{"SchedulerAsyncAPICalls", "SchedulerAsyncPreemption"}
-
 // Gates of the logs of this process, which kube-scheduler's command does not have.
 var ofLogs = []string{"ContextualLogging", "LoggingAlphaOptions", "LoggingBetaOptions"}
 
@@ -356,7 +352,7 @@ func gates() string {
 	for name, spec := range utilfeature.DefaultMutableFeatureGate.GetAll() {
 		enabled := utilfeature.DefaultFeatureGate.Enabled(name)
 		isGroup := name == "AllAlpha" || name == "AllBeta"
-		if enabled != spec.Default && !isGroup && !slices.Contains(onlyTiming, string(name)) && !slices.Contains(ofLogs, string(name)) {
+		if enabled != spec.Default && !isGroup && !slices.Contains(ofLogs, string(name)) {
 			moved = append(moved, fmt.Sprintf("%s=%v", name, enabled))
 		}
 	}

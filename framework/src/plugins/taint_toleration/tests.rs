@@ -1,4 +1,4 @@
-//! Cases of upstream's taint_toleration_test.go, without comparison operators, which are off by default in 1.37.
+//! Cases of upstream's taint_toleration_test.go. Without the gate of comparison operators, classes have none.
 
 use crate::{
     extension::ClusterEvent,
@@ -37,8 +37,13 @@ fn a_hard_taint_refuses_unless_some_toleration_tolerates_it() {
         ("both taints tolerated", tolerating("Exists", "", "").tolerate("gpu", "Exists", "", ""), two(), Ok(())),
         ("a soft taint does not refuse", pod("p"), node("n").taint("x", "", "PreferNoSchedule"), Ok(())),
         ("evicting taints refuse", pod("p"), node("n").taint("x", "", "NoExecute"), refused()),
-        ("greater-than tolerates nothing", tolerating("Gt", "5", "NoSchedule"), dedicated("9"), refused()),
-        ("less-than tolerates nothing", tolerating("Lt", "9", "NoSchedule"), dedicated("5"), refused()),
+        ("a greater taint is tolerated by Gt", tolerating("Gt", "5", "NoSchedule"), dedicated("9"), Ok(())),
+        (
+            "a taint that is not less is not tolerated by Lt",
+            tolerating("Lt", "5", "NoSchedule"),
+            dedicated("5"),
+            refused(),
+        ),
         ("an unknown operator tolerates nothing", tolerating("Near", "a", ""), dedicated("a"), refused()),
         (
             "equal beside greater-than still counts",

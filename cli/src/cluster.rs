@@ -182,7 +182,7 @@ pub(crate) fn telling() -> Gatherer {
 }
 
 fn gatherer(gatherer: Gatherer, gates: &FeatureGates, profiles: &[Profile]) -> Gatherer {
-    let gatherer = gatherer.with_gates(gates.of_pods());
+    let gatherer = gatherer.with_features(gates.features());
     let gatherer = if gates.enabled(GATE) { gatherer.with_groups() } else { gatherer };
     if profiles.iter().any(reads_coscheduling) { gatherer.with_coscheduling() } else { gatherer }
 }

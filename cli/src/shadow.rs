@@ -4,7 +4,7 @@ use std::{process::ExitCode, time::Duration};
 
 use anyhow::Context as _;
 use flotilla_coordinator::shadow::Shadow;
-use flotilla_framework::{ingest::Gates, registry::Registry};
+use flotilla_framework::{ingest::Features, registry::Registry};
 use flotilla_machine::event;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -40,7 +40,7 @@ fn shadow(args: &ShadowArgs, registry: Registry) -> Result<(), Failure> {
 }
 
 /// The configuration to evaluate with.
-fn configuration(args: &ShadowArgs, registry: Registry) -> Result<(event::Configuration, Gates), Failure> {
+fn configuration(args: &ShadowArgs, registry: Registry) -> Result<(event::Configuration, Features), Failure> {
     let gates = cluster::gates(&args.feature_gates)?;
     let read = cluster::configuration(args.config.as_deref(), &gates, registry)?;
     if !read.extenders.is_empty() {
@@ -59,19 +59,19 @@ fn configuration(args: &ShadowArgs, registry: Registry) -> Result<(event::Config
     }
     let generic_workload = gates.enabled("GenericWorkload");
     let configuration = event::Configuration { generic_workload, ..event::Configuration::new(1, profiles) };
-    Ok((configuration, gates.of_pods()))
+    Ok((configuration, gates.features()))
 }
 
 /// Follows the other scheduler for the requested period.
 async fn follow(
     args: &ShadowArgs,
     registry: Registry,
-    (configuration, gates): (event::Configuration, Gates),
+    (configuration, features): (event::Configuration, Features),
 ) -> anyhow::Result<Report> {
     let connection = Connection::open(&args.server).await?;
     let client = connection.watching("shadow").await?;
     let schedulers: Vec<_> = configuration.profiles.iter().map(|profile| profile.scheduler_name.to_string()).collect();
-    let mut shadow = Shadow::start(client, registry, configuration, gates).await?;
+    let mut shadow = Shadow::start(client, registry, configuration, features).await?;
     if tokio::time::timeout(LISTED, shadow.wait_synced()).await.is_err() {
         let missing = shadow.unlisted().join(", ");
         anyhow::bail!(

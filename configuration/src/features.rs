@@ -10,22 +10,19 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use flotilla_framework::ingest::Gates;
+use flotilla_framework::ingest::Features;
 
 use crate::Cause;
 use crate::report::{near_miss, quoted};
 use table::{GATES, GONE};
 
 /// The gates that affect scheduling and may differ from their default.
-const BUILT: [&str; 11] = [
+const BUILT: [&str; 8] = [
     "GenericWorkload",
     "InPlacePodLevelResourcesVerticalScaling",
     "MatchLabelKeysInPodTopologySpread",
     "PodLevelResources",
-    "SchedulerAsyncAPICalls",
-    "SchedulerAsyncPreemption",
     "SchedulerPopFromBackoffQ",
-    "SchedulerPreQueueingHints",
     "StorageCapacityScoring",
     "TaintTolerationComparisonOperators",
     "VolumeLimitScaling",
@@ -139,8 +136,8 @@ impl FeatureGates {
 
     /// The gates that change how pods are read.
     #[must_use]
-    pub fn of_pods(&self) -> Gates {
-        Gates {
+    pub fn features(&self) -> Features {
+        Features {
             comparison_operators: self.enabled("TaintTolerationComparisonOperators"),
             match_label_keys: self.enabled("MatchLabelKeysInPodTopologySpread"),
             pod_level_resources: self.enabled("PodLevelResources"),

@@ -16,7 +16,7 @@ use flotilla_coordinator::{
     watch::{Needs, Watches},
 };
 use flotilla_encoding::testing::busy;
-use flotilla_framework::{ingest::Gates, registry::Registry};
+use flotilla_framework::{ingest::Features, registry::Registry};
 use flotilla_machine::{event::Event, machine::Machine};
 use flotilla_runtime::driver;
 use http::{Request, Response};
@@ -53,7 +53,7 @@ async fn measure(cluster: Cluster) -> Result<()> {
     let configuration = flotilla_machine::event::Configuration::new(1, profiles.clone());
     handle.send_event(Event::Configured(Arc::new(configuration))).await?;
     let begin = CancellationToken::new();
-    let needs = Needs { registry, profiles: &profiles, with_groups: false, gates: Gates::default() };
+    let needs = Needs { registry, profiles: &profiles, with_groups: false, features: Features::default() };
     let (before, begun) = (memory("VmRSS")?, std::time::Instant::now());
     begin.cancel();
     let mut watches = Watches::start(client, handle.clone(), reporter, needs, begin, CancellationToken::new());

@@ -11,7 +11,7 @@ use std::{
 };
 
 use anyhow::Context as _;
-use flotilla_framework::{ingest::Gates, registry::Registry};
+use flotilla_framework::{ingest::Features, registry::Registry};
 use flotilla_machine::{event::Event, machine::Machine};
 use flotilla_runtime::driver;
 use flotilla_spans::Spans;
@@ -147,7 +147,7 @@ struct Own<'a> {
     identity: &'a str,
     registry: Registry,
     machine: &'a flotilla_machine::event::Configuration,
-    gates: Gates,
+    features: Features,
     idle: Machine,
     is_elected: bool,
     lazily: bool,
@@ -177,7 +177,7 @@ async fn run(
         identity,
         registry,
         machine: &machine,
-        gates: args.gates.of_pods(),
+        features: args.gates.features(),
         idle,
         is_elected: election.is_some(),
         lazily: configuration.delay_cache_until_active,
@@ -240,14 +240,14 @@ async fn outside(args: &Args, connection: &Connection, identity: &str, registry:
 impl Beginning {
     fn of(outside: Outside, own: Own<'_>) -> Self {
         let Outside { client, events, workers, discovery, issuer, spans, drive, lost, stop } = outside;
-        let Own { identity, registry, machine, gates, idle, is_elected, lazily, shown } = own;
+        let Own { identity, registry, machine, features, idle, is_elected, lazily, shown } = own;
         let (lead, leading) = watch::channel(Leadership::UNKNOWN);
         let host = identity.rsplit_once('_').map_or(identity, |(host, _)| host);
         let reporter = Reporter::new(&client, &events, host, &leading);
         let for_phases = (client.clone(), leading.clone());
         let parts = Parts::start(client, leading, reporter, workers, (idle, drive), spans, shown);
         let Parts { client, handle, reporter, .. } = parts.clone();
-        let needs = Needs { registry, profiles: &machine.profiles, with_groups: machine.generic_workload, gates };
+        let needs = Needs { registry, profiles: &machine.profiles, with_groups: machine.generic_workload, features };
         let begin = CancellationToken::new();
         let watches = Watches::start(client, handle, reporter, needs, begin.clone(), stop.clone());
         let (client, leading) = for_phases;

@@ -5,7 +5,7 @@ use std::sync::{
     atomic::{AtomicU64, Ordering},
 };
 
-use flotilla_framework::{ingest::Gates, registry::Registry};
+use flotilla_framework::{ingest::Features, registry::Registry};
 use flotilla_machine::{
     action::Action,
     comparison::{Compared, Comparison},
@@ -38,7 +38,7 @@ pub struct Shadow {
 }
 
 impl Shadow {
-    /// Starts to watch a cluster, with `gates` for reading pods. The profiles' decisions are computed here too.
+    /// Starts to watch a cluster, with `features` for reading pods. The profiles' decisions are computed here too.
     ///
     /// # Errors
     /// The machine's thread has ended.
@@ -49,7 +49,7 @@ impl Shadow {
         client: kube::Client,
         registry: Registry,
         configuration: Configuration,
-        gates: Gates,
+        features: Features,
     ) -> Result<Self, Stopped> {
         let (lead, leading) = watch::channel(Leadership::UNKNOWN);
         let reporter = Reporter::new(&client, &client, "flotilla-shadow", &leading);
@@ -69,7 +69,7 @@ impl Shadow {
         let (begin, stop) = (CancellationToken::new(), CancellationToken::new());
         begin.cancel();
         let with_groups = configuration.generic_workload;
-        let needs = Needs { registry, profiles: &configuration.profiles, with_groups, gates };
+        let needs = Needs { registry, profiles: &configuration.profiles, with_groups, features };
         let watches = Watches::start(client, handle.clone(), reporter, needs, begin, stop.clone());
         let compared = judged(comparisons, Arc::clone(&missed));
         Ok(Self { handle, watches, compared, missed, _lead: lead, _stop: stop.drop_guard() })

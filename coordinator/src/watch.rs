@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use flotilla_framework::{extension, ingest::Gates, profile::Profile, registry::Registry};
+use flotilla_framework::{extension, ingest::Features, profile::Profile, registry::Registry};
 use flotilla_machine::event::Event;
 use flotilla_runtime::driver::{Handle, Stopped};
 use kube::api::ListParams;
@@ -53,7 +53,7 @@ pub struct Needs<'a> {
     /// Watch pod groups too.
     pub with_groups: bool,
     /// Feature gates that change how pods are read.
-    pub gates: Gates,
+    pub features: Features,
 }
 
 /// All watches.
@@ -89,8 +89,8 @@ impl Watches {
         stop: CancellationToken,
     ) -> Self {
         let (tasks, begun, versions) = (JoinSet::new(), begin.clone(), reporter.versions().clone());
-        let (own_client, own_handle, gates) = (client.clone(), handle.clone(), needs.gates);
-        let mut starting = Starting { client: own_client, handle: own_handle, reporter, gates, begin: begun, tasks };
+        let (own_client, own_handle, features) = (client.clone(), handle.clone(), needs.features);
+        let mut starting = Starting { client: own_client, handle: own_handle, reporter, features, begin: begun, tasks };
         let (pods, nodes) = (starting.start::<Pods>(), starting.start::<Nodes>());
         let claims = starting.start::<AllOf<ResourceClaim>>();
         let mut all = vec![pods.clone(), nodes.clone()];
@@ -328,7 +328,7 @@ struct Starting {
     client: kube::Client,
     handle: Handle,
     reporter: Reporter,
-    gates: Gates,
+    features: Features,
     begin: CancellationToken,
     tasks: JoinSet<Result<std::convert::Infallible, Stopped>>,
 }
@@ -361,7 +361,7 @@ impl Starting {
     fn start<K: Kind>(&mut self) -> Started {
         let shared = Arc::<source::Shared>::default();
         let (client, handle, reporter) = (self.client.clone(), self.handle.clone(), self.reporter.clone());
-        let told = Source::<K>::new(client, handle, reporter, Arc::clone(&shared)).with_gates(self.gates);
+        let told = Source::<K>::new(client, handle, reporter, Arc::clone(&shared)).with_features(self.features);
         self.tasks.spawn(after(self.begin.clone(), after(shared.wanted.clone(), told.run())));
         (K::WHAT, shared)
     }

@@ -193,7 +193,7 @@ pub struct Taint {
 
 impl Toleration {
     /// Whether this toleration tolerates a taint. Source: `v1.Toleration.ToleratesTaint` with comparison operators;
-    /// [`crate::ingest::Gates`] decides whether a class has any.
+    /// [`crate::ingest::Features`] decides whether a class has any.
     #[must_use]
     pub fn tolerates(&self, taint: &Taint) -> bool {
         (self.effect.is_empty() || self.effect == taint.effect)

@@ -17,8 +17,8 @@ pub mod beta;
 pub mod budgets;
 pub mod device_objects;
 mod devices;
+mod features;
 mod fields;
-mod gates;
 mod mounts;
 mod pod;
 pub mod pod_group;
@@ -28,28 +28,28 @@ pub mod selectors;
 pub mod storage;
 mod unreadable;
 
+pub use features::Features;
 pub use fields::{IngestError, node_term};
 use fields::{quantities, resources, text, within};
-pub use gates::Gates;
 use selectors::labels;
 
-/// Reads a pod as a scheduler with these feature gates. A bound pod is always read: an invalid amount charges all of the resource to its
+/// Reads a pod as a scheduler with these features. A bound pod is always read: an invalid amount charges all of the resource to its
 /// node.
 ///
 /// # Errors
 /// A missing name, namespace or UID; for a pending pod also an invalid quantity.
-pub fn pod(pod: &api::Pod, gates: Gates) -> Result<PodInfo, IngestError> {
+pub fn pod(pod: &api::Pod, features: Features) -> Result<PodInfo, IngestError> {
     let stands = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()).is_some_and(|name| !name.is_empty());
-    match read(pod, gates) {
+    match read(pod, features) {
         Err(error @ (IngestError::Quantity { .. } | IngestError::Negative { .. })) if stands => {
             let unreadable = Some(text(error.to_string()));
-            Ok(PodInfo { unreadable, ..read(&unreadable::charging_all(pod), gates)? })
+            Ok(PodInfo { unreadable, ..read(&unreadable::charging_all(pod), features)? })
         }
         read => read,
     }
 }
 
-fn read(pod: &api::Pod, gates: Gates) -> Result<PodInfo, IngestError> {
+fn read(pod: &api::Pod, features: Features) -> Result<PodInfo, IngestError> {
     let spec = pod.spec.as_ref().ok_or(IngestError::Missing("spec"))?;
     let status = pod.status.as_ref();
     let phase = status.and_then(|status| status.phase.as_deref());
@@ -57,7 +57,7 @@ fn read(pod: &api::Pod, gates: Gates) -> Result<PodInfo, IngestError> {
     let nominated = status.and_then(|status| status.nominated_node_name.as_deref()).filter(|name| !name.is_empty());
     // Limits decide nothing, so invalid limits are ignored.
     let limits = requests::limits(pod, spec).map(|limits| resources(&limits)).unwrap_or_default();
-    let (class, excess) = excess::cut(pod::class(pod, spec, gates)?, node_name.is_some());
+    let (class, excess) = excess::cut(pod::class(pod, spec, features)?, node_name.is_some());
     Ok(PodInfo {
         uid: text(pod.metadata.uid.as_deref().ok_or(IngestError::Missing("metadata.uid"))?),
         name: text(pod.metadata.name.as_deref().ok_or(IngestError::Missing("metadata.name"))?),

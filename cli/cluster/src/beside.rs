@@ -8,7 +8,7 @@ use std::{
 use flotilla_framework::{
     class::{PodInfo, Taint},
     devices::model::request::ClaimSpec,
-    ingest::Gates,
+    ingest::Features,
     node::NodeInfo,
 };
 use serde::{Deserialize, Serialize};
@@ -35,7 +35,7 @@ pub struct References {
     /// LimitRanges, RuntimeClasses and node selectors of namespaces.
     pub rules: Rules,
     /// The feature gates that pods are read with.
-    pub gates: Gates,
+    pub features: Features,
 }
 
 /// Serializes maps with tuple keys as lists.

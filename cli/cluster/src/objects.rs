@@ -167,7 +167,7 @@ pub struct Gatherer {
     pub(super) workloads: workloads::Workloads,
     pub(super) facts: Facts,
     texts: Option<Texts>,
-    gates: ingest::Gates,
+    features: ingest::Features,
     admission: Admission,
     new_claims: Vec<NewClaim>,
     /// The controllers of pods, such as `ReplicaSet shop/web-6d4`, with the number of their pods.
@@ -191,8 +191,8 @@ impl Gatherer {
 
     /// Reads pods as a scheduler with these feature gates.
     #[must_use]
-    pub fn with_gates(self, gates: ingest::Gates) -> Self {
-        Self { gates, ..self }
+    pub fn with_features(self, features: ingest::Features) -> Self {
+        Self { features, ..self }
     }
 
     /// Reads pod groups too.
@@ -208,10 +208,10 @@ impl Gatherer {
 
     /// Knows the objects of `cluster` that others may refer to.
     pub(super) fn knowing(cluster: &Cluster) -> Self {
-        let References { priorities, default, templates, rules, gates, .. } = cluster.references.clone();
+        let References { priorities, default, templates, rules, features, .. } = cluster.references.clone();
         let admission = Admission { rules, ..Admission::default() };
         let (namespaces, others) = (cluster.namespaces.clone(), cluster.nodes.clone());
-        Self { priorities, usual: default, templates, namespaces, others, admission, gates, ..Self::default() }
+        Self { priorities, usual: default, templates, namespaces, others, admission, features, ..Self::default() }
     }
 
     /// Takes a node in, with its defaults.
@@ -301,7 +301,7 @@ impl Gatherer {
         if is_new && spec_is_unbound(&pod) {
             self.ephemeral.extend(storage::ephemeral_claims(&pod).map(|claim| (claim, place.clone())));
         }
-        match ingest::pod(&pod, self.gates) {
+        match ingest::pod(&pod, self.features) {
             Ok(info) => {
                 self.texts.iter_mut().for_each(|texts| texts.add_pod(&pod));
                 let info = self.share_class(info);
@@ -447,7 +447,7 @@ impl Gatherer {
         budgets.sort_by_key(|budget| (Arc::clone(&budget.namespace), Arc::clone(&budget.name)));
         let storage_class = self.workloads.class;
         let (priorities, templates, rules) = (self.priorities, self.templates, self.admission.rules);
-        let references = References { priorities, default, storage_class, templates, rules, gates: self.gates };
+        let references = References { priorities, default, storage_class, templates, rules, features: self.features };
         Cluster {
             nodes: self.nodes,
             bound,

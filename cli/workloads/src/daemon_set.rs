@@ -47,7 +47,7 @@ pub(crate) fn make(set: &DaemonSet, around: Surroundings<'_>, taken: &mut BTreeS
     // A pod with an error runs nowhere; the error is reported when the pod is gathered.
     let mut read = model.clone();
     read.metadata.uid = Some(String::new());
-    let class = ingest::pod(&read, ingest::Gates::default()).map(|info| info.class);
+    let class = ingest::pod(&read, ingest::Features::default()).map(|info| info.class);
     let only = model.spec.as_ref().and_then(|spec| spec.node_name.clone()).filter(|name| !name.is_empty());
     let suits = |node: &NodeInfo| {
         let is_meant = only.as_deref().is_none_or(|only| *only == *node.name);

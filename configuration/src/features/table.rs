@@ -2,7 +2,7 @@
 //!
 //! Source: the registry that `cmd/kube-scheduler` 1.37.2 builds `--feature-gates` from: `pkg/features/kube_features.go` with the gates of
 //! component-base, apiserver and client-go. A gate affects scheduling if `pkg/scheduler` or `cmd/kube-scheduler` reads it and the result
-//! differs. Gates that only change speed are not counted.
+//! differs. Gates that only change speed, or when API calls are sent, are not counted.
 
 use super::{FeatureStage, Gate};
 use FeatureStage::{Alpha, Beta, Deprecated, Ga};
@@ -287,10 +287,10 @@ pub(super) static GATES: [Gate; 248] = [
     gate("SELinuxChangePolicy", Ga, ON, LOCKED, OTHER, &[]),
     gate("SELinuxMount", Ga, ON, FREE, OTHER, &[]),
     gate("SELinuxMountReadWriteOncePod", Ga, ON, LOCKED, OTHER, &[]),
-    gate("SchedulerAsyncAPICalls", Beta, OFF, FREE, SCHEDULING, &[]),
-    gate("SchedulerAsyncPreemption", Beta, ON, FREE, SCHEDULING, &[]),
+    gate("SchedulerAsyncAPICalls", Beta, OFF, FREE, OTHER, &[]),
+    gate("SchedulerAsyncPreemption", Beta, ON, FREE, OTHER, &[]),
     gate("SchedulerPopFromBackoffQ", Beta, ON, FREE, SCHEDULING, &[]),
-    gate("SchedulerPreQueueingHints", Alpha, OFF, FREE, SCHEDULING, &[]),
+    gate("SchedulerPreQueueingHints", Alpha, OFF, FREE, OTHER, &[]),
     gate("SeparateCacheWatchRPC", Deprecated, OFF, LOCKED, OTHER, &[]),
     gate("SeparateTaintEvictionController", Ga, ON, LOCKED, OTHER, &[]),
     gate("ServiceAccountNodeAudienceRestriction", Beta, ON, FREE, OTHER, &[]),

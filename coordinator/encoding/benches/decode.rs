@@ -64,7 +64,7 @@ fn decode(criterion: &mut Criterion) {
         (Encoding::Protobuf, &include_bytes!("recorded/pod.pb")[..]),
     ];
     measure(criterion, "pod", pods, |pod: Pod| {
-        ingest::pod(&pod.into(), ingest::Gates::default()).expect("a pod that makes sense")
+        ingest::pod(&pod.into(), ingest::Features::default()).expect("a pod that makes sense")
     });
     let nodes = [
         (Encoding::Json, &include_bytes!("recorded/node.json")[..]),

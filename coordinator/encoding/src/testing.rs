@@ -40,7 +40,7 @@ macro_rules! kinds {
 }
 
 kinds! {
-    "Pod" "/api/v1/pods" Pod, |pod| ingest::pod(&pod.into(), ingest::Gates::default());
+    "Pod" "/api/v1/pods" Pod, |pod| ingest::pod(&pod.into(), ingest::Features::default());
     "Node" "/api/v1/nodes" Node, |node| ingest::node(&node.into());
     "Namespace" "/api/v1/namespaces" Namespace, |namespace| {
         (namespace.metadata.name().to_owned(), selectors::namespace_labels(namespace.metadata.labels()))

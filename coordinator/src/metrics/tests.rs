@@ -167,7 +167,7 @@ fn pod(name: &str, node: Option<&str>, limits: Option<Resources>) -> Arc<PodInfo
         spec: Some(Default::default()),
         status: None,
     };
-    let mut pod = ingest::pod(&pod, ingest::Gates::default()).expect("a pod");
+    let mut pod = ingest::pod(&pod, ingest::Features::default()).expect("a pod");
     let requests = Resources {
         milli_cpu: 250,
         scalars: vec![("example.com/gpu".into(), 1), ("hugepages-2Mi".into(), 4 << 20)],

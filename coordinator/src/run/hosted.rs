@@ -5,7 +5,7 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use flotilla_framework::{ingest::Gates, registry::Registry};
+use flotilla_framework::{ingest::Features, registry::Registry};
 use flotilla_machine::{
     event::{Configuration, Event},
     machine::Machine,
@@ -68,7 +68,7 @@ impl Hosted {
             identity: &identity,
             registry,
             machine: &configuration,
-            gates: Gates::default(),
+            features: Features::default(),
             idle: Machine::new(0, registry),
             is_elected: true,
             lazily: false,

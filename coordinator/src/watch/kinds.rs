@@ -6,7 +6,7 @@ use flotilla_encoding::{self as object, LabelSelector as Selector, SelectorMap};
 use flotilla_framework::{
     class::OwnerKind,
     excess::objects,
-    ingest::{self, Gates, IngestError, selectors},
+    ingest::{self, Features, IngestError, selectors},
     labels::LabelSelector,
     pod_group::{GroupApi, GroupKey},
 };
@@ -31,8 +31,8 @@ impl Kind for Pods {
     const BOUNDS_VIEW: bool = true;
     type Object = object::Pod;
 
-    fn applied(object: object::Pod, gates: Gates) -> Result<Event, IngestError> {
-        let pod = ingest::pod(&object.into(), gates)?;
+    fn applied(object: object::Pod, features: Features) -> Result<Event, IngestError> {
+        let pod = ingest::pod(&object.into(), features)?;
         if let (Some(excess), Some(node)) = (&pod.excess, &pod.node_name) {
             let pod = pod.key();
             warn!(pod, %node, %excess, "the pod is too large: its affinity and spread constraints are ignored");
@@ -65,7 +65,7 @@ impl Kind for Nodes {
     const BOUNDS_VIEW: bool = true;
     type Object = object::Node;
 
-    fn applied(object: object::Node, _gates: Gates) -> Result<Event, IngestError> {
+    fn applied(object: object::Node, _features: Features) -> Result<Event, IngestError> {
         Ok(Event::NodeApplied(Arc::new(ingest::node(&object.into())?)))
     }
 
@@ -94,7 +94,7 @@ impl Kind for PodGroups {
         versions.groups.clone()
     }
 
-    fn applied(object: Self::Object, _gates: Gates) -> Result<Event, IngestError> {
+    fn applied(object: Self::Object, _features: Features) -> Result<Event, IngestError> {
         Ok(Event::PodGroupApplied(Arc::new(ingest::pod_group::pod_group(&object.into())?)))
     }
 
@@ -117,7 +117,7 @@ impl Kind for CoschedulingGroups {
     );
     type Object = object::Custom<ingest::pod_group::CoschedulingSpec>;
 
-    fn applied(object: Self::Object, _gates: Gates) -> Result<Event, IngestError> {
+    fn applied(object: Self::Object, _features: Features) -> Result<Event, IngestError> {
         let (metadata, spec) = (object.metadata.into(), object.spec.unwrap_or_default());
         Ok(Event::PodGroupApplied(Arc::new(ingest::pod_group::coscheduling(&metadata, &spec)?)))
     }
@@ -138,7 +138,7 @@ impl Kind for Namespaces {
     const PATH: &'static str = "/api/v1/namespaces";
     type Object = object::Namespace;
 
-    fn applied(object: object::Namespace, _gates: Gates) -> Result<Event, IngestError> {
+    fn applied(object: object::Namespace, _features: Features) -> Result<Event, IngestError> {
         let name = Arc::from(present(object.metadata.name(), "metadata.name")?);
         Ok(Event::NamespaceApplied { name, labels: selectors::namespace_labels(object.metadata.labels()) })
     }
@@ -155,7 +155,7 @@ impl Kind for Budgets {
     const PATH: &'static str = "/apis/policy/v1/poddisruptionbudgets";
     type Object = object::Specified<policy::PodDisruptionBudgetSpec, object::BudgetStatus>;
 
-    fn applied(object: Self::Object, _gates: Gates) -> Result<Event, IngestError> {
+    fn applied(object: Self::Object, _features: Features) -> Result<Event, IngestError> {
         Ok(Event::BudgetApplied(Arc::new(ingest::budgets::budget(&object.into())?)))
     }
 
@@ -199,7 +199,7 @@ where
     const PATH: &'static str = S::PATH;
     type Object = object::Selecting<S::Selector>;
 
-    fn applied(object: Self::Object, _gates: Gates) -> Result<Event, IngestError> {
+    fn applied(object: Self::Object, _features: Features) -> Result<Event, IngestError> {
         let namespace = present(object.metadata.namespace(), "metadata.namespace")?;
         let name = present(object.metadata.name(), "metadata.name")?;
         let selecting = Selecting { kind: S::KIND, namespace: Arc::from(namespace), name: Arc::from(name) };

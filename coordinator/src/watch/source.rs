@@ -3,7 +3,7 @@
 use std::{borrow::Cow, collections::HashSet, convert::Infallible, marker::PhantomData, sync::Arc, time::Duration};
 
 use flotilla_encoding::{Change, Metadata, Object, Read, Status, caught};
-use flotilla_framework::ingest::{Gates, IngestError};
+use flotilla_framework::ingest::{Features, IngestError};
 use flotilla_machine::event::Event;
 use flotilla_planted::planted;
 use flotilla_runtime::{
@@ -65,7 +65,7 @@ pub(super) trait Kind: Send + Sync + 'static {
     const BOUNDS_VIEW: bool = false;
     type Object: Object;
 
-    fn applied(object: Self::Object, gates: Gates) -> Result<Event, IngestError>;
+    fn applied(object: Self::Object, features: Features) -> Result<Event, IngestError>;
 
     fn deleted(gone: Gone) -> Event;
 
@@ -121,7 +121,7 @@ pub(super) struct Source<K: Kind> {
     handle: Handle,
     reporter: Reporter,
     shared: Arc<Shared>,
-    gates: Gates,
+    features: Features,
     known: ObservedObjects,
     sharing: Sharing,
     served: Served,
@@ -153,7 +153,7 @@ impl<K: Kind> Source<K> {
             handle,
             reporter,
             shared,
-            gates: Gates::default(),
+            features: Features::default(),
             served,
             unserved: 0,
             known: ObservedObjects::default(),
@@ -171,9 +171,9 @@ impl<K: Kind> Source<K> {
         }
     }
 
-    /// Reads pods as with these feature gates.
-    pub(super) fn with_gates(self, gates: Gates) -> Self {
-        Self { gates, ..self }
+    /// Reads pods as with these features.
+    pub(super) fn with_features(self, features: Features) -> Self {
+        Self { features, ..self }
     }
 
     /// Lists and watches until the machine has stopped.
@@ -367,7 +367,7 @@ impl<K: Kind> Source<K> {
         self.shared.is_new(metadata.version());
         let (key, uid, version) = (metadata.key(), metadata.uid().to_owned(), metadata.version().map(str::to_owned));
         let (excess, applied) = match read {
-            Read::Whole(object) => event_of::<K>(object, self.gates),
+            Read::Whole(object) => event_of::<K>(object, self.features),
             Read::Unreadable(_, reason) => (None, Err((reason, false))),
         };
         let mut event = match applied {
@@ -478,8 +478,8 @@ impl<K: Kind> Source<K> {
 type Converted = (Option<String>, Result<Event, (String, bool)>);
 
 /// Converts an object to an event. A panic for one object must not end the watch of all others.
-fn event_of<K: Kind>(object: K::Object, gates: Gates) -> Converted {
-    match caught(|| (K::excess(&object), K::applied(object, gates))) {
+fn event_of<K: Kind>(object: K::Object, features: Features) -> Converted {
+    match caught(|| (K::excess(&object), K::applied(object, features))) {
         Ok((excess, applied)) => (excess, applied.map_err(|error| (error.to_string(), error.is_too_large()))),
         Err(panicked) => (None, Err((panicked.to_string(), false))),
     }

@@ -6,7 +6,7 @@ use flotilla_encoding::{self as object, Object, Specified};
 use flotilla_framework::{
     devices::objects::{DeviceKey, DeviceKind, DeviceObject},
     extension::objects,
-    ingest::{Gates, IngestError, device_objects, storage},
+    ingest::{Features, IngestError, device_objects, storage},
     volumes::objects::{StorageKey, StorageKind, StorageObject},
 };
 use flotilla_machine::event::Event;
@@ -61,7 +61,7 @@ impl<S: Stores> Kind for AllOf<S> {
     };
     type Object = S::Object;
 
-    fn applied(object: S::Object, _gates: Gates) -> Result<Event, IngestError> {
+    fn applied(object: S::Object, _features: Features) -> Result<Event, IngestError> {
         Ok(Event::ObjectApplied(S::read(object)?))
     }
 

@@ -12,7 +12,7 @@ use flotilla_encoding::Encoding;
 use flotilla_framework::{
     class::OwnerKind,
     extension,
-    ingest::Gates,
+    ingest::Features,
     labels::LabelSelector,
     quantity::Quantity,
     registry::Registry,
@@ -45,7 +45,7 @@ mod quiet;
 type Silence = Result<hyper::body::Frame<bytes::Bytes>, std::io::Error>;
 
 fn needs(profiles: &[Profile]) -> Needs<'_> {
-    Needs { registry: Registry::built_in(), profiles, with_groups: false, gates: Gates::default() }
+    Needs { registry: Registry::built_in(), profiles, with_groups: false, features: Features::default() }
 }
 
 fn begun() -> CancellationToken {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1 as api;
 
 use super::{
-    Gates, devices,
+    Features, devices,
     fields::{IngestError, node_term, resources, text, toleration},
     mounts, pods,
     requests::{self, Amounts, DEFAULT_MEMORY, DEFAULT_MILLI_CPU, Reading},
@@ -17,20 +17,20 @@ use crate::{
     quantity::Quantity,
 };
 
-pub(super) fn class(pod: &api::Pod, spec: &api::PodSpec, gates: Gates) -> Result<Class, IngestError> {
+pub(super) fn class(pod: &api::Pod, spec: &api::PodSpec, features: Features) -> Result<Class, IngestError> {
     let namespace = pod.metadata.namespace.as_deref().ok_or(IngestError::Missing("metadata.namespace"))?;
     let affinity = spec.affinity.as_ref().and_then(|affinity| affinity.node_affinity.as_ref());
     let required = affinity.and_then(|node| node.required_during_scheduling_ignored_during_execution.as_ref());
     let preferred = affinity.and_then(|node| node.preferred_during_scheduling_ignored_during_execution.as_ref());
-    let wanted = requests::total(pod, spec, Reading::of_spec(gates))?;
+    let wanted = requests::total(pod, spec, Reading::of_spec(features))?;
     let accounted = match requests::is_told(pod) {
-        true => requests::total(pod, spec, Reading::of_status(gates))?,
+        true => requests::total(pod, spec, Reading::of_status(features))?,
         false => wanted.clone(),
     };
     let labels = labels(&pod.metadata);
-    let nonzero = nonzero(pod, spec, &accounted, gates)?;
+    let nonzero = nonzero(pod, spec, &accounted, features)?;
     let defaults = [("cpu", parsed(DEFAULT_MILLI_CPU)), ("memory", parsed(DEFAULT_MEMORY))];
-    let scored = Reading { skip_pod_level: true, non_missing: &defaults, ..Reading::of_spec(gates) };
+    let scored = Reading { skip_pod_level: true, non_missing: &defaults, ..Reading::of_spec(features) };
     Ok(Class {
         namespace: text(namespace),
         requests: resources(&wanted),
@@ -46,10 +46,10 @@ pub(super) fn class(pod: &api::Pod, spec: &api::PodSpec, gates: Gates) -> Result
             .flatten()
             .map(|term| (term.weight, node_term(&term.preference)))
             .collect(),
-        tolerations: tolerations(spec, gates),
+        tolerations: tolerations(spec, features),
         host_ports: host_ports(spec),
         images: images(spec),
-        spread: pods::spread(&labels, spec, gates),
+        spread: pods::spread(&labels, spec, features),
         labels,
         pod_affinity: pods::affinity(namespace, spec),
         owner: pods::owner(&pod.metadata, spec),
@@ -68,19 +68,24 @@ fn parsed(text: &str) -> Quantity {
 /// The amounts charged to the node's "non-zero" account. Source: `framework.PodInfo.CalculateResource` and
 /// `getNonMissingContainerRequests`: with pod-level resources, a default applies only to resources that neither the container nor the pod
 /// names.
-fn nonzero(pod: &api::Pod, spec: &api::PodSpec, accounted: &Amounts, gates: Gates) -> Result<Amounts, IngestError> {
+fn nonzero(
+    pod: &api::Pod,
+    spec: &api::PodSpec,
+    accounted: &Amounts,
+    features: Features,
+) -> Result<Amounts, IngestError> {
     let mut defaults = vec![("cpu", parsed(DEFAULT_MILLI_CPU)), ("memory", parsed(DEFAULT_MEMORY))];
-    if gates.pod_level_resources && requests::is_pod_level_set(spec) {
+    if features.pod_level_resources && requests::is_pod_level_set(spec) {
         defaults.retain(|(name, _)| !accounted.contains_key(*name));
     }
-    requests::total(pod, spec, Reading { non_missing: &defaults, ..Reading::of_status(gates) })
+    requests::total(pod, spec, Reading { non_missing: &defaults, ..Reading::of_status(features) })
 }
 
 /// Without the gate, tolerations with comparison operators tolerate nothing, so they are left out.
-fn tolerations(spec: &api::PodSpec, gates: Gates) -> Vec<Toleration> {
+fn tolerations(spec: &api::PodSpec, features: Features) -> Vec<Toleration> {
     let compares = |read: &Toleration| matches!(read.operator.as_ref(), "Gt" | "Lt");
     let all = spec.tolerations.iter().flatten().map(toleration);
-    all.filter(|read| gates.comparison_operators || !compares(read)).collect()
+    all.filter(|read| features.comparison_operators || !compares(read)).collect()
 }
 
 fn host_ports(spec: &api::PodSpec) -> Vec<HostPort> {

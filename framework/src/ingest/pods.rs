@@ -7,7 +7,7 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::{LabelSelector as ApiSelector, ObjectMeta},
 };
 
-use super::{Gates, fields::text};
+use super::{Features, fields::text};
 use crate::{
     class::{AffinityTerm, Owner, OwnerKind, PodAffinity, SpreadConstraint},
     labels::{self, LabelRequirement, LabelSelector, Labels},
@@ -34,12 +34,17 @@ pub fn label_map(map: &BTreeMap<String, String>) -> LabelSelector {
     LabelSelector::Matching(map.iter().map(|(key, value)| LabelRequirement::equal(&text(key), &text(value))).collect())
 }
 
-/// Reads a spread constraint of a pod with these labels, as a scheduler with these feature gates. Source: `filterTopologySpreadConstraints` in podtopologyspread/common.go.
+/// Reads a spread constraint of a pod with these labels, as a scheduler with these features. Source: `filterTopologySpreadConstraints` in
+/// podtopologyspread/common.go.
 #[must_use]
-pub fn spread_constraint(pod: &Labels, constraint: &api::TopologySpreadConstraint, gates: Gates) -> SpreadConstraint {
+pub fn spread_constraint(
+    pod: &Labels,
+    constraint: &api::TopologySpreadConstraint,
+    features: Features,
+) -> SpreadConstraint {
     let selector = label_selector(constraint.label_selector.as_ref()).map(|selector| {
         let LabelSelector::Matching(mut requirements) = selector else { return selector };
-        for key in constraint.match_label_keys.iter().filter(|_| gates.match_label_keys).flatten() {
+        for key in constraint.match_label_keys.iter().filter(|_| features.match_label_keys).flatten() {
             if let Some(value) = labels::value(pod, key) {
                 let equal = LabelRequirement::equal(&text(key), value);
                 if !requirements.contains(&equal) {
@@ -60,9 +65,9 @@ pub fn spread_constraint(pod: &Labels, constraint: &api::TopologySpreadConstrain
     }
 }
 
-pub(super) fn spread(pod: &Labels, spec: &api::PodSpec, gates: Gates) -> Vec<SpreadConstraint> {
+pub(super) fn spread(pod: &Labels, spec: &api::PodSpec, features: Features) -> Vec<SpreadConstraint> {
     let constraints = spec.topology_spread_constraints.iter().flatten();
-    constraints.map(|constraint| spread_constraint(pod, constraint, gates)).collect()
+    constraints.map(|constraint| spread_constraint(pod, constraint, features)).collect()
 }
 
 pub(super) fn owner(metadata: &ObjectMeta, spec: &api::PodSpec) -> Option<Owner> {

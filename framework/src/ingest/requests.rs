@@ -9,7 +9,7 @@ use std::{
 use k8s_openapi::api::core::v1 as api;
 
 use super::{
-    Gates,
+    Features,
     fields::{IngestError, ResourceList, quantities, text},
 };
 use crate::quantity::Quantity;
@@ -39,14 +39,14 @@ pub struct Reading<'a> {
 impl Reading<'_> {
     /// The requests in the spec.
     #[must_use]
-    pub fn of_spec(gates: Gates) -> Self {
-        Self { skip_pod_level: !gates.pod_level_resources, ..Self::default() }
+    pub fn of_spec(features: Features) -> Self {
+        Self { skip_pod_level: !features.pod_level_resources, ..Self::default() }
     }
 
     /// The requests that count on the pod's node.
     #[must_use]
-    pub fn of_status(gates: Gates) -> Self {
-        Self { use_status: true, use_pod_level_status: gates.pod_level_resizes, ..Self::of_spec(gates) }
+    pub fn of_status(features: Features) -> Self {
+        Self { use_status: true, use_pod_level_status: features.pod_level_resizes, ..Self::of_spec(features) }
     }
 }
 

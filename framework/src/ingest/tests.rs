@@ -10,7 +10,7 @@ use crate::{
 
 fn read(object: &Value) -> PodInfo {
     let pod: api::Pod = serde_json::from_value(object.clone()).expect("a pod");
-    super::pod(&pod, Gates::default()).expect("a pod that can be read")
+    super::pod(&pod, Features::default()).expect("a pod that can be read")
 }
 
 fn class(spec: Value, status: Value) -> Class {
@@ -419,7 +419,7 @@ fn a_node_is_read_with_what_it_has() {
 fn what_cannot_be_read_is_named_with_its_path() {
     let error = |object: Value| {
         let pod: api::Pod = serde_json::from_value(object).expect("a pod");
-        super::pod(&pod, Gates::default()).expect_err("a pod that cannot be read").to_string()
+        super::pod(&pod, Features::default()).expect_err("a pod that cannot be read").to_string()
     };
     let meta = || json!({"name": "p", "namespace": "ns", "uid": "u"});
     let spec = |cpu: &str| json!({"containers": [container("a", json!({})), container("b", json!({"cpu": cpu}))]});
@@ -625,7 +625,7 @@ fn a_pod_that_stands_on_a_node_is_charged_for_amounts_of_any_length_and_for_all_
     assert!(reason.starts_with("spec.containers[0].resources.requests[cpu]: \"many\" is not a quantity"), "{reason}");
     let pending = json!({"metadata": metadata, "spec": {"containers": [container("c", json!({"cpu": "many"}))]}});
     let pending: api::Pod = serde_json::from_value(pending).expect("a pod");
-    assert!(super::pod(&pending, Gates::default()).is_err());
+    assert!(super::pod(&pending, Features::default()).is_err());
 }
 
 #[test]

@@ -11,7 +11,7 @@ use crate::{
         Amounts, ClusterEvent, DomainFilter, DomainScore, Domains, Extremes, Filter, Kind, Lack, MAX_NODE_SCORE,
         Normalize, Plugin, PreFilter, PreScore, Preparation, Score, Term,
     },
-    ingest::{Gates, pods::spread_constraint},
+    ingest::{Features, pods::spread_constraint},
     interest::Interest,
     labels::{self, LabelSelector, Labels},
     plugins::{node_affinity, taint_toleration},
@@ -156,11 +156,11 @@ fn defaults(class: &Class, args: &Args) -> Vec<SpreadConstraint> {
     };
     match args.defaulting_type {
         PodTopologySpreadDefaulting::System => vec![soft(HOSTNAME, 3), soft(ZONE, 5)],
-        PodTopologySpreadDefaulting::List => args
-            .default_constraints
-            .iter()
-            .map(|constraint| spread_constraint(&class.labels, constraint, Gates::default()))
-            .collect(),
+        PodTopologySpreadDefaulting::List => {
+            // The features decide about the selector, which is replaced.
+            let read = |constraint| spread_constraint(&class.labels, constraint, Features::default());
+            args.default_constraints.iter().map(read).collect()
+        }
     }
 }
 

@@ -35,7 +35,11 @@ func (w *world) spread(pod *corev1.Pod) {
 		if w.chance(25) {
 			constraint.NodeTaintsPolicy = pointer(pick(w.dice, corev1.NodeInclusionPolicyHonor, corev1.NodeInclusionPolicyIgnore))
 		}
-		if constraint.LabelSelector != nil && w.chance(20) {
+		keys := 20
+		if w.has["operators"] {
+			keys = 60
+		}
+		if constraint.LabelSelector != nil && w.chance(keys) {
 			constraint.MatchLabelKeys = w.unused(constraint.LabelSelector)
 		}
 		pod.Spec.TopologySpreadConstraints = append(pod.Spec.TopologySpreadConstraints, constraint)

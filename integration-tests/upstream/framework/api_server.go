@@ -212,7 +212,22 @@ func start(ctx context.Context, t testing.TB, arguments []string, log string) <-
 	defer file.Close()
 	command := exec.Command(os.Getenv("FLOTILLA_API_SERVER"), arguments...)
 	command.Stdout, command.Stderr = file, file
-	// It ends with this process even where the test binary is killed.
+	exited, err := Start(command)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop := sync.OnceFunc(func() {
+		_ = command.Process.Kill()
+		<-exited
+	})
+	context.AfterFunc(ctx, stop)
+	t.Cleanup(stop)
+	return exited
+}
+
+// Start starts a process that ends with this one, even where the test binary is killed. The channel is closed when the process has
+// exited.
+func Start(command *exec.Cmd) (<-chan struct{}, error) {
 	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	begun, exited := make(chan error), make(chan struct{})
 	go func() {
@@ -226,16 +241,7 @@ func start(ctx context.Context, t testing.TB, arguments []string, log string) <-
 		}
 		close(exited)
 	}()
-	if err := <-begun; err != nil {
-		t.Fatal(err)
-	}
-	stop := sync.OnceFunc(func() {
-		_ = command.Process.Kill()
-		<-exited
-	})
-	context.AfterFunc(ctx, stop)
-	t.Cleanup(stop)
-	return exited
+	return exited, <-begun
 }
 
 func waitUntilServing(ctx context.Context, t testing.TB, config *rest.Config, exited <-chan struct{}, log string) {

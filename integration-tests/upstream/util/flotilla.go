@@ -16,12 +16,10 @@ import (
 	"os/exec"
 	"path/filepath"
 	"reflect"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 	"unsafe"
 
@@ -60,7 +58,7 @@ type instance struct {
 // process is one running program.
 type process struct {
 	ctx    context.Context
-	exited chan struct{}
+	exited <-chan struct{}
 	stop   func()
 }
 
@@ -210,24 +208,11 @@ func (i *instance) start(ctx context.Context, name, variable, healthFlag string,
 	defer log.Close()
 	command := exec.Command(os.Getenv(variable), append(slices.Clone(arguments), healthFlag+"="+health)...)
 	command.Stdout, command.Stderr = log, log
-	// It ends with this process even where the test binary is killed.
-	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	process := &process{ctx: ctx, exited: make(chan struct{})}
+	exited, err := framework.Start(command)
+	must(t, err)
+	process := &process{ctx: ctx, exited: exited}
 	stopped := make(chan struct{})
 	process.stop = sync.OnceFunc(func() { close(stopped) })
-	begun := make(chan error)
-	go func() {
-		// The kernel sends Pdeathsig when the thread that started the process ends, so this thread has to live as long.
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
-		err := command.Start()
-		begun <- err
-		if err == nil {
-			_ = command.Wait()
-		}
-		close(process.exited)
-	}()
-	must(t, <-begun)
 	go func() {
 		select {
 		case <-ctx.Done():

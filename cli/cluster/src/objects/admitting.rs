@@ -274,7 +274,7 @@ impl Gatherer {
             }
         }
         self.admission.admit_pod((&mut pod, &draft.info.uid), pod_level, draft.later.is_some())?;
-        match ingest::pod(&pod, self.gates) {
+        match ingest::pod(&pod, self.features) {
             Ok(info) => {
                 self.texts.iter_mut().for_each(|texts| texts.add_pod(&pod));
                 draft.info = self.share_class(info);

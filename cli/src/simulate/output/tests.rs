@@ -14,7 +14,7 @@ fn pod(name: &str, cpu: &str) -> Arc<flotilla_framework::class::PodInfo> {
         "spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": cpu, "memory": "1Gi"}}}]},
     }))
     .expect("a pod");
-    Arc::new(ingest::pod(&pod, ingest::Gates::default()).expect("a good pod"))
+    Arc::new(ingest::pod(&pod, ingest::Features::default()).expect("a good pod"))
 }
 
 fn cluster() -> Cluster {

@@ -1,7 +1,7 @@
 //! Panics while one object is read.
 
 use flotilla_encoding::{DecodeError, Metadata, Object, Pod};
-use flotilla_framework::ingest::{Gates, IngestError};
+use flotilla_framework::ingest::{Features, IngestError};
 use serde::{Deserialize, Deserializer};
 
 use super::*;
@@ -44,9 +44,9 @@ impl Kind for BrittlePods {
     const FIELDS: Option<&'static str> = Pods::FIELDS;
     type Object = Brittle;
 
-    fn applied(Brittle(pod): Brittle, gates: Gates) -> Result<Event, IngestError> {
+    fn applied(Brittle(pod): Brittle, features: Features) -> Result<Event, IngestError> {
         assert!(pod.metadata.name() != "unreadable", "as asked of the reader");
-        Pods::applied(pod, gates)
+        Pods::applied(pod, features)
     }
 
     fn deleted(gone: Gone) -> Event {

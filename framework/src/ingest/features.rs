@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 /// Feature gates of kube-scheduler. The default is that of 1.37.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Gates {
+pub struct Features {
     /// `TaintTolerationComparisonOperators`: tolerations may compare integers by `Gt` and `Lt`. Otherwise these tolerate nothing.
     pub comparison_operators: bool,
     /// `MatchLabelKeysInPodTopologySpread`: spread constraints add the pod's labels in `matchLabelKeys` to their selectors. An API server
@@ -19,7 +19,7 @@ pub struct Gates {
     pub pod_level_resizes: bool,
 }
 
-impl Default for Gates {
+impl Default for Features {
     fn default() -> Self {
         Self { comparison_operators: false, match_label_keys: true, pod_level_resources: true, pod_level_resizes: true }
     }

@@ -9,23 +9,23 @@ use crate::{
     ingest,
 };
 
-fn class(spec: Value, status: Value, gates: Gates) -> Class {
+fn class(spec: Value, status: Value, features: Features) -> Class {
     let metadata = json!({"name": "p", "namespace": "ns", "uid": "u", "labels": {"app": "web", "hash": "1"}});
     let pod: api::Pod =
         serde_json::from_value(json!({"metadata": metadata, "spec": spec, "status": status})).expect("a pod");
-    (*ingest::pod(&pod, gates).expect("a pod that can be read").class).clone()
+    (*ingest::pod(&pod, features).expect("a pod that can be read").class).clone()
 }
 
-fn tolerates(operator: &str, own: &str, taint: &str, gates: Gates) -> bool {
+fn tolerates(operator: &str, own: &str, taint: &str, features: Features) -> bool {
     let toleration = json!({"key": "level", "operator": operator, "value": own, "effect": "NoSchedule"});
-    let class = class(json!({"containers": [], "tolerations": [toleration]}), json!({}), gates);
+    let class = class(json!({"containers": [], "tolerations": [toleration]}), json!({}), features);
     let taint = Taint { key: "level".into(), value: taint.into(), effect: "NoSchedule".into() };
     class.tolerations.iter().any(|toleration| toleration.tolerates(&taint))
 }
 
 #[test]
 fn comparison_operators_compare_the_taint_with_the_toleration() {
-    let on = Gates { comparison_operators: true, ..Gates::default() };
+    let on = Features { comparison_operators: true, ..Features::default() };
     for (operator, own, taint, expected) in [
         ("Gt", "5", "6", true),
         ("Gt", "5", "5", false),
@@ -42,7 +42,7 @@ fn comparison_operators_compare_the_taint_with_the_toleration() {
         ("Lt", "a", "1", false),
     ] {
         assert_eq!(tolerates(operator, own, taint, on), expected, "{operator} {own} of {taint}");
-        assert!(!tolerates(operator, own, taint, Gates::default()), "{operator} {own} of {taint} without the gate");
+        assert!(!tolerates(operator, own, taint, Features::default()), "{operator} {own} of {taint} without the gate");
     }
 }
 
@@ -51,15 +51,15 @@ fn match_label_keys_extend_selectors_unless_the_gate_is_off() {
     let spec = json!({"containers": [], "topologySpreadConstraints": [
         {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule", "matchLabelKeys": ["hash"],
          "labelSelector": {"matchLabels": {"app": "web"}}}]});
-    let requirements = |gates| {
-        let class = class(spec.clone(), json!({}), gates);
+    let requirements = |features| {
+        let class = class(spec.clone(), json!({}), features);
         match class.spread[0].selector.clone() {
             Ok(crate::labels::LabelSelector::Matching(requirements)) => requirements.len(),
             _ => 0,
         }
     };
-    assert_eq!(requirements(Gates::default()), 2);
-    assert_eq!(requirements(Gates { match_label_keys: false, ..Gates::default() }), 1);
+    assert_eq!(requirements(Features::default()), 2);
+    assert_eq!(requirements(Features { match_label_keys: false, ..Features::default() }), 1);
 }
 
 #[test]
@@ -70,12 +70,12 @@ fn pod_level_resources_and_their_resizes_count_unless_the_gates_are_off() {
     });
     let amounts = json!({"cpu": "3"});
     let status = json!({"resources": {"requests": amounts}, "allocatedResources": amounts});
-    let charged = |gates| {
-        let class = class(spec.clone(), status.clone(), gates);
+    let charged = |features| {
+        let class = class(spec.clone(), status.clone(), features);
         (class.requests.milli_cpu, class.accounted.milli_cpu)
     };
-    assert_eq!(charged(Gates::default()), (2_000, 3_000));
-    assert_eq!(charged(Gates { pod_level_resizes: false, ..Gates::default() }), (2_000, 2_000));
-    let neither = Gates { pod_level_resources: false, pod_level_resizes: false, ..Gates::default() };
+    assert_eq!(charged(Features::default()), (2_000, 3_000));
+    assert_eq!(charged(Features { pod_level_resizes: false, ..Features::default() }), (2_000, 2_000));
+    let neither = Features { pod_level_resources: false, pod_level_resizes: false, ..Features::default() };
     assert_eq!(charged(neither), (500, 500));
 }

@@ -34,6 +34,7 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use tokio::time::timeout;
 
 pub use binaries::{Binaries, build};
 pub use components::Component;
@@ -52,6 +53,9 @@ use flotilla_go_programs::Programs;
 
 /// A component takes a few seconds alone, and longer while other tests and a build run.
 const START_TIMEOUT: Duration = Duration::from_secs(90);
+
+/// Longer than any answer of a component on a busy machine, and short against [`START_TIMEOUT`].
+const LONGEST_LOOK: Duration = Duration::from_secs(10);
 
 const TAIL_LINES: usize = 20;
 
@@ -361,14 +365,13 @@ impl ControlPlane {
     async fn wait_until_ready(&self, component: Component, began: Instant) -> anyhow::Result<()> {
         let name = component.name();
         self.progress.tell(Step::Starting { component });
-        let client = self.client_of(component)?;
         let ended = wait_until(&format!("{name} to be ready"), START_TIMEOUT, async || {
             match self.processes.exit_status(name) {
                 Ok(None) => {}
                 Ok(Some(status)) => return Ok(Some(status)),
                 Err(error) => return Err(format!("{error:#}")),
             }
-            match get(&client, component.ready_path()).await {
+            match self.get(component, component.ready_path()).await {
                 Ok(_) => Ok(None),
                 Err(error) => Err(format!("{error:#}")),
             }
@@ -452,5 +455,9 @@ fn client(config: &Config) -> anyhow::Result<Client> {
 
 async fn get(client: &Client, path: &str) -> anyhow::Result<String> {
     let request = kube::core::Request::new("").get(path, &GetParams::default())?;
-    Ok(client.request_text(request).await?)
+    // A component of the first moments can accept a connection and never answer; the next look uses another connection.
+    match timeout(LONGEST_LOOK, client.request_text(request)).await {
+        Ok(answer) => Ok(answer?),
+        Err(_) => bail!("no answer to GET {path} within {LONGEST_LOOK:?}"),
+    }
 }

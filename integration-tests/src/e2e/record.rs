@@ -20,8 +20,9 @@ const QUICK_SECONDS_OF_DEVICES: u64 = 9;
 /// Maximum duration of specs that are repeated with each supported API server.
 const VERSIONS_SECONDS: u64 = 9;
 
-/// First minor version with the API of the specs of devices, `resource.k8s.io/v1`.
-const DEVICES_SINCE: u32 = 34;
+/// Parts of names of specs, with the first minor version that these specs are about: `resource.k8s.io/v1` is served since 1.34, and since
+/// 1.36 the API server needs a permission of its own for the status of a claim's devices (DRAResourceClaimGranularStatusAuthorization).
+const SINCE: [(&str, u32); 2] = [("[DRA]", 34), ("[FeatureGate:DRAResourceClaimDeviceStatus]", 36)];
 
 /// Record of one spec.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -52,7 +53,7 @@ impl Entry {
     /// Whether it is repeated with the API server `1.<minor>`: a quick spec of features that this version has.
     #[must_use]
     pub fn is_repeated_with(&self, minor: u32) -> bool {
-        let is_served = minor >= DEVICES_SINCE || !self.spec.contains("[DRA]");
+        let is_served = SINCE.iter().all(|(part, since)| minor >= *since || !self.spec.contains(part));
         is_served && self.is_quick() && self.seconds.is_some_and(|seconds| seconds <= VERSIONS_SECONDS)
     }
 }

@@ -20,16 +20,21 @@ use super::*;
 /// One in so many recorded clusters, in the order of their names.
 const EVERY: usize = 7;
 
-/// Fields of recorded clusters that earlier API servers drop, with the first minor version that stores them. All clusters with such a field
-/// are selected. docs/reference/versions.md lists them.
-const STORED_SINCE: [(&str, u32); 2] = [("Pod.spec.resources", 34), ("Node.status.declaredFeatures", 36)];
+/// Fields of recorded clusters that some API servers drop, with their minor versions. All clusters with a field of the first two are
+/// selected. docs/reference/versions.md lists them.
+const DROPPED: [(&str, Range<u32>); 4] = [
+    ("Pod.spec.resources", 0..34),
+    ("Node.status.declaredFeatures", 0..36),
+    ("Pod.spec.containers.restartPolicy", 34..35),
+    ("Pod.spec.containers.restartPolicyRules", 34..35),
+];
 
 /// Fields of pods that some API servers reject, with their minor versions. Since 1.33 a pod cannot have both the host's network and its own
 /// users.
 const REJECTED: [(&str, Range<u32>); 2] =
-    [("spec.containers[0].restartPolicy", 0..35), ("spec.hostNetwork", 33..u32::MAX)];
+    [("spec.containers[0].restartPolicy", 0..34), ("spec.hostNetwork", 33..u32::MAX)];
 
-/// The first minor version that removes the nomination of a bound pod.
+/// The nomination of a bound pod is removed since this minor version.
 const NOMINATION_REMOVED_SINCE: (&str, u32) = ("Pod.status.nominatedNodeName", 35);
 
 /// Fields of an answer about a live cluster that kube-scheduler's code does not report.
@@ -79,7 +84,7 @@ fn selected() -> anyhow::Result<Vec<Case>> {
         if refers_to_a_pod(&case) {
             continue;
         }
-        if index % EVERY == 0 || STORED_SINCE.iter().any(|(field, _)| has(&case, field)) {
+        if index % EVERY == 0 || DROPPED.iter().any(|(field, _)| has(&case, field)) {
             selected.push(case);
         }
     }
@@ -207,8 +212,8 @@ fn problems(case: &ServedCase, right: &CaseOutcome, recorded: &CaseOutcome, numb
         );
     }
     let is_known = |field: &&String| {
-        let stored = STORED_SINCE.iter().any(|(known, since)| *known == **field && number < *since);
-        stored || (NOMINATION_REMOVED_SINCE.0 == **field && number >= NOMINATION_REMOVED_SINCE.1)
+        let dropped = DROPPED.iter().any(|(known, by)| *known == **field && by.contains(&number));
+        dropped || (NOMINATION_REMOVED_SINCE.0 == **field && number >= NOMINATION_REMOVED_SINCE.1)
     };
     problems
         .extend(dropped.iter().filter(|field| !is_known(field)).map(|field| format!("{name}: {field} was dropped")));
@@ -260,8 +265,8 @@ async fn recorded_clusters_have_kube_schedulers_answers() -> anyhow::Result<()> 
         cases.iter().flat_map(|case| problems(case, &right[&case.name], &record[&case.name], number)).collect();
     assert!(wrong.is_empty(), "{} differences:\n{}", wrong.len(), wrong.join("\n"));
     let dropped: BTreeSet<&str> = cases.iter().flat_map(|case| &case.dropped).map(String::as_str).collect();
-    for (field, since) in STORED_SINCE {
-        assert_eq!(dropped.contains(field), number < since, "{field} is listed as stored since 1.{since}");
+    for (field, by) in DROPPED {
+        assert_eq!(dropped.contains(field), by.contains(&number), "{field} is listed as dropped by 1.{by:?}");
     }
     let is_known = |why: &str| REJECTED.iter().any(|(field, by)| by.contains(&number) && why.contains(field));
     assert_eq!(rejected.iter().find(|why| !is_known(why)), None, "the API server rejects this cluster");

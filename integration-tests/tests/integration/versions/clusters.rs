@@ -31,8 +31,11 @@ const DROPPED: [(&str, Range<u32>); 4] = [
 
 /// Fields of pods that some API servers reject, with their minor versions. Since 1.33 a pod cannot have both the host's network and its own
 /// users.
-const REJECTED: [(&str, Range<u32>); 2] =
-    [("spec.containers[0].restartPolicy", 0..34), ("spec.hostNetwork", 33..u32::MAX)];
+const REJECTED: [(&str, Range<u32>); 3] = [
+    ("spec.containers[0].restartPolicy", 0..34),
+    ("spec.containers[0].restartPolicyRules[0].action", 35..36),
+    ("spec.hostNetwork", 33..u32::MAX),
+];
 
 /// The nomination of a bound pod is removed since this minor version.
 const NOMINATION_REMOVED_SINCE: (&str, u32) = ("Pod.status.nominatedNodeName", 35);

@@ -92,8 +92,8 @@ pub static PLUGINS: [Plugin; 24] = [
     stock("DefaultBinder", 0, true, &[Bind]),
     stock("NodeDeclaredFeatures", 0, true, &[PreFilter, Filter]),
     gated("GangScheduling", 0, "GenericWorkload", true, &[PreEnqueue, Permit]),
-    gated("TopologyPlacementGenerator", 0, "TopologyAwareWorkloadScheduling", false, &[PlacementGenerate]),
-    gated("PodGroupPodsCount", 1, "TopologyAwareWorkloadScheduling", false, &[PlacementScore]),
+    gated("TopologyPlacementGenerator", 0, "TopologyAwareWorkloadScheduling", true, &[PlacementGenerate]),
+    gated("PodGroupPodsCount", 1, "TopologyAwareWorkloadScheduling", true, &[PlacementScore]),
 ];
 
 /// Plugins of older kube-schedulers that `kubescheduler.config.k8s.io/v1` rejects by name.

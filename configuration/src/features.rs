@@ -17,14 +17,16 @@ use crate::report::{near_miss, quoted};
 use table::{GATES, GONE};
 
 /// The gates that affect scheduling and may differ from their default.
-const BUILT: [&str; 8] = [
+const BUILT: [&str; 10] = [
     "GenericWorkload",
     "InPlacePodLevelResourcesVerticalScaling",
     "MatchLabelKeysInPodTopologySpread",
+    "PodGroupPreemptionPolicy",
     "PodLevelResources",
     "SchedulerPopFromBackoffQ",
     "StorageCapacityScoring",
     "TaintTolerationComparisonOperators",
+    "TopologyAwareWorkloadScheduling",
     "VolumeLimitScaling",
 ];
 const ALL_ALPHA: &str = "AllAlpha";
@@ -142,6 +144,8 @@ impl FeatureGates {
             match_label_keys: self.enabled("MatchLabelKeysInPodTopologySpread"),
             pod_level_resources: self.enabled("PodLevelResources"),
             pod_level_resizes: self.enabled("InPlacePodLevelResourcesVerticalScaling"),
+            group_preemption_policy: self.enabled("PodGroupPreemptionPolicy"),
+            topology_aware: self.enabled("TopologyAwareWorkloadScheduling"),
         }
     }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::{
     declared::DeclaredFeatures, devices::claimed::PodDevices, extension::PodField, labels::LabelSelector,
-    resources::Resources, trace::Parent, volumes::mounts::PodVolumes,
+    pod_group::TopologyDomain, resources::Resources, trace::Parent, volumes::mounts::PodVolumes,
 };
 
 pub use term::{NodeTerm, Requirement};
@@ -64,6 +64,9 @@ pub struct Class {
     pub fields: Vec<(PodField, Arc<str>)>,
     /// The pod's device claims; `None` without claims and extended resources.
     pub devices: Option<Arc<PodDevices>>,
+    /// Only nodes of this domain exist for the class: in an attempt at a pod group with a topology constraint. Not sent to workers.
+    #[serde(skip)]
+    pub within: Option<TopologyDomain>,
 }
 
 impl Class {

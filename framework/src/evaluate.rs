@@ -161,7 +161,7 @@ impl Columns {
         laps: &mut impl Laps,
     ) -> usize {
         self.matches.refresh(prepared, nodes);
-        self.collect_changed(nodes, scratch);
+        self.collect_changed(prepared, nodes, scratch);
         let changed = scratch.todo.len();
         self.filter(prepared, nodes, &mut scratch.todo, laps);
         self.score(prepared, nodes, scratch, laps);
@@ -169,7 +169,7 @@ impl Columns {
         changed
     }
 
-    fn collect_changed(&mut self, nodes: &Snapshot, scratch: &mut Scratch) {
+    fn collect_changed(&mut self, prepared: &Prepared, nodes: &Snapshot, scratch: &mut Scratch) {
         let capacity = nodes.capacity();
         // Keys are only added. Once most of them have no node, a new start is cheaper than keeping them.
         if self.stratum_keys.len().max(self.refusal_keys.len()) > 2 * capacity + 64 {
@@ -179,7 +179,7 @@ impl Columns {
         self.bases.resize(capacity, 0);
         scratch.todo.clear();
         nodes.visit_changed_since(self.as_of, |slot| {
-            if nodes.id(slot).is_some() {
+            if nodes.id(slot).is_some() && prepared.holds(nodes, slot) {
                 scratch.todo.push(slot);
             } else {
                 self.verdicts.set_absent(slot);

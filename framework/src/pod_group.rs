@@ -3,6 +3,7 @@
 //! Source: `plugins/gangscheduling`, `validatePodGroup` in `schedule_one_podgroup.go`, and `pkg/coscheduling` of scheduler-plugins.
 
 mod membership;
+mod topology;
 
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -10,6 +11,7 @@ use std::sync::Arc;
 use crate::{class::PodInfo, profile::Plugins, resources::Resources};
 
 pub use membership::{COSCHEDULING, GroupApi, GroupKey, LABEL, Membership, reads_coscheduling};
+pub use topology::{Assigned, NoPlacements, Topology, TopologyDomain, placements, scores};
 
 /// The plugin with these rules.
 pub const PLUGIN: &str = "GangScheduling";
@@ -44,6 +46,12 @@ pub struct PodGroup {
     pub condition: Option<GroupCondition>,
     /// `spec.minResources` of `scheduling.x-k8s.io`: the resources that the cluster needs before any pod is tried.
     pub min_resources: Option<Box<Resources>>,
+    /// With the gate PodGroupPreemptionPolicy: whether `spec.preemptionPolicy` is `Never`. Otherwise its pods decide.
+    #[serde(default)]
+    pub never_preempts: Option<bool>,
+    /// The placements in which it is tried. Recordings of earlier versions lack it.
+    #[serde(default)]
+    pub topology: Topology,
 }
 
 /// The `PodGroupInitiallyScheduled` condition of a pod group.
@@ -148,7 +156,8 @@ impl PodGroup {
         if self.api == GroupApi::Coscheduling {
             return Ok(());
         }
-        let (mut scheduler_name, mut never_preempts) = (None, None);
+        let (mut scheduler_name, mut never_preempts) = (None, self.never_preempts);
+        let whose = if self.never_preempts.is_some() { " as the pod group's preemption policy" } else { "" };
         for pod in pods {
             let first: &str = scheduler_name.get_or_insert(&pod.scheduler_name);
             if *pod.scheduler_name != *first {
@@ -168,7 +177,7 @@ impl PodGroup {
             if pod.never_preempts != first {
                 let policy = |never: bool| if never { "Never" } else { "PreemptLowerPriority" };
                 return Err(format!(
-                    "all pods in a single pod group should have the same preemption policy, got {} and {}",
+                    "all pods in a single pod group should have the same preemption policy{whose}, got {} and {}",
                     policy(pod.never_preempts),
                     policy(first)
                 ));

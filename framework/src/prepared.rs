@@ -47,6 +47,8 @@ pub struct Prepared {
     ended_by: Option<&'static str>,
     score_error: Option<String>,
     restriction: Option<Restriction>,
+    /// The label key and value of [`Class::within`].
+    within: Option<(Symbol, Symbol)>,
     filters: Vec<PreparedFilter>,
     plain: Vec<PlainScore>,
     normalized: Vec<NormalizedScore>,
@@ -138,6 +140,7 @@ impl Prepared {
             ended_by: None,
             score_error: None,
             restriction: None,
+            within: None,
             filters: Vec::new(),
             plain: Vec::new(),
             normalized: Vec::new(),
@@ -149,6 +152,9 @@ impl Prepared {
             parts: parts::Parts::default(),
             missing: Missing::default(),
         };
+        let symbols = &mut preparation.symbols;
+        let within = class.within.as_ref();
+        prepared.within = within.map(|domain| (symbols.number(&domain.key), symbols.number(&domain.value)));
         let skipped = prepared.run_pre_filters(registry, profile, &mut preparation);
         if prepared.refusal.is_none() && prepared.error.is_none() {
             prepared.prepare_filters(registry, profile, &skipped, &mut preparation);
@@ -321,6 +327,18 @@ impl Prepared {
     pub(crate) fn has_same_names(&self, other: &Self) -> bool {
         let names = |prepared: &Self| prepared.restriction.as_ref().map(|restriction| restriction.names.clone());
         names(self) == names(other)
+    }
+
+    /// Whether a node exists for the class, as by [`Class::within`].
+    #[must_use]
+    pub fn holds(&self, nodes: &Snapshot, slot: Slot) -> bool {
+        self.within.is_none_or(|(key, value)| value != Symbol::NONE && nodes.label(key, slot) == value)
+    }
+
+    /// Whether only some nodes exist for the class.
+    #[must_use]
+    pub const fn is_within(&self) -> bool {
+        self.within.is_some()
     }
 
     pub(crate) const fn is_restricted(&self) -> bool {

@@ -101,6 +101,7 @@ impl Measure {
             volumes,
             fields,
             devices,
+            within: _,
         } = class;
         let fields = fields.iter().map(|(field, value)| self.group + self.text(&field.to_string()) + self.text(value));
         let fields: usize = fields.sum();

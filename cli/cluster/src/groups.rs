@@ -64,7 +64,7 @@ impl Gatherer {
         defaults::identity(&mut group.metadata, true);
         let is_given = group.spec.priority.is_some();
         let class = group.spec.priority_class_name.take();
-        match ingest::pod_group::pod_group(&group) {
+        match ingest::pod_group::pod_group(&group, self.features) {
             Ok(group) => {
                 let class = class.filter(|class| !class.is_empty() && !is_given);
                 if let Some(groups) = &mut self.groups {

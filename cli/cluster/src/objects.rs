@@ -167,7 +167,7 @@ pub struct Gatherer {
     pub(super) workloads: workloads::Workloads,
     pub(super) facts: Facts,
     texts: Option<Texts>,
-    features: ingest::Features,
+    pub(super) features: ingest::Features,
     admission: Admission,
     new_claims: Vec<NewClaim>,
     /// The controllers of pods, such as `ReplicaSet shop/web-6d4`, with the number of their pods.

@@ -74,9 +74,11 @@ fn what_kube_scheduler_accepts_and_refuses() {
 #[test]
 fn what_is_built_may_be_moved_off_its_default_and_what_builds_on_it_may_not() {
     assert!(FeatureGates::parse("GenericWorkload=true").is_ok_and(|gates| gates.enabled("GenericWorkload")));
-    let errors = FeatureGates::parse("GenericWorkload=true,TopologyAwareWorkloadScheduling=true").unwrap_err();
+    let topology = "GenericWorkload=true,TopologyAwareWorkloadScheduling=true";
+    assert!(FeatureGates::parse(topology).is_ok_and(|gates| gates.features().topology_aware));
+    let errors = FeatureGates::parse(&format!("{topology},CompositePodGroup=true")).unwrap_err();
     let gates: Vec<&str> = errors.errors.iter().map(|error| &*error.gate).collect();
-    assert_eq!(gates, ["TopologyAwareWorkloadScheduling"]);
+    assert_eq!(gates, ["CompositePodGroup"]);
 }
 
 #[test]

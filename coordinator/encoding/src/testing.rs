@@ -56,7 +56,7 @@ kinds! {
     "PodDisruptionBudget" "/apis/policy/v1/poddisruptionbudgets"
         Specified<policy::PodDisruptionBudgetSpec, BudgetStatus>, |budget| ingest::budgets::budget(&budget.into());
     "PodGroup" "/apis/scheduling.k8s.io/v1beta1/podgroups"
-        Specified<workloads::PodGroupSpec, workloads::PodGroupStatus>, |group| ingest::pod_group::pod_group(&group.into());
+        Specified<workloads::PodGroupSpec, workloads::PodGroupStatus>, |group| ingest::pod_group::pod_group(&group.into(), ingest::Features::default());
     "PersistentVolumeClaim" "/api/v1/persistentvolumeclaims"
         Specified<api::PersistentVolumeClaimSpec, api::PersistentVolumeClaimStatus>, |claim| storage::claim(&claim.into());
     "PersistentVolume" "/api/v1/persistentvolumes"

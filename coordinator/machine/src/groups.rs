@@ -11,6 +11,7 @@ mod extender_answers;
 pub(crate) mod held;
 mod members;
 mod outcome;
+mod placements;
 mod resources;
 mod room;
 mod tried;

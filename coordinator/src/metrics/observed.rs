@@ -8,7 +8,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use flotilla_framework::{extension::objects::AwaitedDevice, prepared::parts::Point};
 use flotilla_machine::{
     action::{Binding, DeviceWaitEnd, PreemptorKind, Reason, Report},
-    tally::GroupAttempt,
+    tally::{GroupAttempt, PlacementCounts},
 };
 use flotilla_runtime::{
     driver::Lap,
@@ -163,6 +163,11 @@ observed! {
     group_algorithm_duration: HistogramVec = histograms(ATTEMPT, &[]),
         "scheduler_podgroup_scheduling_algorithm_duration_seconds",
         "[ALPHA] Pod group scheduling algorithm latency in seconds";
+    generated_placements: IntCounterVec = counters(&["profile"]), "scheduler_generated_placements_total",
+        "[ALPHA] Number of candidate placements generated when scheduling pod groups.";
+    placement_evaluations: IntCounterVec = counters(&["result", "profile"]), "scheduler_placement_evaluations_total",
+        "[ALPHA] Number of candidate placements evaluated when scheduling pod groups, by result. 'feasible' means the pod \
+         group fit into the placement, while 'infeasible' means it did not.";
     group_preemption_attempts: IntCounterVec = counters(&["result"]), "scheduler_workload_preemption_attempts_total",
         "[ALPHA] Total preemption attempts initiated by workload (including pod groups) in the cluster till now.";
     group_preemption_victims: HistogramVec = histograms((1.0, 2.0, 11), &[]), "scheduler_workload_preemption_victims",
@@ -281,6 +286,15 @@ impl Scheduled {
         self.group_attempts.with_label_values(&labels).inc();
         self.group_attempt_duration.with_label_values(&labels).observe(took);
         self.group_algorithm_duration.with_label_values::<&str>(&[]).observe(took);
+        let PlacementCounts { feasible, infeasible } = attempt.placements;
+        if feasible + infeasible > 0 {
+            self.generated_placements.with_label_values(&[&*attempt.profile]).inc_by(u64::from(feasible + infeasible));
+        }
+        for (result, count) in
+            [("feasible", feasible), ("infeasible", infeasible)].into_iter().filter(|(_, count)| *count > 0)
+        {
+            self.placement_evaluations.with_label_values(&[result, &*attempt.profile]).inc_by(u64::from(count));
+        }
         if let Some(room) = attempt.room {
             self.group_preemption_attempts.with_label_values(&[room]).inc();
         }

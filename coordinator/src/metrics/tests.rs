@@ -14,7 +14,7 @@ use flotilla_machine::{
     action::{DeviceWaitEnd, PreemptorKind},
     census::Census,
     status::Status,
-    tally::{Ended, GroupAttempt, PluginPoint},
+    tally::{Ended, GroupAttempt, PlacementCounts, PluginPoint},
 };
 
 use super::*;
@@ -122,7 +122,14 @@ fn a_plugin_that_went_through_many_nodes_is_observed_with_its_mean_and_the_point
 #[test]
 fn attempts_at_groups_and_what_they_took_away_are_told_apart_from_those_of_pods() {
     let scheduled = Scheduled::default();
-    let attempt = |result, room| GroupAttempt { profile: "flotilla".into(), result, room, members: 4, waited_ms: 10 };
+    let attempt = |result, room| GroupAttempt {
+        profile: "flotilla".into(),
+        result,
+        room,
+        members: 4,
+        waited_ms: 10,
+        placements: PlacementCounts { feasible: 1, infeasible: 2 },
+    };
     let groups = [attempt("scheduled", None), attempt("waiting_on_preemption", Some("Success"))];
     let lap = Lap {
         label: None,
@@ -141,6 +148,8 @@ fn attempts_at_groups_and_what_they_took_away_are_told_apart_from_those_of_pods(
         "scheduler_podgroup_scheduling_algorithm_duration_seconds_count 2",
         "scheduler_workload_preemption_attempts_total{result=\"Success\"} 1",
         "scheduler_workload_preemption_victims_sum 3",
+        "scheduler_generated_placements_total{profile=\"flotilla\"} 6",
+        "scheduler_placement_evaluations_total{profile=\"flotilla\",result=\"infeasible\"} 4",
         "scheduler_preemption_victims_count 0",
     ] {
         assert!(page.contains(line), "{line} is not in\n{page}");

@@ -94,8 +94,8 @@ impl Kind for PodGroups {
         versions.groups.clone()
     }
 
-    fn applied(object: Self::Object, _features: Features) -> Result<Event, IngestError> {
-        Ok(Event::PodGroupApplied(Arc::new(ingest::pod_group::pod_group(&object.into())?)))
+    fn applied(object: Self::Object, features: Features) -> Result<Event, IngestError> {
+        Ok(Event::PodGroupApplied(Arc::new(ingest::pod_group::pod_group(&object.into(), features)?)))
     }
 
     fn deleted(gone: Gone) -> Event {

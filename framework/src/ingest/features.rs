@@ -17,10 +17,23 @@ pub struct Features {
     pub pod_level_resources: bool,
     /// `InPlacePodLevelResourcesVerticalScaling`: the pod's `status.resources` and `status.allocatedResources` count.
     pub pod_level_resizes: bool,
+    /// `PodGroupPreemptionPolicy`: the group decides whether its pods preempt. Recordings of earlier versions lack it.
+    #[serde(default)]
+    pub group_preemption_policy: bool,
+    /// `TopologyAwareWorkloadScheduling`: pod groups are tried in each of their placements. Recordings of earlier versions lack it.
+    #[serde(default)]
+    pub topology_aware: bool,
 }
 
 impl Default for Features {
     fn default() -> Self {
-        Self { comparison_operators: false, match_label_keys: true, pod_level_resources: true, pod_level_resizes: true }
+        Self {
+            comparison_operators: false,
+            match_label_keys: true,
+            pod_level_resources: true,
+            pod_level_resizes: true,
+            group_preemption_policy: false,
+            topology_aware: false,
+        }
     }
 }

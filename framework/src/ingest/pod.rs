@@ -58,6 +58,7 @@ pub(super) fn class(pod: &api::Pod, spec: &api::PodSpec, features: Features) -> 
         volumes: mounts::volumes(&pod.metadata, spec),
         devices: devices::claimed(pod, spec),
         fields: Vec::new(),
+        within: None,
     })
 }
 

@@ -8,8 +8,11 @@ use k8s_openapi::{
 };
 use serde::Deserialize;
 
-use super::fields::{IngestError, quantities, resources, text};
-use crate::pod_group::{GroupApi, GroupCondition, PodGroup};
+use super::{
+    Features,
+    fields::{IngestError, quantities, resources, text},
+};
+use crate::pod_group::{GroupApi, GroupCondition, PodGroup, Topology};
 
 /// The condition that the scheduler writes.
 pub const CONDITION: &str = "PodGroupInitiallyScheduled";
@@ -44,6 +47,8 @@ pub fn coscheduling(metadata: &ObjectMeta, spec: &CoschedulingSpec) -> Result<Po
         disrupted_whole: false,
         condition: None,
         min_resources: (!amounts.is_nothing()).then(|| Box::new(amounts)),
+        never_preempts: None,
+        topology: Topology::Off,
     })
 }
 
@@ -51,7 +56,7 @@ pub fn coscheduling(metadata: &ObjectMeta, spec: &CoschedulingSpec) -> Result<Po
 ///
 /// # Errors
 /// A missing name, namespace or UID.
-pub fn pod_group(group: &api::PodGroup) -> Result<PodGroup, IngestError> {
+pub fn pod_group(group: &api::PodGroup, features: Features) -> Result<PodGroup, IngestError> {
     let present = |field: &Option<String>, path| field.as_deref().map(text).ok_or(IngestError::Missing(path));
     let metadata = &group.metadata;
     let gang = group.spec.scheduling_policy.gang.as_ref();
@@ -67,7 +72,17 @@ pub fn pod_group(group: &api::PodGroup) -> Result<PodGroup, IngestError> {
         disrupted_whole: group.spec.disruption_mode.as_ref().is_some_and(|mode| mode.all.is_some()),
         condition: group.status.as_ref().and_then(condition),
         min_resources: None,
+        never_preempts: features
+            .group_preemption_policy
+            .then(|| group.spec.preemption_policy.as_deref() == Some("Never")),
+        topology: if features.topology_aware { topology(&group.spec) } else { Topology::Off },
     })
+}
+
+/// Source: `getTopologyKey`, which reads the first constraint only.
+fn topology(spec: &api::PodGroupSpec) -> Topology {
+    let constraints = spec.scheduling_constraints.as_ref().and_then(|constraints| constraints.topology.as_ref());
+    constraints.and_then(|all| all.first()).map_or(Topology::Unconstrained, |first| Topology::Key(text(&first.key)))
 }
 
 fn condition(status: &api::PodGroupStatus) -> Option<GroupCondition> {
@@ -85,7 +100,7 @@ mod tests {
     use super::*;
 
     fn read(value: serde_json::Value) -> Result<PodGroup, IngestError> {
-        pod_group(&serde_json::from_value(value).expect("a PodGroup"))
+        pod_group(&serde_json::from_value(value).expect("a PodGroup"), Features::default())
     }
 
     #[test]

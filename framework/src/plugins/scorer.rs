@@ -155,6 +155,31 @@ impl HolderOver<'_> {
     }
 }
 
+/// [`most_allocated`] for all nodes at these positions together, with a request for the whole. Source: `scorePlacement`.
+pub(crate) fn utilization(
+    resources: &[ResourceWeight],
+    request: impl Fn(&str) -> i64,
+    nodes: &Snapshot,
+    slots: impl Iterator<Item = Slot>,
+) -> i64 {
+    let shareholders = Shareholders::new(resources, true, request);
+    let mut sums: SmallVec<[(i64, i64); 4]> = SmallVec::from_elem((0, 0), shareholders.resources.len());
+    let holders: SmallVec<[HolderOver<'_>; 4]> = shareholders.holders(nodes).collect();
+    for slot in slots {
+        for (holder, (allocatable, charged)) in holders.iter().zip(&mut sums) {
+            let own = holder.allocatable.get(slot);
+            *allocatable += own;
+            // A node without the resource counts as unused.
+            *charged += if own == 0 { 0 } else { holder.charged.get(slot) };
+        }
+    }
+    let share = |(holder, &(allocatable, charged)): (&HolderOver<'_>, &(i64, i64))| {
+        let requested = charged.wrapping_add(holder.request);
+        (allocatable != 0).then_some(Share { requested, charged, allocatable, weight: holder.weight })
+    };
+    in_range(most_allocated(&holders.iter().zip(&sums).filter_map(share).collect()))
+}
+
 struct ByShares<F> {
     shareholders: Shareholders,
     formula: F,

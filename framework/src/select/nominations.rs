@@ -17,7 +17,7 @@ use crate::{
     matches::Matches,
     node::NodeId,
     prepared::{Order, Prepared, RESTRICTION},
-    snapshot::Snapshot,
+    snapshot::{Slot, Snapshot},
     status::{Code, Refusal},
     trial_counts::{self, TrialCounts, known},
 };
@@ -43,7 +43,7 @@ impl View {
         let moved: Vec<NodeId> =
             old.iter().chain(&new).copied().filter(|&node| self.is_out(node) != old.contains(&node)).collect();
         for &node in &moved {
-            let slot = nodes.slot(node);
+            let slot = nodes.slot(node).filter(|&slot| prepared.holds(nodes, slot));
             let judged = || slot.map(|slot| prepared.judge_with(nodes, slot, matches));
             match &mut self.own {
                 Some(own) => own.repair(nodes, node, judged().as_ref()),
@@ -78,7 +78,7 @@ impl View {
         *blamed = 0;
         let mut taken = None;
         if let Some(node) = nominations.own
-            && let Some(slot) = nodes.slot(node)
+            && let Some(slot) = nodes.slot(node).filter(|&slot| prepared.holds(nodes, slot))
         {
             // kube-scheduler does not apply the restriction of node names here, and reports the refusal of the filters.
             let others = known(nodes, nominations.beside(node));
@@ -95,7 +95,8 @@ impl View {
             }
         }
         for (node, classes) in &nominations.beside {
-            let Some(slot) = nodes.slot(*node).filter(|&slot| prepared.admits_name(nodes, slot)) else { continue };
+            let exists = |&slot: &Slot| prepared.holds(nodes, slot) && prepared.admits_name(nodes, slot);
+            let Some(slot) = nodes.slot(*node).filter(exists) else { continue };
             let others = known(nodes, classes);
             let before = beside.first_refusal(nodes, slot);
             if let Some(after) = beside.first_pass(nodes, (*node, slot), &others)

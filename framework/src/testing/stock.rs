@@ -1,7 +1,7 @@
 //! A default profile and a pod group for tests.
 
 use crate::{
-    pod_group::{GroupApi, PodGroup},
+    pod_group::{GroupApi, PodGroup, Topology},
     profile::{Plugins, Profile, WeightedPlugin},
 };
 
@@ -19,6 +19,8 @@ pub fn pod_group(name: &str, min_count: Option<u32>) -> PodGroup {
         disrupted_whole: false,
         condition: None,
         min_resources: None,
+        never_preempts: None,
+        topology: Topology::default(),
     }
 }
 

@@ -34,7 +34,7 @@ FILE holds Kubernetes objects in YAML or JSON, in several documents or lists; - 
   --config FILE   the KubeSchedulerConfiguration; without it, kube-scheduler's own
   --cases FOLDER  judge each NAME.yaml by itself, with NAME.config.yaml where that is there; one JSON object per case
   --groups FILE   compare the groups of the cases with these answers, one JSON object per case: "case" and "placements" as
-                  flotilla simulate prints them; the feature gate GenericWorkload is on
+                  flotilla simulate prints them
   --feature-gates GATES
                   the feature gates of kube-scheduler, as Name=true,Other=false
   --as-is         fill nothing in: the objects are as an API server gave them

@@ -52,6 +52,12 @@ func (w *world) group() {
 		ObjectMeta: within(first.Namespace, groupName),
 	})
 	w.gang = group
+	if w.has["topology"] && w.chance(80) {
+		key := pick(w.dice, "rack", "rack", corev1.LabelTopologyZone, "generation", corev1.LabelHostname, "nowhere")
+		group.Spec.SchedulingConstraints = &schedulingv1beta1.PodGroupSchedulingConstraints{
+			Topology: []schedulingv1beta1.TopologyConstraint{{Key: key}},
+		}
+	}
 	if w.chance(15) {
 		group.Spec.SchedulingPolicy.Basic = &schedulingv1beta1.BasicSchedulingPolicy{}
 		return

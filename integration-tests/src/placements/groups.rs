@@ -58,18 +58,18 @@ struct GroupCase<'a> {
     placements: &'a Value,
 }
 
-/// Lets Flotilla place the group of each case, and compares with kube-scheduler.
+/// Lets Flotilla place the group of each case with these feature gates, and compares with kube-scheduler.
 ///
 /// # Errors
 /// Flotilla or kube-scheduler does not run.
-pub fn compare(folder: &Path, workers: u16) -> anyhow::Result<Vec<Comparison>> {
+pub fn compare(folder: &Path, workers: u16, gates: &str) -> anyhow::Result<Vec<Comparison>> {
     let names = Case::names(folder)?;
-    let parts = names.chunks(MOST_AT_ONCE).map(|names| compare_some(folder, names, workers));
+    let parts = names.chunks(MOST_AT_ONCE).map(|names| compare_some(folder, names, workers, gates));
     Ok(parts.collect::<anyhow::Result<Vec<_>>>()?.into_iter().flatten().collect())
 }
 
-fn compare_some(folder: &Path, names: &[String], workers: u16) -> anyhow::Result<Vec<Comparison>> {
-    let placements = all_placed(folder, names, workers)?;
+fn compare_some(folder: &Path, names: &[String], workers: u16, gates: &str) -> anyhow::Result<Vec<Comparison>> {
+    let placements = all_placed(folder, names, (workers, gates))?;
     let mut lines = String::new();
     for (case, placements) in names.iter().zip(&placements) {
         lines.push_str(&serde_json::to_string(&GroupCase { case, placements })?);
@@ -77,7 +77,8 @@ fn compare_some(folder: &Path, names: &[String], workers: u16) -> anyhow::Result
     }
     let told = tempfile::NamedTempFile::new().context("cannot make a temporary file")?;
     fs::write(told.path(), lines).with_context(|| format!("{}", told.path().display()))?;
-    let arguments = [Path::new("--cases"), folder, Path::new("--groups"), told.path()];
+    let arguments = [Path::new("--cases"), folder, Path::new("--groups"), told.path(), Path::new("--feature-gates")];
+    let arguments = [&arguments[..], &[Path::new(gates)]].concat();
     let mut comparisons = Vec::new();
     for (line, placements) in oracle::ask("decide", &arguments)?.lines().zip(placements) {
         let comparison: Comparison = serde_json::from_str(line).with_context(|| format!("{line:?} is not JSON"))?;
@@ -88,10 +89,10 @@ fn compare_some(folder: &Path, names: &[String], workers: u16) -> anyhow::Result
 }
 
 /// Runs are parallel, because they wait half of the time.
-fn all_placed(folder: &Path, names: &[String], workers: u16) -> anyhow::Result<Vec<Value>> {
+fn all_placed(folder: &Path, names: &[String], how: (u16, &str)) -> anyhow::Result<Vec<Value>> {
     const AT_ONCE: usize = 4;
     let place = |names: &[String]| -> anyhow::Result<Vec<Value>> {
-        names.iter().map(|name| placed(folder, name, workers)).collect()
+        names.iter().map(|name| placed(folder, name, how)).collect()
     };
     let parts: Vec<anyhow::Result<Vec<Value>>> = thread::scope(|scope| {
         let parts = names.chunks(names.len().div_ceil(AT_ONCE).max(1));
@@ -101,10 +102,10 @@ fn all_placed(folder: &Path, names: &[String], workers: u16) -> anyhow::Result<V
     Ok(parts.into_iter().collect::<anyhow::Result<Vec<_>>>()?.concat())
 }
 
-fn placed(folder: &Path, name: &str, workers: u16) -> anyhow::Result<Value> {
+fn placed(folder: &Path, name: &str, (workers, gates): (u16, &str)) -> anyhow::Result<Value> {
     let program = fleet::optimized()?;
     let output = Command::new(&program)
-        .args(["simulate", "--once", "--no-preemption", "--feature-gates", "GenericWorkload=true", "-o", "json"])
+        .args(["simulate", "--once", "--no-preemption", "--feature-gates", gates, "-o", "json"])
         .args(["--workers", &workers.to_string(), "-f"])
         .arg(folder.join(format!("{name}.yaml")))
         .stdin(Stdio::null())

@@ -83,20 +83,35 @@ fn fresh_clusters_get_the_same_placements_with_other_feature_gates() {
 
 /// Number of clusters with a pod group. Each takes Flotilla's process and the oracle some 120 ms on two cores.
 const GROUPS: u32 = 2_000;
+/// The same with topology constraints, each of which is tried in some three placements.
+const GROUPS_IN_DOMAINS: u32 = 400;
 const WORKERS: u16 = 2;
 
 #[test]
 fn fresh_groups_are_placed_as_kube_schedulers_own_cycle_may_place_them() {
+    compare_groups(variable("FLOTILLA_GROUPS", GROUPS), "groups", "GenericWorkload=true");
+}
+
+#[test]
+fn fresh_groups_are_placed_in_the_topology_domains_that_kube_schedulers_own_cycle_may_choose() {
+    let gates = "GenericWorkload=true,TopologyAwareWorkloadScheduling=true";
+    compare_groups(variable("FLOTILLA_GROUPS", GROUPS_IN_DOMAINS), "groups,topology", gates);
+}
+
+fn compare_groups(count: u32, apart: &str, gates: &str) {
     let run = Run {
         seed: variable("FLOTILLA_SEED", SEED),
-        count: variable("FLOTILLA_GROUPS", GROUPS),
-        features: env::var("FLOTILLA_FEATURES").map_or_else(|_| of_groups(), |some| format!("{some},groups")),
+        count,
+        features: env::var("FLOTILLA_FEATURES")
+            .map_or_else(|_| of_groups(), |some| format!("{some},groups"))
+            .replace("groups", apart),
     };
     let Run { seed, count, features } = &run;
-    println!("{count} clusters with a group from seed {seed} with {features}");
+    println!("{count} clusters with a group from seed {seed} with {features} and {gates}");
     let folder = tempfile::tempdir().expect("a temporary folder");
     placements::make(&run, folder.path()).unwrap_or_else(|error| panic!("{error:#}"));
-    let comparisons = placements::groups::compare(folder.path(), WORKERS).unwrap_or_else(|error| panic!("{error:#}"));
+    let comparisons =
+        placements::groups::compare(folder.path(), WORKERS, gates).unwrap_or_else(|error| panic!("{error:#}"));
     let mut counts: BTreeMap<(String, String), u32> = BTreeMap::new();
     for comparison in &comparisons {
         *counts.entry((comparison.outcome.clone(), comparison.result.clone())).or_default() += 1;

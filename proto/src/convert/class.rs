@@ -40,6 +40,8 @@ impl Wire for Class {
             devices: _,
             declared_features,
             fields,
+            // Only the coordinator evaluates such classes.
+            within: _,
         } = self;
         pb::Class {
             namespace: namespace.as_ref().to_owned(),
@@ -103,6 +105,7 @@ impl Wire for Class {
             },
             declared_features: DeclaredFeatures::named(message.declared_features.iter().map(String::as_str)),
             fields: decode_sorted("fields", message.fields)?,
+            within: None,
         })
     }
 }

@@ -13,7 +13,7 @@ use std::{
 };
 
 use flotilla_framework::{
-    pod_group::{Feasibility, PodGroup},
+    pod_group::{Feasibility, PodGroup, Topology},
     shard::Revision,
 };
 
@@ -21,6 +21,7 @@ use crate::{
     asking::{LOOK_AHEAD, MAX_K},
     cycle::Progress,
     event::TimeMs,
+    groups::placements::Within,
     groups::tried::{Asks, GroupOutcome, GroupPreemption, MemberResult, Placed, Seeker, Tried},
     judge::cache::Charge,
     judge::{
@@ -33,7 +34,7 @@ use crate::{
     machine::Machine,
     pods::PodStage,
     subject::{GroupKey, ProfileIndex, Subject, Uid},
-    tally::GroupAttempt,
+    tally::{GroupAttempt, PlacementCounts},
 };
 
 /// Maximum number of a group's classes that workers evaluate ahead. A group usually has one class, or one per index; further classes are
@@ -67,12 +68,10 @@ impl Machine {
         }
         let feasibility = self.feasibility(&object, profile, scheduled, members.len());
         let tried = match feasibility {
-            Feasibility::Never(reason) => {
-                let reason = format!("{}, {reason}", flotilla_framework::pod_group::UNSCHEDULABLE);
-                Tried { outcome: GroupOutcome::Rejected(reason), verdicts: Vec::new(), untried: members.clone() }
-            }
-            Feasibility::Met | Feasibility::Wait => {
-                if self.waits_for_offers(now_ms, &key, &members) {
+            Feasibility::Never(reason) if object.topology == Topology::Off => Tried::never(&reason, &members),
+            feasibility => {
+                let is_tried = !matches!(feasibility, Feasibility::Never(_)) && !self.is_tried_in_domains(&seeker);
+                if is_tried && self.waits_for_offers(now_ms, &key, &members) {
                     return Progress::Waiting;
                 }
                 match self.try_members_surely(&seeker) {
@@ -130,7 +129,8 @@ impl Machine {
         let members = u32::try_from(tried.verdicts.len()).unwrap_or(u32::MAX);
         let begun_ms = self.groups.known.get(key).and_then(|group| group.attempt_ms).unwrap_or(now_ms);
         let waited_ms = now_ms.saturating_sub(begun_ms);
-        self.tally.count_group(GroupAttempt { profile, result, room, members, waited_ms });
+        let placements = PlacementCounts::default();
+        self.tally.count_group(GroupAttempt { profile, result, room, members, waited_ms, placements });
     }
 
     pub(super) fn member_profile(&self, uid: &Uid) -> Option<ProfileIndex> {
@@ -140,7 +140,13 @@ impl Machine {
         }
     }
 
-    fn feasibility(&self, object: &PodGroup, profile: ProfileIndex, scheduled: usize, remaining: usize) -> Feasibility {
+    pub(super) fn feasibility(
+        &self,
+        object: &PodGroup,
+        profile: ProfileIndex,
+        scheduled: usize,
+        remaining: usize,
+    ) -> Feasibility {
         let profile = self.profile(profile);
         profile.map_or(Feasibility::Met, |profile| object.feasibility(&profile.plugins, scheduled, remaining))
     }
@@ -199,8 +205,11 @@ impl Machine {
     /// As [`Self::try_members`]. If too few members fit according to workers, and preemption may follow, evaluates on the coordinator and
     /// tries them again.
     fn try_members_surely(&mut self, seeker: &Seeker<'_>) -> Result<Tried, Asks> {
-        let tried = self.try_members(seeker, false)?;
-        if !matches!(tried.outcome, GroupOutcome::Rejected(_)) || !self.may_make_room(seeker) {
+        let tried = self.try_placements(seeker, false)?;
+        if self.is_tried_in_domains(seeker)
+            || !matches!(tried.outcome, GroupOutcome::Rejected(_))
+            || !self.may_make_room(seeker)
+        {
             return Ok(tried);
         }
         let refused = tried.verdicts.iter().filter(|(_, verdict)| matches!(verdict, MemberResult::Refused(_)));
@@ -213,14 +222,19 @@ impl Machine {
         for subject in unverified {
             self.judge.contained(subject, |judge| judge.evaluate_here(subject));
         }
-        self.try_members(seeker, false)
+        self.try_placements(seeker, false)
     }
 
-    /// Tries the members until enough can no longer be placed. `for_room`: victims are removed during the attempt.
+    /// Tries the members in a placement until enough can no longer be placed. `for_room`: victims are removed during the attempt.
     ///
     /// # Errors
     /// Extenders have to be called first.
-    pub(super) fn try_members(&mut self, seeker: &Seeker<'_>, for_room: bool) -> Result<Tried, Asks> {
+    pub(super) fn try_members(
+        &mut self,
+        seeker: &Seeker<'_>,
+        within: &mut Within,
+        for_room: bool,
+    ) -> Result<Tried, Asks> {
         let Seeker { object, profile, members, mut scheduled, from } = *seeker;
         let key = object.group_key();
         self.judge.nominator_mut().try_together(members);
@@ -228,7 +242,7 @@ impl Machine {
         let mut verdicts = Vec::new();
         let (mut outcome, mut asks) = (GroupOutcome::Met, None);
         while let Some(uid) = left.next() {
-            let verdict = match self.try_member(&uid, from, (&key, for_room)) {
+            let verdict = match self.try_member(&uid, from, within, (&key, for_room)) {
                 Ok(verdict) => verdict,
                 Err(question) => {
                     asks = Some(Asks { uid, question });
@@ -266,20 +280,23 @@ impl Machine {
         if let Some(asks) = asks {
             return Err(asks);
         }
-        let mut tried = Tried { outcome, verdicts, untried: left.collect() };
-        if matches!(tried.outcome, GroupOutcome::Met) && tried.placed().next().is_none() {
-            tried.outcome = GroupOutcome::Rejected(flotilla_framework::pod_group::UNSCHEDULABLE.to_owned());
-        }
-        Ok(tried)
+        Ok(Tried { outcome, verdicts, untried: left.collect() })
     }
 
     /// Tries a member, and charges it for the rest of the attempt. `Err`: extenders have to be called first.
-    fn try_member(&mut self, uid: &Uid, from: Revision, group: (&GroupKey, bool)) -> Result<MemberResult, Question> {
+    fn try_member(
+        &mut self,
+        uid: &Uid,
+        from: Revision,
+        within: &mut Within,
+        group: (&GroupKey, bool),
+    ) -> Result<MemberResult, Question> {
         let lost = || Ok(MemberResult::Failed("the pod is not to be placed any more".to_owned()));
         let Some(profile) = self.member_profile(uid) else { return lost() };
         let extenders = self.extenders_of(uid);
+        let Some(class) = self.class_within(uid, within) else { return lost() };
         let Some(pod) = self.pods.get(uid) else { return lost() };
-        let subject = (profile, pod.class);
+        let (subject, own) = ((profile, class), (profile, pod.class));
         let (key, for_room) = group;
         let attempt = Attempt {
             alone: true,
@@ -293,7 +310,7 @@ impl Machine {
         let decision = self.judge.decide(&attempt);
         self.drop_mismatched_workers();
         Ok(match decision {
-            Decision::Place(placement) => MemberResult::Placed(self.place_for_now(uid, subject, placement)),
+            Decision::Place(placement) => MemberResult::Placed(self.place_for_now(uid, own, placement)),
             Decision::Refuse(diagnosis, _) => MemberResult::Refused(diagnosis),
             Decision::Fail(error) => MemberResult::Failed(error),
             Decision::AskExtenders(question) => return Err(question),
@@ -303,7 +320,8 @@ impl Machine {
     }
 
     /// Charges a member for the rest of the attempt.
-    fn place_for_now(&mut self, uid: &Uid, subject: Subject, placement: Placement) -> Placed {
+    fn place_for_now(&mut self, uid: &Uid, subject: Subject, mut placement: Placement) -> Placed {
+        placement.charge.class = subject.1;
         self.charge_quietly(&placement.charge);
         self.judge.reserve_tentatively(&placement.reservations);
         let nominated = self.judge.nominator_mut().withhold(uid);

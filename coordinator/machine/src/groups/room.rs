@@ -135,7 +135,8 @@ impl Machine {
 
     fn search(&mut self, seeker: &Seeker<'_>) -> Result<Found, Asks> {
         let pods = || seeker.members.iter().filter_map(|uid| self.pods.get(uid));
-        if pods().any(|pod| pod.info.never_preempts) {
+        let pods_never_preempt = || pods().any(|pod| pod.info.never_preempts);
+        if seeker.object.never_preempts.unwrap_or_else(pods_never_preempt) {
             return Ok(Found::Refused(words::NEVER.to_owned()));
         }
         let nodes: BTreeSet<&Arc<str>> = pods().filter_map(Pod::nominated_node).collect();
@@ -153,7 +154,7 @@ impl Machine {
         for (_, charge) in units.iter().flat_map(|unit| &unit.pods) {
             self.discharge_quietly(charge);
         }
-        let tried = self.try_members(seeker, true);
+        let tried = self.try_placements(seeker, true);
         if let Some(tried) = tried.as_ref().ok().filter(|tried| matches!(tried.outcome, GroupOutcome::Met)) {
             let placed: Vec<&Placed> = tried.placed().collect();
             return Ok(match self.reprieve(units, &placed) {

@@ -54,6 +54,7 @@ impl ClassState {
     /// a sorted list does not record.
     pub(crate) fn may_share(&self) -> bool {
         !self.family.wants_own
+            && !self.prepared.is_within()
             && self.own().is_none()
             && self.ask.is_none()
             && !self.facts.come_from_objects()
@@ -83,7 +84,7 @@ impl ClassState {
             }
         }
         for node in nodes_of(&changes) {
-            let slot = cache.snapshot.slot(node);
+            let slot = cache.snapshot.slot(node).filter(|&slot| prepared.holds(&cache.snapshot, slot));
             let result = slot.map(|slot| prepared.judge_with(&cache.snapshot, slot, matches));
             own.view.repair(prepared, &cache.snapshot, matches, node, result);
         }

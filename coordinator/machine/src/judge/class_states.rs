@@ -22,7 +22,7 @@ use super::{
     class_state::ClassState,
     families::{Families, FamilyState, MAX_ROWS},
     live::Live,
-    work::{NODE, Work},
+    work::{NODE, PASSED, Work},
 };
 use crate::{event::WorkerId, subject::Subject, trace::Over};
 
@@ -339,7 +339,8 @@ impl ClassStates {
         let is_new = state.columns.is_none();
         let columns = state.columns.get_or_insert_default();
         let evaluated = columns.refresh(&state.prepared, &cache.snapshot, &mut self.scratch);
-        self.work.add(NODE * evaluated as u64);
+        let passed = if state.prepared.is_within() { cache.snapshot.capacity() as u64 / PASSED } else { 0 };
+        self.work.add(NODE * evaluated as u64 + passed);
         // The filters' results about devices.
         self.bytes -= state.kept;
         state.kept = state.prepared.bytes();

@@ -186,8 +186,12 @@ impl Judge {
 
     /// The decision that is independent of the nodes, if any.
     fn judge_class(&self, subject: Subject) -> Option<Decision> {
-        let nodes = self.cache.nodes.len();
         let prepared = &self.states.get(subject)?.prepared;
+        let nodes = &self.cache.snapshot;
+        let nodes = match prepared.is_within() {
+            true => nodes.live().filter(|&slot| prepared.holds(nodes, slot)).count(),
+            false => self.cache.nodes.len(),
+        };
         if let Some(error) = prepared.error().map(str::to_owned) {
             return Some(Decision::Fail(error));
         }

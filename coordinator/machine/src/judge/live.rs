@@ -105,6 +105,7 @@ impl ClassView<'_> {
     /// The first of some nodes that is feasible on the coordinator's state.
     pub(crate) fn first_feasible(&mut self, nodes: &Snapshot, slots: impl Iterator<Item = Slot>) -> Option<NodeId> {
         let Self { prepared, matches, view, .. } = self;
+        let slots = slots.filter(|&slot| prepared.holds(nodes, slot));
         slots.filter_map(|slot| Some((slot, nodes.id(slot)?))).find_map(|(slot, node)| {
             let NodeResult::Feasible(feasible) = prepared.judge_with(nodes, slot, matches) else { return None };
             view.suits(prepared, node, &feasible.domains).then_some(node)

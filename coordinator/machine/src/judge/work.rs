@@ -15,6 +15,8 @@ pub(crate) const GROUP_WORK: u64 = 500_000_000;
 
 /// One node evaluated for one class, without the search for devices: some 0.3 us.
 pub(super) const NODE: u64 = 30;
+/// The number of nodes outside of a placement for one unit: some 1 ns each.
+pub(super) const PASSED: u64 = 10;
 /// A decision without the evaluation of nodes, with its report: some 20 us.
 pub(super) const DECISION: u64 = 2_000;
 /// Preparing the plugins of a class: some 30 us.

@@ -45,6 +45,8 @@ pub(crate) struct Tally {
     pub(crate) decided: Vec<TimeMs>,
     pub(crate) evaluated: Vec<TimeMs>,
     pub(crate) groups: Vec<GroupAttempt>,
+    /// Those of the group that is being tried.
+    placements: PlacementCounts,
     /// The last flush of each subject, for an hour.
     pub(crate) flushed: Map<Subject, TimeMs>,
     /// Attempts by the plugins that took part, under the current profiles.
@@ -77,6 +79,17 @@ pub struct GroupAttempt {
     pub members: u32,
     /// The group's time at the head of the queue before this event, in milliseconds.
     pub waited_ms: TimeMs,
+    /// The tried placements; none without the gate TopologyAwareWorkloadScheduling.
+    pub placements: PlacementCounts,
+}
+
+/// The placements of a pod group that were tried, also while preemption looked for room.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct PlacementCounts {
+    /// The group fits.
+    pub feasible: u32,
+    /// It does not.
+    pub infeasible: u32,
 }
 
 /// A plugin that took part in attempts.
@@ -99,7 +112,12 @@ impl Tally {
     }
 
     pub(crate) fn count_group(&mut self, attempt: GroupAttempt) {
-        self.groups.push(attempt);
+        self.groups.push(GroupAttempt { placements: std::mem::take(&mut self.placements), ..attempt });
+    }
+
+    pub(crate) const fn count_placement(&mut self, is_feasible: bool) {
+        let PlacementCounts { feasible, infeasible } = &mut self.placements;
+        *(if is_feasible { feasible } else { infeasible }) += 1;
     }
 
     pub(crate) fn flush(&mut self, subjects: Vec<Subject>, now_ms: TimeMs) {

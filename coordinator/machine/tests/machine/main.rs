@@ -15,6 +15,7 @@ mod faulty;
 mod group_extenders;
 mod group_simulation;
 mod groups;
+mod groups_in_domains;
 mod history;
 mod hostile;
 mod inversion;

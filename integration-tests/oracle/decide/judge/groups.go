@@ -12,10 +12,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
-	"k8s.io/kubernetes/pkg/features"
 	"k8s.io/kubernetes/pkg/scheduler"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
@@ -44,9 +42,52 @@ const mostChoices = 400
 // gatedAfter is the maximum time until the queue pops a group that is not gated.
 const gatedAfter = 300 * time.Millisecond
 
-// EnableGroups enables the feature gate.
-func EnableGroups() error {
-	return utilfeature.DefaultMutableFeatureGate.SetFromMap(map[string]bool{string(features.GenericWorkload): true})
+// placements is a profile that tries placements in the order of their names, and selects the given one of several best placements.
+// kube-scheduler does both at random.
+type placements struct {
+	framework.Framework
+	said map[string]Placed
+	// chosen are the nodes of the pods that are bound. Permit runs only for these.
+	chosen map[string]string
+}
+
+// RunPermitPlugins stores the node.
+func (p *placements) RunPermitPlugins(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, node string) (map[string]time.Duration, *fwk.Status) {
+	p.chosen[key(pod)] = node
+	return p.Framework.RunPermitPlugins(ctx, state, pod, node)
+}
+
+// RunPlacementGeneratePlugins sorts the placements.
+func (p *placements) RunPlacementGeneratePlugins(ctx context.Context, state fwk.PodGroupCycleState, group fwk.PodGroupInfo, nodes []fwk.NodeInfo) ([]*fwk.Placement, *fwk.Status) {
+	all, status := p.Framework.RunPlacementGeneratePlugins(ctx, state, group, nodes)
+	slices.SortFunc(all, func(a, b *fwk.Placement) int { return cmp.Compare(a.Name, b.Name) })
+	return all, status
+}
+
+// RunPlacementScorePlugins adds one to the score of the given placement if no other has a higher score.
+func (p *placements) RunPlacementScorePlugins(ctx context.Context, state fwk.PodGroupCycleState, group fwk.PodGroupInfo, assigned []*fwk.PodGroupAssignments, states []fwk.PlacementCycleState) ([]fwk.PlacementPluginScores, *fwk.Status) {
+	scores, status := p.Framework.RunPlacementScorePlugins(ctx, state, group, assigned, states)
+	var best int64
+	for _, score := range scores {
+		best = max(best, score.TotalScore)
+	}
+	for i := range scores {
+		if scores[i].TotalScore == best && p.isSaid(scores[i].Placement) {
+			scores[i].TotalScore++
+		}
+	}
+	return scores, status
+}
+
+func (p *placements) isSaid(placement *fwk.Placement) bool {
+	return slices.ContainsFunc(placement.Nodes, func(node fwk.NodeInfo) bool {
+		for _, placed := range p.said {
+			if placed.Node == node.Node().Name {
+				return true
+			}
+		}
+		return false
+	})
 }
 
 // WithoutPreemption disables PodGroupPostFilter in all profiles: no pod is evicted, and a group can be tried again.
@@ -179,6 +220,10 @@ func key(pod *corev1.Pod) string { return pod.Namespace + "/" + pod.Name }
 func (a *attempt) run(ctx context.Context, group *framework.QueuedPodGroupInfo, order []*corev1.Pod) map[string]string {
 	sched := a.judge.sched
 	chosen := map[string]string{}
+	for name, profile := range sched.Profiles {
+		defer func() { sched.Profiles[name] = profile }()
+		sched.Profiles[name] = &placements{Framework: profile, said: a.said, chosen: chosen}
+	}
 	sched.NextEntity = func(klog.Logger) (framework.QueuedEntityInfo, error) { return group, nil }
 	sched.FailureHandler = func(_ context.Context, _ framework.Framework, info *framework.QueuedPodInfo, status *fwk.Status, _ *fwk.NominatingInfo, _ time.Time) {
 		a.mutex.Lock()
@@ -186,11 +231,7 @@ func (a *attempt) run(ctx context.Context, group *framework.QueuedPodGroupInfo, 
 		a.failed[key(info.Pod)] = status.AsError().Error()
 	}
 	sched.SchedulePod = func(ctx context.Context, profile framework.Framework, state fwk.CycleState, info *framework.QueuedPodInfo) (scheduler.ScheduleResult, error) {
-		result, err := a.schedule(ctx, profile, state, info.Pod)
-		if err == nil {
-			chosen[key(info.Pod)] = result.SuggestedHost
-		}
-		return result, err
+		return a.schedule(ctx, profile, state, info.Pod)
 	}
 	sched.ScheduleOne(ctx)
 	// A nomination is removed while a pod is assumed, and not restored when the assumption is reverted.
@@ -230,13 +271,15 @@ func (a *attempt) schedule(ctx context.Context, profile framework.Framework, sta
 	case len(feasible) == 0:
 		return none, &framework.FitError{Pod: pod, NumAllNodes: len(cycle.nodes), Diagnosis: cycle.diagnosis}
 	}
-	host := a.choose(pod, cycle.answer.Best)
+	host := a.choose(pod, cycle.nodes, cycle.answer.Best)
 	return scheduler.ScheduleResult{SuggestedHost: host, EvaluatedNodes: len(cycle.nodes), FeasibleNodes: len(feasible)}, nil
 }
 
-// choose returns the given node if it is among the best; without a given one, the path's.
-func (a *attempt) choose(pod *corev1.Pod, best []string) string {
-	if said := a.said[key(pod)].Node; said != "" {
+// choose returns the given node if it is among the best; without a given one, or if it is in another placement, the path's.
+func (a *attempt) choose(pod *corev1.Pod, nodes []fwk.NodeInfo, best []string) string {
+	said := a.said[key(pod)].Node
+	isNamed := func(node fwk.NodeInfo) bool { return node.Node().Name == said }
+	if said != "" && slices.ContainsFunc(nodes, isNamed) {
 		if slices.Contains(best, said) {
 			return said
 		}

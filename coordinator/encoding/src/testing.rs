@@ -24,6 +24,11 @@ enum Source<'a> {
     Frame(Encoding, Bytes),
 }
 
+/// All fields that some gate reads.
+fn features() -> ingest::Features {
+    ingest::Features { topology_aware: true, group_preemption_policy: true, ..ingest::Features::default() }
+}
+
 /// The watched kinds: name, list path, decoded type, and scheduling's view of it.
 macro_rules! kinds {
     ($($kind:literal $path:literal $object:ty, $facts:expr;)*) => {
@@ -56,7 +61,7 @@ kinds! {
     "PodDisruptionBudget" "/apis/policy/v1/poddisruptionbudgets"
         Specified<policy::PodDisruptionBudgetSpec, BudgetStatus>, |budget| ingest::budgets::budget(&budget.into());
     "PodGroup" "/apis/scheduling.k8s.io/v1beta1/podgroups"
-        Specified<workloads::PodGroupSpec, workloads::PodGroupStatus>, |group| ingest::pod_group::pod_group(&group.into(), ingest::Features::default());
+        Specified<workloads::PodGroupSpec, workloads::PodGroupStatus>, |group| ingest::pod_group::pod_group(&group.into(), features());
     "PersistentVolumeClaim" "/api/v1/persistentvolumeclaims"
         Specified<api::PersistentVolumeClaimSpec, api::PersistentVolumeClaimStatus>, |claim| storage::claim(&claim.into());
     "PersistentVolume" "/api/v1/persistentvolumes"

@@ -28,7 +28,10 @@ fn root() -> PathBuf {
 async fn cluster() -> anyhow::Result<ControlPlane> {
     let options = Options { controller_manager: false, kwok: false, ..Options::default() };
     let options = options
-        .with_arg(Component::ApiServer, "--feature-gates=GenericWorkload=true")
+        .with_arg(
+            Component::ApiServer,
+            "--feature-gates=GenericWorkload=true,TopologyAwareWorkloadScheduling=true,PodGroupPreemptionPolicy=true",
+        )
         .with_arg(Component::ApiServer, "--runtime-config=scheduling.k8s.io/v1beta1=true");
     ControlPlane::start(options).await
 }

@@ -39,8 +39,10 @@ read! {
     group: pb::PodGroup => Specified<workloads::PodGroupSpec, workloads::PodGroupStatus> { metadata, spec, status };
     status: pb::PodGroupStatus => workloads::PodGroupStatus { conditions } ..default;
     spec: pb::PodGroupSpec => workloads::PodGroupSpec {
-        disruption_mode, priority, scheduling_policy = spec.scheduling_policy.unwrap_or_default().into(),
+        disruption_mode, preemption_policy, priority, scheduling_constraints, scheduling_policy = spec.scheduling_policy.unwrap_or_default().into(),
     } ..default;
+    constraints: pb::PodGroupSchedulingConstraints => workloads::PodGroupSchedulingConstraints { topology };
+    constraint: pb::TopologyConstraint => workloads::TopologyConstraint { key };
     mode: pb::DisruptionMode => workloads::DisruptionMode {
         all = mode.all.map(|_| workloads::AllDisruptionMode::default()),
     } ..default;

@@ -746,14 +746,28 @@ pub struct PodGroup {
     #[prost(message, optional, tag = "3")]
     pub status: ::core::option::Option<PodGroupStatus>,
 }
-#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct PodGroupSpec {
     #[prost(message, optional, tag = "3")]
     pub scheduling_policy: ::core::option::Option<PodGroupSchedulingPolicy>,
+    #[prost(message, optional, tag = "4")]
+    pub scheduling_constraints: ::core::option::Option<PodGroupSchedulingConstraints>,
     #[prost(message, optional, tag = "6")]
     pub disruption_mode: ::core::option::Option<DisruptionMode>,
     #[prost(int32, optional, tag = "8")]
     pub priority: ::core::option::Option<i32>,
+    #[prost(string, optional, tag = "9")]
+    pub preemption_policy: ::core::option::Option<::prost::alloc::string::String>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct PodGroupSchedulingConstraints {
+    #[prost(message, repeated, tag = "1")]
+    pub topology: ::prost::alloc::vec::Vec<TopologyConstraint>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct TopologyConstraint {
+    #[prost(string, tag = "1")]
+    pub key: ::prost::alloc::string::String,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct PodGroupSchedulingPolicy {

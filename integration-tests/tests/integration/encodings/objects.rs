@@ -141,7 +141,10 @@ fn pod() -> Value {
 fn pod_group() -> Value {
     json!({
         "apiVersion": "scheduling.k8s.io/v1beta1", "kind": "PodGroup", "metadata": { "name": "group", "namespace": "shop" },
-        "spec": { "schedulingPolicy": { "gang": { "minCount": 3 } } },
+        "spec": {
+            "schedulingPolicy": { "gang": { "minCount": 3 } }, "preemptionPolicy": "Never",
+            "schedulingConstraints": { "topology": [{ "key": "example.com/rack" }] },
+        },
         "status": { "conditions": [{
             "type": "PodGroupInitiallyScheduled", "status": "False", "reason": "Unschedulable", "message": "m",
             "observedGeneration": 1, "lastTransitionTime": "2026-01-01T00:00:00Z",

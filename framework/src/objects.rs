@@ -10,7 +10,8 @@ use crate::{
     extension::{
         Facts,
         objects::{
-            Attachments, Awaited, AwaitedDevice, Changes, Object, ObjectCache, ObjectKey, Plan, Undone, Write, Written,
+            Attachments, Awaited, AwaitedDevice, Changes, Object, ObjectCache, ObjectKey, Plan, PreBindError, Undone,
+            Write, Written,
         },
     },
     node::NodeInfo,
@@ -238,13 +239,13 @@ impl Objects {
     /// Whether the condition of PreBind is met. `node` is `None` if it was removed.
     ///
     /// # Errors
-    /// It cannot be met: the pod must be scheduled again.
+    /// It cannot be met.
     pub fn is_bound(
         &self,
         reservation: &Reservation,
         written: &Written,
         node: Option<&NodeInfo>,
-    ) -> Result<bool, String> {
+    ) -> Result<bool, PreBindError> {
         let kept = self.0.get(reservation.place);
         kept.map_or(Ok(true), |kept| kept.cache.is_bound(&*reservation.plan, written, node))
     }

@@ -110,7 +110,7 @@ impl Machine {
                 if planted("evicts-first")
                     && let Some(candidate) = self.anyone_below(uid)
                 {
-                    let diagnosis = Diagnosis { message: String::new(), plugins: Vec::new() };
+                    let diagnosis = Diagnosis::new(String::new(), Vec::new());
                     return self.preempt(now_ms, uid, diagnosis, &candidate);
                 }
                 if self.gives_way(now_ms, uid, std::slice::from_ref(&placement.charge.node)) {
@@ -279,7 +279,7 @@ impl Machine {
         }
         self.status.decisions += 1;
         self.status.unschedulable += 1;
-        self.report_with(uid, Reason::Unschedulable, diagnosis.message, true, nomination);
+        self.report_with(uid, Reason::Unschedulable, diagnosis.into_message(), true, nomination);
         Progress::Decided
     }
 

@@ -27,7 +27,7 @@ use flotilla_framework::{
 
 use super::tried::{Asks, GroupOutcome, GroupPreemption, Placed, Seeker};
 use crate::{
-    action::{PodName, PreemptorKind, Unreserve},
+    action::{PodName, Unreserve},
     event::TimeMs,
     judge::cache::Charge,
     machine::Machine,
@@ -322,7 +322,6 @@ impl Machine {
             namespace: Arc::clone(&object.namespace),
             name: Arc::clone(&object.name),
         };
-        let preemptor = Preemptor { name, kind: PreemptorKind::PodGroup, scheduler_name, node: "cluster".into() };
-        self.evict(now_ms, preemptor, victims, true);
+        self.evict(now_ms, Preemptor { name, scheduler_name, node: None }, victims, true);
     }
 }

@@ -32,7 +32,7 @@ impl Judge {
     pub(super) fn decide_now(&mut self, attempt: &Attempt<'_>) -> Decision {
         let &Attempt { subject, from, is_member, extenders, .. } = attempt;
         if self.cache.nodes.is_empty() {
-            let diagnosis = Diagnosis { message: NO_NODES.to_owned(), plugins: Vec::new() };
+            let diagnosis = Diagnosis::new(NO_NODES.to_owned(), Vec::new());
             return Decision::Refuse(diagnosis, PostFilter::Skip);
         }
         if !self.open_now(subject) {

@@ -29,13 +29,13 @@ struct Kept {
     cache: Box<dyn ObjectCache>,
 }
 
-/// A plugin's plan for a pod on a node, reserved or not.
-#[derive(Debug)]
+/// A plugin's plan for a pod on a node, reserved or not. Cheap to clone.
+#[derive(Debug, Clone)]
 pub struct Reservation {
     /// The plugin's name.
     pub plugin: &'static str,
     place: usize,
-    plan: Box<dyn Plan>,
+    plan: Arc<dyn Plan>,
 }
 
 impl Reservation {
@@ -191,7 +191,7 @@ impl Objects {
             let Kept { plugin, cache } = &self.0[place];
             let plan = cache.plan(pod, node, profile);
             let plan = plan.map_err(|error| format!("running Reserve plugin {plugin:?}: {error}"))?;
-            reservations.extend(plan.map(|plan| Reservation { plugin, place, plan }));
+            reservations.extend(plan.map(|plan| Reservation { plugin, place, plan: plan.into() }));
         }
         Ok(reservations)
     }

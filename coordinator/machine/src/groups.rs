@@ -13,6 +13,7 @@ mod members;
 mod outcome;
 mod resources;
 mod room;
+mod scratch;
 mod tried;
 
 use std::{

@@ -63,7 +63,7 @@ use panics::Panics;
 ///    and [`Judge::take_answer`] merges each answer.
 /// 4. [`Judge::decide`] for the pod at the head. It repairs the answers to the current revision: it evaluates the nodes that changed since
 ///    the request. Then it selects the node and evaluates it once more on the coordinator, so that an incorrect answer binds no pod. If the
-///    answers are missing, the decision is [`Decision::Ask`](decision::Decision::Ask).
+///    answers are missing, the result is the [`Need`](decision::Need).
 /// 5. [`Judge::take_mismatches`] after each decision: the workers with incorrect answers, which the machine drops.
 ///
 /// A decision is a value. The machine carries it out, for example charges the pod to its node, and returns to step 2.

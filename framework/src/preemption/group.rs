@@ -20,6 +20,13 @@ pub struct GroupUnit<P> {
 }
 
 impl<P> GroupUnit<P> {
+    /// The same pods with other locations.
+    pub fn map<Q>(self, mut location: impl FnMut(P) -> Q) -> GroupUnit<Q> {
+        let Self { priority, is_of_group, pods } = self;
+        let pods = pods.into_iter().map(|(standing, known)| (standing, location(known))).collect();
+        GroupUnit { priority, is_of_group, pods }
+    }
+
     fn standing(&self) -> impl Iterator<Item = &PlacedPod> {
         self.pods.iter().map(|(standing, _)| standing)
     }

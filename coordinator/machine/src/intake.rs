@@ -269,8 +269,7 @@ impl Machine {
     pub(crate) fn release_class(&mut self, class: ClassId) {
         self.judge.cache_mut().release_class(class);
         while let Some(gone) = self.judge.cache_mut().take_forgotten() {
-            self.judge.states_mut().close_class(gone);
-            self.judge.forget_panics_of(gone);
+            self.judge.forget_class(gone);
             self.budgets.forget_class(gone);
             self.forget_class(gone);
         }

@@ -203,7 +203,7 @@ impl Machine {
         let nominations = self.judge.nominations(uid, priority);
         let is_from_workers = self.judge.is_from_workers(subject);
         let nodes = self.judge.cache().nodes.len() as u64;
-        self.judge.states_mut().work.add(POTENTIAL_NODE * nodes);
+        self.judge.spend(POTENTIAL_NODE * nodes);
         let found = self.judge.contained(subject, |judge| {
             let known = judge.with_nodes(subject).filter(|(known, _)| known.prepared.refusal().is_none());
             known.map(|(state, cache)| potential_nodes(state, cache, &nominations, own, objected, is_from_workers))

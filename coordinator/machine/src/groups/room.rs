@@ -9,20 +9,13 @@
 //!
 //! Source: `PodGroupEvaluator.Preempt` and `selectVictimsOnDomain`.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
+use std::{collections::BTreeSet, sync::Arc};
 
 use flotilla_framework::{
     class::PodInfo,
     plugins::{default_preemption, dynamic_resources},
     pod_group::{GroupApi, PodGroup},
-    preemption::{
-        DryRun, PlacedPod,
-        group::{self, GroupUnit},
-        is_local, words,
-    },
+    preemption::{DryRun, PlacedPod, Unit, is_local, reprieve, sort_by_importance, words},
 };
 
 use super::{
@@ -32,10 +25,10 @@ use super::{
 use crate::{
     action::{PodName, Unreserve},
     event::TimeMs,
-    judge::{cache::Charge, decision::Placement},
+    judge::decision::Placement,
     machine::Machine,
     pods::Pod,
-    preempt::{MAX_VICTIMS, Preemptor},
+    preempt::{Location, MAX_VICTIMS, NOW_NS, Preemptor},
     subject::{GroupKey, Uid},
 };
 
@@ -45,8 +38,6 @@ const CLAIMS: &str = "deallocation and deletion of ResourceClaims completed";
 /// Maximum number of nodes to recount during the search. Only groups with affinities or spread constraints recount; at some 20 ns per node
 /// the limit is a second.
 const MAX_COUNTED: usize = 50_000_000;
-
-type Unit = GroupUnit<Removed>;
 
 impl Machine {
     /// Searches for room, frees claims that block members, and preempts the victims.
@@ -95,7 +86,8 @@ impl Machine {
             let message = format!("{PREFIX}ongoing preemption on nominated nodes");
             return Ok(GroupPreemption::Coming(message, nominations.collect()));
         }
-        let units = self.units_below(seeker.object.priority);
+        let mut units = self.units_of(self.pods.iter().map(|(uid, _)| uid), seeker.object.priority);
+        sort_by_importance(&mut units, NOW_NS);
         if units.is_empty() {
             let message = format!("{PREFIX}No preemption victims found for incoming preemptor");
             return Ok(GroupPreemption::None(message));
@@ -159,50 +151,6 @@ impl Machine {
         self.group_of(info).filter(|key| key.api == GroupApi::Kubernetes)
     }
 
-    /// Potential victims of a group with this priority, the most important first.
-    ///
-    /// Source: `getCrossNodesVictims`.
-    fn units_below(&self, priority: i32) -> Vec<GroupUnit<Charge>> {
-        let mut units: Vec<GroupUnit<Charge>> = Vec::new();
-        let mut whole: BTreeMap<&Uid, usize> = BTreeMap::new();
-        for (uid, pod) in self.pods.iter() {
-            let Some(charge) = pod.charge.as_ref().filter(|charge| self.judge.cache().nodes.contains_key(&charge.node))
-            else {
-                continue;
-            };
-            let object = self.object_of(pod);
-            let rank = object.map_or(pod.info.priority, |object| object.priority);
-            if rank >= priority {
-                continue;
-            }
-            let mut standing = PlacedPod::of(&pod.info, charge.class);
-            standing.is_preempted |= self.preemptions.is_doomed(uid);
-            let one = (standing, charge.clone());
-            if let Some(group) = object.filter(|object| object.disrupted_whole) {
-                if let Some(unit) = whole.get(&group.uid).and_then(|at| units.get_mut(*at)) {
-                    unit.pods.push(one);
-                    continue;
-                }
-                whole.insert(&group.uid, units.len());
-            }
-            units.push(GroupUnit {
-                priority: rank,
-                is_of_group: self.group_as_victim(&pod.info).is_some(),
-                pods: vec![one],
-            });
-        }
-        group::sort_by_importance(&mut units);
-        units
-    }
-
-    fn violating<P>(&mut self, units: &[GroupUnit<P>]) -> Vec<bool> {
-        let classes = &self.judge.cache().classes;
-        let pods = units.iter().flat_map(|unit| &unit.pods);
-        let known = pods.filter_map(|(pod, _)| Some((pod.class, classes.get(pod.class)?.as_ref())));
-        let budgets = self.budgets.covering(known);
-        group::violating(units, &budgets, |id| classes.get(id))
-    }
-
     /// Deletes the victims for a group.
     fn evict_for_group(&mut self, now_ms: TimeMs, seeker: &Seeker<'_>, victims: &[PlacedPod]) {
         let first = seeker.members.first().and_then(|uid| self.pods.get(uid));
@@ -224,9 +172,9 @@ impl Scratch<'_> {
     fn search(
         mut self,
         seeker: &Seeker<'_>,
-        units: Vec<GroupUnit<Charge>>,
+        units: Vec<Unit<Location>>,
     ) -> Result<Result<(Vec<PlacedPod>, MemberNominations), GroupRefusal>, Asks> {
-        let units: Vec<Unit> = units.into_iter().map(|unit| unit.map(|charge| self.remove(charge))).collect();
+        let units = units.into_iter().map(|unit| unit.map(|(_, charge)| self.remove(charge))).collect();
         let tried = self.nested().try_members(seeker, true)?;
         let placed: Vec<(&Uid, &Placement)> = tried.placed().collect();
         if let Err(refusal) = tried.outcome {
@@ -238,7 +186,11 @@ impl Scratch<'_> {
     }
 
     /// Puts back the pods that fit next to the group's pods: first those that a budget protects, then the others. Returns the victims.
-    fn reprieve(mut self, units: Vec<Unit>, placed: &[(&Uid, &Placement)]) -> Result<Vec<PlacedPod>, GroupRefusal> {
+    fn reprieve(
+        mut self,
+        units: Vec<Unit<Removed>>,
+        placed: &[(&Uid, &Placement)],
+    ) -> Result<Vec<PlacedPod>, GroupRefusal> {
         let is_local = |placement: &Placement| {
             self.judge.states().get(placement.subject()).is_some_and(|state| is_local(&state.prepared))
         };
@@ -252,13 +204,13 @@ impl Scratch<'_> {
         }
         placed.iter().for_each(|(uid, _)| self.withhold(uid));
         let violates = self.violating(&units);
-        let must_go = group::reprieve(&units, &violates, |unit| self.stays(unit, placed, counts));
+        let must_go = reprieve(&violates, |at| self.stays(&units[at], placed, counts));
         let victims = units.into_iter().zip(must_go).filter(|(_, must_go)| *must_go);
         Ok(victims.flat_map(|(unit, _)| unit.pods).map(|(standing, _)| standing).collect())
     }
 
     /// Puts a unit back, and removes it again if the group's pods no longer fit.
-    fn stays(&mut self, unit: &Unit, placed: &[(&Uid, &Placement)], counts: bool) -> bool {
+    fn stays(&mut self, unit: &Unit<Removed>, placed: &[(&Uid, &Placement)], counts: bool) -> bool {
         unit.pods.iter().for_each(|(_, pod)| self.put_back(*pod));
         let fits = self.all_fit(unit, placed, counts);
         if !fits {
@@ -269,7 +221,7 @@ impl Scratch<'_> {
 
     /// Whether the group's pods still fit after a unit was put back; each is evaluated after the pods before it. Unless one of them counts
     /// over other nodes, only the unit's nodes are checked.
-    fn all_fit(&mut self, unit: &Unit, placed: &[(&Uid, &Placement)], counts: bool) -> bool {
+    fn all_fit(&mut self, unit: &Unit<Removed>, placed: &[(&Uid, &Placement)], counts: bool) -> bool {
         let nodes: BTreeSet<Arc<str>> =
             unit.pods.iter().map(|(_, pod)| Arc::clone(&self.charge_of(*pod).node)).collect();
         let mut scratch = self.nested();

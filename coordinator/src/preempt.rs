@@ -124,7 +124,8 @@ impl Inner {
         let begun = Instant::now();
         let evicted = AssertUnwindSafe(self.evict_all(&preemption)).catch_unwind().await;
         let outcome = evicted.unwrap_or_else(|_| Err("the task that deleted the victims panicked".to_owned()));
-        let Preemption { id, preemptor, kind, node, victims, in_memory, .. } = preemption;
+        let node = preemption.place().to_owned();
+        let Preemption { id, preemptor, kind, victims, in_memory, .. } = preemption;
         let victims_len = u32::try_from(victims.len() + in_memory.len()).unwrap_or(u32::MAX);
         self.scheduled.preempted(kind, victims_len, outcome.is_ok(), begun.elapsed());
         let pod = format!("{}/{}", preemptor.namespace, preemptor.name);
@@ -159,7 +160,7 @@ impl Inner {
             Ok(true) => {
                 let (pod, preemptor) = (&victim.pod, &preemption.preemptor);
                 info!(
-                    pod = %format_args!("{}/{}", preemptor.namespace, preemptor.name), node = %preemption.node,
+                    pod = %format_args!("{}/{}", preemptor.namespace, preemptor.name), node = preemption.place(),
                     victim = %format_args!("{}/{}", pod.namespace, pod.name), "Preemptor Pod preempted victim Pod"
                 );
                 self.events.preempted(preemption, victim, false);

@@ -7,10 +7,36 @@ use crate::{evaluation::Refused, prepared::Prepared};
 /// Why no node is feasible for a pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Diagnosis {
-    /// The message of the condition and the event.
+    /// The message of the filters.
     pub message: String,
     /// The plugins that refused a node or the whole class. An event for one of them requeues the pod.
     pub plugins: Vec<&'static str>,
+    /// The messages of the PostFilter plugins that ran.
+    pub post_filter: Vec<String>,
+}
+
+impl Diagnosis {
+    /// A diagnosis before PostFilter.
+    #[must_use]
+    pub const fn new(message: String, plugins: Vec<&'static str>) -> Self {
+        Self { message, plugins, post_filter: Vec::new() }
+    }
+
+    /// The diagnosis after a PostFilter plugin with this message, which may be empty.
+    #[must_use]
+    pub fn after(mut self, post_filter: impl Into<String>) -> Self {
+        self.post_filter.extend(Some(post_filter.into()).filter(|message| !message.is_empty()));
+        self
+    }
+
+    /// The message of the condition and the event. Source: `FitError.Error`, `RunPostFilterPlugins`.
+    #[must_use]
+    pub fn into_message(self) -> String {
+        match self.post_filter.is_empty() {
+            true => self.message,
+            false => format!("{} {}", self.message, self.post_filter.join(", ")),
+        }
+    }
 }
 
 /// kube-scheduler's message for a cluster without nodes.
@@ -21,7 +47,7 @@ pub const NO_NODES: &str = "no nodes available to schedule pods";
 pub fn of_class(prepared: &Prepared, nodes: usize) -> Option<Diagnosis> {
     let refusal = prepared.refusal()?;
     let message = format!("0/{nodes} nodes are available: {}.", refusal.message);
-    Some(Diagnosis { message, plugins: refusal.plugins.clone() })
+    Some(Diagnosis::new(message, refusal.plugins.clone()))
 }
 
 /// The diagnosis of a class for which filters refused all nodes. Source: `framework.FitError.Error` sorts counted reasons as text.
@@ -57,7 +83,7 @@ pub(crate) fn of_nodes_and(
     if !reasons.is_empty() {
         message.push_str(&format!(" {}.", reasons.join(", ")));
     }
-    Diagnosis { message, plugins }
+    Diagnosis::new(message, plugins)
 }
 
 #[cfg(test)]

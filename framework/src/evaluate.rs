@@ -454,9 +454,8 @@ fn tallies_of(
         }
         for (index, term) in terms.iter().enumerate() {
             let value = columns[index].get(slot);
-            let somewhere = value != Symbol::NONE || term.spec.lacking_is_empty;
-            let counted = sums[index] != 0 || term.spec.knows_empty;
-            if somewhere && counted && plugins[term.plugin].counts_node(term.number, nodes, slot) {
+            let is_known = sums[index] != 0 || term.spec.knows_empty;
+            if is_known && term.counts(value, plugins[term.plugin], nodes, slot) {
                 let sum = counts[index].entry(value).or_insert(0);
                 *sum = sum.saturating_add(sums[index]);
             }

@@ -10,7 +10,8 @@ use crate::{
     extension::{
         Facts,
         objects::{
-            Attachments, Awaited, AwaitedDevice, Changes, Object, ObjectCache, ObjectKey, Plan, Undone, Write, Written,
+            Attachments, Awaited, AwaitedDevice, Changes, Object, ObjectCache, ObjectKey, Plan, PreBindError, Undone,
+            Write, Written,
         },
     },
     node::NodeInfo,
@@ -28,13 +29,13 @@ struct Kept {
     cache: Box<dyn ObjectCache>,
 }
 
-/// A plugin's plan for a pod on a node, reserved or not.
-#[derive(Debug)]
+/// A plugin's plan for a pod on a node, reserved or not. Cheap to clone.
+#[derive(Debug, Clone)]
 pub struct Reservation {
     /// The plugin's name.
     pub plugin: &'static str,
     place: usize,
-    plan: Box<dyn Plan>,
+    plan: Arc<dyn Plan>,
 }
 
 impl Reservation {
@@ -190,7 +191,7 @@ impl Objects {
             let Kept { plugin, cache } = &self.0[place];
             let plan = cache.plan(pod, node, profile);
             let plan = plan.map_err(|error| format!("running Reserve plugin {plugin:?}: {error}"))?;
-            reservations.extend(plan.map(|plan| Reservation { plugin, place, plan }));
+            reservations.extend(plan.map(|plan| Reservation { plugin, place, plan: plan.into() }));
         }
         Ok(reservations)
     }
@@ -238,13 +239,13 @@ impl Objects {
     /// Whether the condition of PreBind is met. `node` is `None` if it was removed.
     ///
     /// # Errors
-    /// It cannot be met: the pod must be scheduled again.
+    /// It cannot be met.
     pub fn is_bound(
         &self,
         reservation: &Reservation,
         written: &Written,
         node: Option<&NodeInfo>,
-    ) -> Result<bool, String> {
+    ) -> Result<bool, PreBindError> {
         let kept = self.0.get(reservation.place);
         kept.map_or(Ok(true), |kept| kept.cache.is_bound(&*reservation.plan, written, node))
     }

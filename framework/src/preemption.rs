@@ -2,8 +2,8 @@
 //!
 //! [`why_ineligible`] decides whether the pod may preempt. Nodes refused with [`Code::Unschedulable`](crate::status::Code) are tried, one
 //! [`Trial`] each, in the order of [`Shortlist`]. [`lay_out`] lists potential victims, [`DryRun::dry_run`] the necessary ones. [`pick_one`]
-//! selects a [`Candidate`]. [`words`] has the messages. With pod groups, a group that is disrupted as a whole is one victim:
-//! [`lay_out_units`]. Preemption for a whole group considers all nodes at once: [`group`].
+//! selects a [`Candidate`]. [`words`] has the messages. With pod groups, a group that is disrupted as a whole is one
+//! [`Unit`]: [`lay_out_units`]. Preemption for a whole group considers all nodes at once, with the same units and the same [`reprieve`].
 //!
 //! Source: `pkg/scheduler/framework/preemption` and `pkg/scheduler/framework/plugins/defaultpreemption`.
 
@@ -12,10 +12,10 @@ mod candidate;
 mod dry_run;
 mod eligibility;
 mod evaluate;
-pub mod group;
 mod placed_pod;
 mod shortlist;
 mod trial;
+mod unit;
 pub mod words;
 
 pub use budget::Budget;
@@ -25,7 +25,8 @@ pub use eligibility::{NominatedNode, why_ineligible};
 pub use evaluate::{Evaluated, evaluate};
 pub use placed_pod::PlacedPod;
 pub use shortlist::Shortlist;
-pub use trial::{Layout, Trial, Unit, Whole, lay_out, lay_out_units};
+pub use trial::{Layout, Trial, Whole, lay_out, lay_out_units};
+pub use unit::{Unit, reprieve, sort_by_importance, violations};
 
 #[cfg(test)]
 mod tests;

@@ -70,6 +70,13 @@ pub(crate) struct PlacedTerm {
     pub(crate) spec: Term,
 }
 
+impl PlacedTerm {
+    /// Whether a node with this value of the label counts for the term; `plugin` is the term's.
+    pub(crate) fn counts(&self, value: Symbol, plugin: &dyn Domains, nodes: &Snapshot, slot: Slot) -> bool {
+        (value != Symbol::NONE || self.spec.lacking_is_empty) && plugin.counts_node(self.number, nodes, slot)
+    }
+}
+
 /// The refusal of a class by PreFilter, independent of the nodes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClassRefusal {

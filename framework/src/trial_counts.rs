@@ -14,7 +14,6 @@ use crate::{
     prepared::{Order, Prepared},
     snapshot::{Slot, Snapshot},
     status::Refusal,
-    symbols::Symbol,
 };
 
 pub(crate) type Pod = (ClassId, Arc<Class>);
@@ -117,8 +116,7 @@ impl TrialCounts<'_> {
                         let at = known.first_term + number as usize;
                         let Some(term) = self.prepared.terms().get(at) else { continue };
                         let value = nodes.label(term.spec.key, slot);
-                        let somewhere = value != Symbol::NONE || term.spec.lacking_is_empty;
-                        if somewhere && filter.counts_node(number, nodes, slot) {
+                        if term.counts(value, filter.as_ref(), nodes, slot) {
                             tables.add(at, nodes.symbols.text(value), amount.saturating_mul(pods));
                         }
                     }

@@ -257,7 +257,7 @@ impl World {
     }
 
     /// The units that preemption may evict from a node; `None` without pod groups.
-    pub fn units(&self, node: NodeId) -> Option<Vec<preemption::Unit>> {
+    pub fn units(&self, node: NodeId) -> Option<Vec<preemption::Unit<NodeId>>> {
         if !self.groups.count() {
             return None;
         }
@@ -268,15 +268,10 @@ impl World {
                 continue;
             }
             let is_of_group = self.grouped.get(&pod.uid).is_some_and(|(_, info)| self.groups.is_member_as_victim(info));
-            let (pods, elsewhere) = (Vec::new(), Vec::new());
-            let mut unit = preemption::Unit { priority: self.rank(pod), is_of_group, pods, elsewhere };
+            let mut unit = preemption::Unit { priority: self.rank(pod), is_of_group, pods: Vec::new() };
             for uid in self.party(&pod.uid) {
                 let Some((at, standing)) = self.standing(&uid) else { continue };
-                if at == node {
-                    unit.pods.push(standing)
-                } else {
-                    unit.elsewhere.push((at, standing))
-                }
+                unit.pods.push((standing, at));
                 known.insert(uid);
             }
             units.push(unit);

@@ -774,7 +774,7 @@ fn an_old_pod_of_a_set_that_is_preempted_comes_back_with_the_new_template() {
         preemptor: name("vip", &"vip".into()),
         kind: PreemptorKind::Pod,
         scheduler_name: "default-scheduler".into(),
-        node: "n1".into(),
+        node: Some("n1".into()),
         victims: vec![Victim { pod: victim, generation: 0 }],
         in_memory: Vec::new(),
     };

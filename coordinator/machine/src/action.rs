@@ -87,12 +87,38 @@ pub struct DeviceWait {
 pub struct DeviceWaitEnd {
     /// The pod's `schedulerName`.
     pub scheduler_name: Arc<str>,
-    /// `success`, `failure`, `timeout` or `error`: kube-scheduler's label.
-    pub status: &'static str,
+    /// How it ended.
+    pub status: DeviceWaitStatus,
     /// The duration, in milliseconds.
     pub took_ms: u64,
     /// The devices of all claims of the pod.
     pub devices: Vec<AwaitedDevice>,
+}
+
+/// How a wait for devices ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DeviceWaitStatus {
+    /// All devices are ready.
+    Success,
+    /// A device reported a failure.
+    Failure,
+    /// The devices were not ready in time.
+    Timeout,
+    /// The wait cannot end otherwise.
+    Error,
+}
+
+impl DeviceWaitStatus {
+    /// kube-scheduler's label.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Success => "success",
+            Self::Failure => "failure",
+            Self::Timeout => "timeout",
+            Self::Error => "error",
+        }
+    }
 }
 
 /// A pod and its node.
@@ -195,12 +221,20 @@ pub struct Preemption {
     pub kind: PreemptorKind,
     /// The preemptor's `schedulerName`, for the condition and the events.
     pub scheduler_name: Arc<str>,
-    /// The node's name; `cluster` for a pod group, whose victims may be on any node.
-    pub node: Arc<str>,
+    /// The node of the victims; `None` for a pod group, whose victims may be on any node.
+    pub node: Option<Arc<str>>,
     /// Pods that get a condition and are deleted. The last one is deleted after all others, and only if none of them failed.
     pub victims: Vec<Victim>,
     /// Victims that were assumed but not bound. They already gave up the node and only get an event.
     pub in_memory: Vec<Victim>,
+}
+
+impl Preemption {
+    /// The place of the victims in messages; without a node it is kube-scheduler's word.
+    #[must_use]
+    pub fn place(&self) -> &str {
+        self.node.as_deref().unwrap_or("cluster")
+    }
 }
 
 /// A pod and candidate nodes with their victims, for extenders.

@@ -45,7 +45,7 @@ impl Machine {
             if wide == 0 || self.judge.states().asks_len() >= LOOK_AHEAD {
                 return;
             }
-            if let Some(is_wide) = self.judge.states_mut().keep_covered(subject) {
+            if let Some(is_wide) = self.judge.keep_covered(subject) {
                 wide -= usize::from(is_wide);
                 continue;
             }
@@ -117,7 +117,7 @@ impl Machine {
         let (revision, newest) = (self.judge.cache().revision(), self.judge.cache().newest_node());
         let source = Source { request, workers: owing.keys().copied().collect() };
         let ask = Ask { request, revision, newest, k, asked_ms: now_ms, owing, answers, source, whole, trace: asker };
-        self.judge.states_mut().asked(subject, ask);
+        self.judge.asked(subject, ask);
     }
 
     /// Enough offers for all waiting pods of the subject, and for nodes that other pods take meanwhile.

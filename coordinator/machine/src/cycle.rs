@@ -14,7 +14,7 @@ use crate::{
     event::{BindFailure, TimeMs},
     judge::{
         Mismatch,
-        decision::{Attempt, Decision, Placement, PostFilter, Want},
+        decision::{Attempt, Decided, Decision, Need, Placement, PostFilter, Want},
         reserve::MAX_PREPARATIONS,
     },
     machine::Machine,
@@ -97,46 +97,46 @@ impl Machine {
                 may_prepare: self.preparations.len() < MAX_PREPARATIONS,
                 ..Attempt::new(&pod.info, subject, from)
             };
-            let decision = self.judge.decide(&attempt);
-            if !self.drop_mismatched_workers() || !matches!(decision, Decision::Ask(_)) {
-                return self.carry_out(now_ms, uid, subject, decision);
+            let decided = self.judge.decide(&attempt);
+            if !self.drop_mismatched_workers() || !matches!(decided, Err(Need::Workers(_))) {
+                return self.carry_out(now_ms, uid, subject, decided);
             }
         }
     }
 
-    pub(crate) fn carry_out(&mut self, now_ms: TimeMs, uid: &Uid, subject: Subject, decision: Decision) -> Progress {
-        match decision {
-            Decision::Place(placement) => {
+    pub(crate) fn carry_out(&mut self, now_ms: TimeMs, uid: &Uid, subject: Subject, decided: Decided) -> Progress {
+        match decided {
+            Ok(Decision::Place(placement)) => {
                 if planted("evicts-first")
                     && let Some(candidate) = self.anyone_below(uid)
                 {
-                    let diagnosis = Diagnosis { message: String::new(), plugins: Vec::new() };
+                    let diagnosis = Diagnosis::new(String::new(), Vec::new());
                     return self.preempt(now_ms, uid, diagnosis, &candidate);
                 }
                 if self.gives_way(now_ms, uid, std::slice::from_ref(&placement.charge.node)) {
                     return Progress::Decided;
                 }
-                self.commit(now_ms, uid, subject, placement);
+                self.commit(now_ms, uid, placement);
                 Progress::Decided
             }
-            Decision::Refuse(diagnosis, PostFilter::Skip) => self.turn_down(now_ms, uid, diagnosis, None),
-            Decision::Refuse(diagnosis, PostFilter::Run(objected)) => {
+            Ok(Decision::Refuse(diagnosis, PostFilter::Skip)) => self.turn_down(now_ms, uid, diagnosis, None),
+            Ok(Decision::Refuse(diagnosis, PostFilter::Run(objected))) => {
                 self.refuse_beside(now_ms, uid, diagnosis, &objected)
             }
-            Decision::Fail(error) if self.judge.is_held(subject) => {
+            Ok(Decision::Fail(error)) if self.judge.is_held(subject) => {
                 self.hold_pod(now_ms, uid, subject, error);
                 Progress::Decided
             }
-            Decision::Fail(error) => self.fail(now_ms, uid, error),
-            Decision::Ask(Want::Offers(subject)) => {
+            Ok(Decision::Fail(error)) => self.fail(now_ms, uid, error),
+            Err(Need::Workers(Want::Offers(subject))) => {
                 self.ask(now_ms, subject);
                 Progress::Waiting
             }
-            Decision::Ask(Want::Whole(head)) => {
+            Err(Need::Workers(Want::Whole(head))) => {
                 self.ask_whole(now_ms, head);
                 Progress::Waiting
             }
-            Decision::AskExtenders(question) => {
+            Err(Need::Extenders(question)) => {
                 let extenders = self.extenders_of(uid);
                 self.send(now_ms, uid, &extenders, question, None);
                 Progress::Waiting
@@ -186,14 +186,15 @@ impl Machine {
     }
 
     /// Assumes a pod on the decided node, and starts PreBind or the bind.
-    pub(crate) fn commit(&mut self, now_ms: TimeMs, uid: &Uid, subject: Subject, placement: Placement) {
-        let Placement { charge, reservations, total, repaired, revision, basis, rivals } = placement;
+    pub(crate) fn commit(&mut self, now_ms: TimeMs, uid: &Uid, placement: Placement) {
+        let subject = placement.subject();
+        let Placement { profile, charge, reservations, total, repaired, revision, basis, rivals } = placement;
         let node = Arc::clone(&charge.node);
         let class = self.judge.cache().classes.get(subject.1).map(Arc::clone);
         let mut flushed = false;
         self.edit(now_ms, uid, |pod| {
             flushed = std::mem::take(&mut pod.attempts.trial.flushed);
-            pod.stage = PodStage::Assumed(subject.0);
+            pod.stage = PodStage::Assumed(profile);
             pod.charge = Some(charge).filter(|_| !planted("assumes-nothing"));
             pod.attempts.count += 1;
             pod.attempts.from = None;
@@ -224,7 +225,7 @@ impl Machine {
         if let Some(class) = &class {
             self.keep_decision(subject, class, &binding, basis);
         }
-        self.prepare(subject.0, binding, reservations);
+        self.prepare(profile, binding, reservations);
         self.status.decisions += 1;
         self.status.placed += 1;
         *(if repaired { &mut self.status.offers_repaired } else { &mut self.status.offers_used }) += 1;
@@ -279,7 +280,7 @@ impl Machine {
         }
         self.status.decisions += 1;
         self.status.unschedulable += 1;
-        self.report_with(uid, Reason::Unschedulable, diagnosis.message, true, nomination);
+        self.report_with(uid, Reason::Unschedulable, diagnosis.into_message(), true, nomination);
         Progress::Decided
     }
 

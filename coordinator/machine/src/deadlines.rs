@@ -11,7 +11,7 @@ impl Machine {
                 *since = now_ms.max(began_ms);
             }
         };
-        self.judge.states_mut().asks_mut().for_each(|ask| left(&mut ask.asked_ms));
+        self.judge.asks_mut().for_each(|ask| left(&mut ask.asked_ms));
         self.roster.workers.values_mut().filter_map(|worker| worker.owes_since.as_mut()).for_each(left);
         if let Some(since) = self.trials_asked() {
             left(since);

@@ -140,8 +140,8 @@ impl Machine {
             return;
         }
         if extended.nodes.is_empty() {
-            let decision = self.judge.refuse_extended(subject, extended);
-            self.carry_out(now_ms, &extending.uid, subject, decision);
+            let decided = self.judge.refuse_extended(subject, extended);
+            self.carry_out(now_ms, &extending.uid, subject, decided);
             if self.happenings != extending.happenings {
                 // Any event during the call may help, because the extender's events are unknown.
                 self.wake(now_ms, &extending.uid);
@@ -154,8 +154,8 @@ impl Machine {
             ..Attempt::new(&pod.info, subject, pod.attempts.from.unwrap_or_default())
         };
         match self.judge.take_extended(&attempt, extended) {
-            Some(decision) => {
-                self.carry_out(now_ms, &extending.uid, subject, decision);
+            Some(decided) => {
+                self.carry_out(now_ms, &extending.uid, subject, decided);
             }
             // No node is feasible any more. The pod is still at the head of the queue and is tried again.
             None => self.status.extensions_discarded += 1,

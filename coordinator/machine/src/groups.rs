@@ -14,6 +14,7 @@ mod outcome;
 mod placements;
 mod resources;
 mod room;
+mod scratch;
 mod tried;
 
 use std::{

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use flotilla_framework::{
     class::{ClassId, PodInfo},
-    devices::facts::{NAMELESS, nameless},
+    devices::facts::with_claim_names,
     extension::ClusterEvent,
     labels::LabelSelector,
     node::NodeInfo,
@@ -269,8 +269,7 @@ impl Machine {
     pub(crate) fn release_class(&mut self, class: ClassId) {
         self.judge.cache_mut().release_class(class);
         while let Some(gone) = self.judge.cache_mut().take_forgotten() {
-            self.judge.states_mut().close_class(gone);
-            self.judge.forget_panics_of(gone);
+            self.judge.forget_class(gone);
             self.budgets.forget_class(gone);
             self.forget_class(gone);
         }
@@ -299,7 +298,10 @@ impl Machine {
         if self.leading.is_none() {
             return;
         }
-        let message = self.with_names(uid, message);
+        let message = match self.pods.get(uid) {
+            Some(pod) => with_claim_names(message, &pod.info.class),
+            None => return,
+        };
         let trace = if condition { self.trace_failure(uid, reason, &message) } else { None };
         let Some(pod) = self.pods.get(uid) else { return };
         let last = pod.attempts.last_report.as_ref();
@@ -328,18 +330,6 @@ impl Machine {
         if let Some((attempts, report)) = self.pods.attempts_mut(uid).zip(last_report) {
             attempts.last_report = Some(report);
         }
-    }
-
-    /// Replaces the claim names of the class by the names of the pod's own claims.
-    fn with_names(&self, uid: &Uid, message: String) -> String {
-        if !message.contains(NAMELESS) {
-            return message;
-        }
-        let Some(class) = self.pods.get(uid).map(|pod| &pod.info.class) else { return message };
-        let names = class.devices.iter().flat_map(|devices| devices.names()).enumerate();
-        names.fold(message, |message, (place, (name, _))| {
-            message.replace(&nameless(place), &format!("{}/{name}", class.namespace))
-        })
     }
 
     /// Stamps a pod once, when it is first seen; a gated pod keeps that place in the queue.

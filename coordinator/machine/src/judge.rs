@@ -1,11 +1,12 @@
 //! State of nodes, classes and nominations, and the decisions on them.
 //!
-//! The machine passes events to [`Judge::cache_mut`] and [`Judge::nominator_mut`], answers of workers to [`Judge::states_mut`], and
+//! The machine passes events to [`Judge::cache_mut`] and [`Judge::nominator_mut`], answers of workers to [`Judge::take_answer`], and
 //! requests decisions from [`Judge::decide`]. A decision is a value; the machine carries it out.
 
 use std::sync::Arc;
 
 use flotilla_framework::{
+    class::ClassId,
     contain::contain,
     evaluation::{Evaluation, Unsound},
     node::NodeId,
@@ -22,6 +23,7 @@ use crate::{
     event::{Configuration, WorkerId},
     status::Status,
     subject::{ProfileIndex, Subject, Uid},
+    trace::Over,
 };
 
 pub(crate) mod ask;
@@ -45,6 +47,7 @@ mod stand_in;
 mod suits;
 pub(crate) mod work;
 
+use ask::Ask;
 use cache::Cache;
 use class_state::ClassState;
 use class_states::ClassStates;
@@ -63,7 +66,7 @@ use panics::Panics;
 ///    and [`Judge::take_answer`] merges each answer.
 /// 4. [`Judge::decide`] for the pod at the head. It repairs the answers to the current revision: it evaluates the nodes that changed since
 ///    the request. Then it selects the node and evaluates it once more on the coordinator, so that an incorrect answer binds no pod. If the
-///    answers are missing, the decision is [`Decision::Ask`](decision::Decision::Ask).
+///    answers are missing, the result is the [`Need`](decision::Need).
 /// 5. [`Judge::take_mismatches`] after each decision: the workers with incorrect answers, which the machine drops.
 ///
 /// A decision is a value. The machine carries it out, for example charges the pod to its node, and returns to step 2.
@@ -136,8 +139,70 @@ impl Judge {
         &self.states
     }
 
-    pub(crate) const fn states_mut(&mut self) -> &mut ClassStates {
-        &mut self.states
+    /// Begins to count the work of an event.
+    pub(crate) const fn begin_event(&mut self) {
+        self.states.work.begin();
+    }
+
+    pub(crate) fn spend(&mut self, work: u64) {
+        self.states.work.add(work);
+    }
+
+    /// Closes all class states: nothing is known any more, and no request is waited for.
+    pub(crate) fn close_all(&mut self) {
+        self.states.clear();
+    }
+
+    /// A class is unused.
+    pub(crate) fn forget_class(&mut self, class: ClassId) {
+        self.states.close_class(class);
+        self.forget_panics_of(class);
+    }
+
+    /// The heads of families to release, each once per closed state.
+    pub(crate) fn take_released(&mut self) -> Vec<ClassId> {
+        self.states.take_released()
+    }
+
+    /// See [`ClassStates::keep_covered`].
+    pub(crate) fn keep_covered(&mut self, subject: Subject) -> Option<bool> {
+        self.states.keep_covered(subject)
+    }
+
+    /// A request to workers was sent.
+    pub(crate) fn asked(&mut self, subject: Subject, ask: Ask) {
+        self.states.asked(subject, ask);
+    }
+
+    /// The requests in flight.
+    pub(crate) fn asks_mut(&mut self) -> impl Iterator<Item = &mut Ask> {
+        self.states.asks_mut()
+    }
+
+    /// The traced evaluations that ended since the last call.
+    pub(crate) fn take_ended(&mut self) -> Vec<Over> {
+        std::mem::take(&mut self.states.over)
+    }
+
+    /// The requests that a lost worker has not answered are repeated without it.
+    pub(crate) fn worker_lost(&mut self, worker: WorkerId) {
+        self.states.give_up(worker, "a worker is gone");
+    }
+
+    /// Evaluates the missing part of a late worker, where it can be merged with the other workers' answers, and repeats its other requests
+    /// without it.
+    pub(crate) fn worker_late(&mut self, worker: WorkerId) {
+        match contain(|| self.states.stand_in(worker, &self.cache)) {
+            Ok(answered) => self.counts.evaluations_partial += answered,
+            // The causing subject is unknown; it will panic again in its own attempt.
+            Err(_) => self.restore(),
+        }
+        self.states.give_up(worker, "a worker is late");
+    }
+
+    /// A worker cannot answer because of too many strata: only the coordinator evaluates the subject from now on.
+    pub(crate) fn too_many_strata(&mut self, worker: WorkerId, request: RequestId) {
+        self.states.give_up_strata(worker, request);
     }
 
     pub(crate) const fn nominator(&self) -> &Nominator {
@@ -223,15 +288,6 @@ impl Judge {
         }
         self.counts.evaluations_partial += 1;
         self.contained(subject, |judge| judge.states.evaluation_of(subject, &judge.cache, &slots, k)).flatten()
-    }
-
-    /// Evaluates the missing part of a worker, where it can be merged with the other workers' answers.
-    pub(crate) fn stand_in(&mut self, worker: WorkerId) {
-        match contain(|| self.states.stand_in(worker, &self.cache)) {
-            Ok(answered) => self.counts.evaluations_partial += answered,
-            // The causing subject is unknown; it will panic again in its own attempt.
-            Err(_) => self.restore(),
-        }
     }
 
     pub(crate) fn evaluate_here(&mut self, subject: Subject) {

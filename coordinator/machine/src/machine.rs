@@ -227,7 +227,7 @@ impl Machine {
     pub fn handle_event(&mut self, now_ms: TimeMs, event: Event) -> Option<&'static str> {
         flotilla_planted::begin_event();
         self.tally.begin(now_ms);
-        self.judge.states_mut().work.begin();
+        self.judge.begin_event();
         let label = self.label_before(&event);
         self.pops = self.pops_for(&event);
         self.dispatch(now_ms, event);
@@ -246,7 +246,7 @@ impl Machine {
         self.pass_time(now_ms, heard_ms);
         self.review_groups(now_ms);
         self.decide(now_ms, self.pops);
-        self.judge.states_mut().take_released().into_iter().for_each(|head| self.release_class(head));
+        self.judge.take_released().into_iter().for_each(|head| self.release_class(head));
         self.flush_outboxes();
         self.record_evaluations();
         self.tally.recent.count(now_ms, self.status.decisions);
@@ -412,7 +412,7 @@ impl Machine {
         self.extending = None;
         self.groups.forget_attempts();
         self.preempting = None;
-        self.judge.states_mut().clear();
+        self.judge.close_all();
         self.report_untried(now_ms);
     }
 
@@ -423,7 +423,7 @@ impl Machine {
         self.extending = None;
         self.give_up_preemptions(now_ms);
         self.unreserve_all(now_ms);
-        self.judge.states_mut().clear();
+        self.judge.close_all();
     }
 
     /// Handles deadlines, backoffs and flushes that are due.

@@ -10,14 +10,14 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use flotilla_framework::{
-    extension::objects::{AwaitedDevice, Object, ObjectKey, Write, Written},
+    extension::objects::{AwaitedDevice, Object, ObjectKey, PreBindError, Write, Written},
     objects::Reservation,
     volumes::objects::StorageKind,
 };
 use flotilla_planted::planted;
 
 use crate::{
-    action::{Action, Binding, DeviceWait, DeviceWaitEnd, PreBind, Unreserve},
+    action::{Action, Binding, DeviceWait, DeviceWaitEnd, DeviceWaitStatus, PreBind, Unreserve},
     event::{PreparationId, TimeMs},
     machine::Machine,
     pods::{Pod, PodStage},
@@ -110,7 +110,7 @@ impl Machine {
         self.preparations.insert(uid, preparation);
         match failure {
             None => {
-                self.report_device_wait(now_ms, uid, None);
+                self.begin_device_wait(uid);
                 self.look_at(now_ms, uid);
             }
             Some(failure) => self.abandon(now_ms, uid, failed, &failure),
@@ -140,7 +140,7 @@ impl Machine {
             let Some((_, place)) = known.deadline().filter(|(until_ms, _)| *until_ms <= now_ms) else { continue };
             let reservation = &known.steps[place].reservation;
             let (plugin, error) = (reservation.plugin, self.judge.cache().objects.timed_out(reservation));
-            self.report_device_wait(now_ms, &uid, Some("timeout"));
+            self.end_device_wait(now_ms, &uid, DeviceWaitStatus::Timeout);
             self.abandon(now_ms, &uid, plugin, &error);
         }
     }
@@ -265,10 +265,12 @@ impl Machine {
                 Ok(false) => {}
                 Err(error) => {
                     let plugin = step.reservation.plugin;
-                    // The prefix of `ErrDeviceBindingFailed`.
-                    let status = if error.starts_with("device binding failed") { "failure" } else { "error" };
-                    self.report_device_wait(now_ms, uid, Some(status));
-                    return self.abandon(now_ms, uid, plugin, &error);
+                    let status = match &error {
+                        PreBindError::DeviceFailed(_) => DeviceWaitStatus::Failure,
+                        PreBindError::Other(_) => DeviceWaitStatus::Error,
+                    };
+                    self.end_device_wait(now_ms, uid, status);
+                    return self.abandon(now_ms, uid, plugin, error.message());
                 }
             }
         }
@@ -284,35 +286,39 @@ impl Machine {
         let steps = self.preparations.by_pod.get(uid).map_or(&[][..], |preparation| &preparation.steps);
         let mut done = places.iter().filter_map(|&place| steps.get(place));
         if done.any(|step| !objects.awaited_devices(&step.reservation).is_empty()) {
-            self.report_device_wait(now_ms, uid, Some("success"));
+            self.end_device_wait(now_ms, uid, DeviceWaitStatus::Success);
         }
     }
 
-    /// Emits the start of a wait for devices, or its end with a status.
-    fn report_device_wait(&mut self, now_ms: TimeMs, uid: &Uid, status: Option<&'static str>) {
+    fn begin_device_wait(&mut self, uid: &Uid) {
         let Some(preparation) = self.preparations.by_pod.get(uid) else { return };
-        let Preparation { binding, steps, phase: Phase::Waiting(since_ms), .. } = preparation else { return };
-        let objects = &self.judge.cache().objects;
-        let waiting = steps.iter().filter(|step| step.timeout_ms.is_some());
-        let devices: Vec<AwaitedDevice> = waiting.flat_map(|step| objects.awaited_devices(&step.reservation)).collect();
+        if self.awaited_devices(preparation).is_empty() {
+            return;
+        }
+        let Binding { uid, namespace, name, scheduler_name, node, .. } = &preparation.binding;
+        let pod = PodName { uid: Arc::clone(uid), namespace: Arc::clone(namespace), name: Arc::clone(name) };
+        let (scheduler_name, node) = (Arc::clone(scheduler_name), Arc::clone(node));
+        self.actions.push(Action::DeviceWaitBegan(Box::new(DeviceWait { pod, scheduler_name, node })));
+    }
+
+    /// Ends a pod's wait for devices, if it waits for any.
+    fn end_device_wait(&mut self, now_ms: TimeMs, uid: &Uid, status: DeviceWaitStatus) {
+        let Some(preparation) = self.preparations.by_pod.get(uid) else { return };
+        let Phase::Waiting(since_ms) = preparation.phase else { return };
+        let devices = self.awaited_devices(preparation);
         if devices.is_empty() {
             return;
         }
-        let (took_ms, scheduler_name) = (now_ms.saturating_sub(*since_ms), Arc::clone(&binding.scheduler_name));
-        self.actions.push(match status {
-            Some(status) => {
-                Action::DeviceWaitEnded(Box::new(DeviceWaitEnd { scheduler_name, status, took_ms, devices }))
-            }
-            None => {
-                let (uid, namespace, name) =
-                    (Arc::clone(&binding.uid), Arc::clone(&binding.namespace), Arc::clone(&binding.name));
-                Action::DeviceWaitBegan(Box::new(DeviceWait {
-                    pod: PodName { uid, namespace, name },
-                    scheduler_name,
-                    node: Arc::clone(&binding.node),
-                }))
-            }
-        });
+        let (took_ms, scheduler_name) =
+            (now_ms.saturating_sub(since_ms), Arc::clone(&preparation.binding.scheduler_name));
+        let end = DeviceWaitEnd { scheduler_name, status, took_ms, devices };
+        self.actions.push(Action::DeviceWaitEnded(Box::new(end)));
+    }
+
+    fn awaited_devices(&self, preparation: &Preparation) -> Vec<AwaitedDevice> {
+        let objects = &self.judge.cache().objects;
+        let waiting = preparation.steps.iter().filter(|step| step.timeout_ms.is_some());
+        waiting.flat_map(|step| objects.awaited_devices(&step.reservation)).collect()
     }
 
     /// Ends the PreBind of these steps. Binds the pod after the last one.

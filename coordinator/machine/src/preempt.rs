@@ -25,11 +25,12 @@ pub(crate) use memory::Unresolvable;
 pub(crate) use residents::Residents;
 pub(crate) use search::Round;
 pub(crate) use under_way::{MAX_VICTIMS, Preemptions};
+pub(crate) use units::Location;
 
 pub(crate) const PLUGIN: &str = default_preemption::NAME;
 
 /// Start time of pods that have not started: later than any other.
-const NOW_NS: i64 = i64::MAX;
+pub(crate) const NOW_NS: i64 = i64::MAX;
 
 pub(crate) enum PreemptionResult {
     /// The pod may not preempt, or the search is inconclusive; the nomination stays. With the message.

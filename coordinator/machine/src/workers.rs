@@ -52,7 +52,7 @@ impl Machine {
         if self.roster.workers.remove(&worker).is_none() {
             return;
         }
-        self.judge.states_mut().give_up(worker, "a worker is gone");
+        self.judge.worker_lost(worker);
         self.give_up_trials(worker);
         let orphans: Vec<Arc<str>> = self
             .judge
@@ -132,7 +132,7 @@ impl Machine {
             }
             Reply::Unable { request, why: Unable::TooManyStrata } => {
                 known.has_answered(request);
-                self.judge.states_mut().give_up_strata(worker, request);
+                self.judge.too_many_strata(worker, request);
             }
             Reply::Unable { request, why: Unable::Panicked } => {
                 known.has_answered(request);
@@ -209,8 +209,7 @@ impl Machine {
                 worker.is_late_with(request, asked_ms);
             }
             self.status.answers_late += 1;
-            self.judge.stand_in(id);
-            self.judge.states_mut().give_up(id, "a worker is late");
+            self.judge.worker_late(id);
             self.give_up_trials(id);
         }
     }

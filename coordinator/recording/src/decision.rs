@@ -275,7 +275,7 @@ fn decision(action: &Action) -> Option<Decision> {
         },
         Action::Preempt(preemption) => Decision::Preempt {
             preemptor: PodId::from(&preemption.preemptor),
-            node: Arc::clone(&preemption.node),
+            node: preemption.place().into(),
             victims: all(&preemption.victims),
             in_memory: all(&preemption.in_memory),
         },

@@ -272,7 +272,7 @@ impl Scheduled {
         let DeviceWaitEnd { scheduler_name, status, took_ms, devices } = wait;
         let took = Duration::from_millis(*took_ms).as_secs_f64();
         for AwaitedDevice { driver, has_conditions } in devices {
-            let labels = [&**scheduler_name, &**driver, *status];
+            let labels = [&**scheduler_name, &**driver, status.as_str()];
             self.device_waits.with_label_values(&labels).observe(took);
             if *has_conditions {
                 self.device_allocations.with_label_values(&labels).inc();

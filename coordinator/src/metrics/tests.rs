@@ -11,7 +11,7 @@ use flotilla_framework::{
     resources::Resources,
 };
 use flotilla_machine::{
-    action::{DeviceWaitEnd, PreemptorKind},
+    action::{DeviceWaitEnd, DeviceWaitStatus, PreemptorKind},
     census::Census,
     status::Status,
     tally::{Ended, GroupAttempt, PlacementCounts, PluginPoint},
@@ -83,7 +83,8 @@ fn a_wait_for_devices_is_observed_for_each_device_and_counts_those_that_had_to_g
     let device = |driver: &str, has_conditions| AwaitedDevice { driver: driver.into(), has_conditions };
     let devices =
         vec![device("gpu.example.com", true), device("gpu.example.com", true), device("nic.example.com", false)];
-    let end = DeviceWaitEnd { scheduler_name: "flotilla".into(), status: "success", took_ms: 150, devices };
+    let end =
+        DeviceWaitEnd { scheduler_name: "flotilla".into(), status: DeviceWaitStatus::Success, took_ms: 150, devices };
     scheduled.waited_for_devices(&end);
     let text = text(scheduled.registry().gather()).expect("a page");
     for line in [

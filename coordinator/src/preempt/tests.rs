@@ -61,7 +61,7 @@ fn preemption(victims: &[&str]) -> Preemption {
         preemptor: named("high"),
         kind: PreemptorKind::Pod,
         scheduler_name: Arc::from("default-scheduler"),
-        node: Arc::from("n1"),
+        node: Some(Arc::from("n1")),
         victims: victims.iter().map(|name| Victim { pod: named(name), generation: 3 }).collect(),
         in_memory: Vec::new(),
     }

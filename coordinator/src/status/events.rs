@@ -255,7 +255,8 @@ impl Events {
     ///
     /// Source: `PreemptPod`.
     pub fn preempted(&self, preemption: &Preemption, victim: &Victim, in_memory: bool) {
-        let Preemption { preemptor, kind, scheduler_name, node, .. } = preemption;
+        let Preemption { preemptor, kind, scheduler_name, .. } = preemption;
+        let node = preemption.place();
         let place = if in_memory { " (in kube-scheduler memory)." } else { "" };
         let regarding =
             |pod: &PodName| Regarding::pod(Arc::clone(&pod.namespace), Arc::clone(&pod.name), Arc::clone(&pod.uid));

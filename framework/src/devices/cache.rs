@@ -22,7 +22,8 @@ use crate::{
     extension::{
         Facts,
         objects::{
-            Awaited, AwaitedDevice, Changes, Object, ObjectCache, ObjectKey, Patch, Plan, Undone, Write, Written,
+            Awaited, AwaitedDevice, Changes, Object, ObjectCache, ObjectKey, Patch, Plan, PreBindError, Undone, Write,
+            Written,
         },
     },
     node::NodeInfo,
@@ -190,7 +191,7 @@ impl ObjectCache for DeviceCache {
         plan.of().map_or(Ok(true), |plan| self.store.is_allocated(plan, key, written))
     }
 
-    fn is_bound(&self, plan: &dyn Plan, written: &Written, _node: Option<&NodeInfo>) -> Result<bool, String> {
+    fn is_bound(&self, plan: &dyn Plan, written: &Written, _node: Option<&NodeInfo>) -> Result<bool, PreBindError> {
         plan.of().map_or(Ok(true), |plan| self.store.is_ready(plan, written))
     }
 

@@ -6,7 +6,7 @@ use super::{
     model::{claim::DeviceClaim, class::DeviceClass, request::ClaimSpec},
     special::{Extended, Served, UNNAMED},
 };
-use crate::class::NodeTerm;
+use crate::class::{Class, NodeTerm};
 
 /// PreFilter result for the claims.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -53,13 +53,24 @@ pub enum ClaimFact {
     },
 }
 
-/// Encloses the index of a claim whose class does not know its name. Messages about a pod replace it with the name.
-pub const NAMELESS: char = '\u{1}';
+/// Encloses the index of a claim whose class does not know its name.
+const NAMELESS: char = '\u{1}';
 
-/// Placeholder for the name of a claim, by its index in the pod.
-#[must_use]
-pub fn nameless(place: usize) -> String {
+/// Placeholder for the name of a claim, by its index in the pod. [`with_claim_names`] replaces it.
+pub(super) fn nameless(place: usize) -> String {
     format!("{NAMELESS}{place}{NAMELESS}")
+}
+
+/// The message about a class as a message about one of its pods: with the names of the pod's claims. `whole` has all fields of the pod.
+#[must_use]
+pub fn with_claim_names(message: String, whole: &Class) -> String {
+    if !message.contains(NAMELESS) {
+        return message;
+    }
+    let names = whole.devices.iter().flat_map(|devices| devices.names()).enumerate();
+    names.fold(message, |message, (place, (name, _))| {
+        message.replace(&nameless(place), &format!("{}/{name}", whole.namespace))
+    })
 }
 
 impl Claims {

@@ -26,7 +26,7 @@ use super::{
     work::Work,
 };
 use crate::{
-    extension::objects::{AwaitedDevice, ObjectKey, Plan, Write, Written},
+    extension::objects::{AwaitedDevice, ObjectKey, Plan, PreBindError, Write, Written},
     node::NodeInfo,
     volumes::mounts::Owner,
 };
@@ -320,7 +320,7 @@ impl Store {
     ///
     /// # Errors
     /// A device failed. Upstream's text.
-    pub(super) fn is_ready(&self, plan: &DevicePlan, written: &Written) -> Result<bool, String> {
+    pub(super) fn is_ready(&self, plan: &DevicePlan, written: &Written) -> Result<bool, PreBindError> {
         for planned in plan.claims.iter().filter(|_| plan.waits) {
             let name = (Arc::clone(&planned.namespace), Arc::clone(&planned.name));
             let has_conditions = |allocation: &Arc<Allocation>| {
@@ -335,7 +335,7 @@ impl Store {
                     None => {}
                 }
                 let (namespace, name) = name;
-                return Err(format!("could not find ResourceClaim \"{namespace}/{name}\""));
+                return Err(format!("could not find ResourceClaim \"{namespace}/{name}\"").into());
             };
             if !planned.allocation.as_ref().or(claim.allocation.as_ref()).is_some_and(has_conditions) {
                 continue;
@@ -348,7 +348,7 @@ impl Store {
             match readiness(claim) {
                 Readiness::Ready => {}
                 Readiness::Waiting => return Ok(false),
-                Readiness::Failed(error) => return Err(error),
+                Readiness::Failed(error) => return Err(PreBindError::DeviceFailed(error)),
             }
         }
         Ok(true)

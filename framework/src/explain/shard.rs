@@ -8,7 +8,6 @@ use crate::{
     prepared::{NodeResult, Order, Prepared},
     snapshot::{Slot, Snapshot},
     status::Refusal,
-    symbols::Symbol,
 };
 use serde::{Deserialize, Serialize};
 
@@ -82,8 +81,7 @@ fn tallies(prepared: &Prepared, nodes: &Snapshot, matches: &Matches) -> Vec<Tall
             // Numbers beyond the terms are locals, which have no domain.
             let Some(term) = prepared.terms().get(at as usize) else { continue };
             let value = nodes.label(term.spec.key, slot);
-            let somewhere = value != Symbol::NONE || term.spec.lacking_is_empty;
-            if somewhere && plugins[term.plugin].counts_node(term.number, nodes, slot) {
+            if term.counts(value, plugins[term.plugin], nodes, slot) {
                 tallies[term.plugin].add(term.number, &nodes.symbols.text(value).into(), 0);
             }
         }

@@ -122,6 +122,31 @@ pub struct Awaited {
     pub see: &'static str,
 }
 
+/// Why PreBind of a plugin cannot complete. The pod must be scheduled again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PreBindError {
+    /// A device that the plugin waits for reported a failure.
+    DeviceFailed(String),
+    /// Any other reason.
+    Other(String),
+}
+
+impl PreBindError {
+    /// The message.
+    #[must_use]
+    pub fn message(&self) -> &str {
+        match self {
+            Self::DeviceFailed(message) | Self::Other(message) => message,
+        }
+    }
+}
+
+impl From<String> for PreBindError {
+    fn from(message: String) -> Self {
+        Self::Other(message)
+    }
+}
+
 /// A device that is allocated to a pod before its binding.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AwaitedDevice {
@@ -242,8 +267,8 @@ pub trait ObjectCache: Debug + Send + Sync {
     /// PreBind: whether the plan is complete in the API; assumptions do not count. `node` is `None` if it was removed.
     ///
     /// # Errors
-    /// It cannot complete: the pod must be scheduled again.
-    fn is_bound(&self, plan: &dyn Plan, written: &Written, node: Option<&NodeInfo>) -> Result<bool, String>;
+    /// It cannot complete.
+    fn is_bound(&self, plan: &dyn Plan, written: &Written, node: Option<&NodeInfo>) -> Result<bool, PreBindError>;
 
     /// PreBind: the maximum wait after its writes, in milliseconds.
     fn timeout_ms(&self, args: &Args) -> u64;

@@ -109,7 +109,7 @@ fn pre_bind_writes_and_waits_where_the_profile_runs_it() {
     objects.apply(&StorageObject::Claim(good).into());
     assert_eq!(is_bound(&objects), Ok(true));
     objects.delete(&plans[0].objects()[0]);
-    assert_eq!(is_bound(&objects), Err("the licence is gone".to_owned()));
+    assert_eq!(is_bound(&objects), Err(PreBindError::Other("the licence is gone".to_owned())));
     profile.plugins.pre_bind.clear();
     assert_eq!(objects.pre_bind(&plans[0], &profile), None);
 }

@@ -5,7 +5,7 @@
 use serde::{Deserialize, Serialize};
 use std::{ops::Range, sync::Arc};
 
-use super::{Layout, Trial, Whole};
+use super::{Layout, Trial, Whole, reprieve};
 use crate::{
     class::{Class, ClassId},
     domains::Tables,
@@ -122,64 +122,60 @@ impl DryRun {
         let pods: Option<Vec<Pod>> =
             trial.victims.iter().map(|&(id, _)| Some((id, Arc::clone(nodes.class(id)?)))).collect();
         let Some(pods) = pods.filter(|_| trial.is_sound()) else { return DryRunResult::Stale };
-        let parties = parties(trial, wholes, nodes);
+        let units = units(trial, wholes, nodes);
         let beside = known(nodes, &trial.beside);
         let stamps = nodes.stamps(slot);
         let place = (trial.node, slot);
         let gone: Vec<bool> = pods.iter().map(|pod| self.counted(prepared).remove(nodes, place, pod)).collect();
-        parties.iter().for_each(|party| self.shift_elsewhere(prepared, nodes, party, -1));
+        units.iter().for_each(|unit| self.shift_elsewhere(prepared, nodes, unit, -1));
         let mut outcome = DryRunResult::Stale;
-        let mut spared = vec![false; parties.len()];
+        let mut must_go = vec![true; units.len()];
         if gone.iter().all(|&gone| gone) {
             outcome = match self.counted(prepared).both_passes(nodes, place, &beside) {
                 Some((order, refusal)) => DryRunResult::Refused(order, refusal),
                 None => {
-                    self.reprieve(prepared, nodes, place, &parties, (&pods, &beside), &mut spared);
-                    victims(trial, &parties, &spared)
+                    let violates: Vec<bool> = units.iter().map(|unit| unit.violates).collect();
+                    must_go =
+                        reprieve(&violates, |at| self.stays(prepared, nodes, place, &units[at], (&pods, &beside)));
+                    victims(trial, &units, &must_go)
                 }
             };
         }
-        for (party, _) in parties.iter().zip(spared).filter(|(_, spared)| !spared) {
-            for at in party.span.clone().filter(|&at| gone[at]) {
+        for (unit, _) in units.iter().zip(must_go).filter(|(_, must_go)| *must_go) {
+            for at in unit.span.clone().filter(|&at| gone[at]) {
                 self.counted(prepared).add(nodes, place, &pods[at]);
             }
-            self.shift_elsewhere(prepared, nodes, party, 1);
+            self.shift_elsewhere(prepared, nodes, unit, 1);
         }
         nodes.restore_stamps(slot, stamps);
         outcome
     }
 
-    /// Puts pods back where possible: first those with a budget violation, then the others, each time the most important first.
-    fn reprieve(
+    /// Puts a unit back, and removes it again if the preemptor no longer fits.
+    fn stays(
         &mut self,
         prepared: &Prepared,
         nodes: &mut Snapshot,
         place: (NodeId, Slot),
-        parties: &[Party],
+        unit: &TrialUnit,
         (pods, beside): (&[Pod], &[Pod]),
-        spared: &mut [bool],
-    ) {
-        for violating in [true, false] {
-            let turn = parties.iter().zip(&mut *spared).filter(|(party, _)| party.violates == violating);
-            for (party, spared) in turn {
-                let pods = &pods[party.span.clone()];
-                pods.iter().for_each(|pod| self.counted(prepared).add(nodes, place, pod));
-                self.shift_elsewhere(prepared, nodes, party, 1);
-                if self.counted(prepared).both_passes(nodes, place, beside).is_none() {
-                    *spared = true;
-                } else {
-                    for pod in pods {
-                        self.counted(prepared).remove(nodes, place, pod);
-                    }
-                    self.shift_elsewhere(prepared, nodes, party, -1);
-                }
+    ) -> bool {
+        let pods = &pods[unit.span.clone()];
+        pods.iter().for_each(|pod| self.counted(prepared).add(nodes, place, pod));
+        self.shift_elsewhere(prepared, nodes, unit, 1);
+        let fits = self.counted(prepared).both_passes(nodes, place, beside).is_none();
+        if !fits {
+            for pod in pods {
+                self.counted(prepared).remove(nodes, place, pod);
             }
+            self.shift_elsewhere(prepared, nodes, unit, -1);
         }
+        fits
     }
 
-    fn shift_elsewhere(&mut self, prepared: &Prepared, nodes: &Snapshot, party: &Party, pods: i64) {
+    fn shift_elsewhere(&mut self, prepared: &Prepared, nodes: &Snapshot, unit: &TrialUnit, pods: i64) {
         let mut counted = self.counted(prepared);
-        party.elsewhere.iter().for_each(|(slot, class)| counted.shift(nodes, *slot, class, pods));
+        unit.elsewhere.iter().for_each(|(slot, class)| counted.shift(nodes, *slot, class, pods));
     }
 
     fn counted<'a>(&'a mut self, prepared: &'a Prepared) -> TrialCounts<'a> {
@@ -188,29 +184,30 @@ impl DryRun {
     }
 }
 
-struct Party {
+/// A unit of a trial, located in the snapshot.
+struct TrialUnit {
     span: Range<usize>,
     violates: bool,
     elsewhere: Vec<(Slot, Arc<Class>)>,
 }
 
-fn parties(trial: &Trial, wholes: &[Whole], nodes: &Snapshot) -> Vec<Party> {
+fn units(trial: &Trial, wholes: &[Whole], nodes: &Snapshot) -> Vec<TrialUnit> {
     let known = |(node, class): (NodeId, ClassId)| Some((nodes.slot(node)?, Arc::clone(nodes.class(class)?)));
     let mut wholes = wholes.iter();
-    let party = |span: Range<usize>| {
+    let unit = |span: Range<usize>| {
         let elsewhere = wholes.next().into_iter().flat_map(|whole| &whole.elsewhere);
-        Party {
+        TrialUnit {
             violates: trial.victims[span.clone()].iter().any(|(_, violates)| *violates),
             elsewhere: elsewhere.filter_map(|(node, pod)| known((*node, pod.class))).collect(),
             span,
         }
     };
-    trial.spans().into_iter().map(party).collect()
+    trial.spans().into_iter().map(unit).collect()
 }
 
-fn victims(trial: &Trial, parties: &[Party], spared: &[bool]) -> DryRunResult {
-    let going = parties.iter().zip(spared).filter(|(_, spared)| !**spared);
-    let places = going.flat_map(|(party, _)| party.span.clone());
+fn victims(trial: &Trial, units: &[TrialUnit], must_go: &[bool]) -> DryRunResult {
+    let going = units.iter().zip(must_go).filter(|(_, must_go)| **must_go);
+    let places = going.flat_map(|(unit, _)| unit.span.clone());
     let (indexes, violating): (Vec<u32>, Vec<bool>) =
         places.map(|at| (u32::try_from(at).unwrap_or(u32::MAX), trial.victims[at].1)).unzip();
     if indexes.is_empty() {

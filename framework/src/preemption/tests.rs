@@ -311,12 +311,14 @@ fn trials_end_when_there_are_enough_candidates_and_those_without_violations_come
     assert_eq!((told, outcomes.len()), (vec![(0, vec!["b"]), (1, vec!["b"])], 2));
 }
 
-fn unit(priority: i32, is_of_group: bool, pods: Vec<PlacedPod>, elsewhere: Vec<PlacedPod>) -> Unit {
-    Unit { priority, is_of_group, pods, elsewhere: elsewhere.into_iter().map(|pod| (NodeId(1), pod)).collect() }
+/// A unit with pods on node 0 and `elsewhere` on node 1.
+fn unit(priority: i32, is_of_group: bool, pods: Vec<PlacedPod>, elsewhere: Vec<PlacedPod>) -> Unit<NodeId> {
+    let at = |id, pods: Vec<PlacedPod>| pods.into_iter().map(move |pod| (pod, NodeId(id)));
+    Unit { priority, is_of_group, pods: at(0, pods).chain(at(1, elsewhere)).collect() }
 }
 
 /// The layout as text: units in order, each with its pods here, `+` and those on other nodes, and `!` for each violation.
-fn laid_units(units: Vec<Unit>, budgets: &[Budget]) -> String {
+fn laid_units(units: Vec<Unit<NodeId>>, budgets: &[Budget]) -> String {
     let class = Arc::new(pod("p").label("app", "web").into_class());
     let budgets: Vec<&Budget> = budgets.iter().collect();
     let known = |id: ClassId| (id.0 == 0).then(|| Arc::clone(&class));

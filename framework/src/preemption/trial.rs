@@ -1,8 +1,11 @@
 //! Layouts of trials: potential victims on one node, their order, and their budget violations.
 
-use std::{cmp::Reverse, collections::BTreeMap, ops::Range, sync::Arc};
+use std::{collections::BTreeMap, ops::Range, sync::Arc};
 
-use super::{Budget, PlacedPod};
+use super::{
+    Budget, PlacedPod,
+    unit::{Toll, Unit, sort_by_importance, violations},
+};
 use crate::{
     class::{Class, ClassId},
     node::NodeId,
@@ -30,19 +33,6 @@ pub struct Layout {
     pub pods: Vec<PlacedPod>,
     /// The remaining data of each of [`Trial::units`], in their order.
     pub wholes: Vec<Whole>,
-}
-
-/// With pod groups: pods that are evicted together or not at all, or a single pod.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Unit {
-    /// The priority for preemption: the group's for pods of a group, whatever their own is.
-    pub priority: i32,
-    /// The pods name a group. Such a unit is more important than a pod without one, even if it is a single pod.
-    pub is_of_group: bool,
-    /// The pods on the tried node.
-    pub pods: Vec<PlacedPod>,
-    /// The pods on other nodes.
-    pub elsewhere: Vec<(NodeId, PlacedPod)>,
 }
 
 /// The part of a unit outside the tried node.
@@ -83,88 +73,41 @@ pub fn lay_out<'a>(
 
 /// As [`lay_out`], with pod groups: the units that have pods on the node.
 ///
-/// A unit is a potential victim if all of its pods are. kube-scheduler leaves the order of equal units open; here the first name and UID
-/// decide. Units with a pod of an unknown class are not victims. Source: `SelectVictimsOnNode`, `MoreImportantVictim` and
+/// A unit is a potential victim if all of its pods are. Units with a pod of an unknown class are not victims. Source: `SelectVictimsOnNode`, `MoreImportantVictim` and
 /// `FilterVictimsWithPDBViolation` with the feature gate GenericWorkload.
 #[must_use]
 pub fn lay_out_units(
     node: NodeId,
-    mut units: Vec<Unit>,
+    mut units: Vec<Unit<NodeId>>,
     beside: Vec<ClassId>,
     preemptor_priority: i32,
     now_ns: i64,
     budgets: &[&Budget],
     classes: impl Fn(ClassId) -> Option<Arc<Class>>,
 ) -> Layout {
-    units.retain(|unit| unit.priority < preemptor_priority && unit.all().all(|pod| classes(pod.class).is_some()));
+    units.retain(|unit| unit.priority < preemptor_priority && unit.standing().all(|pod| classes(pod.class).is_some()));
     for unit in &mut units {
-        unit.pods.sort_unstable_by(|left, right| left.importance(right, now_ns));
-        unit.elsewhere.sort_unstable_by(|(_, left), (_, right)| left.importance(right, now_ns));
+        // The pods on the tried node come first.
+        unit.pods.sort_unstable_by(|(left, left_at), (right, right_at)| {
+            (*left_at != node).cmp(&(*right_at != node)).then_with(|| left.importance(right, now_ns))
+        });
     }
-    units.sort_by_cached_key(|unit| importance(unit.priority, unit.is_of_group, || unit.all(), now_ns));
-    let mut toll = Toll::new(budgets);
+    sort_by_importance(&mut units, now_ns);
+    let violations = violations(&units, budgets, classes);
     let mut layout = Layout {
         trial: Trial { node, victims: Vec::new(), units: Vec::new(), beside },
         pods: Vec::new(),
         wholes: Vec::new(),
     };
-    for unit in units {
-        let violates = |pod: &&PlacedPod| classes(pod.class).is_some_and(|class| toll.violates(pod, &class));
-        let violations = count(unit.all().filter(violates));
-        layout.trial.units.push(count(unit.pods.iter()));
-        layout.trial.victims.extend(unit.pods.iter().map(|pod| (pod.class, violations > 0)));
-        layout.pods.extend(unit.pods);
-        layout.wholes.push(Whole { elsewhere: unit.elsewhere, violations });
+    for (Unit { mut pods, .. }, violations) in units.into_iter().zip(violations) {
+        let elsewhere = pods.split_off(pods.partition_point(|(_, at)| *at == node));
+        layout.trial.units.push(u32::try_from(pods.len()).unwrap_or(u32::MAX));
+        layout.trial.victims.extend(pods.iter().map(|(pod, _)| (pod.class, violations > 0)));
+        layout.pods.extend(pods.into_iter().map(|(pod, _)| pod));
+        let elsewhere = elsewhere.into_iter().map(|(pod, at)| (at, pod)).collect();
+        layout.wholes.push(Whole { elsewhere, violations });
     }
     layout
-}
-
-fn count<T>(items: impl Iterator<Item = T>) -> u32 {
-    u32::try_from(items.count()).unwrap_or(u32::MAX)
-}
-
-pub(super) struct Toll<'a> {
-    budgets: &'a [&'a Budget],
-    allowed: Vec<i32>,
-}
-
-impl<'a> Toll<'a> {
-    pub(super) fn new(budgets: &'a [&'a Budget]) -> Self {
-        Self { budgets, allowed: budgets.iter().map(|budget| budget.disruptions_allowed).collect() }
-    }
-
-    pub(super) fn violates(&mut self, pod: &PlacedPod, class: &Class) -> bool {
-        for (budget, allowed) in self.budgets.iter().zip(&mut self.allowed) {
-            if budget.covers(class, &pod.name) {
-                *allowed = allowed.saturating_sub(1);
-                if *allowed < 0 {
-                    return true;
-                }
-            }
-        }
-        false
-    }
-}
-
-impl Unit {
-    fn all(&self) -> impl Iterator<Item = &PlacedPod> {
-        self.pods.iter().chain(self.elsewhere.iter().map(|(_, pod)| pod))
-    }
-}
-
-/// The importance of a unit; the smaller is reprieved first.
-pub(super) type Importance = (Reverse<(i32, bool, usize)>, Option<i64>, Option<(Arc<str>, Arc<str>)>);
-
-/// The importance of a unit's pods. Source: `MoreImportantVictim`, which leaves the order of equal units open; here name and UID decide.
-pub(super) fn importance<'a, I: Iterator<Item = &'a PlacedPod>>(
-    priority: i32,
-    is_of_group: bool,
-    pods: impl Fn() -> I,
-    now_ns: i64,
-) -> Importance {
-    let started = pods().map(|pod| pod.started_or(now_ns)).min();
-    let first = pods().map(|pod| (Arc::clone(&pod.name), Arc::clone(&pod.uid))).min();
-    (Reverse((priority, is_of_group, pods().count())), started, first)
 }
 
 impl Trial {

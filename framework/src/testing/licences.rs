@@ -11,7 +11,9 @@ use crate::{
     class::PodInfo,
     extension::{
         Kind, Plugin,
-        objects::{Awaited, Changes, Object, ObjectCache, ObjectKey, Patch, Plan, Undone, Write, Written},
+        objects::{
+            Awaited, Changes, Object, ObjectCache, ObjectKey, Patch, Plan, PreBindError, Undone, Write, Written,
+        },
     },
     node::NodeInfo,
     profile::{Args, Profile},
@@ -175,9 +177,9 @@ impl ObjectCache for Cache {
         plan.of().and_then(|licence: &Licence| self.write(licence, &licence.node)).into_iter().collect()
     }
 
-    fn is_bound(&self, plan: &dyn Plan, _: &Written, node: Option<&NodeInfo>) -> Result<bool, String> {
-        let licence = plan.of::<Licence>().filter(|_| node.is_some()).ok_or("the node is gone")?;
-        let known = self.licences.get(&licence.key.name).ok_or("the licence is gone")?;
+    fn is_bound(&self, plan: &dyn Plan, _: &Written, node: Option<&NodeInfo>) -> Result<bool, PreBindError> {
+        let licence = plan.of::<Licence>().filter(|_| node.is_some()).ok_or_else(|| "the node is gone".to_owned())?;
+        let known = self.licences.get(&licence.key.name).ok_or_else(|| "the licence is gone".to_owned())?;
         Ok(known.bind_completed)
     }
 

@@ -19,7 +19,9 @@ use crate::{
     class::{Class, ClassId, PodInfo},
     extension::{
         Facts,
-        objects::{Attachments, Awaited, Changes, Object, ObjectCache, ObjectKey, Plan, Undone, Write, Written},
+        objects::{
+            Attachments, Awaited, Changes, Object, ObjectCache, ObjectKey, Plan, PreBindError, Undone, Write, Written,
+        },
     },
     node::NodeInfo,
     profile::{Args, Profile},
@@ -274,8 +276,8 @@ impl ObjectCache for VolumeCache {
         plan.of().map(|plan| self.objects.writes(plan)).unwrap_or_default()
     }
 
-    fn is_bound(&self, plan: &dyn Plan, written: &Written, node: Option<&NodeInfo>) -> Result<bool, String> {
-        plan.of().map_or(Ok(true), |plan| binding::is_bound(&self.objects, plan, written, node))
+    fn is_bound(&self, plan: &dyn Plan, written: &Written, node: Option<&NodeInfo>) -> Result<bool, PreBindError> {
+        Ok(plan.of().map_or(Ok(true), |plan| binding::is_bound(&self.objects, plan, written, node))?)
     }
 
     /// Source: `VolumeBindingArgs.BindTimeoutSeconds`.

@@ -2,8 +2,8 @@
 //!
 //! First the machine requests evaluations of the members' classes. Until the answers arrive the group stays at the head of the queue. Then
 //! it decides all members within one event, with the same code as for single pods. Each member that finds a node is charged to it at once,
-//! so that the next decision includes it. Missing results are evaluated on the coordinator. At the end all charges are removed in reverse
-//! order, and `outcome` carries out the result, so that no event sees half a group.
+//! so that the next decision includes it. Missing results are evaluated on the coordinator. The end of the [`Scratch`] removes all
+//! charges, and `outcome` carries out the result, so that no event sees half a group.
 //!
 //! Source: `podGroupSchedulingDefaultAlgorithm`.
 
@@ -21,12 +21,14 @@ use crate::{
     asking::{LOOK_AHEAD, MAX_K},
     cycle::Progress,
     event::TimeMs,
-    groups::placements::Within,
-    groups::tried::{Asks, GroupOutcome, GroupPreemption, MemberResult, Placed, Seeker, Tried},
-    judge::cache::Charge,
+    groups::{
+        placements::Within,
+        scratch::Scratch,
+        tried::{Asks, GroupPreemption, GroupRefusal, Seeker, Tried},
+    },
     judge::{
         class_states::ClassStates,
-        decision::{Attempt, Decision, Placement, Want},
+        decision::{Attempt, Decision, Need, Want},
         extender_answers::Question,
         reserve::MAX_PREPARATIONS,
         work::GROUP_WORK,
@@ -80,13 +82,14 @@ impl Machine {
                 }
             }
         };
-        let room = matches!(tried.outcome, GroupOutcome::Rejected(_)).then(|| self.make_room(now_ms, &seeker));
+        let room = matches!(tried.outcome, Err(GroupRefusal::Rejected(_))).then(|| self.make_room(now_ms, &seeker));
         let room = match room.transpose() {
             Ok(room) => room,
             Err(asks) => return self.ask_for_group(now_ms, &key, true, asks),
         };
-        if matches!(tried.outcome, GroupOutcome::Met) {
-            let nodes: Vec<Arc<str>> = tried.placed().map(|placed| Arc::clone(&placed.placement.charge.node)).collect();
+        if tried.outcome.is_ok() {
+            let nodes: Vec<Arc<str>> =
+                tried.placed().map(|(_, placement)| Arc::clone(&placement.charge.node)).collect();
             if self.gives_way(now_ms, entity, &nodes) {
                 return Progress::Decided;
             }
@@ -115,10 +118,10 @@ impl Machine {
     ) {
         let Some(profile) = self.profile(seeker.profile) else { return };
         let result = match (&tried.outcome, room) {
-            (GroupOutcome::Met, _) => "scheduled",
-            (GroupOutcome::Failed(_), _) | (GroupOutcome::Rejected(_), Some(GroupPreemption::Failed(_))) => "error",
-            (GroupOutcome::Rejected(_), Some(GroupPreemption::Coming(..))) => "waiting_on_preemption",
-            (GroupOutcome::Rejected(_), _) => "unschedulable",
+            (Ok(()), _) => "scheduled",
+            (Err(GroupRefusal::Failed(_)), _) | (_, Some(GroupPreemption::Failed(_))) => "error",
+            (_, Some(GroupPreemption::Coming(..))) => "waiting_on_preemption",
+            (Err(GroupRefusal::Rejected(_)), _) => "unschedulable",
         };
         let room = room.map(|room| match room {
             GroupPreemption::Coming(..) => "Success",
@@ -126,7 +129,7 @@ impl Machine {
             GroupPreemption::Failed(_) => "Error",
         });
         let profile = Arc::clone(&profile.scheduler_name);
-        let members = u32::try_from(tried.verdicts.len()).unwrap_or(u32::MAX);
+        let members = u32::try_from(tried.decisions.len()).unwrap_or(u32::MAX);
         let begun_ms = self.groups.known.get(key).and_then(|group| group.attempt_ms).unwrap_or(now_ms);
         let waited_ms = now_ms.saturating_sub(begun_ms);
         let placements = PlacementCounts::default();
@@ -202,17 +205,16 @@ impl Machine {
         self.judge.is_asked(subject)
     }
 
-    /// As [`Self::try_members`]. If too few members fit according to workers, and preemption may follow, evaluates on the coordinator and
-    /// tries them again.
+    /// Tries the members. If too few fit according to workers, and preemption may follow, evaluates on the coordinator and tries them again.
     fn try_members_surely(&mut self, seeker: &Seeker<'_>) -> Result<Tried, Asks> {
-        let tried = self.try_placements(seeker, false)?;
+        let tried = Scratch::new(self).try_placements(seeker, false)?;
         if self.is_tried_in_domains(seeker)
-            || !matches!(tried.outcome, GroupOutcome::Rejected(_))
+            || !matches!(tried.outcome, Err(GroupRefusal::Rejected(_)))
             || !self.may_make_room(seeker)
         {
             return Ok(tried);
         }
-        let refused = tried.verdicts.iter().filter(|(_, verdict)| matches!(verdict, MemberResult::Refused(_)));
+        let refused = tried.decisions.iter().filter(|(_, decision)| matches!(decision, Decision::Refuse(..)));
         let subjects: BTreeSet<Subject> = refused.filter_map(|(uid, _)| self.subject_of_member(uid)).collect();
         let unverified: Vec<Subject> =
             subjects.into_iter().filter(|subject| self.judge.is_reported_by_workers(*subject)).collect();
@@ -222,128 +224,101 @@ impl Machine {
         for subject in unverified {
             self.judge.contained(subject, |judge| judge.evaluate_here(subject));
         }
-        self.try_placements(seeker, false)
+        Scratch::new(self).try_placements(seeker, false)
     }
+}
 
+impl Scratch<'_> {
     /// Tries the members in a placement until enough can no longer be placed. `for_room`: victims are removed during the attempt.
     ///
     /// # Errors
     /// Extenders have to be called first.
     pub(super) fn try_members(
-        &mut self,
+        mut self,
         seeker: &Seeker<'_>,
         within: &mut Within,
         for_room: bool,
     ) -> Result<Tried, Asks> {
-        let Seeker { object, profile, members, mut scheduled, from } = *seeker;
-        let key = object.group_key();
-        self.judge.nominator_mut().try_together(members);
-        let mut left = members.iter().cloned();
-        let mut verdicts = Vec::new();
-        let (mut outcome, mut asks) = (GroupOutcome::Met, None);
+        self.try_together(seeker.members);
+        let mut scheduled = seeker.scheduled;
+        let mut left = seeker.members.iter().cloned();
+        let (mut outcome, mut decisions) = (Ok(()), Vec::new());
         while let Some(uid) = left.next() {
-            let verdict = match self.try_member(&uid, from, within, (&key, for_room)) {
-                Ok(verdict) => verdict,
-                Err(question) => {
-                    asks = Some(Asks { uid, question });
-                    break;
-                }
+            let decision = match self.try_member(&uid, seeker, within, for_room) {
+                Ok(decision) => decision,
+                Err(question) => return Err(Asks { uid, question }),
             };
-            scheduled += usize::from(matches!(verdict, MemberResult::Placed(_)));
-            let failure = match &verdict {
-                MemberResult::Failed(error) => Some(error.clone()),
-                MemberResult::Placed(_) | MemberResult::Refused(_) => None,
-            };
-            verdicts.push((uid, verdict));
-            if let Some(error) = failure {
-                outcome = GroupOutcome::Failed(format!("failed to schedule other pod from a pod group: {error}"));
-                break;
-            }
-            if self.judge.states().work.of_event() > GROUP_WORK {
-                outcome = GroupOutcome::Failed(format!(
-                    "placing the pod group takes more than the {GROUP_WORK} units of work that one attempt may take; split it, or \
-                     give its pods fewer differences"
-                ));
-                break;
-            }
-            if let Feasibility::Never(reason) = self.feasibility(object, profile, scheduled, left.len()) {
-                outcome = GroupOutcome::Rejected(reason);
+            scheduled += usize::from(matches!(decision, Decision::Place(_)));
+            let refusal = self.refusal_after(&decision, seeker, scheduled, left.len());
+            decisions.push((uid, decision));
+            if let Some(refusal) = refusal {
+                outcome = Err(refusal);
                 break;
             }
         }
-        for (_, verdict) in verdicts.iter_mut().rev() {
-            if let MemberResult::Placed(placed) = verdict {
-                self.revert(placed);
-            }
+        Ok(Tried { outcome, decisions, untried: left.collect() })
+    }
+
+    /// Why the attempt ends after this decision, with this many members placed and left.
+    fn refusal_after(
+        &self,
+        decision: &Decision,
+        seeker: &Seeker<'_>,
+        scheduled: usize,
+        left: usize,
+    ) -> Option<GroupRefusal> {
+        if let Decision::Fail(error) = decision {
+            return Some(GroupRefusal::Failed(format!("failed to schedule other pod from a pod group: {error}")));
         }
-        self.judge.nominator_mut().try_together(&[]);
-        if let Some(asks) = asks {
-            return Err(asks);
+        if self.judge.states().work.of_event() > GROUP_WORK {
+            return Some(GroupRefusal::Failed(format!(
+                "placing the pod group takes more than the {GROUP_WORK} units of work that one attempt may take; split it, or \
+                 give its pods fewer differences"
+            )));
         }
-        Ok(Tried { outcome, verdicts, untried: left.collect() })
+        match self.feasibility(seeker.object, seeker.profile, scheduled, left) {
+            Feasibility::Never(reason) => Some(GroupRefusal::Rejected(reason)),
+            Feasibility::Met | Feasibility::Wait => None,
+        }
     }
 
     /// Tries a member, and charges it for the rest of the attempt. `Err`: extenders have to be called first.
     fn try_member(
         &mut self,
         uid: &Uid,
-        from: Revision,
+        seeker: &Seeker<'_>,
         within: &mut Within,
-        group: (&GroupKey, bool),
-    ) -> Result<MemberResult, Question> {
-        let lost = || Ok(MemberResult::Failed("the pod is not to be placed any more".to_owned()));
-        let Some(profile) = self.member_profile(uid) else { return lost() };
-        let extenders = self.extenders_of(uid);
-        let Some(class) = self.class_within(uid, within) else { return lost() };
-        let Some(pod) = self.pods.get(uid) else { return lost() };
-        let (subject, own) = ((profile, class), (profile, pod.class));
-        let (key, for_room) = group;
+        for_room: bool,
+    ) -> Result<Decision, Question> {
+        let machine: &mut Machine = self;
+        let extenders = machine.extenders_of(uid);
+        let class = machine.class_within(uid, within);
+        let known = machine.member_profile(uid).zip(machine.pods.get(uid));
+        let Some(((profile, pod), class)) = known.zip(class) else {
+            return Ok(Decision::Fail("the pod is not to be placed any more".to_owned()));
+        };
+        let own = pod.class;
+        let group = machine.groups.known.get(&seeker.object.group_key());
         let attempt = Attempt {
             alone: true,
             is_member: true,
-            own_node_refused: pod.attempts.own_node_refused == Some(from),
+            own_node_refused: pod.attempts.own_node_refused == Some(seeker.from),
             extenders: &extenders,
-            said: self.groups.known.get(key).map(|group| (&group.heard, for_room)),
-            may_prepare: self.preparations.len() < MAX_PREPARATIONS,
-            ..Attempt::new(&pod.info, subject, from)
+            said: group.map(|group| (&group.heard, for_room)),
+            may_prepare: machine.preparations.len() < MAX_PREPARATIONS,
+            ..Attempt::new(&pod.info, (profile, class), seeker.from)
         };
-        let decision = self.judge.decide(&attempt);
-        self.drop_mismatched_workers();
-        Ok(match decision {
-            Decision::Place(placement) => MemberResult::Placed(self.place_for_now(uid, own, placement)),
-            Decision::Refuse(diagnosis, _) => MemberResult::Refused(diagnosis),
-            Decision::Fail(error) => MemberResult::Failed(error),
-            Decision::AskExtenders(question) => return Err(question),
+        let decided = machine.judge.decide(&attempt);
+        machine.drop_mismatched_workers();
+        let mut decision = decided.or_else(|need| match need {
+            Need::Extenders(question) => Err(question),
             // Members are decided with `alone`, so only extenders can be waited for.
-            Decision::Ask(_) => MemberResult::Failed("no decision could be made on the pod at once".to_owned()),
-        })
-    }
-
-    /// Charges a member for the rest of the attempt.
-    fn place_for_now(&mut self, uid: &Uid, subject: Subject, mut placement: Placement) -> Placed {
-        placement.charge.class = subject.1;
-        self.charge_quietly(&placement.charge);
-        self.judge.reserve_tentatively(&placement.reservations);
-        let nominated = self.judge.nominator_mut().withhold(uid);
-        Placed { uid: Arc::clone(uid), subject, placement, nominated }
-    }
-
-    fn revert(&mut self, placed: &mut Placed) {
-        if let Some(nominated) = placed.nominated.take() {
-            self.judge.nominator_mut().give_back(&placed.uid, nominated);
+            Need::Workers(_) => Ok(Decision::Fail("no decision could be made on the pod at once".to_owned())),
+        })?;
+        if let Decision::Place(placement) = &mut decision {
+            placement.charge.class = own;
+            self.place(uid, placement);
         }
-        self.judge.unreserve(&placed.placement.reservations);
-        self.discharge_quietly(&placed.placement.charge);
-    }
-
-    /// Charges a pod during an attempt: plugins are notified, workers are not.
-    pub(super) fn charge_quietly(&mut self, charge: &Charge) {
-        drop(self.put_on(charge));
-    }
-
-    /// Reverts [`Self::charge_quietly`], or removes a pod for the attempt.
-    pub(super) fn discharge_quietly(&mut self, charge: &Charge) {
-        drop(self.take_off(charge));
-        self.release_class(charge.class);
+        Ok(decision)
     }
 }

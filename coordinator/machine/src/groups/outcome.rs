@@ -9,10 +9,11 @@ use std::sync::Arc;
 
 use flotilla_framework::pod_group::{PodGroup, UNSCHEDULABLE};
 
-use super::tried::{GroupOutcome, GroupPreemption, MemberResult, Placed, Tried};
+use super::tried::{GroupPreemption, GroupRefusal, Tried};
 use crate::{
     action::{Action, GroupReport, Nomination, Reason},
     event::TimeMs,
+    judge::decision::Decision,
     machine::Machine,
     subject::{GroupKey, Uid},
 };
@@ -28,28 +29,14 @@ impl Machine {
         tried: Tried,
         room: Option<GroupPreemption>,
     ) {
-        let Tried { outcome, verdicts, untried } = tried;
-        let outcome = match (outcome, &room) {
-            (GroupOutcome::Rejected(_), Some(GroupPreemption::Failed(error))) => GroupOutcome::Failed(error.clone()),
-            (outcome, _) => outcome,
-        };
-        match outcome {
-            GroupOutcome::Met => self.place_group(now_ms, key, object, verdicts),
-            GroupOutcome::Rejected(reason) => {
-                self.status.groups_refused += 1;
-                let whole = self.reject_members(now_ms, &reason, verdicts, untried, room);
-                self.report_group(key, object, false, Reason::Unschedulable.as_str(), whole);
-                if let Some(group) = self.groups.known.get_mut(key) {
-                    let is_due = group.popped.is_none();
-                    (group.refusals, group.errors) = (group.refusals + u32::from(is_due), 0);
-                }
-                self.set_backoff(now_ms, key);
-                self.review_groups(now_ms);
-            }
-            GroupOutcome::Failed(error) => {
-                let members = verdicts.into_iter().map(|(uid, verdict)| match verdict {
-                    MemberResult::Failed(own) => (uid, own),
-                    MemberResult::Placed(_) | MemberResult::Refused(_) => (uid, error.clone()),
+        let Tried { outcome, decisions, untried } = tried;
+        match (outcome, room) {
+            (Ok(()), _) => self.place_group(now_ms, key, object, decisions),
+            (Err(GroupRefusal::Failed(error)), _)
+            | (Err(GroupRefusal::Rejected(_)), Some(GroupPreemption::Failed(error))) => {
+                let members = decisions.into_iter().map(|(uid, decision)| match decision {
+                    Decision::Fail(own) => (uid, own),
+                    Decision::Place(_) | Decision::Refuse(..) => (uid, error.clone()),
                 });
                 let members = members.chain(untried.into_iter().map(|uid| (uid, error.clone()))).collect();
                 let fails_for_good = self.fails_for_good(key);
@@ -59,6 +46,17 @@ impl Machine {
                     self.review_groups(now_ms);
                 }
             }
+            (Err(GroupRefusal::Rejected(reason)), room) => {
+                self.status.groups_refused += 1;
+                let whole = self.reject_members(now_ms, &reason, decisions, untried, room);
+                self.report_group(key, object, false, Reason::Unschedulable.as_str(), whole);
+                if let Some(group) = self.groups.known.get_mut(key) {
+                    let is_due = group.popped.is_none();
+                    (group.refusals, group.errors) = (group.refusals + u32::from(is_due), 0);
+                }
+                self.set_backoff(now_ms, key);
+                self.review_groups(now_ms);
+            }
         }
     }
 
@@ -67,7 +65,7 @@ impl Machine {
         &mut self,
         now_ms: TimeMs,
         reason: &str,
-        verdicts: Vec<(Uid, MemberResult)>,
+        decisions: Vec<(Uid, Decision)>,
         untried: Vec<Uid>,
         room: Option<GroupPreemption>,
     ) -> String {
@@ -82,11 +80,11 @@ impl Machine {
             None => format!("{UNSCHEDULABLE}, {whole}"),
         };
         let untried = untried.into_iter().map(|uid| (uid, reason.to_owned(), false));
-        let verdicts = verdicts.into_iter().map(|(uid, verdict)| match verdict {
-            MemberResult::Refused(diagnosis) => (uid, diagnosis.message, false),
-            MemberResult::Placed(_) | MemberResult::Failed(_) => (uid, of_placed.clone(), nominations.is_none()),
+        let tried = decisions.into_iter().map(|(uid, decision)| match decision {
+            Decision::Refuse(diagnosis, _) => (uid, diagnosis.message, false),
+            Decision::Place(_) | Decision::Fail(_) => (uid, of_placed.clone(), nominations.is_none()),
         });
-        for (uid, message, gives_up) in verdicts.chain(untried) {
+        for (uid, message, gives_up) in tried.chain(untried) {
             let nomination = match nominations.as_ref().and_then(|nominations| nominations.get(&uid)) {
                 Some(node) => self.nominate_local(now_ms, &uid, node.clone()),
                 None if gives_up => self.nominate_local(now_ms, &uid, None),
@@ -129,25 +127,17 @@ impl Machine {
     }
 
     /// Enough members fit: commits them. The others are tried again at once in the same turn; the group backs off if none of them fits.
-    fn place_group(
-        &mut self,
-        now_ms: TimeMs,
-        key: &GroupKey,
-        object: &Arc<PodGroup>,
-        verdicts: Vec<(Uid, MemberResult)>,
-    ) {
+    fn place_group(&mut self, now_ms: TimeMs, key: &GroupKey, object: &Arc<PodGroup>, decisions: Vec<(Uid, Decision)>) {
         self.status.groups_placed += 1;
         if let Some(group) = self.groups.known.get_mut(key) {
             (group.refusals, group.errors, group.until_ms, group.popped) = (0, 0, 0, None);
             group.forget_attempt();
         }
-        for (uid, verdict) in verdicts {
-            match verdict {
-                MemberResult::Placed(Placed { subject, placement, .. }) => {
-                    self.commit(now_ms, &uid, subject, placement);
-                }
-                MemberResult::Refused(diagnosis) => self.refuse_member(&uid, diagnosis.message, Nomination::Keep),
-                MemberResult::Failed(error) => self.fail_member(now_ms, &uid, error),
+        for (uid, decision) in decisions {
+            match decision {
+                Decision::Place(placement) => self.commit(now_ms, &uid, placement),
+                Decision::Refuse(diagnosis, _) => self.refuse_member(&uid, diagnosis.message, Nomination::Keep),
+                Decision::Fail(error) => self.fail_member(now_ms, &uid, error),
             }
         }
         self.report_group(key, object, true, SCHEDULED, String::new());

@@ -14,7 +14,10 @@ use flotilla_framework::{
     pod_group::{self, Assigned, Feasibility, NoPlacements, Topology, TopologyDomain, UNSCHEDULABLE},
 };
 
-use super::tried::{Asks, GroupOutcome, Seeker, Tried};
+use super::{
+    scratch::Scratch,
+    tried::{Asks, GroupRefusal, Seeker, Tried},
+};
 use crate::{
     machine::Machine,
     subject::{GroupKey, Uid},
@@ -35,51 +38,7 @@ impl Machine {
             && self.profile(seeker.profile).is_some_and(|profile| generates(&profile.plugins.placement_generate))
     }
 
-    /// Tries the members in each placement. `for_room`: victims are removed during the attempt.
-    ///
-    /// # Errors
-    /// Extenders have to be called first.
-    pub(super) fn try_placements(&mut self, seeker: &Seeker<'_>, for_room: bool) -> Result<Tried, Asks> {
-        if seeker.object.topology == Topology::Off {
-            return self.try_members(seeker, &mut Within::default(), for_room).map(Tried::with_any);
-        }
-        let placements = match self.placements(seeker) {
-            Ok(placements) => placements,
-            Err(outcome) => return Ok(Tried { outcome, verdicts: Vec::new(), untried: seeker.members.to_vec() }),
-        };
-        let count = placements.len();
-        let (mut first, mut met) = (None, Vec::new());
-        for domain in placements {
-            let mut within = Within { domain, classes: BTreeMap::new() };
-            let tried = self.try_placement(seeker, &mut within, for_room);
-            within.classes.values().for_each(|&class| self.release_class(class));
-            let tried = tried?;
-            self.tally.count_placement(matches!(tried.outcome, GroupOutcome::Met));
-            match tried.outcome {
-                GroupOutcome::Failed(_) => return Ok(tried),
-                GroupOutcome::Met => met.push((within.domain, tried)),
-                GroupOutcome::Rejected(_) => _ = first.get_or_insert(tried),
-            }
-        }
-        Ok(match (self.best_placement(seeker, met), first) {
-            (Some(best), _) => best.with_any(),
-            (None, Some(first)) => first.with_any_of(count),
-            (None, None) => {
-                let outcome = GroupOutcome::Rejected(UNSCHEDULABLE.to_owned());
-                Tried { outcome, verdicts: Vec::new(), untried: seeker.members.to_vec() }
-            }
-        })
-    }
-
-    fn try_placement(&mut self, seeker: &Seeker<'_>, within: &mut Within, for_room: bool) -> Result<Tried, Asks> {
-        let Seeker { object, profile, members, scheduled, .. } = *seeker;
-        if let Feasibility::Never(reason) = self.feasibility(object, profile, scheduled, members.len()) {
-            return Ok(Tried::never(&reason, members));
-        }
-        self.try_members(seeker, within, for_room)
-    }
-
-    fn placements(&self, seeker: &Seeker<'_>) -> Result<Vec<Option<TopologyDomain>>, GroupOutcome> {
+    fn placements(&self, seeker: &Seeker<'_>) -> Result<Vec<Option<TopologyDomain>>, GroupRefusal> {
         let Some(profile) = self.profile(seeker.profile) else { return Ok(vec![None]) };
         let nodes = &self.judge.cache().snapshot;
         let scheduled = self.scheduled(&seeker.object.group_key());
@@ -87,15 +46,15 @@ impl Machine {
         let is_extended = || seeker.members.iter().any(|uid| !self.extenders_of(uid).is_empty());
         match placements {
             Ok(placements) if placements.iter().any(Option::is_some) && is_extended() => {
-                Err(GroupOutcome::Failed(format!(
+                Err(GroupRefusal::Failed(format!(
                     "extenders are not called for pods of a group with a topology constraint; remove the constraint of PodGroup {}, or \
                      the extenders of its pods",
                     seeker.object.key()
                 )))
             }
             Ok(placements) => Ok(placements),
-            Err(NoPlacements::Unschedulable(reason)) => Err(GroupOutcome::Rejected(reason)),
-            Err(NoPlacements::Failed(error)) => Err(GroupOutcome::Failed(error)),
+            Err(NoPlacements::Unschedulable(reason)) => Err(GroupRefusal::Rejected(reason)),
+            Err(NoPlacements::Failed(error)) => Err(GroupRefusal::Failed(error)),
         }
     }
 
@@ -120,7 +79,7 @@ impl Machine {
         let class_of = |uid: &Uid| classes.get(self.pods.get(uid)?.class).map(|class| &**class);
         let assigned = met.iter().map(|(domain, tried)| Assigned {
             domain: domain.as_ref(),
-            pods: tried.placed().filter_map(|placed| class_of(&placed.uid)).collect(),
+            pods: tried.placed().filter_map(|(uid, _)| class_of(uid)).collect(),
         });
         let assigned: Vec<Assigned<'_>> = assigned.collect();
         let profile = self.profile(seeker.profile)?;
@@ -135,7 +94,7 @@ impl Machine {
             }
             Err(error) => {
                 let (_, mut tried) = met.swap_remove(0);
-                tried.outcome = GroupOutcome::Failed(error);
+                tried.outcome = Err(GroupRefusal::Failed(error));
                 Some(tried)
             }
         }
@@ -157,24 +116,70 @@ impl Machine {
     }
 }
 
+impl Scratch<'_> {
+    /// Tries the members in each placement. `for_room`: victims are removed during the attempt.
+    ///
+    /// # Errors
+    /// Extenders have to be called first.
+    pub(super) fn try_placements(mut self, seeker: &Seeker<'_>, for_room: bool) -> Result<Tried, Asks> {
+        if seeker.object.topology == Topology::Off {
+            return self.try_members(seeker, &mut Within::default(), for_room).map(Tried::with_any);
+        }
+        let placements = match self.placements(seeker) {
+            Ok(placements) => placements,
+            Err(refusal) => return Ok(Tried::refused(refusal, seeker.members)),
+        };
+        let count = placements.len();
+        let (mut first, mut met) = (None, Vec::new());
+        for domain in placements {
+            let mut within = Within { domain, classes: BTreeMap::new() };
+            let tried = self.nested().try_placement(seeker, &mut within, for_room);
+            within.classes.values().for_each(|&class| self.release_class(class));
+            let tried = tried?;
+            self.tally.count_placement(tried.outcome.is_ok());
+            match tried.outcome {
+                Err(GroupRefusal::Failed(_)) => return Ok(tried),
+                Err(GroupRefusal::Rejected(_)) => _ = first.get_or_insert(tried),
+                Ok(()) => met.push((within.domain, tried)),
+            }
+        }
+        Ok(match (self.best_placement(seeker, met), first) {
+            (Some(best), _) => best.with_any(),
+            (None, Some(first)) => first.with_any_of(count),
+            (None, None) => Tried::none(UNSCHEDULABLE.to_owned(), seeker.members),
+        })
+    }
+
+    fn try_placement(self, seeker: &Seeker<'_>, within: &mut Within, for_room: bool) -> Result<Tried, Asks> {
+        let Seeker { object, profile, members, scheduled, .. } = *seeker;
+        if let Feasibility::Never(reason) = self.feasibility(object, profile, scheduled, members.len()) {
+            return Ok(Tried::never(&reason, members));
+        }
+        self.try_members(seeker, within, for_room)
+    }
+}
+
 impl Tried {
+    fn refused(refusal: GroupRefusal, members: &[Uid]) -> Self {
+        Self { outcome: Err(refusal), ..Self::none(String::new(), members) }
+    }
+
     /// PlacementFeasible rejected the group before any member was tried.
     pub(super) fn never(reason: &str, members: &[Uid]) -> Self {
-        let outcome = GroupOutcome::Rejected(format!("{UNSCHEDULABLE}, {reason}"));
-        Self { outcome, verdicts: Vec::new(), untried: members.to_vec() }
+        Self::none(format!("{UNSCHEDULABLE}, {reason}"), members)
     }
 
     /// A group that no member joins is not scheduled.
     fn with_any(mut self) -> Self {
-        if matches!(self.outcome, GroupOutcome::Met) && self.placed().next().is_none() {
-            self.outcome = GroupOutcome::Rejected(UNSCHEDULABLE.to_owned());
+        if self.outcome.is_ok() && self.placed().next().is_none() {
+            self.outcome = Err(GroupRefusal::Rejected(UNSCHEDULABLE.to_owned()));
         }
         self
     }
 
     /// The result of the first of several placements, none of which is feasible.
     fn with_any_of(mut self, count: usize) -> Self {
-        if let GroupOutcome::Rejected(reason) = &mut self.outcome {
+        if let Err(GroupRefusal::Rejected(reason)) = &mut self.outcome {
             // kube-scheduler's status prints only its error, if it has one.
             let status = if reason.starts_with(UNSCHEDULABLE) { UNSCHEDULABLE } else { reason.as_str() };
             *reason = format!("{UNSCHEDULABLE}, 0/{count} placements are available, first placement status: {status}");

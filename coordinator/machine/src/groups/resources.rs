@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use flotilla_framework::{plugins::default_preemption, pod_group::UNSCHEDULABLE, resources::Resources};
 
-use super::tried::{GroupOutcome, Seeker, Tried};
+use super::tried::{Seeker, Tried};
 use crate::{machine::Machine, pods::Pod};
 
 /// A resource, its unit in messages, and its amounts.
@@ -20,7 +20,7 @@ impl Machine {
         let object = seeker.object;
         let reason =
             format!("{UNSCHEDULABLE}, minResources of PodGroup {} exceed the free resources: {gap}", object.key());
-        Some(Tried { outcome: GroupOutcome::Rejected(reason), verdicts: Vec::new(), untried: seeker.members.to_vec() })
+        Some(Tried::none(reason, seeker.members))
     }
 
     fn resource_gap(&self, seeker: &Seeker<'_>) -> Option<String> {

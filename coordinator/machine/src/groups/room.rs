@@ -9,30 +9,26 @@
 //!
 //! Source: `PodGroupEvaluator.Preempt` and `selectVictimsOnDomain`.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
+use std::{collections::BTreeSet, sync::Arc};
 
 use flotilla_framework::{
     class::PodInfo,
     plugins::{default_preemption, dynamic_resources},
     pod_group::{GroupApi, PodGroup},
-    preemption::{
-        DryRun, PlacedPod,
-        group::{self, GroupUnit},
-        is_local, words,
-    },
+    preemption::{DryRun, PlacedPod, Unit, is_local, reprieve, sort_by_importance, words},
 };
 
-use super::tried::{Asks, GroupOutcome, GroupPreemption, Placed, Seeker};
+use super::{
+    scratch::{Removed, Scratch},
+    tried::{Asks, GroupPreemption, GroupRefusal, MemberNominations, Seeker},
+};
 use crate::{
-    action::{PodName, PreemptorKind, Unreserve},
+    action::{PodName, Unreserve},
     event::TimeMs,
-    judge::cache::Charge,
+    judge::decision::Placement,
     machine::Machine,
     pods::Pod,
-    preempt::{MAX_VICTIMS, Preemptor},
+    preempt::{Location, MAX_VICTIMS, NOW_NS, Preemptor},
     subject::{GroupKey, Uid},
 };
 
@@ -42,17 +38,6 @@ const CLAIMS: &str = "deallocation and deletion of ResourceClaims completed";
 /// Maximum number of nodes to recount during the search. Only groups with affinities or spread constraints recount; at some 20 ns per node
 /// the limit is a second.
 const MAX_COUNTED: usize = 50_000_000;
-
-type Unit = GroupUnit<Charge>;
-
-enum Found {
-    NoVictims,
-    Refused(String),
-    Failed(String),
-    Ongoing,
-    /// The victims, and the nominations of members.
-    Victims(Vec<PlacedPod>, BTreeMap<Uid, Option<Arc<str>>>),
-}
 
 impl Machine {
     /// Searches for room, frees claims that block members, and preempts the victims.
@@ -90,38 +75,56 @@ impl Machine {
         }
         let refused = |reason: &str| {
             let reason = format!("{PREFIX}{reason}");
-            GroupPreemption::None(claims.into_iter().chain([&*reason]).collect::<Vec<_>>().join(", "))
+            Ok(GroupPreemption::None(claims.into_iter().chain([&*reason]).collect::<Vec<_>>().join(", ")))
         };
-        Ok(match self.search(seeker)? {
-            Found::NoVictims => {
-                GroupPreemption::None(format!("{PREFIX}No preemption victims found for incoming preemptor"))
-            }
-            Found::Refused(reason) => refused(&reason),
-            Found::Failed(error) => {
+        let pods_never_preempt = || self.members(seeker).any(|pod| pod.info.never_preempts);
+        if seeker.object.never_preempts.unwrap_or_else(pods_never_preempt) {
+            return refused(words::NEVER);
+        }
+        if self.preempts_on_nominated_nodes(seeker) {
+            let nominations =
+                self.members(seeker).map(|pod| (Arc::clone(&pod.info.uid), pod.nominated_node().cloned()));
+            let message = format!("{PREFIX}ongoing preemption on nominated nodes");
+            return Ok(GroupPreemption::Coming(message, nominations.collect()));
+        }
+        let mut units = self.units_of(self.pods.iter().map(|(uid, _)| uid), seeker.object.priority);
+        sort_by_importance(&mut units, NOW_NS);
+        if units.is_empty() {
+            let message = format!("{PREFIX}No preemption victims found for incoming preemptor");
+            return Ok(GroupPreemption::None(message));
+        }
+        let (victims, nominations) = match Scratch::new(self).search(seeker, units)? {
+            Ok(found) => found,
+            Err(GroupRefusal::Rejected(reason)) => return refused(&reason),
+            Err(GroupRefusal::Failed(error)) => {
                 let plugin = default_preemption::NAME;
-                GroupPreemption::Failed(format!("error in {plugin:?} PodGroupPostFilter plugins: {PREFIX}{error}"))
+                let message = format!("error in {plugin:?} PodGroupPostFilter plugins: {PREFIX}{error}");
+                return Ok(GroupPreemption::Failed(message));
             }
-            Found::Ongoing => {
-                let nominated = |uid: &Uid| self.pods.get(uid).and_then(|pod| pod.nominated_node().cloned());
-                let nominations = seeker.members.iter().map(|uid| (Arc::clone(uid), nominated(uid))).collect();
-                GroupPreemption::Coming(format!("{PREFIX}ongoing preemption on nominated nodes"), nominations)
-            }
-            Found::Victims(victims, nominations) => {
-                let under_way = self.preemptions.victims();
-                if under_way > 0 && under_way + victims.len() > MAX_VICTIMS {
-                    self.status.preemptions_postponed += 1;
-                    return Ok(refused(&format!(
-                        "{under_way} victims are already being deleted; tried again when they are gone"
-                    )));
-                }
-                let count = victims.len();
-                self.evict_for_group(now_ms, seeker, &victims);
-                GroupPreemption::Coming(
-                    format!("{PREFIX}found a placement for podgroup, preempting {count} victims"),
-                    nominations,
-                )
-            }
-        })
+        };
+        let under_way = self.preemptions.victims();
+        if under_way > 0 && under_way + victims.len() > MAX_VICTIMS {
+            self.status.preemptions_postponed += 1;
+            return refused(&format!("{under_way} victims are already being deleted; tried again when they are gone"));
+        }
+        self.evict_for_group(now_ms, seeker, &victims);
+        let count = victims.len();
+        let message = format!("{PREFIX}found a placement for podgroup, preempting {count} victims");
+        Ok(GroupPreemption::Coming(message, nominations))
+    }
+
+    fn members(&self, seeker: &Seeker<'_>) -> impl Iterator<Item = &Pod> {
+        seeker.members.iter().filter_map(|uid| self.pods.get(uid))
+    }
+
+    /// Whether victims are still terminating on a member's nominated node.
+    fn preempts_on_nominated_nodes(&self, seeker: &Seeker<'_>) -> bool {
+        let priority = seeker.object.priority;
+        let is_going = |standing: &PlacedPod| {
+            standing.is_preempted && self.pods.get(&standing.uid).is_some_and(|pod| self.rank_of(pod) < priority)
+        };
+        let nodes: BTreeSet<&Arc<str>> = self.members(seeker).filter_map(Pod::nominated_node).collect();
+        nodes.into_iter().any(|node| self.pods_on(node).any(|standing| is_going(&standing)))
     }
 
     /// Whether the profile enables preemption for groups, and there is a potential victim.
@@ -131,45 +134,6 @@ impl Machine {
         let priority = seeker.object.priority;
         profile.is_some_and(|profile| is_on(&profile.plugins.pod_group_post_filter))
             && (self.residents.any_at_all_below(priority) || self.groups.any_below(priority))
-    }
-
-    fn search(&mut self, seeker: &Seeker<'_>) -> Result<Found, Asks> {
-        let pods = || seeker.members.iter().filter_map(|uid| self.pods.get(uid));
-        let pods_never_preempt = || pods().any(|pod| pod.info.never_preempts);
-        if seeker.object.never_preempts.unwrap_or_else(pods_never_preempt) {
-            return Ok(Found::Refused(words::NEVER.to_owned()));
-        }
-        let nodes: BTreeSet<&Arc<str>> = pods().filter_map(Pod::nominated_node).collect();
-        let priority = seeker.object.priority;
-        let is_going = |standing: &PlacedPod| {
-            standing.is_preempted && self.pods.get(&standing.uid).is_some_and(|pod| self.rank_of(pod) < priority)
-        };
-        if nodes.into_iter().any(|node| self.pods_on(node).any(|standing| is_going(&standing))) {
-            return Ok(Found::Ongoing);
-        }
-        let units = self.units_below(priority);
-        if units.is_empty() {
-            return Ok(Found::NoVictims);
-        }
-        for (_, charge) in units.iter().flat_map(|unit| &unit.pods) {
-            self.discharge_quietly(charge);
-        }
-        let tried = self.try_placements(seeker, true);
-        if let Some(tried) = tried.as_ref().ok().filter(|tried| matches!(tried.outcome, GroupOutcome::Met)) {
-            let placed: Vec<&Placed> = tried.placed().collect();
-            return Ok(match self.reprieve(units, &placed) {
-                Ok(victims) => Found::Victims(victims, placed.into_iter().map(Placed::nomination).collect()),
-                Err(reason) => Found::Refused(reason),
-            });
-        }
-        for (_, charge) in units.iter().flat_map(|unit| &unit.pods) {
-            self.charge_quietly(charge);
-        }
-        Ok(match tried?.outcome {
-            GroupOutcome::Rejected(reason) => Found::Refused(reason),
-            GroupOutcome::Failed(error) => Found::Failed(error),
-            GroupOutcome::Met => Found::NoVictims,
-        })
     }
 
     /// The priority at which a pod is preempted: that of its group of `scheduling.k8s.io`, if it has one.
@@ -188,130 +152,6 @@ impl Machine {
         self.group_of(info).filter(|key| key.api == GroupApi::Kubernetes)
     }
 
-    /// Potential victims of a group with this priority, the most important first.
-    ///
-    /// Source: `getCrossNodesVictims`.
-    fn units_below(&self, priority: i32) -> Vec<Unit> {
-        let mut units: Vec<Unit> = Vec::new();
-        let mut whole: BTreeMap<&Uid, usize> = BTreeMap::new();
-        for (uid, pod) in self.pods.iter() {
-            let Some(charge) = pod.charge.as_ref().filter(|charge| self.judge.cache().nodes.contains_key(&charge.node))
-            else {
-                continue;
-            };
-            let object = self.object_of(pod);
-            let rank = object.map_or(pod.info.priority, |object| object.priority);
-            if rank >= priority {
-                continue;
-            }
-            let mut standing = PlacedPod::of(&pod.info, charge.class);
-            standing.is_preempted |= self.preemptions.is_doomed(uid);
-            let one = (standing, charge.clone());
-            if let Some(group) = object.filter(|object| object.disrupted_whole) {
-                if let Some(unit) = whole.get(&group.uid).and_then(|at| units.get_mut(*at)) {
-                    unit.pods.push(one);
-                    continue;
-                }
-                whole.insert(&group.uid, units.len());
-            }
-            units.push(Unit {
-                priority: rank,
-                is_of_group: self.group_as_victim(&pod.info).is_some(),
-                pods: vec![one],
-            });
-        }
-        group::sort_by_importance(&mut units);
-        units
-    }
-
-    /// Puts back the pods that fit next to the group's pods: first those that a budget protects, then the others. Returns the victims.
-    fn reprieve(&mut self, units: Vec<Unit>, placed: &[&Placed]) -> Result<Vec<PlacedPod>, String> {
-        let counts = placed
-            .iter()
-            .any(|placed| self.judge.states().get(placed.subject).is_none_or(|state| !is_local(&state.prepared)));
-        let counted = units.len().saturating_mul(placed.len()).saturating_mul(self.judge.cache().nodes.len());
-        if counts && counted > MAX_COUNTED {
-            units.iter().flat_map(|unit| &unit.pods).for_each(|(_, charge)| self.charge_quietly(charge));
-            return Err(format!(
-                "{} pods or groups of lower priority are too many potential victims for a group with affinity or spread constraints",
-                units.len()
-            ));
-        }
-        let nominated: Vec<_> = placed.iter().map(|placed| self.judge.nominator_mut().withhold(&placed.uid)).collect();
-        let violates = self.violating(&units);
-        let must_go = group::reprieve(&units, &violates, |unit| {
-            unit.pods.iter().for_each(|(_, charge)| self.charge_quietly(charge));
-            let fits = self.all_fit(unit, placed, counts);
-            if !fits {
-                unit.pods.iter().rev().for_each(|(_, charge)| self.discharge_quietly(charge));
-            }
-            fits
-        });
-        for (placed, nominated) in placed.iter().zip(nominated) {
-            if let Some(nominated) = nominated {
-                self.judge.nominator_mut().give_back(&placed.uid, nominated);
-            }
-        }
-        let mut victims = Vec::new();
-        for (unit, _) in units.into_iter().zip(must_go).filter(|(_, must_go)| *must_go) {
-            for (standing, charge) in unit.pods {
-                self.charge_quietly(&charge);
-                victims.push(standing);
-            }
-        }
-        Ok(victims)
-    }
-
-    fn violating(&mut self, units: &[Unit]) -> Vec<bool> {
-        let classes = &self.judge.cache().classes;
-        let pods = units.iter().flat_map(|unit| &unit.pods);
-        let known = pods.filter_map(|(pod, _)| Some((pod.class, classes.get(pod.class)?.as_ref())));
-        let budgets = self.budgets.covering(known);
-        group::violating(units, &budgets, |id| classes.get(id))
-    }
-
-    /// Whether the group's pods still fit after a unit was put back; each is evaluated after the pods before it. Unless one of them counts
-    /// over other nodes, only the unit's nodes are checked.
-    fn all_fit(&mut self, unit: &Unit, placed: &[&Placed], counts: bool) -> bool {
-        let nodes: BTreeSet<&Arc<str>> = unit.pods.iter().map(|(_, charge)| &charge.node).collect();
-        let concerned = placed.iter().filter(|placed| counts || nodes.contains(&placed.placement.charge.node));
-        let mut assumed = Vec::new();
-        let mut fits = true;
-        for placed in concerned {
-            fits = self.still_fits(placed);
-            if !fits {
-                break;
-            }
-            self.charge_quietly(&placed.placement.charge);
-            self.judge.reserve_tentatively(&placed.placement.reservations);
-            assumed.push(&placed.placement);
-        }
-        for placement in assumed.into_iter().rev() {
-            self.judge.unreserve(&placement.reservations);
-            self.discharge_quietly(&placement.charge);
-        }
-        fits
-    }
-
-    fn still_fits(&mut self, placed: &Placed) -> bool {
-        let Some(node) = self.judge.cache().nodes.get(&placed.placement.charge.node).map(|node| node.id) else {
-            return false;
-        };
-        let Some(priority) = self.pods.get(&placed.uid).map(|pod| pod.info.priority) else { return false };
-        if !self.judge.open(placed.subject) {
-            return false;
-        }
-        let nominations = self.judge.nominator().concerning(&placed.uid, priority, self.judge.cache());
-        self.judge.count_dry_run(placed.subject);
-        let fits = self.judge.contained(placed.subject, |judge| {
-            let Some((state, cache)) = judge.with_nodes(placed.subject) else { return false };
-            let mut dry_run = DryRun::new(&state.prepared, &cache.snapshot, &state.matches);
-            let beside = nominations.beside(node);
-            dry_run.refusal(&state.prepared, &mut cache.snapshot, node, beside).is_none()
-        });
-        fits.unwrap_or(false)
-    }
-
     /// Deletes the victims for a group.
     fn evict_for_group(&mut self, now_ms: TimeMs, seeker: &Seeker<'_>, victims: &[PlacedPod]) {
         let first = seeker.members.first().and_then(|uid| self.pods.get(uid));
@@ -323,7 +163,94 @@ impl Machine {
             namespace: Arc::clone(&object.namespace),
             name: Arc::clone(&object.name),
         };
-        let preemptor = Preemptor { name, kind: PreemptorKind::PodGroup, scheduler_name, node: "cluster".into() };
-        self.evict(now_ms, preemptor, victims, true);
+        self.evict(now_ms, Preemptor { name, scheduler_name, node: None }, victims, true);
+    }
+}
+
+impl Scratch<'_> {
+    /// Removes the potential victims, tries the group, and puts back the pods that need not go. Returns the victims, and the nominations of
+    /// members.
+    fn search(
+        mut self,
+        seeker: &Seeker<'_>,
+        units: Vec<Unit<Location>>,
+    ) -> Result<Result<(Vec<PlacedPod>, MemberNominations), GroupRefusal>, Asks> {
+        let units = units.into_iter().map(|unit| unit.map(|(_, charge)| self.remove(charge))).collect();
+        let tried = self.nested().try_placements(seeker, true)?;
+        let placed: Vec<(&Uid, &Placement)> = tried.placed().collect();
+        if let Err(refusal) = tried.outcome {
+            return Ok(Err(refusal));
+        }
+        let node = |(uid, placement): &(&Uid, &Placement)| (Arc::clone(uid), Some(Arc::clone(&placement.charge.node)));
+        let nominations = placed.iter().map(node).collect();
+        Ok(self.reprieve(units, &placed).map(|victims| (victims, nominations)))
+    }
+
+    /// Puts back the pods that fit next to the group's pods: first those that a budget protects, then the others. Returns the victims.
+    fn reprieve(
+        mut self,
+        units: Vec<Unit<Removed>>,
+        placed: &[(&Uid, &Placement)],
+    ) -> Result<Vec<PlacedPod>, GroupRefusal> {
+        let is_local = |placement: &Placement| {
+            self.judge.states().get(placement.subject()).is_some_and(|state| is_local(&state.prepared))
+        };
+        let counts = !placed.iter().all(|(_, placement)| is_local(placement));
+        let counted = units.len().saturating_mul(placed.len()).saturating_mul(self.judge.cache().nodes.len());
+        if counts && counted > MAX_COUNTED {
+            return Err(GroupRefusal::Rejected(format!(
+                "{} pods or groups of lower priority are too many potential victims for a group with affinity or spread constraints",
+                units.len()
+            )));
+        }
+        placed.iter().for_each(|(uid, _)| self.withhold(uid));
+        let violates = self.violating(&units);
+        let must_go = reprieve(&violates, |at| self.stays(&units[at], placed, counts));
+        let victims = units.into_iter().zip(must_go).filter(|(_, must_go)| *must_go);
+        Ok(victims.flat_map(|(unit, _)| unit.pods).map(|(standing, _)| standing).collect())
+    }
+
+    /// Puts a unit back, and removes it again if the group's pods no longer fit.
+    fn stays(&mut self, unit: &Unit<Removed>, placed: &[(&Uid, &Placement)], counts: bool) -> bool {
+        unit.pods.iter().for_each(|(_, pod)| self.put_back(*pod));
+        let fits = self.all_fit(unit, placed, counts);
+        if !fits {
+            unit.pods.iter().rev().for_each(|(_, pod)| self.remove_again(*pod));
+        }
+        fits
+    }
+
+    /// Whether the group's pods still fit after a unit was put back; each is evaluated after the pods before it. Unless one of them counts
+    /// over other nodes, only the unit's nodes are checked.
+    fn all_fit(&mut self, unit: &Unit<Removed>, placed: &[(&Uid, &Placement)], counts: bool) -> bool {
+        let nodes: BTreeSet<Arc<str>> =
+            unit.pods.iter().map(|(_, pod)| Arc::clone(&self.charge_of(*pod).node)).collect();
+        let mut scratch = self.nested();
+        let mut concerned = placed.iter().filter(|(_, placement)| counts || nodes.contains(&placement.charge.node));
+        concerned.all(|(uid, placement)| {
+            let fits = scratch.still_fits(uid, placement);
+            if fits {
+                scratch.place(uid, placement);
+            }
+            fits
+        })
+    }
+
+    fn still_fits(&mut self, uid: &Uid, placement: &Placement) -> bool {
+        let subject = placement.subject();
+        let Some(node) = self.judge.cache().nodes.get(&placement.charge.node).map(|node| node.id) else { return false };
+        let Some(priority) = self.pods.get(uid).map(|pod| pod.info.priority) else { return false };
+        if !self.judge.open(subject) {
+            return false;
+        }
+        let nominations = self.judge.nominator().concerning(uid, priority, self.judge.cache());
+        self.judge.count_dry_run(subject);
+        let fits = self.judge.contained(subject, |judge| {
+            let Some((state, cache)) = judge.with_nodes(subject) else { return false };
+            let mut dry_run = DryRun::new(&state.prepared, &cache.snapshot, &state.matches);
+            let beside = nominations.beside(node);
+            dry_run.refusal(&state.prepared, &mut cache.snapshot, node, beside).is_none()
+        });
+        fits.unwrap_or(false)
     }
 }

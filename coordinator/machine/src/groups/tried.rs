@@ -2,67 +2,55 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use flotilla_framework::{diagnosis::Diagnosis, pod_group::PodGroup, shard::Revision};
+use flotilla_framework::{pod_group::PodGroup, shard::Revision};
 
 use crate::{
-    judge::{decision::Placement, extender_answers::Question, nominator::Nominated},
-    subject::{ProfileIndex, Subject, Uid},
+    judge::{
+        decision::{Decision, Placement},
+        extender_answers::Question,
+    },
+    subject::{ProfileIndex, Uid},
 };
 
-/// The result of a member. A placed member is charged only during the attempt.
+/// Why a group is not placed.
 #[derive(Debug)]
-pub(super) enum MemberResult {
-    Placed(Placed),
-    Refused(Diagnosis),
-    Failed(String),
-}
-
-/// A node for a member.
-#[derive(Debug)]
-pub(super) struct Placed {
-    pub(super) uid: Uid,
-    pub(super) subject: Subject,
-    pub(super) placement: Placement,
-    /// The nomination that the attempt withholds.
-    pub(super) nominated: Option<Nominated>,
-}
-
-impl Placed {
-    pub(super) fn nomination(&self) -> (Uid, Option<Arc<str>>) {
-        (Arc::clone(&self.uid), Some(Arc::clone(&self.placement.charge.node)))
-    }
-}
-
-#[derive(Debug)]
-pub(super) enum GroupOutcome {
-    Met,
+pub(super) enum GroupRefusal {
+    /// Too few members fit.
     Rejected(String),
     Failed(String),
 }
 
 #[derive(Debug)]
 pub(super) struct Tried {
-    pub(super) outcome: GroupOutcome,
-    /// The result of each tried member, in order.
-    pub(super) verdicts: Vec<(Uid, MemberResult)>,
+    pub(super) outcome: Result<(), GroupRefusal>,
+    /// The decision on each tried member, in order. A placed member is charged only during the attempt.
+    pub(super) decisions: Vec<(Uid, Decision)>,
     pub(super) untried: Vec<Uid>,
 }
 
 impl Tried {
+    /// The result of a group that is rejected before any member is tried.
+    pub(super) fn none(reason: String, members: &[Uid]) -> Self {
+        Self { outcome: Err(GroupRefusal::Rejected(reason)), decisions: Vec::new(), untried: members.to_vec() }
+    }
+
     /// The placed members, in order.
-    pub(super) fn placed(&self) -> impl Iterator<Item = &Placed> {
-        self.verdicts.iter().filter_map(|(_, verdict)| match verdict {
-            MemberResult::Placed(placed) => Some(placed),
-            MemberResult::Refused(_) | MemberResult::Failed(_) => None,
+    pub(super) fn placed(&self) -> impl Iterator<Item = (&Uid, &Placement)> {
+        self.decisions.iter().filter_map(|(uid, decision)| match decision {
+            Decision::Place(placement) => Some((uid, placement)),
+            Decision::Refuse(..) | Decision::Fail(_) => None,
         })
     }
 }
 
+/// The nominated nodes of members; `None` removes a nomination.
+pub(super) type MemberNominations = BTreeMap<Uid, Option<Arc<str>>>;
+
 pub(super) enum GroupPreemption {
     /// No room, with the message.
     None(String),
-    /// Victims are deleted: the message, and the nominations of members; `None` removes a nomination.
-    Coming(String, BTreeMap<Uid, Option<Arc<str>>>),
+    /// Victims are deleted, with the message.
+    Coming(String, MemberNominations),
     Failed(String),
 }
 

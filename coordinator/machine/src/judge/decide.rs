@@ -15,12 +15,15 @@ use flotilla_planted::planted;
 use super::{
     Judge, Mismatch,
     cache::Charge,
-    decision::{Attempt, Basis, Decision, Placement, PostFilter, Want},
+    decision::{Attempt, Basis, Decided, Decision, Need, Placement, PostFilter, Want},
     extender_answers::Step,
     past::Unknowable,
     work::NODE,
 };
-use crate::subject::{Subject, Uid};
+use crate::{
+    subject::{Subject, Uid},
+    trace::Rivals,
+};
 
 /// Maximum number of nominations that a decision keeps for later explanations. At up to 64 bytes each they take 1 KiB; with a thousand,
 /// each decision would copy 64 KB.
@@ -29,28 +32,28 @@ const MOST_NOMINATED: usize = 16;
 impl Judge {
     /// Decides a pod. Changes only class states: repairs the class's results to the current revision. If they are insufficient, requests
     /// them from workers or evaluates on the coordinator.
-    pub(super) fn decide_now(&mut self, attempt: &Attempt<'_>) -> Decision {
+    pub(super) fn decide_now(&mut self, attempt: &Attempt<'_>) -> Decided {
         let &Attempt { subject, from, is_member, extenders, .. } = attempt;
         if self.cache.nodes.is_empty() {
-            let diagnosis = Diagnosis { message: NO_NODES.to_owned(), plugins: Vec::new() };
-            return Decision::Refuse(diagnosis, PostFilter::Skip);
+            let diagnosis = Diagnosis::new(NO_NODES.to_owned(), Vec::new());
+            return Ok(Decision::Refuse(diagnosis, PostFilter::Skip));
         }
         if !self.open_now(subject) {
             let excess = self.cache.excess(subject.1);
-            return Decision::Fail(excess.unwrap_or_else(|| "its profile or class is unknown".to_owned()));
+            return Ok(Decision::Fail(excess.unwrap_or_else(|| "its profile or class is unknown".to_owned())));
         }
         self.states.get(subject).into_iter().for_each(|state| state.prepared.begin());
         if let Some(decision) = self.judge_class(subject) {
-            return decision;
+            return Ok(decision);
         }
         loop {
             if let Some(want) = self.missing(attempt) {
-                return Decision::Ask(want);
+                return Err(Need::Workers(want));
             }
-            if let Some(decision) = self.try_own_node(attempt) {
-                return decision;
+            if let Some(decided) = self.try_own_node(attempt) {
+                return decided;
             }
-            let Some(mut known) = self.states.known(subject) else { return Decision::Ask(Want::Offers(subject)) };
+            let Some(mut known) = self.states.known(subject) else { return Err(Need::offers(subject)) };
             // The coordinator completes answers that are still insufficient although they were requested after the pod reached the head. A
             // group's attempt also continues while its own pods' nodes are overlaid.
             let is_short = (known.view.is_laid_over() || is_member) && known.revision >= from;
@@ -60,27 +63,28 @@ impl Judge {
                 // The failed nodes of an answer are unknown, so nominations may have resolved any of them.
                 let is_sure = known.view.is_untouched() || !known.view.is_laid_over();
                 if is_current && is_sure && !by_workers {
-                    return Decision::Fail(error);
+                    return Ok(Decision::Fail(error));
                 }
                 self.doubt_error(subject, is_current);
                 continue;
             }
             match known.best() {
                 Best::Node { .. } if !extenders.is_empty() => match self.extend(attempt) {
-                    Step::Ask(question) => return Decision::AskExtenders(question),
+                    Step::Ask(question) => return Err(Need::Extenders(question)),
                     Step::Again => {}
                     Step::Told(word) => return self.go_by(attempt, word),
                 },
                 Best::Node { offer, total, repaired } => {
                     if let Some(error) = known.score_error() {
-                        return Decision::Fail(error);
+                        return Ok(Decision::Fail(error));
                     }
                     if known.confirms(&self.cache, offer, total) || planted("believes-workers") {
                         let rivals = if attempt.is_traced { known.rivals(&self.cache, offer) } else { None };
-                        return self.place_confirmed(attempt, offer, total, repaired).beside(rivals);
+                        self.states.get_mut(subject).into_iter().for_each(|state| state.mismatches = 0);
+                        return self.place(attempt, offer, total, repaired, rivals);
                     }
                     if let Some(error) = self.mistrust(subject, offer, repaired) {
-                        return Decision::Fail(error);
+                        return Ok(Decision::Fail(error));
                     }
                 }
                 Best::Dry | Best::Nothing if known.family.is_some() => self.states.wants_own_answers(subject),
@@ -95,7 +99,7 @@ impl Judge {
                 Best::Nothing if (is_short || is_current) && !known.view.is_untouched() => self.evaluate_here(subject),
                 Best::Nothing if is_current => {
                     if let Some(diagnosis) = self.refusal(subject) {
-                        return Decision::Refuse(diagnosis, PostFilter::Run(Vec::new()));
+                        return Ok(Decision::Refuse(diagnosis, PostFilter::Run(Vec::new())));
                     }
                 }
                 Best::Nothing => self.states.forget_view(subject),
@@ -233,24 +237,26 @@ impl Judge {
         }
     }
 
-    fn place_confirmed(&mut self, attempt: &Attempt<'_>, offer: Offer, total: i64, repaired: bool) -> Decision {
-        self.states.get_mut(attempt.subject).into_iter().for_each(|state| state.mismatches = 0);
-        self.place(attempt, offer, total, repaired)
-    }
-
     /// The placement on a node, with the plans of Reserve.
-    pub(super) fn place(&self, attempt: &Attempt<'_>, offer: Offer, total: i64, repaired: bool) -> Decision {
-        let subject = attempt.subject;
+    pub(super) fn place(
+        &self,
+        attempt: &Attempt<'_>,
+        offer: Offer,
+        total: i64,
+        repaired: bool,
+        rivals: Option<Rivals>,
+    ) -> Decided {
+        let (profile, class) = attempt.subject;
         let Some(node) = self.cache.name(offer.node).map(Arc::clone) else {
-            return Decision::Ask(Want::Offers(subject));
+            return Err(Need::offers(attempt.subject));
         };
         let reservations = match self.plan(attempt, &node) {
             Ok(reservations) => reservations,
-            Err(error) => return Decision::Fail(error),
+            Err(error) => return Ok(Decision::Fail(error)),
         };
-        let charge = Charge { node, class: subject.1 };
+        let charge = Charge { node, class };
         let (revision, basis) = (self.cache.revision(), self.basis(attempt));
-        Decision::Place(Placement { charge, reservations, total, repaired, revision, basis, rivals: None })
+        Ok(Decision::Place(Placement { profile, charge, reservations, total, repaired, revision, basis, rivals }))
     }
 
     fn basis(&self, attempt: &Attempt<'_>) -> Basis {

@@ -12,7 +12,10 @@ use super::{
     cache::Charge,
     extender_answers::{ExtenderAnswers, Question},
 };
-use crate::{subject::Subject, trace::Rivals};
+use crate::{
+    subject::{ProfileIndex, Subject},
+    trace::Rivals,
+};
 
 /// The input of a decision, apart from the cluster.
 #[derive(Debug, Clone, Copy)]
@@ -53,15 +56,29 @@ impl<'a> Attempt<'a> {
     }
 }
 
+/// The result of an attempt at a pod, alone or as a member of a group.
 #[derive(Debug)]
 pub(crate) enum Decision {
     Place(Placement),
     Refuse(Diagnosis, PostFilter),
     /// The attempt failed with an error that is independent of the nodes.
     Fail(String),
-    Ask(Want),
-    AskExtenders(Question),
 }
+
+/// The answers that a decision needs first.
+#[derive(Debug)]
+pub(crate) enum Need {
+    Workers(Want),
+    Extenders(Question),
+}
+
+impl Need {
+    pub(crate) const fn offers(subject: Subject) -> Self {
+        Self::Workers(Want::Offers(subject))
+    }
+}
+
+pub(crate) type Decided = Result<Decision, Need>;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum PostFilter {
@@ -79,6 +96,7 @@ pub(crate) enum Want {
 
 #[derive(Debug)]
 pub(crate) struct Placement {
+    pub(crate) profile: ProfileIndex,
     pub(crate) charge: Charge,
     pub(crate) reservations: Vec<Reservation>,
     pub(crate) total: i64,
@@ -100,11 +118,8 @@ pub(crate) struct Basis {
     pub(crate) asked_extenders: bool,
 }
 
-impl Decision {
-    pub(crate) fn beside(self, rivals: Option<Rivals>) -> Self {
-        match self {
-            Self::Place(placement) => Self::Place(Placement { rivals, ..placement }),
-            other => other,
-        }
+impl Placement {
+    pub(crate) const fn subject(&self) -> Subject {
+        (self.profile, self.charge.class)
     }
 }

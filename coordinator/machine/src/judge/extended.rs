@@ -13,7 +13,7 @@ use flotilla_framework::{
 use super::{
     Judge,
     class_state::ClassState,
-    decision::{Attempt, Decision, PostFilter, Want},
+    decision::{Attempt, Decided, Decision, Need, PostFilter},
     extender_answers::{ExtenderAnswer, Question, Step},
 };
 use crate::subject::Subject;
@@ -44,17 +44,17 @@ impl Judge {
     /// other nodes follow.
     ///
     /// Source: `evaluateNominatedNode`.
-    pub(super) fn try_own_node(&mut self, attempt: &Attempt<'_>) -> Option<Decision> {
+    pub(super) fn try_own_node(&mut self, attempt: &Attempt<'_>) -> Option<Decided> {
         let node = self.lay_nominations_over(attempt)?;
         if attempt.extenders.is_empty() {
-            return Some(self.place(attempt, Offer { node, base: 0, rank: 0 }, 0, true));
+            return Some(self.place(attempt, Offer { node, base: 0, rank: 0 }, 0, true, None));
         }
         if attempt.own_node_refused {
             return None;
         }
         let nodes = vec![Arc::clone(self.cache.name(node)?)];
         match put(attempt, Question { nodes, may_score: false, own: true }) {
-            Step::Ask(question) => Some(Decision::AskExtenders(question)),
+            Step::Ask(question) => Some(Err(Need::Extenders(question))),
             Step::Told(ExtenderAnswer::Said(extended)) if !extended.nodes.is_empty() => {
                 self.take_extended(attempt, &extended)
             }
@@ -62,20 +62,20 @@ impl Judge {
         }
     }
 
-    pub(super) fn go_by(&mut self, attempt: &Attempt<'_>, word: ExtenderAnswer) -> Decision {
+    pub(super) fn go_by(&mut self, attempt: &Attempt<'_>, word: ExtenderAnswer) -> Decided {
         match word {
-            ExtenderAnswer::Failed(reason) => Decision::Fail(reason),
+            ExtenderAnswer::Failed(reason) => Ok(Decision::Fail(reason)),
             ExtenderAnswer::Said(extended) if extended.nodes.is_empty() => {
                 self.refuse_extended(attempt.subject, &extended)
             }
             ExtenderAnswer::Said(extended) => self.take_extended(attempt, &extended).unwrap_or_else(|| {
-                Decision::Fail("the nodes that extenders left do not fit the pod any more".to_owned())
+                Ok(Decision::Fail("the nodes that extenders left do not fit the pod any more".to_owned()))
             }),
         }
     }
 
     /// The best node that the extenders left. `None`: none of them is feasible any more.
-    pub(crate) fn take_extended(&mut self, attempt: &Attempt<'_>, extended: &Extended) -> Option<Decision> {
+    pub(crate) fn take_extended(&mut self, attempt: &Attempt<'_>, extended: &Extended) -> Option<Decided> {
         let nominations = self.nominations(&attempt.pod.uid, attempt.pod.priority);
         let subject = attempt.subject;
         let ClassState { prepared, matches, .. } = self.states.get_mut(subject)?;
@@ -89,30 +89,28 @@ impl Judge {
         if feasible.len() > 1
             && let Some(error) = prepared.score_error()
         {
-            return Some(Decision::Fail(error.to_owned()));
+            return Some(Ok(Decision::Fail(error.to_owned())));
         }
         let total = |(offer, total): (Offer, i64)| {
             let name = self.cache.name(offer.node).map_or("", |name| name);
             (total.wrapping_add(extended.bonus(name)), offer)
         };
         let (total, offer) = feasible.into_iter().map(total).max_by(|left, right| worse(*left, *right))?;
-        Some(match self.place(attempt, offer, total, false) {
-            Decision::Place(mut placement) => {
-                placement.basis.asked_extenders = true;
-                Decision::Place(placement)
-            }
-            other => other,
-        })
+        let mut decided = self.place(attempt, offer, total, false, None);
+        if let Ok(Decision::Place(placement)) = &mut decided {
+            placement.basis.asked_extenders = true;
+        }
+        Some(decided)
     }
 
     /// Extenders left no node. Counts the plugins' refusals again, so that all counts are of one state.
-    pub(crate) fn refuse_extended(&mut self, subject: Subject, extended: &Extended) -> Decision {
+    pub(crate) fn refuse_extended(&mut self, subject: Subject, extended: &Extended) -> Decided {
         self.states.evaluate_here(subject, &self.cache);
-        let Some(known) = self.states.known(subject) else { return Decision::Ask(Want::Offers(subject)) };
+        let Some(known) = self.states.known(subject) else { return Err(Need::offers(subject)) };
         let diagnosis = extended.diagnosis(known.prepared, known.view.refused(), known.view.covered() as usize);
         let candidates = extended.objections.iter().filter(|(_, objection)| objection.code == Code::Unschedulable);
         let candidates: Vec<NodeId> = candidates.filter_map(|(name, _)| Some(self.cache.nodes.get(name)?.id)).collect();
-        Decision::Refuse(diagnosis, PostFilter::Run(candidates))
+        Ok(Decision::Refuse(diagnosis, PostFilter::Run(candidates)))
     }
 }
 

@@ -8,7 +8,10 @@
 
 use flotilla_framework::{contain::contain, map::Map, shard::RequestId};
 
-use super::{Judge, decision::Attempt, decision::Decision};
+use super::{
+    Judge,
+    decision::{Attempt, Decided, Decision},
+};
 use crate::{event::WorkerId, subject::Subject};
 
 /// Maximum number of remembered subjects. A full table is cleared, and each subject may panic again. At some 300 bytes each they take 300
@@ -28,17 +31,14 @@ struct Panicked {
 
 impl Judge {
     /// Decides a pod, see [`Judge::decide_now`]. A panic fails the attempt.
-    pub(crate) fn decide(&mut self, attempt: &Attempt<'_>) -> Decision {
+    pub(crate) fn decide(&mut self, attempt: &Attempt<'_>) -> Decided {
         if let Some(error) = self.panic_of(attempt.subject) {
-            return Decision::Fail(error);
+            return Ok(Decision::Fail(error));
         }
         self.states.work.add(super::work::DECISION);
         let decided = contain(|| self.decide_now(attempt));
         self.states.count_devices(attempt.subject);
-        match decided {
-            Ok(decision) => decision,
-            Err(panic) => Decision::Fail(self.recover(attempt.subject, &panic)),
-        }
+        decided.unwrap_or_else(|panic| Ok(Decision::Fail(self.recover(attempt.subject, &panic))))
     }
 
     /// Prepares the plugins of a subject, see [`Judge::open_now`]. `false`: also if a plugin panicked.

@@ -9,7 +9,7 @@ use flotilla_framework::{
     preemption::{Candidate, PlacedPod, words},
 };
 
-use super::{PLUGIN, refuse::with_message, under_way::MAX_VICTIMS};
+use super::{PLUGIN, under_way::MAX_VICTIMS};
 use crate::{
     action::{Action, Nomination, NominationChange, PodName, Preemption, PreemptorKind, Victim},
     cycle::Progress,
@@ -19,13 +19,12 @@ use crate::{
     subject::Uid,
 };
 
-/// A pod or a pod group that preempts, and the node that its message names.
+/// A pod that preempts on a node, or a pod group that preempts on any.
 #[derive(Debug)]
 pub(crate) struct Preemptor {
     pub(crate) name: PodName,
-    pub(crate) kind: PreemptorKind,
     pub(crate) scheduler_name: Arc<str>,
-    pub(crate) node: Arc<str>,
+    pub(crate) node: Option<Arc<str>>,
 }
 
 impl Machine {
@@ -43,10 +42,10 @@ impl Machine {
         if under_way > 0 && under_way + candidate.victims.len() > MAX_VICTIMS {
             self.status.preemptions_postponed += 1;
             let reason = format!("{under_way} victims are already being deleted; tried again when they are gone");
-            return self.fail(now_ms, uid, format!("{} {}", diagnosis.message, words::because(&reason)));
+            return self.fail(now_ms, uid, format!("{} {}", diagnosis.into_message(), words::because(&reason)));
         }
         let wakes = !diagnosis.plugins.is_empty();
-        let diagnosis = with_message(diagnosis, &words::found(&node, candidate.victims.len()));
+        let diagnosis = diagnosis.after(words::found(&node, candidate.victims.len()));
         let progress = self.turn_down(now_ms, uid, diagnosis, Some(Arc::clone(&node)));
         for lower in self.judge.nominator().below(&node, priority) {
             let nomination = self.nominate_local(now_ms, &lower, None);
@@ -54,8 +53,8 @@ impl Machine {
             self.wake(now_ms, &lower);
         }
         if let Some(pod) = self.pods.get(uid) {
-            let (kind, scheduler_name) = (PreemptorKind::Pod, Arc::clone(&pod.info.scheduler_name));
-            let preemptor = Preemptor { name: pod.name(), kind, scheduler_name, node };
+            let scheduler_name = Arc::clone(&pod.info.scheduler_name);
+            let preemptor = Preemptor { name: pod.name(), scheduler_name, node: Some(node) };
             self.evict(now_ms, preemptor, &candidate.victims, wakes);
         }
         progress
@@ -89,12 +88,13 @@ impl Machine {
         }
         let uids: Vec<Uid> = deleted.iter().map(|victim| Arc::clone(&victim.pod.uid)).collect();
         let taken_back: Vec<Uid> = in_memory.iter().map(|victim| Arc::clone(&victim.pod.uid)).collect();
-        let Preemptor { name, kind, scheduler_name, node } = preemptor;
-        let is_pod = kind == PreemptorKind::Pod;
-        let id = self.preemptions.begin(&name.uid, uids, is_pod && (!wakes || !taken_back.is_empty()));
-        if is_pod {
-            self.decisions.note_preemption(now_ms, &name.uid, &node, deleted.iter().chain(&in_memory));
+        let Preemptor { name, scheduler_name, node } = preemptor;
+        let is_woken = node.is_some() && (!wakes || !taken_back.is_empty());
+        let id = self.preemptions.begin(&name.uid, uids, is_woken);
+        if let Some(node) = &node {
+            self.decisions.note_preemption(now_ms, &name.uid, node, deleted.iter().chain(&in_memory));
         }
+        let kind = if node.is_some() { PreemptorKind::Pod } else { PreemptorKind::PodGroup };
         self.actions.push(Action::Preempt(Preemption {
             id,
             preemptor: name,

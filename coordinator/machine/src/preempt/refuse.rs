@@ -51,15 +51,10 @@ impl Machine {
         }
         self.status.preemption_attempts += 1;
         if self.preemptions.is_under_way(uid) {
-            return self.set_aside(
-                now_ms,
-                uid,
-                with_message(diagnosis, &words::because(words::RUNNING)),
-                Nomination::Keep,
-            );
+            return self.set_aside(now_ms, uid, diagnosis.after(words::because(words::RUNNING)), Nomination::Keep);
         }
         if let Some(message) = self.known_unresolvable(uid, subject).filter(|_| objected.is_empty()) {
-            let diagnosis = with_message(diagnosis, &message);
+            let diagnosis = diagnosis.after(message);
             return self.turn_down(now_ms, uid, diagnosis, None);
         }
         if self.lets_others_preempt_first(now_ms, uid) {
@@ -90,7 +85,7 @@ impl Machine {
         }
         let Some((unreserve, words)) = self.claim_to_free(uid, subject) else { return diagnosis };
         self.free(unreserve);
-        with_message(diagnosis, words)
+        diagnosis.after(words)
     }
 
     /// Writes to a claim that blocks a pod.
@@ -124,14 +119,14 @@ impl Machine {
     ) -> Progress {
         match verdict {
             PreemptionResult::Undecided(message) => {
-                let diagnosis = with_message(diagnosis, &message);
+                let diagnosis = diagnosis.after(message);
                 self.set_aside(now_ms, uid, diagnosis, Nomination::Keep)
             }
             PreemptionResult::Unresolvable(message) => {
                 if !is_old {
                     self.remember_unresolvable(uid, subject, &message);
                 }
-                let diagnosis = with_message(diagnosis, &message);
+                let diagnosis = diagnosis.after(message);
                 self.turn_down(now_ms, uid, diagnosis, None)
             }
             PreemptionResult::Found(candidate) => self.preempt(now_ms, uid, diagnosis, &candidate),
@@ -208,7 +203,7 @@ impl Machine {
         let nominations = self.judge.nominations(uid, priority);
         let is_from_workers = self.judge.is_from_workers(subject);
         let nodes = self.judge.cache().nodes.len() as u64;
-        self.judge.states_mut().work.add(POTENTIAL_NODE * nodes);
+        self.judge.spend(POTENTIAL_NODE * nodes);
         let found = self.judge.contained(subject, |judge| {
             let known = judge.with_nodes(subject).filter(|(known, _)| known.prepared.refusal().is_none());
             known.map(|(state, cache)| potential_nodes(state, cache, &nominations, own, objected, is_from_workers))
@@ -293,16 +288,4 @@ fn potential_nodes(
     }
     potential.sort_unstable();
     Ok((potential.into_iter().map(|(_, node)| node).collect(), own_code))
-}
-
-const FREED: &str = "of ResourceClaim completed";
-
-pub(super) fn with_message(mut diagnosis: Diagnosis, message: &str) -> Diagnosis {
-    if !message.is_empty() {
-        // Messages of several plugins form one list.
-        let is_next = diagnosis.message.ends_with(FREED);
-        diagnosis.message.push_str(if is_next { ", " } else { " " });
-        diagnosis.message.push_str(message);
-    }
-    diagnosis
 }

@@ -10,7 +10,9 @@ use flotilla_framework::{
     contain::contain,
     diagnosis::Diagnosis,
     node::NodeId,
-    preemption::{Candidate, DryRun, DryRunResult, Layout, PlacedPod, Shortlist, lay_out, pick_one, words},
+    preemption::{
+        Candidate, DryRun, DryRunResult, Layout, PlacedPod, Shortlist, Unit, lay_out, lay_out_units, pick_one, words,
+    },
     shard::Revision,
 };
 
@@ -141,15 +143,22 @@ impl Machine {
     /// The dry run on a node; `None` if there is no potential victim.
     pub(super) fn layout(&mut self, node: NodeId, beside: &[ClassId], priority: i32) -> Option<Layout> {
         let name = self.judge.cache().name(node)?;
+        let classes = &self.judge.cache().classes;
+        let of = |pod: &PlacedPod| Some((pod.class, classes.get(pod.class)?.as_ref()));
         if self.groups.any() {
-            return self.layout_of_units(node, &Arc::clone(name), beside, priority);
+            let units = self.units_of(self.residents.on(name), priority);
+            let units: Vec<_> = units.into_iter().map(|unit| unit.map(|(at, _)| at)).collect();
+            if units.is_empty() {
+                return None;
+            }
+            let budgets = self.budgets.covering(units.iter().flat_map(Unit::standing).filter_map(of));
+            let class = |id: ClassId| classes.get(id).map(Arc::clone);
+            return Some(lay_out_units(node, units, beside.to_vec(), priority, NOW_NS, &budgets, class));
         }
         if !self.residents.any_below(name, priority) {
             return None;
         }
         let standing: Vec<PlacedPod> = self.pods_on(name).filter(|pod| pod.priority < priority).collect();
-        let classes = &self.judge.cache().classes;
-        let of = |pod: &PlacedPod| Some((pod.class, classes.get(pod.class)?.as_ref()));
         let budgets = self.budgets.covering(standing.iter().filter_map(of));
         let class = |id: ClassId| classes.get(id).map(Arc::clone);
         Some(lay_out(node, &standing, beside.to_vec(), priority, NOW_NS, &budgets, class))

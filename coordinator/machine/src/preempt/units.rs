@@ -1,80 +1,74 @@
-//! Potential victims on a node, if pod groups exist.
+//! Potential victims, if pod groups exist.
 //!
 //! Pods on deleted nodes are skipped; kube-scheduler fails for a group that has one.
 //!
-//! Source: `GetVictimsOnNode` with the feature gate GenericWorkload.
+//! Source: `GetVictimsOnNode` with the feature gate GenericWorkload, and `getCrossNodesVictims`.
 
-use std::{collections::BTreeSet, sync::Arc};
-
-use flotilla_framework::{
-    class::ClassId,
-    node::NodeId,
-    preemption::{Layout, PlacedPod, Unit, lay_out_units},
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
 };
 
-use super::NOW_NS;
+use flotilla_framework::{
+    node::NodeId,
+    preemption::{PlacedPod, Unit, violations},
+};
+
 use crate::{
+    judge::cache::Charge,
     machine::Machine,
+    pods::Pod,
     subject::{GroupKey, Uid},
 };
 
-impl Machine {
-    pub(super) fn layout_of_units(
-        &mut self,
-        node: NodeId,
-        name: &Arc<str>,
-        beside: &[ClassId],
-        priority: i32,
-    ) -> Option<Layout> {
-        let units = self.units_on(name, priority);
-        if units.is_empty() {
-            return None;
-        }
-        let classes = &self.judge.cache().classes;
-        let of = |pod: &PlacedPod| Some((pod.class, classes.get(pod.class)?.as_ref()));
-        let pods = units.iter().flat_map(|unit| unit.pods.iter().chain(unit.elsewhere.iter().map(|(_, pod)| pod)));
-        let budgets = self.budgets.covering(pods.filter_map(of));
-        let class = |id: ClassId| classes.get(id).map(Arc::clone);
-        Some(lay_out_units(node, units, beside.to_vec(), priority, NOW_NS, &budgets, class))
-    }
+/// Where a potential victim is.
+pub(crate) type Location = (NodeId, Charge);
 
-    fn units_on(&self, name: &Arc<str>, priority: i32) -> Vec<Unit> {
-        let mut units = Vec::new();
-        let mut wholes: BTreeSet<GroupKey> = BTreeSet::new();
-        for uid in self.residents.on(name) {
-            let Some(pod) = self.pods.get(uid) else { continue };
+impl Machine {
+    /// The units with these pods that a preemptor of this priority may evict, with their pods elsewhere.
+    pub(crate) fn units_of<'a>(&self, pods: impl Iterator<Item = &'a Uid>, priority: i32) -> Vec<Unit<Location>> {
+        let mut units: Vec<Unit<Location>> = Vec::new();
+        let mut wholes: BTreeMap<GroupKey, usize> = BTreeMap::new();
+        for pod in pods.filter_map(|uid| self.pods.get(uid)) {
+            let Some(one) = self.located(pod) else { continue };
             let object = self.object_of(pod);
             let rank = object.map_or(pod.info.priority, |object| object.priority);
-            let is_whole = object.is_some_and(|object| object.disrupted_whole);
-            let key = self.group_as_victim(&pod.info);
-            if rank >= priority || key.as_ref().is_some_and(|key| wholes.contains(key)) {
+            if rank >= priority {
                 continue;
             }
-            let mut unit = Unit { priority: rank, is_of_group: key.is_some(), pods: Vec::new(), elsewhere: Vec::new() };
-            match key.filter(|_| is_whole) {
-                Some(key) => {
-                    self.groups.members(&key).for_each(|uid| self.add_to(&mut unit, uid, name));
-                    wholes.insert(key);
+            let key = self.group_as_victim(&pod.info);
+            let is_of_group = key.is_some();
+            if let Some(key) = key.filter(|_| object.is_some_and(|object| object.disrupted_whole)) {
+                if let Some(at) = wholes.get(&key) {
+                    units[*at].pods.push(one);
+                    continue;
                 }
-                None => self.add_to(&mut unit, uid, name),
+                wholes.insert(key, units.len());
             }
-            if !unit.pods.is_empty() {
-                units.push(unit);
-            }
+            units.push(Unit { priority: rank, is_of_group, pods: vec![one] });
+        }
+        for (key, at) in wholes {
+            let known: BTreeSet<Uid> = units[at].standing().map(|pod| Arc::clone(&pod.uid)).collect();
+            let mates = self.groups.members(&key).filter(|uid| !known.contains(*uid));
+            units[at].pods.extend(mates.filter_map(|uid| self.located(self.pods.get(uid)?)));
         }
         units
     }
 
-    fn add_to(&self, unit: &mut Unit, uid: &Uid, here: &Arc<str>) {
-        let Some(pod) = self.pods.get(uid) else { return };
-        let Some(charge) = &pod.charge else { return };
-        let Some(node) = self.judge.cache().nodes.get(&charge.node).map(|node| node.id) else { return };
+    fn located(&self, pod: &Pod) -> Option<(PlacedPod, Location)> {
+        let charge = pod.charge.as_ref()?;
+        let node = self.judge.cache().nodes.get(&charge.node)?.id;
         let mut standing = PlacedPod::of(&pod.info, charge.class);
-        standing.is_preempted |= self.preemptions.is_doomed(uid);
-        if charge.node == *here {
-            unit.pods.push(standing);
-        } else {
-            unit.elsewhere.push((node, standing));
-        }
+        standing.is_preempted |= self.preemptions.is_doomed(&pod.info.uid);
+        Some((standing, (node, charge.clone())))
+    }
+
+    /// Whether each unit violates a budget with any pod.
+    pub(crate) fn violating<P>(&mut self, units: &[Unit<P>]) -> Vec<bool> {
+        let classes = &self.judge.cache().classes;
+        let known = units.iter().flat_map(Unit::standing);
+        let budgets =
+            self.budgets.covering(known.filter_map(|pod| Some((pod.class, classes.get(pod.class)?.as_ref()))));
+        violations(units, &budgets, |id| classes.get(id)).into_iter().map(|violations| violations > 0).collect()
     }
 }

@@ -66,7 +66,7 @@ impl Machine {
         if self.judge.states().over.is_empty() {
             return;
         }
-        for over in std::mem::take(&mut self.judge.states_mut().over) {
+        for over in self.judge.take_ended() {
             let Over { asker, subject, asked_ms, revision, workers, nodes, failure } = over;
             let Some(profile) = self.profile(subject.0).map(|profile| Arc::clone(&profile.scheduler_name)) else {
                 continue;

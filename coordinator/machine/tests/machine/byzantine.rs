@@ -197,7 +197,7 @@ fn check_evictions(world: &World, room: &FreeCapacity, seen: usize, seed: u64) {
                 !fits || keeps_apart || room.is_new(&info.name, world.now_ms),
                 "seed {seed}: {} has others evicted on {} and fits on {}",
                 preemptor.name,
-                preemption.node,
+                preemption.place(),
                 info.name
             );
         }

@@ -23,7 +23,10 @@ use flotilla_framework::{
     testing::{self, node},
     volumes::mounts::Owner,
 };
-use flotilla_machine::{action::PreBind, event::Event};
+use flotilla_machine::{
+    action::{DeviceWaitStatus, PreBind},
+    event::Event,
+};
 
 use crate::{groups, world::World};
 
@@ -550,7 +553,7 @@ fn the_wait_for_devices_to_get_ready_is_told_when_it_begins_and_with_what_came_o
         let end = world.device_wait_ends.pop().expect("it has ended");
         (end.status, end.took_ms, end.devices.len(), end.devices[0].has_conditions)
     };
-    assert_eq!(ends("Ready", 1_000), ("success", 1_000, 1, true));
-    assert_eq!(ends("Broken", 2_000), ("failure", 2_000, 1, true));
-    assert_eq!(ends("Other", 600_000).0, "timeout");
+    assert_eq!(ends("Ready", 1_000), (DeviceWaitStatus::Success, 1_000, 1, true));
+    assert_eq!(ends("Broken", 2_000), (DeviceWaitStatus::Failure, 2_000, 1, true));
+    assert_eq!(ends("Other", 600_000).0, DeviceWaitStatus::Timeout);
 }

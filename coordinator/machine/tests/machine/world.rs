@@ -381,9 +381,10 @@ impl World {
     /// The API server deletes the victims of the oldest preemption.
     pub(crate) fn run_preemption(&mut self) -> bool {
         let Some(preemption) = self.preemptions.pop_front() else { return false };
-        let Preemption { id, preemptor, node, victims, in_memory, .. } = preemption;
+        let place = preemption.place().to_owned();
+        let Preemption { id, preemptor, victims, in_memory, .. } = preemption;
         let named = victims.iter().chain(&in_memory).map(|victim| victim.pod.name.to_string()).collect();
-        self.evicted.push((preemptor.name.to_string(), node.to_string(), named));
+        self.evicted.push((preemptor.name.to_string(), place, named));
         for victim in &victims {
             self.evict(&victim.pod.uid, &preemptor.uid);
         }

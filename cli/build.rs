@@ -18,7 +18,8 @@ fn is(variable: &str, value: &str) -> bool {
 
 /// Other linkers reject the option: those that a user configured, and those of Linux distributions whose rustc comes without LLD.
 fn is_default_linker() -> bool {
-    let Ok(output) = Command::new(env::var_os("RUSTC").unwrap_or_default()).args(["--print", "sysroot"]).output() else {
+    let Ok(output) = Command::new(env::var_os("RUSTC").unwrap_or_default()).args(["--print", "sysroot"]).output()
+    else {
         return false;
     };
     let sysroot = String::from_utf8_lossy(&output.stdout).into_owned();

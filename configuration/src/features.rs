@@ -10,14 +10,25 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use flotilla_framework::ingest::Features;
+use flotilla_framework::ingest::{DeviceFeatures, Features};
 
 use crate::Cause;
 use crate::report::{near_miss, quoted};
 use table::{GATES, GONE};
 
 /// The gates that affect scheduling and may differ from their default.
-const BUILT: [&str; 10] = [
+const BUILT: [&str; 21] = [
+    "DRAConsumableCapacity",
+    "DRADerivedAttributes",
+    "DRADeviceBindingConditions",
+    "DRADeviceCompatibilityGroups",
+    "DRADeviceTaintRules",
+    "DRADeviceTaints",
+    "DRAFractionalCapacityRange",
+    "DRAListTypeAttributes",
+    "DRAOptionalNodeOperations",
+    "DRAPartitionableDevices",
+    "DRASchedulerFilterTimeout",
     "GenericWorkload",
     "InPlacePodLevelResourcesVerticalScaling",
     "MatchLabelKeysInPodTopologySpread",
@@ -136,7 +147,7 @@ impl FeatureGates {
         self.set.get(name).copied().unwrap_or_else(default)
     }
 
-    /// The gates that change how pods are read.
+    /// The gates that change how objects are read.
     #[must_use]
     pub fn features(&self) -> Features {
         Features {
@@ -146,6 +157,22 @@ impl FeatureGates {
             pod_level_resizes: self.enabled("InPlacePodLevelResourcesVerticalScaling"),
             group_preemption_policy: self.enabled("PodGroupPreemptionPolicy"),
             topology_aware: self.enabled("TopologyAwareWorkloadScheduling"),
+            devices: self.device_features(),
+        }
+    }
+
+    fn device_features(&self) -> DeviceFeatures {
+        DeviceFeatures {
+            compatibility_groups: self.enabled("DRADeviceCompatibilityGroups"),
+            consumable_capacity: self.enabled("DRAConsumableCapacity"),
+            derived_attributes: self.enabled("DRADerivedAttributes"),
+            binding_conditions: self.enabled("DRADeviceBindingConditions"),
+            taints: self.enabled("DRADeviceTaints"),
+            taint_rules: self.enabled("DRADeviceTaintRules"),
+            fractional_ranges: self.enabled("DRAFractionalCapacityRange"),
+            list_attributes: self.enabled("DRAListTypeAttributes"),
+            optional_node_operations: self.enabled("DRAOptionalNodeOperations"),
+            partitionable_devices: self.enabled("DRAPartitionableDevices"),
         }
     }
 

@@ -1,11 +1,15 @@
-//! Kubelet features that pods may require and nodes declare.
+//! Kubelet features that pods or devices may require and nodes declare.
 
 use serde::{Deserialize, Serialize};
 
 /// In the order of their bits. Source: `k8s.io/component-helpers/nodedeclaredfeatures/features`, those of 1.37.2 with a positive
-/// `InferForScheduling`. Others never affect scheduling.
-const NAMES: [&str; 3] =
-    ["RestartAllContainersOnContainerExits", "UserNamespacesHostNetworkSupport", "VolumeBindMountOptions"];
+/// `InferForScheduling`, and the one that DynamicResources reads. Others never affect scheduling.
+const NAMES: [&str; 4] = [
+    "RestartAllContainersOnContainerExits",
+    "UserNamespacesHostNetworkSupport",
+    "VolumeBindMountOptions",
+    "DRAOptionalNodeOperations",
+];
 
 /// A set of kubelet features.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -18,6 +22,8 @@ impl DeclaredFeatures {
     pub const USER_NAMESPACES_HOST_NETWORK: Self = Self(2);
     /// Options of bind mounts.
     pub const VOLUME_BIND_MOUNT_OPTIONS: Self = Self(4);
+    /// Node operations of device drivers that can be skipped.
+    pub const OPTIONAL_NODE_OPERATIONS: Self = Self(8);
 
     /// The known features among these names.
     #[must_use]
@@ -43,6 +49,12 @@ impl DeclaredFeatures {
         Self(self.0 & !other.0)
     }
 
+    /// Whether it has all features of another set.
+    #[must_use]
+    pub const fn has(self, other: Self) -> bool {
+        other.without(self).is_empty()
+    }
+
     /// Whether there are none.
     #[must_use]
     pub const fn is_empty(self) -> bool {
@@ -58,11 +70,12 @@ mod tests {
     fn every_feature_is_its_name_and_unknown_names_are_passed_over() {
         let all = DeclaredFeatures::RESTART_ALL_CONTAINERS
             .with(DeclaredFeatures::USER_NAMESPACES_HOST_NETWORK)
-            .with(DeclaredFeatures::VOLUME_BIND_MOUNT_OPTIONS);
+            .with(DeclaredFeatures::VOLUME_BIND_MOUNT_OPTIONS)
+            .with(DeclaredFeatures::OPTIONAL_NODE_OPERATIONS);
         assert_eq!(all.names().collect::<Vec<_>>(), NAMES);
         assert_eq!(DeclaredFeatures::named(NAMES.into_iter().chain(["InPlacePodResize"])), all);
         let two = all.without(DeclaredFeatures::named(["UserNamespacesHostNetworkSupport"]));
-        assert_eq!(two.names().collect::<Vec<_>>(), [NAMES[0], NAMES[2]]);
+        assert_eq!(two.names().collect::<Vec<_>>(), [NAMES[0], NAMES[2], NAMES[3]]);
         assert!(two.without(all).is_empty() && !two.is_empty());
     }
 }

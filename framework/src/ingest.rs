@@ -28,7 +28,7 @@ pub mod selectors;
 pub mod storage;
 mod unreadable;
 
-pub use features::Features;
+pub use features::{DeviceFeatures, Features};
 pub use fields::{IngestError, node_term};
 use fields::{quantities, resources, text, within};
 use selectors::labels;

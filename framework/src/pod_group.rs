@@ -47,10 +47,8 @@ pub struct PodGroup {
     /// `spec.minResources` of `scheduling.x-k8s.io`: the resources that the cluster needs before any pod is tried.
     pub min_resources: Option<Box<Resources>>,
     /// With the gate PodGroupPreemptionPolicy: whether `spec.preemptionPolicy` is `Never`. Otherwise its pods decide.
-    #[serde(default)]
     pub never_preempts: Option<bool>,
-    /// The placements in which it is tried. Recordings of earlier versions lack it.
-    #[serde(default)]
+    /// The placements in which it is tried.
     pub topology: Topology,
 }
 

@@ -29,6 +29,7 @@ const MOST_NAMES: usize = 5;
 /// Missing devices as JSON.
 #[derive(Debug, Serialize)]
 #[serde(tag = "kind")]
+#[expect(clippy::large_enum_variant, reason = "most answers are requests")]
 pub(crate) enum DeviceAnswer<'a> {
     #[serde(rename_all = "camelCase")]
     Request {
@@ -50,6 +51,10 @@ pub(crate) enum DeviceAnswer<'a> {
         too_little_capacity: Vec<String>,
         #[serde(skip_serializing_if = "Vec::is_empty")]
         counters_used_up: Vec<String>,
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        incompatible: Vec<String>,
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        unsupported: Vec<String>,
         #[serde(skip_serializing_if = "Vec::is_empty")]
         refused: Vec<RefusedDevices<'a>>,
     },
@@ -170,6 +175,8 @@ fn request_answer<'a>(account: &'a Account, lack: &'a RequestLack) -> DeviceAnsw
         tainted: tainted.collect(),
         too_little_capacity: names(&lack.small),
         counters_used_up: names(&lack.counted),
+        incompatible: names(&lack.incompatible),
+        unsupported: names(&lack.unsupported),
         refused: refused.collect(),
     }
 }
@@ -255,6 +262,8 @@ fn request(account: &Account, lack: &RequestLack) -> String {
     part(lack.tainted.len(), &|are| format!("{are} tainted with {}", words::list(&taints)));
     part(lack.small.len(), &|are| format!("{are} without enough free capacity"));
     part(lack.counted.len(), &|are| format!("{are} without free counters of the pool"));
+    part(lack.incompatible.len(), &|are| format!("{are} without a common compatibility group"));
+    part(lack.unsupported.len(), &|are| format!("{are} unsupported by the feature gates or the node"));
     format!("lacks {what} for request {request} of claim {claim}: {}", parts.join(", "))
 }
 

@@ -34,7 +34,7 @@ pub struct References {
     pub templates: BTreeMap<(Arc<str>, Arc<str>), Arc<ClaimSpec>>,
     /// LimitRanges, RuntimeClasses and node selectors of namespaces.
     pub rules: Rules,
-    /// The feature gates that pods are read with.
+    /// The feature gates that objects are read with.
     pub features: Features,
 }
 

@@ -15,7 +15,7 @@ use flotilla_framework::{
         },
         objects::DeviceObject,
     },
-    ingest::{IngestError, device_objects},
+    ingest::{Features, IngestError, device_objects},
 };
 use flotilla_objects::Object;
 use k8s_openapi::{
@@ -42,8 +42,8 @@ pub trait Device: Object {
     /// Sets the API server's defaults.
     fn fill_in(&mut self) {}
 
-    /// The part that scheduling reads.
-    fn read(&self) -> Result<Read, IngestError>;
+    /// The part that scheduling reads with these features.
+    fn read(&self, features: Features) -> Result<Read, IngestError>;
 }
 
 /// The result of reading an object.
@@ -66,8 +66,8 @@ impl Device for ResourceClaim {
         self.spec.iter_mut().for_each(fill_in);
     }
 
-    fn read(&self) -> Result<Read, IngestError> {
-        device_objects::claim(self).map(|claim| Read::Object(claim.into()))
+    fn read(&self, features: Features) -> Result<Read, IngestError> {
+        device_objects::claim(self, features).map(|claim| Read::Object(claim.into()))
     }
 }
 
@@ -83,9 +83,9 @@ impl Device for ResourceClaimTemplate {
         self.spec.iter_mut().flat_map(|spec| &mut spec.spec).for_each(fill_in);
     }
 
-    fn read(&self) -> Result<Read, IngestError> {
+    fn read(&self, features: Features) -> Result<Read, IngestError> {
         let spec = self.spec.as_ref().and_then(|spec| spec.spec.as_ref());
-        spec.map_or_else(|| Ok(ClaimSpec::default()), device_objects::spec).map(Read::Template)
+        spec.map_or_else(|| Ok(ClaimSpec::default()), |spec| device_objects::spec(spec, features)).map(Read::Template)
     }
 }
 
@@ -96,7 +96,7 @@ impl Device for DeviceClass {
         &mut self.metadata
     }
 
-    fn read(&self) -> Result<Read, IngestError> {
+    fn read(&self, _features: Features) -> Result<Read, IngestError> {
         device_objects::device_class(self).map(|class| Read::Object(class.into()))
     }
 }
@@ -108,8 +108,8 @@ impl Device for ResourceSlice {
         &mut self.metadata
     }
 
-    fn read(&self) -> Result<Read, IngestError> {
-        device_objects::slice(self).map(|slice| Read::Object(slice.into()))
+    fn read(&self, features: Features) -> Result<Read, IngestError> {
+        device_objects::slice(self, features).map(|slice| Read::Object(slice.into()))
     }
 }
 
@@ -120,8 +120,8 @@ impl Device for DeviceTaintRule {
         &mut self.metadata
     }
 
-    fn read(&self) -> Result<Read, IngestError> {
-        device_objects::taint_rule(self).map(|rule| Read::Object(rule.into()))
+    fn read(&self, features: Features) -> Result<Read, IngestError> {
+        device_objects::taint_rule(self, features).map(|rule| Read::Object(rule.into()))
     }
 }
 

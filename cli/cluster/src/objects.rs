@@ -387,7 +387,7 @@ impl Gatherer {
         let Some(name) = self.claim(T::NAME, metadata, T::IS_NAMESPACED, place, problems) else { return };
         defaults::identity(metadata, T::IS_NAMESPACED);
         object.fill_in();
-        match object.read() {
+        match object.read(self.features) {
             Ok(devices::Read::Object(read)) => self.devices.push(read),
             Ok(devices::Read::Template(spec)) => {
                 let (namespace, name) = name.split_once('/').unwrap_or_default();

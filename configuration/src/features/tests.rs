@@ -132,3 +132,29 @@ fn what_is_wrong_is_said_with_what_to_do() {
     let all = FeatureGates::parse("AllBeta=true").map_err(|errors| errors.to_string()).expect_err("not implemented");
     assert!(all.starts_with("--feature-gates: AllBeta: AllBeta=true is not implemented yet: it turns on Coordinated"));
 }
+
+#[test]
+fn gates_of_devices_are_read_at_both_values() {
+    let text = "DRAConsumableCapacity=false,DRADerivedAttributes=true,DRADeviceBindingConditions=false,DRADeviceTaintRules=false,\
+                DRADeviceTaints=false,DRAListTypeAttributes=true,DRAOptionalNodeOperations=true,DRAPartitionableDevices=false,\
+                DRASchedulerFilterTimeout=false";
+    let read = FeatureGates::parse(text).expect("accepted").features().devices;
+    let expected = DeviceFeatures {
+        compatibility_groups: false,
+        consumable_capacity: false,
+        derived_attributes: true,
+        binding_conditions: false,
+        taints: false,
+        taint_rules: false,
+        fractional_ranges: false,
+        list_attributes: true,
+        optional_node_operations: true,
+        partitionable_devices: false,
+    };
+    assert_eq!(read, expected);
+    assert_eq!(FeatureGates::default().features(), Features::default());
+    let text = "DRADeviceCompatibilityGroups=true,DRAFractionalCapacityRange=true";
+    let read = FeatureGates::parse(text).expect("accepted").features().devices;
+    assert!(read.compatibility_groups && read.fractional_ranges);
+    assert_eq!(causes("DRAWorkloadResourceClaims=true,GenericWorkload=true"), [Cause::NotImplemented]);
+}

@@ -76,13 +76,13 @@ kinds! {
     "VolumeAttachment" "/apis/storage.k8s.io/v1/volumeattachments"
         Specified<stored::VolumeAttachmentSpec>, |attachment| storage::volume_attachment(&attachment.into());
     "ResourceClaim" "/apis/resource.k8s.io/v1/resourceclaims"
-        Specified<ClaimSpec, devices::ResourceClaimStatus>, |claim| device_objects::claim(&claim.into());
+        Specified<ClaimSpec, devices::ResourceClaimStatus>, |claim| device_objects::claim(&claim.into(), ingest::Features::default());
     "DeviceClass" "/apis/resource.k8s.io/v1/deviceclasses"
         Specified<devices::DeviceClassSpec>, |class| device_objects::device_class(&class.into());
     "ResourceSlice" "/apis/resource.k8s.io/v1/resourceslices"
-        Specified<SliceSpec>, |slice| device_objects::slice(&slice.into());
+        Specified<SliceSpec>, |slice| device_objects::slice(&slice.into(), ingest::Features::default());
     "DeviceTaintRule" "/apis/resource.k8s.io/v1/devicetaintrules"
-        Specified<TaintRuleSpec>, |rule| device_objects::taint_rule(&rule.into());
+        Specified<TaintRuleSpec>, |rule| device_objects::taint_rule(&rule.into(), ingest::Features::default());
 }
 
 /// Scheduling's view of a top-level object.

@@ -171,7 +171,7 @@ impl<K: Kind> Source<K> {
         }
     }
 
-    /// Reads pods as with these features.
+    /// Reads objects as with these features.
     pub(super) fn with_features(self, features: Features) -> Self {
         Self { features, ..self }
     }

@@ -30,7 +30,7 @@ pub(super) trait Stores: Send + Sync + 'static {
     const FAMILY: Family;
     type Object: Object;
 
-    fn read(object: Self::Object) -> Result<objects::Object, IngestError>;
+    fn read(object: Self::Object, features: Features) -> Result<objects::Object, IngestError>;
 }
 
 /// All objects of such a kind.
@@ -61,8 +61,8 @@ impl<S: Stores> Kind for AllOf<S> {
     };
     type Object = S::Object;
 
-    fn applied(object: S::Object, _features: Features) -> Result<Event, IngestError> {
-        Ok(Event::ObjectApplied(S::read(object)?))
+    fn applied(object: S::Object, features: Features) -> Result<Event, IngestError> {
+        Ok(Event::ObjectApplied(S::read(object, features)?))
     }
 
     fn deleted(gone: Gone) -> Event {
@@ -101,7 +101,7 @@ impl<S: Stores> Kind for AllOf<S> {
 
 /// The path, the machine's name of the kind, the decoded part, its reader, and the machine's name of the result.
 macro_rules! stored {
-    ($($name:ident $path:literal, $family:expr, $object:ty, $read:path => $read_object:path;)*) => {$(
+    ($($name:ident $path:literal, $family:expr, $object:ty, $read:expr => $read_object:path;)*) => {$(
         pub(super) struct $name;
 
         impl Stores for $name {
@@ -109,8 +109,8 @@ macro_rules! stored {
             const FAMILY: Family = $family;
             type Object = $object;
 
-            fn read(object: $object) -> Result<objects::Object, IngestError> {
-                Ok($read_object($read(&object.into())?).into())
+            fn read(object: $object, features: Features) -> Result<objects::Object, IngestError> {
+                Ok($read_object($read(&object.into(), features)?).into())
             }
         }
     )*};
@@ -118,23 +118,23 @@ macro_rules! stored {
 
 stored! {
     PersistentVolumeClaim "/api/v1/persistentvolumeclaims", Storage(StorageKind::Claim),
-        Specified<core::PersistentVolumeClaimSpec, core::PersistentVolumeClaimStatus>, storage::claim => StorageObject::Claim;
+        Specified<core::PersistentVolumeClaimSpec, core::PersistentVolumeClaimStatus>, |of, _| storage::claim(of) => StorageObject::Claim;
     PersistentVolume "/api/v1/persistentvolumes", Storage(StorageKind::Volume),
-        Specified<core::PersistentVolumeSpec, core::PersistentVolumeStatus>, storage::volume => StorageObject::Volume;
+        Specified<core::PersistentVolumeSpec, core::PersistentVolumeStatus>, |of, _| storage::volume(of) => StorageObject::Volume;
     StorageClass "/apis/storage.k8s.io/v1/storageclasses", Storage(StorageKind::StorageClass),
-        object::StorageClass, storage::storage_class => StorageObject::StorageClass;
+        object::StorageClass, |of, _| storage::storage_class(of) => StorageObject::StorageClass;
     CsiDriver "/apis/storage.k8s.io/v1/csidrivers", Storage(StorageKind::CsiDriver),
-        Specified<api::CSIDriverSpec>, storage::csi_driver => StorageObject::CsiDriver;
+        Specified<api::CSIDriverSpec>, |of, _| storage::csi_driver(of) => StorageObject::CsiDriver;
     CsiStorageCapacity "/apis/storage.k8s.io/v1/csistoragecapacities", Storage(StorageKind::StorageCapacity),
-        object::StorageCapacity, storage::storage_capacity => StorageObject::StorageCapacity;
+        object::StorageCapacity, |of, _| storage::storage_capacity(of) => StorageObject::StorageCapacity;
     CsiNode "/apis/storage.k8s.io/v1/csinodes", Storage(StorageKind::CsiNode),
-        Specified<api::CSINodeSpec>, storage::csi_node => StorageObject::CsiNode;
+        Specified<api::CSINodeSpec>, |of, _| storage::csi_node(of) => StorageObject::CsiNode;
     VolumeAttachment "/apis/storage.k8s.io/v1/volumeattachments", Storage(StorageKind::VolumeAttachment),
-        Specified<api::VolumeAttachmentSpec>, storage::volume_attachment => StorageObject::VolumeAttachment;
+        Specified<api::VolumeAttachmentSpec>, |of, _| storage::volume_attachment(of) => StorageObject::VolumeAttachment;
     ResourceClaim "/apis/resource.k8s.io/v1/resourceclaims", Device(DeviceKind::Claim),
         Specified<object::ClaimSpec, resource::ResourceClaimStatus>, device_objects::claim => DeviceObject::from;
     DeviceClass "/apis/resource.k8s.io/v1/deviceclasses", Device(DeviceKind::Class),
-        Specified<resource::DeviceClassSpec>, device_objects::device_class => DeviceObject::from;
+        Specified<resource::DeviceClassSpec>, |of, _| device_objects::device_class(of) => DeviceObject::from;
     ResourceSlice "/apis/resource.k8s.io/v1/resourceslices", Device(DeviceKind::Slice),
         Specified<object::SliceSpec>, device_objects::slice => DeviceObject::from;
     DeviceTaintRule "/apis/resource.k8s.io/v1/devicetaintrules", Device(DeviceKind::TaintRule),

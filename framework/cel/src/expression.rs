@@ -1,10 +1,11 @@
-//! Selectors: compilation and evaluation.
+//! Selectors and derived attributes: compilation and evaluation.
 
 use std::{fmt, sync::Arc};
 
 use crate::{
     check::check,
-    device::Device,
+    derived,
+    device::{Attribute, Device},
     evaluate::evaluate,
     plan::{Node, plan},
     reach::Reach,
@@ -39,9 +40,9 @@ pub struct Expression {
 
 /// Result of an evaluation.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Evaluation {
-    /// Whether the device matches.
-    pub verdict: Result<bool, RuntimeError>,
+pub struct Evaluation<T = bool> {
+    /// Whether the device matches, or its derived attribute.
+    pub verdict: Result<T, RuntimeError>,
     /// Cost in upstream's units.
     pub cost: u64,
     /// Work in units of about 10 ns.
@@ -56,6 +57,32 @@ impl Expression {
     /// # Errors
     /// Upstream would reject it.
     pub fn compile(text: &str) -> Result<Self, CompileError> {
+        Self::compile_to(text, |result| {
+            let told = || format!("must evaluate to bool or the unknown type, not {}", Declared(result));
+            if matches!(result, Type::Bool | Type::Dyn) { Ok(()) } else { Err(told()) }
+        })
+    }
+
+    /// Parses and checks the expression of a derived attribute by upstream's rules.
+    ///
+    /// # Errors
+    /// Upstream would reject it.
+    pub fn compile_derived(text: &str) -> Result<Self, CompileError> {
+        Self::compile_to(text, |result| {
+            let is_scalar = |of: &Type| {
+                matches!(of, Type::Bool | Type::Int | Type::String | Type::Dyn) || of.name() == "kubernetes.Semver"
+            };
+            if is_scalar(result) || matches!(result, Type::List(element) if is_scalar(element)) {
+                return Ok(());
+            }
+            Err(format!(
+                "must evaluate to a primitive scalar (string, integer, boolean, semver) or a list of these scalars, not {}",
+                Declared(result)
+            ))
+        })
+    }
+
+    fn compile_to(text: &str, accepts: impl Fn(&Type) -> Result<(), String>) -> Result<Self, CompileError> {
         let mut source = Source::new(text);
         let mut errors = Errors::default();
         let tree = parse(text, &mut source, &mut errors);
@@ -69,10 +96,7 @@ impl Expression {
         if !errors.is_empty() {
             return refused(&errors, &source);
         }
-        if !matches!(checked.result, Type::Bool | Type::Dyn) {
-            let told = format!("must evaluate to bool or the unknown type, not {}", Declared(&checked.result));
-            return Err(CompileError(told));
-        }
+        accepts(&checked.result).map_err(CompileError)?;
         let plan =
             plan(&tree, &checked).map_err(|told| CompileError(format!("program instantiation failed: {told}")))?;
         Ok(Self { text: text.into(), plan, reach: Reach::of(&tree), nodes: source.nodes() })
@@ -109,16 +133,39 @@ impl Expression {
 
     /// Whether a device matches, within limits of cost and work. Evaluations that share `patterns` compile each pattern once.
     pub fn evaluate(&self, device: &Device, patterns: &mut Patterns, max_cost: u64, max_work: u64) -> Evaluation {
+        self.evaluate_to(device, patterns, (max_cost, max_work), |value| match value {
+            Value::Bool(verdict) => Ok(*verdict),
+            value => convert::to_verdict(value).map_err(|failure| {
+                let prefix = format!("CEL result of type {} could not be converted to bool", value.type_name());
+                format!("{prefix}: {}", failure.text())
+            }),
+        })
+    }
+
+    /// The derived attribute of a device, within limits of cost and work.
+    pub fn derive(
+        &self,
+        device: &Device,
+        patterns: &mut Patterns,
+        max_cost: u64,
+        max_work: u64,
+    ) -> Evaluation<Attribute> {
+        self.evaluate_to(device, patterns, (max_cost, max_work), derived::attribute)
+    }
+
+    fn evaluate_to<T>(
+        &self,
+        device: &Device,
+        patterns: &mut Patterns,
+        (max_cost, max_work): (u64, u64),
+        read: impl Fn(&Value) -> Result<T, String>,
+    ) -> Evaluation<T> {
         if let Some(told) = &device.unreadable {
             return Evaluation { verdict: Err(RuntimeError(told.clone())), cost: 0, work: 0, is_exhausted: false };
         }
         let evaluated = evaluate(&self.plan, device.value(), patterns, max_cost, max_work);
         let verdict = match evaluated.outcome {
-            Ok(Value::Bool(verdict)) => Ok(verdict),
-            Ok(value) => convert::to_verdict(&value).map_err(|failure| {
-                let prefix = format!("CEL result of type {} could not be converted to bool", value.type_name());
-                RuntimeError(format!("{prefix}: {}", failure.text()))
-            }),
+            Ok(value) => read(&value).map_err(RuntimeError),
             Err(failure) => Err(RuntimeError(failure.text().to_owned())),
         };
         let effort = evaluated.effort;

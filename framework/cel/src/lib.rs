@@ -7,6 +7,7 @@
 mod check;
 mod cost;
 mod declarations;
+mod derived;
 mod device;
 mod effort;
 mod evaluate;

@@ -7,6 +7,7 @@ mod attempt;
 mod check;
 mod constraints;
 mod counters;
+mod groups;
 pub mod lacking;
 mod search;
 use super::{allocated::Allocated, pools::NodePools, selectors::Verdicts, wanted::Wanted, work::Exhausted};

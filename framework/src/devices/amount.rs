@@ -12,6 +12,7 @@ use std::{cmp::Ordering, sync::Arc};
 use crate::quantity::{Quantity, QuantityError};
 
 const NANO: i128 = 1_000_000_000;
+const NANO_PER_MILLI: i128 = 1_000_000;
 
 /// Cap of amounts: half of the type's maximum, so that two can be added.
 const MAX: i128 = i128::MAX / 2;
@@ -83,6 +84,12 @@ impl Amount {
     pub const fn units(&self) -> i64 {
         let (whole, rest) = (self.nano / NANO, self.nano % NANO);
         (whole + rest.signum()) as i64
+    }
+
+    /// Milli-units, if the amount is a whole number of them. Source: `safeMilliValue`.
+    #[must_use]
+    pub fn milli(&self) -> Option<i64> {
+        if self.nano % NANO_PER_MILLI == 0 { i64::try_from(self.nano / NANO_PER_MILLI).ok() } else { None }
     }
 
     /// Suffix family.

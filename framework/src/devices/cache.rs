@@ -161,7 +161,7 @@ impl ObjectCache for DeviceCache {
         let Some(devices) = pod.class.devices.as_ref().filter(|_| is_filtered) else { return Ok(None) };
         let plan = self.store.plan(devices, &pod.class.namespace, node, (&self.engine, self.version))?;
         let waits = profile.args.dynamic_resources.binding_timeout.is_some();
-        Ok(plan.map(|plan| Box::new(DevicePlan { waits, ..plan }) as Box<dyn Plan>))
+        Ok(plan.map(|plan| Box::new(plan.waiting(waits)) as Box<dyn Plan>))
     }
 
     fn reserve(&mut self, plan: &dyn Plan) -> BTreeSet<Arc<str>> {

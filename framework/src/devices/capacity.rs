@@ -1,6 +1,6 @@
 //! Capacity of a device that a request consumes.
 //!
-//! Source: `structured/internal/incubating/consumable_capacity.go`, with whole numbers, because FractionalCapacityRange is off by default.
+//! Source: `structured/internal/incubating/consumable_capacity.go`.
 
 #[cfg(test)]
 mod tests;
@@ -15,7 +15,12 @@ pub(super) enum Consumed<'a> {
     As(&'a Amount),
     /// Whole units and their suffix family.
     Rounded(i64, Format),
+    /// Milli-units and their suffix family.
+    Milli(i64, Format),
 }
+
+const NANO: i128 = 1_000_000_000;
+const NANO_PER_MILLI: i128 = 1_000_000;
 
 const UNREPRESENTABLE: &str = "capacity request cannot be represented in the device's range arithmetic";
 
@@ -23,14 +28,23 @@ impl Consumed<'_> {
     pub(super) const fn nano(&self) -> i128 {
         match self {
             Self::As(amount) => amount.nano(),
-            Self::Rounded(units, _) => *units as i128 * 1_000_000_000,
+            Self::Rounded(units, _) => *units as i128 * NANO,
+            Self::Milli(milli, _) => *milli as i128 * NANO_PER_MILLI,
         }
     }
 
-    const fn units(&self) -> i64 {
+    fn units(&self) -> i64 {
         match self {
             Self::As(amount) => amount.units(),
             Self::Rounded(units, _) => *units,
+            Self::Milli(..) => self.amount().units(),
+        }
+    }
+
+    fn milli(&self) -> Option<i64> {
+        match self {
+            Self::Milli(milli, _) => Some(*milli),
+            _ => self.amount().milli(),
         }
     }
 
@@ -38,6 +52,7 @@ impl Consumed<'_> {
         match self {
             Self::As(amount) => (*amount).clone(),
             Self::Rounded(units, format) => Amount::from_units(*units, *format),
+            Self::Milli(_, format) => Amount::of(self.nano(), *format),
         }
     }
 }
@@ -60,19 +75,22 @@ fn calculate<'a>(requested: Option<&'a Amount>, capacity: &'a Capacity) -> Resul
     if let Some(range) = policy.valid_range.as_ref()
         && let Some(min) = &range.min
     {
-        return round_up(requested, min, range.step.as_ref());
+        return round_up(requested, min, range);
     }
     let values = policy.valid_values.iter().flatten();
     let next = values.into_iter().find(|value| requested.nano() <= value.nano());
     Ok(Consumed::As(next.unwrap_or(requested)))
 }
 
-fn round_up<'a>(requested: &'a Amount, min: &'a Amount, step: Option<&'a Amount>) -> Result<Consumed<'a>, String> {
+fn round_up<'a>(requested: &'a Amount, min: &'a Amount, range: &'a CapacityRange) -> Result<Consumed<'a>, String> {
     if requested.nano() < min.nano() {
         return Ok(Consumed::As(min));
     }
-    let Some(step) = step else { return Ok(Consumed::As(requested)) };
-    if requested.nano() > i128::from(i64::MAX) * 1_000_000_000 {
+    let Some(step) = &range.step else { return Ok(Consumed::As(requested)) };
+    if range.is_fractional {
+        return round_up_milli(requested, min, step);
+    }
+    if requested.nano() > i128::from(i64::MAX) * NANO {
         return Err(format!("{UNREPRESENTABLE}: request {} exceeds MaxInt64", requested.text()));
     }
     // The API server rejects a step of zero. It would crash upstream.
@@ -86,6 +104,22 @@ fn round_up<'a>(requested: &'a Amount, min: &'a Amount, step: Option<&'a Amount>
         ));
     }
     Ok(Consumed::Rounded(least.wrapping_add(by.wrapping_mul(steps)), step.format()))
+}
+
+fn round_up_milli<'a>(requested: &Amount, min: &Amount, step: &Amount) -> Result<Consumed<'a>, String> {
+    let Some(requested_milli) = requested.milli() else {
+        return Err(format!("{UNREPRESENTABLE}: request {} is not a representable milli value", requested.text()));
+    };
+    let (least, by) = (min.milli().unwrap_or_default(), step.milli().unwrap_or_default().max(1));
+    let added = requested_milli.wrapping_sub(least);
+    let steps = added / by + i64::from(added % by != 0);
+    if steps > i64::MAX.wrapping_sub(least) / by {
+        return Err(format!(
+            "{UNREPRESENTABLE}: rounding request {} up to the next step passes the milli-value range",
+            requested.text()
+        ));
+    }
+    Ok(Consumed::Milli(least.wrapping_add(by.wrapping_mul(steps)), step.format()))
 }
 
 pub(super) fn violates(consumed: &Consumed<'_>, policy: Option<&CapacityPolicy>) -> bool {
@@ -103,6 +137,13 @@ pub(super) fn violates(consumed: &Consumed<'_>, policy: Option<&CapacityPolicy>)
 fn violates_range(consumed: &Consumed<'_>, range: &CapacityRange) -> bool {
     if range.max.as_ref().is_some_and(|max| consumed.nano() > max.nano()) {
         return true;
+    }
+    if range.is_fractional
+        && let Some(step) = &range.step
+    {
+        let Some(milli) = consumed.milli() else { return true };
+        let least = range.min.as_ref().and_then(Amount::milli).unwrap_or_default();
+        return milli.wrapping_sub(least) % step.milli().unwrap_or_default().max(1) != 0;
     }
     range.step.as_ref().is_some_and(|step| {
         let least = range.min.as_ref().map_or(0, Amount::units);

@@ -41,6 +41,8 @@ pub enum ClaimFact {
         nodes: Option<Vec<NodeTerm>>,
         /// Whether its devices failed to become ready.
         has_failed: bool,
+        /// Whether only nodes that declare DRAOptionalNodeOperations can use its devices.
+        skips_operations: bool,
         /// Score of the selected alternatives.
         score: i64,
     },

@@ -5,11 +5,11 @@ mod tests;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use flotilla_cel::{Expression, MAX_COST, Patterns};
+use flotilla_cel::{Evaluation, Expression, MAX_COST, Patterns};
 
 use super::{
     model::slice::{Attribute, Device},
-    selectors::{Language, Reach, Selector, SelectorEvaluation},
+    selectors::{Derivation, Language, Reach, Selector, SelectorEvaluation},
 };
 
 /// CEL with Kubernetes' environment and limits for device selectors.
@@ -30,22 +30,32 @@ const SHOWN: u64 = 30;
 
 impl Language for Cel {
     fn compile(&self, expression: &str) -> Result<Box<dyn Selector>, String> {
-        let expression = Expression::compile(expression).map_err(|error| error.to_string())?;
+        Ok(Box::new(self.compiled(Expression::compile(expression).map_err(|error| error.to_string())?)))
+    }
+
+    fn compile_derived(&self, expression: &str) -> Result<Box<dyn Derivation>, String> {
+        Ok(Box::new(self.compiled(Expression::compile_derived(expression).map_err(|error| error.to_string())?)))
+    }
+}
+
+impl Cel {
+    fn compiled(&self, expression: Expression) -> Compiled {
         let reaches = expression.reaches();
         let reach = match (reaches.attribute_ids(), reaches.capacity_ids()) {
             (Some(attributes), Some(capacities)) => Reach::Some { attributes, capacities },
             _ => Reach::All,
         };
-        Ok(Box::new(Compiled { expression, patterns: Arc::clone(&self.patterns), reach }))
+        Compiled { expression, patterns: Arc::clone(&self.patterns), reach }
     }
 }
 
-impl Selector for Compiled {
-    fn matches(&self, driver: &str, device: &Device) -> Result<bool, String> {
-        self.judge(driver, device, u64::MAX).verdict
-    }
-
-    fn judge(&self, driver: &str, device: &Device, max_work: u64) -> SelectorEvaluation {
+impl Compiled {
+    fn evaluate<T>(
+        &self,
+        driver: &str,
+        device: &Device,
+        evaluate: impl FnOnce(&Expression, &flotilla_cel::Device, &mut Patterns) -> Evaluation<T>,
+    ) -> SelectorEvaluation<T> {
         let attributes = device.attributes.iter().map(|(name, value)| (&**name, shown(value)));
         let capacities = device.capacity.iter().map(|(name, capacity)| (&**name, &**capacity.value.text()));
         let shown = flotilla_cel::Device::new(driver, device.allow_multiple == Some(true), attributes, capacities);
@@ -57,11 +67,44 @@ impl Selector for Compiled {
         };
         // Patterns are added one by one, so a panic leaves the cache consistent.
         let mut patterns = self.patterns.lock().unwrap_or_else(PoisonError::into_inner);
-        let evaluation = self.expression.evaluate(&shown, &mut patterns, MAX_COST, max_work);
+        let evaluation = evaluate(&self.expression, &shown, &mut patterns);
         SelectorEvaluation {
             verdict: evaluation.verdict.map_err(|error| error.to_string()),
             work: work.saturating_add(evaluation.work),
             is_exhausted: evaluation.is_exhausted,
+        }
+    }
+}
+
+impl Selector for Compiled {
+    fn matches(&self, driver: &str, device: &Device) -> Result<bool, String> {
+        self.judge(driver, device, u64::MAX).verdict
+    }
+
+    fn judge(&self, driver: &str, device: &Device, max_work: u64) -> SelectorEvaluation {
+        self.evaluate(driver, device, |expression, device, patterns| {
+            expression.evaluate(device, patterns, MAX_COST, max_work)
+        })
+    }
+
+    fn nodes(&self) -> usize {
+        self.expression.nodes()
+    }
+
+    fn reach(&self) -> &Reach {
+        &self.reach
+    }
+}
+
+impl Derivation for Compiled {
+    fn derive(&self, driver: &str, device: &Device, max_work: u64) -> SelectorEvaluation<Attribute> {
+        let derived = self.evaluate(driver, device, |expression, device, patterns| {
+            expression.derive(device, patterns, MAX_COST, max_work)
+        });
+        SelectorEvaluation {
+            verdict: derived.verdict.map(read),
+            work: derived.work,
+            is_exhausted: derived.is_exhausted,
         }
     }
 
@@ -71,6 +114,21 @@ impl Selector for Compiled {
 
     fn reach(&self) -> &Reach {
         &self.reach
+    }
+}
+
+fn read(value: flotilla_cel::Attribute) -> Attribute {
+    use flotilla_cel::Attribute as Shown;
+    match value {
+        Shown::Int(value) => Attribute::Int(value),
+        Shown::Bool(value) => Attribute::Bool(value),
+        Shown::String(value) => Attribute::Text(value),
+        Shown::Version(value) => Attribute::Version(value),
+        Shown::Ints(values) => Attribute::Ints(values),
+        Shown::Bools(values) => Attribute::Bools(values),
+        Shown::Strings(values) => Attribute::Texts(values),
+        Shown::Versions(values) => Attribute::Versions(values),
+        Shown::Unknown => Attribute::Unknown,
     }
 }
 

@@ -70,6 +70,17 @@ impl Default for Engine {
     }
 }
 
+impl DevicePlan {
+    /// With or without binding conditions, and thus times of allocations.
+    pub(super) fn waiting(mut self, waits: bool) -> Self {
+        self.waits = waits;
+        for allocation in self.claims.iter_mut().filter(|_| !waits).filter_map(|claim| claim.allocation.as_mut()) {
+            Arc::make_mut(allocation).is_untimed = true;
+        }
+        self
+    }
+}
+
 impl Planned {
     pub(super) fn key(&self) -> ObjectKey {
         DeviceKey::claim(Arc::clone(&self.namespace), Arc::clone(&self.name)).into()

@@ -53,6 +53,9 @@ pub(super) struct Counters {
     pub(super) consumers: Vec<Consumer>,
     /// Counter and consumption in nano; the entries of a consumer are adjacent.
     pub(super) consumed: Vec<(u32, i128)>,
+    /// Compatibility groups, if a consumer has any: its index in `consumers`, a counter set that it uses, and its groups there. Sorted by
+    /// index.
+    pub(super) groups: Vec<(u32, Arc<str>, Vec<Arc<str>>)>,
 }
 
 /// A device that consumes counters, and its range in [`Counters::consumed`].
@@ -76,6 +79,8 @@ pub(super) struct Candidate {
     /// Whether it is for this node. Other devices of its slice may be for other nodes.
     pub(super) is_here: bool,
     pub(super) is_shareable: bool,
+    /// Whether feature gates and the node allow its allocation.
+    pub(super) is_allocatable: bool,
     pub(super) is_tainted: bool,
     pub(super) has_capacity: bool,
 }

@@ -218,5 +218,6 @@ fn fact_of(spec: &ClaimSpec, allocation: &Allocation, has_failed: bool) -> Claim
         let taken = (0..).zip(asks).filter(|(_, ask)| is_taken(&format!("{}/{}", request.name, ask.name)));
         taken.map(|(place, _): (i64, _)| MAX_ALTERNATIVES - place).collect::<Vec<_>>()
     });
-    ClaimFact::Allocated { nodes: allocation.node_selector.clone(), has_failed, score: scores.sum() }
+    let skips_operations = allocation.results.iter().any(|result| !result.skipped_operations.is_empty());
+    ClaimFact::Allocated { nodes: allocation.node_selector.clone(), has_failed, skips_operations, score: scores.sum() }
 }

@@ -39,7 +39,7 @@ pub fn allocations(
         let results = results.collect();
         let node_selector = node_selector(&picks, pools, node)
             .map_err(|error| format!("create NodeSelector for claim {}: {error}", claim.name))?;
-        allocations.push(Allocation { results, config: taken.config(), node_selector, allocated_s: None });
+        allocations.push(Allocation { results, config: taken.config(), node_selector, ..Allocation::default() });
     }
     Ok(allocations)
 }
@@ -50,7 +50,7 @@ fn result(
     pools: &NodePools,
     share_id: &mut dyn FnMut() -> Arc<str>,
 ) -> DeviceResult {
-    let (device, ..) = pools.device(candidate);
+    let (device, slice, _) = pools.device(candidate);
     DeviceResult {
         request: Arc::clone(&ask.label),
         device: pools.name(candidate),
@@ -58,6 +58,7 @@ fn result(
         tolerations: ask.tolerations.clone(),
         binding_conditions: device.binding_conditions.clone(),
         binding_failure_conditions: device.binding_failure_conditions.clone(),
+        skipped_operations: slice.skipped_operations.clone(),
         share: candidate.is_shareable.then(share_id),
         consumed: (candidate.is_shareable && candidate.has_capacity).then(|| consumed(ask, device)),
     }

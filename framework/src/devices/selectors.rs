@@ -5,6 +5,8 @@
 #[cfg(test)]
 mod tests;
 
+mod derivations;
+
 use std::{fmt, sync::Arc};
 
 use indexmap::{IndexMap, map::Entry};
@@ -15,6 +17,8 @@ use super::{
     work::{self, Exhausted, Work},
 };
 use crate::contain::contain;
+pub use derivations::DerivationNumber;
+use derivations::Derivations;
 
 /// Language of selectors: CEL.
 pub trait Language: fmt::Debug + Send + Sync {
@@ -23,6 +27,26 @@ pub trait Language: fmt::Debug + Send + Sync {
     /// # Errors
     /// The expression is invalid. Upstream's text.
     fn compile(&self, expression: &str) -> Result<Box<dyn Selector>, String>;
+
+    /// Parses the expression of a derived attribute.
+    ///
+    /// # Errors
+    /// The expression is invalid. Upstream's text.
+    fn compile_derived(&self, _expression: &str) -> Result<Box<dyn Derivation>, String> {
+        Err("the language has no derived attributes".to_owned())
+    }
+}
+
+/// The expression of a derived attribute.
+pub trait Derivation: fmt::Debug + Send + Sync {
+    /// The attribute of a device of a driver, within a limit of work.
+    fn derive(&self, driver: &str, device: &Device, max_work: u64) -> SelectorEvaluation<Attribute>;
+
+    /// Number of nodes of its expression.
+    fn nodes(&self) -> usize;
+
+    /// The parts of a device that it can read.
+    fn reach(&self) -> &Reach;
 }
 
 /// An expression on a device.
@@ -49,9 +73,9 @@ pub trait Selector: fmt::Debug + Send + Sync {
 
 /// Result of an evaluation.
 #[derive(Debug)]
-pub struct SelectorEvaluation {
-    /// Whether the selector matches.
-    pub verdict: Result<bool, String>,
+pub struct SelectorEvaluation<T = bool> {
+    /// Whether the selector matches, or the derived attribute.
+    pub verdict: Result<T, String>,
     /// Work in units of [`Work`].
     pub work: u64,
     /// Whether the work limit was reached. There is no verdict then.
@@ -84,6 +108,7 @@ pub struct SelectorNumber(u32);
 pub struct Verdicts {
     language: Arc<dyn Language>,
     selectors: IndexMap<Arc<str>, CachedSelector>,
+    derivations: Derivations,
     pub(super) work: Work,
     bytes: usize,
 }
@@ -134,7 +159,13 @@ impl Verdicts {
     /// An empty cache.
     #[must_use]
     pub fn new(language: Arc<dyn Language>) -> Self {
-        Self { language, selectors: IndexMap::new(), work: Work::default(), bytes: 0 }
+        Self {
+            language,
+            selectors: IndexMap::new(),
+            derivations: Derivations::default(),
+            work: Work::default(),
+            bytes: 0,
+        }
     }
 
     /// Work done so far.

@@ -33,7 +33,10 @@ struct View {
 impl Views {
     pub(super) fn pools(&mut self, node: &Arc<NodeInfo>, inventory: &Inventory) -> &LocalPools {
         let known = self.nodes.get(&node.name);
-        if known.is_some_and(|known| known.node.labels != node.labels || known.node.uid != node.uid) {
+        let differs = |known: &NodeInfo| {
+            (&known.labels, &known.uid, known.declared_features) != (&node.labels, &node.uid, node.declared_features)
+        };
+        if known.is_some_and(|known| differs(&known.node)) {
             self.forget_pools(&node.name);
         }
         let Self { nodes, by_pool } = self;

@@ -7,10 +7,10 @@ use super::{
     model::{
         claim::DeviceClaim,
         class::DeviceClass,
-        request::{AllocationMode, Ask, ClaimSpec, Constraint, ConstraintKind, RequestKind},
+        request::{AllocationMode, Ask, ClaimSpec, Constraint, ConstraintKind, DisabledFeature, Request, RequestKind},
         taint::DeviceToleration,
     },
-    selectors::{SelectorNumber, Verdicts},
+    selectors::{DerivationNumber, SelectorNumber, Verdicts},
 };
 
 /// Claims of a pod that need an allocation, in order.
@@ -56,6 +56,8 @@ pub(super) struct WantedAsk {
     pub(super) is_admin: bool,
     pub(super) tolerations: Vec<DeviceToleration>,
     pub(super) capacity: Vec<(Arc<str>, Amount)>,
+    /// Derived attributes. They take precedence over those of devices.
+    pub(super) derived: Vec<(Arc<str>, DerivationNumber)>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -78,6 +80,8 @@ pub(super) struct WantedConstraint {
 pub(super) struct Demand {
     /// Values must differ; otherwise they must be equal.
     pub(super) is_distinct: bool,
+    /// Values are compared as sets.
+    pub(super) compares_sets: bool,
     pub(super) attribute: Arc<str>,
 }
 
@@ -112,6 +116,9 @@ impl Wanted {
                         false
                     }
                 };
+                if let Some(error) = capacity_fault(request, &label) {
+                    wanted.asks[first].error = Some(error);
+                }
                 let (name, len) = (Arc::clone(&request.name), wanted.asks.len() - first);
                 requests.push(WantedRequest { name, first, len, is_prioritized });
             }
@@ -163,7 +170,9 @@ impl WantedAsk {
         };
         add(true, class.as_ref().map_or(&[], |class| &class.selectors));
         add(false, &ask.selectors);
+        let derived = ask.derived.iter().map(|(name, expression)| (Arc::clone(name), verdicts.derivation(expression)));
         Self {
+            derived: derived.collect(),
             name: Arc::clone(name),
             label,
             error,
@@ -188,6 +197,7 @@ impl WantedAsk {
             is_admin: false,
             tolerations: Vec::new(),
             capacity: Vec::new(),
+            derived: Vec::new(),
         }
     }
 
@@ -196,9 +206,22 @@ impl WantedAsk {
     }
 }
 
+/// Error of the first ask for capacity without DRAConsumableCapacity. It precedes all other errors of the request.
+fn capacity_fault(request: &Request, claim: &str) -> Option<String> {
+    let is_disabled = |ask: &&Ask| ask.disabled == Some(DisabledFeature::Capacity);
+    let (kind, name) = match &request.kind {
+        RequestKind::Exactly(ask) => ("request", Some(ask).filter(is_disabled).map(|_| &request.name)?),
+        RequestKind::FirstAvailable(asks) => ("subrequest", &asks.iter().find(is_disabled)?.name),
+        RequestKind::Unknown => return None,
+    };
+    Some(format!(
+        "claim {claim}, {kind} {name}: has capacity requests, but the DRAConsumableCapacity feature is disabled"
+    ))
+}
+
 /// Validation error of an ask that does not depend on devices. Source: `validateDeviceRequest`.
 fn fault(ask: &Ask, has_class: bool) -> Option<String> {
-    if ask.has_derived_attributes {
+    if ask.disabled == Some(DisabledFeature::DerivedAttributes) {
         return Some(": cannot handle request with derived attributes, the feature is disabled".to_owned());
     }
     if let Some(index) = ask.selectors.iter().position(Option::is_none) {
@@ -236,7 +259,11 @@ impl WantedConstraint {
             _ => vec![is_named(&request.name)],
         });
         Self {
-            demand: demand.map(|(is_distinct, name)| Demand { is_distinct, attribute: Arc::clone(name) }),
+            demand: demand.map(|(is_distinct, name)| Demand {
+                is_distinct,
+                compares_sets: constraint.compares_sets,
+                attribute: Arc::clone(name),
+            }),
             concerned: requests.collect(),
         }
     }

@@ -7,7 +7,10 @@ use k8s_openapi::{
     apimachinery::pkg::{api::resource::Quantity as ApiQuantity, apis::meta::v1::Time},
 };
 
-use super::fields::{IngestError, name, node_term, text};
+use super::{
+    Features,
+    fields::{IngestError, name, node_term, text},
+};
 use crate::{
     class::NodeTerm,
     devices::{
@@ -43,12 +46,12 @@ pub fn device_class(class: &api::DeviceClass) -> Result<DeviceClass, IngestError
     })
 }
 
-/// Reads a device taint rule.
+/// Reads a device taint rule as a scheduler with these features. Without DRADeviceTaintRules it selects no device.
 ///
 /// # Errors
 /// A missing name.
-pub fn taint_rule(rule: &api::DeviceTaintRule) -> Result<DeviceTaintRule, IngestError> {
-    let selector = rule.spec.device_selector.as_ref();
+pub fn taint_rule(rule: &api::DeviceTaintRule, features: Features) -> Result<DeviceTaintRule, IngestError> {
+    let selector = rule.spec.device_selector.as_ref().filter(|_| features.devices.taint_rules);
     Ok(DeviceTaintRule {
         name: name(&rule.metadata)?,
         selector: selector.map(|selector| TaintSelector {

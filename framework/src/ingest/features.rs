@@ -1,4 +1,4 @@
-//! The feature gates that change how pods are read.
+//! The feature gates that change how objects are read.
 
 #[cfg(test)]
 mod tests;
@@ -17,12 +17,59 @@ pub struct Features {
     pub pod_level_resources: bool,
     /// `InPlacePodLevelResourcesVerticalScaling`: the pod's `status.resources` and `status.allocatedResources` count.
     pub pod_level_resizes: bool,
-    /// `PodGroupPreemptionPolicy`: the group decides whether its pods preempt. Recordings of earlier versions lack it.
-    #[serde(default)]
+    /// `PodGroupPreemptionPolicy`: the group decides whether its pods preempt.
     pub group_preemption_policy: bool,
-    /// `TopologyAwareWorkloadScheduling`: pod groups are tried in each of their placements. Recordings of earlier versions lack it.
-    #[serde(default)]
+    /// `TopologyAwareWorkloadScheduling`: pod groups are tried in each of their placements.
     pub topology_aware: bool,
+    /// Gates of Dynamic Resource Allocation.
+    pub devices: DeviceFeatures,
+}
+
+/// Feature gates of Dynamic Resource Allocation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeviceFeatures {
+    /// `DRADeviceCompatibilityGroups`: only devices with a common group use a counter set together. Otherwise slices with groups are
+    /// ignored, and their pools are incomplete.
+    pub compatibility_groups: bool,
+    /// `DRAConsumableCapacity`: claims share devices and their capacity. Otherwise requests for capacity fail.
+    pub consumable_capacity: bool,
+    /// `DRADerivedAttributes`: constraints may use attributes that requests compute. Otherwise such requests fail.
+    pub derived_attributes: bool,
+    /// `DRADeviceBindingConditions`: devices may have binding conditions. Otherwise such devices are not allocated.
+    pub binding_conditions: bool,
+    /// `DRADeviceTaints`: taints of devices count.
+    pub taints: bool,
+    /// `DRADeviceTaintRules`: DeviceTaintRules count.
+    pub taint_rules: bool,
+    /// `DRAFractionalCapacityRange`: requested capacity is rounded in milli-units, otherwise in whole units.
+    pub fractional_ranges: bool,
+    /// `DRAListTypeAttributes`: constraints compare lists as sets.
+    pub list_attributes: bool,
+    /// `DRAOptionalNodeOperations`: a slice with `skipNodeOperations` needs a node that declares this feature.
+    pub optional_node_operations: bool,
+    /// `DRAPartitionableDevices`: devices may consume shared counters. Otherwise such devices are not allocated.
+    pub partitionable_devices: bool,
+}
+
+/// Implementation of the allocator that kube-scheduler chooses: the first that supports all enabled features. Source: `NewAllocator`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Allocator {
+    Stable,
+    Incubating,
+    Experimental,
+}
+
+impl DeviceFeatures {
+    pub(super) const fn allocator(self) -> Allocator {
+        if self.compatibility_groups || self.derived_attributes || self.list_attributes || self.optional_node_operations
+        {
+            Allocator::Experimental
+        } else if self.consumable_capacity || self.fractional_ranges || self.binding_conditions {
+            Allocator::Incubating
+        } else {
+            Allocator::Stable
+        }
+    }
 }
 
 impl Default for Features {
@@ -34,6 +81,24 @@ impl Default for Features {
             pod_level_resizes: true,
             group_preemption_policy: false,
             topology_aware: false,
+            devices: DeviceFeatures::default(),
+        }
+    }
+}
+
+impl Default for DeviceFeatures {
+    fn default() -> Self {
+        Self {
+            compatibility_groups: false,
+            consumable_capacity: true,
+            derived_attributes: false,
+            binding_conditions: true,
+            taints: true,
+            taint_rules: true,
+            fractional_ranges: false,
+            list_attributes: false,
+            optional_node_operations: false,
+            partitionable_devices: true,
         }
     }
 }

@@ -713,6 +713,6 @@ fn a_selector_of_nodes_that_is_too_large_is_refused() {
     assert!(is_too_large(class.err()));
     let slice = json!({"metadata": {"name": "s"}, "spec": {"driver": "d",
         "pool": {"name": "p", "generation": 1, "resourceSliceCount": 1}, "nodeSelector": {"nodeSelectorTerms": terms}}});
-    let slice = device_objects::slice(&serde_json::from_value(slice).expect("a slice"));
+    let slice = device_objects::slice(&serde_json::from_value(slice).expect("a slice"), Features::default());
     assert!(is_too_large(slice.err()));
 }

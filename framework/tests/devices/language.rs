@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use flotilla_framework::devices::{
     amount::Amount,
+    language::Cel,
     model::slice::{Attribute, Device},
-    selectors::{Language, Reach, Selector},
+    selectors::{Derivation, Language, Reach, Selector},
 };
 
 #[derive(Debug)]
@@ -40,6 +41,10 @@ impl Language for Part {
             }
         }
         Ok(Box::new(Expression { any, reach: Reach::Some { attributes, capacities } }))
+    }
+
+    fn compile_derived(&self, expression: &str) -> Result<Box<dyn Derivation>, String> {
+        Cel::default().compile_derived(expression)
     }
 }
 

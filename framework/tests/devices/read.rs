@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use flotilla_framework::{
     class::{NodeTerm, Requirement},
+    declared::DeclaredFeatures,
     devices::{
         allocate::{
             AllocateError, Scene, Scratch, allocate,
@@ -17,22 +18,18 @@ use flotilla_framework::{
             allocation::{Allocation, DeviceResult},
             claim::DeviceClaim,
             class::DeviceClass,
-            request::{
-                AllocationMode, Ask, ClaimConfig, ClaimSpec, Configuration, Constraint, ConstraintKind,
-                OpaqueConfiguration, Request, RequestKind,
-            },
-            slice::{
-                Attribute, Capacity, CapacityPolicy, CapacityRange, Consumption, CounterSet, Device, Nodes, Slice,
-            },
-            taint::{DeviceTaint, DeviceToleration, TaintEffect},
+            taint::DeviceToleration,
         },
         pools::NodePools,
         result::allocations,
         selectors::{Language, Verdicts},
         wanted::Wanted,
     },
+    ingest::{Features, device_objects},
     node::NodeInfo,
 };
+use k8s_openapi::api::resource::v1 as api;
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
 /// The step limit of a search: about as many as the oracle takes within its timeout.
@@ -40,19 +37,22 @@ const MAX_STEPS: u64 = 100_000;
 
 /// Flotilla's result of a case, in the oracle's format. Verifies that it explains a failed allocation, and only that.
 pub(crate) fn answer(case: &Value, language: Arc<dyn Language>) -> Value {
+    let features = read_features(case);
     let mut inventory = Inventory::default();
     for slice in list(case, "slices") {
-        inventory.apply(Arc::new(read_slice(slice)));
+        inventory.apply(Arc::new(read(device_objects::slice(&object_of(slice), features))));
     }
     let mut allocated = Allocated::default();
-    let results: Vec<DeviceResult> =
-        ["allocated", "shared", "consumed"].iter().flat_map(|kind| list(case, kind).iter().map(read_device)).collect();
+    let results: Vec<DeviceResult> = ["allocated", "shared", "consumed"]
+        .iter()
+        .flat_map(|kind| list(case, kind).iter().map(|of| read_device(of, features)))
+        .collect();
     allocated.add(&results, inventory.names());
     let node = read_node(&case["node"]);
     let pools = NodePools::of(&node, &inventory);
     let classes: Vec<Arc<DeviceClass>> =
-        list(case, "classes").iter().map(|class| Arc::new(read_class(class))).collect();
-    let claims: Vec<DeviceClaim> = list(case, "claims").iter().map(read_claim).collect();
+        list(case, "classes").iter().map(|of| Arc::new(read(device_objects::device_class(&object_of(of))))).collect();
+    let claims: Vec<DeviceClaim> = list(case, "claims").iter().map(|of| read_claim(of, features)).collect();
     let find = |name: &str| classes.iter().find(|class| &*class.name == name).cloned();
     let mut verdicts = Verdicts::new(Arc::clone(&language));
     let wanted = Wanted::of(&claims, &find, &mut verdicts);
@@ -106,14 +106,6 @@ fn text(value: &Value, field: &str) -> Arc<str> {
     value[field].as_str().unwrap_or_default().into()
 }
 
-fn option(value: &Value, field: &str) -> Option<Arc<str>> {
-    value[field].as_str().map(Into::into)
-}
-
-fn texts(value: &Value, field: &str) -> Vec<Arc<str>> {
-    list(value, field).iter().map(|text| text.as_str().unwrap_or_default().into()).collect()
-}
-
 fn fields(value: &Value) -> impl Iterator<Item = (Arc<str>, &Value)> {
     let mut fields: Vec<(Arc<str>, &Value)> =
         value.as_object().into_iter().flatten().map(|(name, value)| (name.as_str().into(), value)).collect();
@@ -121,228 +113,71 @@ fn fields(value: &Value) -> impl Iterator<Item = (Arc<str>, &Value)> {
     fields.into_iter()
 }
 
-fn amount(value: &Value) -> Amount {
-    let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-    Amount::parse(&text).unwrap_or_else(|error| panic!("{error}"))
-}
-
 fn amounts(value: &Value) -> Vec<(Arc<str>, Amount)> {
+    let amount = |value: &Value| {
+        let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        Amount::parse(&text).unwrap_or_else(|error| panic!("{error}"))
+    };
     fields(value).map(|(name, value)| (name, amount(value))).collect()
-}
-
-fn counters(value: &Value) -> Vec<(Arc<str>, Amount)> {
-    fields(value).map(|(name, value)| (name, amount(&value["value"]))).collect()
 }
 
 fn read_node(node: &Value) -> NodeInfo {
     let labels = fields(&node["metadata"]["labels"]).map(|(key, value)| (key, value.as_str().unwrap_or("").into()));
-    NodeInfo { name: text(&node["metadata"], "name"), labels: labels.collect(), ..NodeInfo::default() }
+    let declared = list(&node["status"], "declaredFeatures").iter().filter_map(Value::as_str);
+    NodeInfo {
+        name: text(&node["metadata"], "name"),
+        labels: labels.collect(),
+        declared_features: DeclaredFeatures::named(declared),
+        ..NodeInfo::default()
+    }
 }
 
-fn read_device(value: &Value) -> DeviceResult {
+fn read_device(value: &Value, features: Features) -> DeviceResult {
     let device = DeviceName { driver: text(value, "driver"), pool: text(value, "pool"), device: text(value, "device") };
     let consumed = value.get("capacity").map(amounts);
     let is_share = consumed.is_some() || value.get("share").is_some();
-    let share = is_share.then(|| text(value, "share"));
+    // Without the feature, kube-scheduler has no shared devices.
+    let share = (is_share && features.devices.consumable_capacity).then(|| text(value, "share"));
     DeviceResult { device, share, consumed, ..DeviceResult::default() }
 }
 
-fn read_terms(value: &Value) -> Option<Vec<NodeTerm>> {
-    let requirement = |value: &Value| Requirement {
-        key: text(value, "key"),
-        operator: text(value, "operator"),
-        values: texts(value, "values"),
-    };
-    let requirements = |value: &Value, field: &str| list(value, field).iter().map(requirement).collect();
-    let term = |value: &Value| NodeTerm {
-        expressions: requirements(value, "matchExpressions"),
-        fields: requirements(value, "matchFields"),
-    };
-    value.is_object().then(|| list(value, "nodeSelectorTerms").iter().map(term).collect())
+/// The features of a case, by their names in `structured.Features`.
+fn read_features(case: &Value) -> Features {
+    let mut features = Features::default();
+    for (name, value) in fields(&case["features"]) {
+        let devices = &mut features.devices;
+        let feature = match &*name {
+            "CompatibilityGroups" => &mut devices.compatibility_groups,
+            "ConsumableCapacity" => &mut devices.consumable_capacity,
+            "DerivedAttributes" => &mut devices.derived_attributes,
+            "DeviceBindingAndStatus" => &mut devices.binding_conditions,
+            "DeviceTaints" => &mut devices.taints,
+            "FractionalCapacityRange" => &mut devices.fractional_ranges,
+            "ListTypeAttributes" => &mut devices.list_attributes,
+            "OptionalNodeOperations" => &mut devices.optional_node_operations,
+            "PartitionableDevices" => &mut devices.partitionable_devices,
+            other => panic!("no feature {other}"),
+        };
+        *feature = value == true;
+    }
+    features
 }
 
-fn read_nodes(value: &Value) -> Nodes {
-    Nodes {
-        name: option(value, "nodeName").filter(|name| !name.is_empty()),
-        all: value["allNodes"] == true,
-        selector: read_terms(&value["nodeSelector"]),
-    }
+fn object_of<T: DeserializeOwned>(value: &Value) -> T {
+    serde_json::from_value(value.clone()).unwrap_or_else(|error| panic!("{error}: {value}"))
 }
 
-fn read_slice(value: &Value) -> Slice {
-    let spec = &value["spec"];
-    let pool = &spec["pool"];
-    let set = |set: &Value| CounterSet { name: text(set, "name"), counters: counters(&set["counters"]) };
-    Slice {
-        name: text(&value["metadata"], "name"),
-        resource_version: "1".into(),
-        driver: text(spec, "driver"),
-        pool: text(pool, "name"),
-        generation: pool["generation"].as_i64().unwrap_or(0),
-        slice_count: pool["resourceSliceCount"].as_i64().unwrap_or(0),
-        nodes: read_nodes(spec),
-        per_device: spec["perDeviceNodeSelection"] == true,
-        counter_sets: list(spec, "sharedCounters").iter().map(set).collect(),
-        devices: list(spec, "devices").iter().map(read_published).collect(),
-    }
+fn read<T, E: std::fmt::Display>(result: Result<T, E>) -> T {
+    result.unwrap_or_else(|error| panic!("{error}"))
 }
 
-fn read_published(value: &Value) -> Device {
-    let consumption = |value: &Value| Consumption {
-        counter_set: text(value, "counterSet"),
-        counters: counters(&value["counters"]),
-        has_compatibility_groups: !list(value, "compatibilityGroups").is_empty(),
-    };
-    let taint = |value: &Value| DeviceTaint {
-        key: text(value, "key"),
-        value: text(value, "value"),
-        effect: TaintEffect::of(&text(value, "effect")),
-    };
-    Device {
-        name: text(value, "name"),
-        attributes: fields(&value["attributes"]).map(|(name, value)| (name, read_attribute(value))).collect(),
-        capacity: fields(&value["capacity"]).map(|(name, value)| (name, read_capacity(value))).collect(),
-        consumes: list(value, "consumesCounters").iter().map(consumption).collect(),
-        nodes: read_nodes(value),
-        taints: list(value, "taints").iter().map(taint).collect(),
-        binds_to_node: value["bindsToNode"] == true,
-        binding_conditions: texts(value, "bindingConditions"),
-        binding_failure_conditions: texts(value, "bindingFailureConditions"),
-        allow_multiple: value["allowMultipleAllocations"].as_bool(),
-    }
-}
-
-fn read_attribute(value: &Value) -> Attribute {
-    if let Some(text) = value["string"].as_str() {
-        return Attribute::Text(text.into());
-    }
-    if let Some(int) = value["int"].as_i64() {
-        return Attribute::Int(int);
-    }
-    if let Some(bool) = value["bool"].as_bool() {
-        return Attribute::Bool(bool);
-    }
-    if let Some(version) = value["version"].as_str() {
-        return Attribute::Version(version.into());
-    }
-    if value["strings"].is_array() {
-        return Attribute::Texts(texts(value, "strings"));
-    }
-    if value["versions"].is_array() {
-        return Attribute::Versions(texts(value, "versions"));
-    }
-    if value["ints"].is_array() {
-        return Attribute::Ints(list(value, "ints").iter().filter_map(Value::as_i64).collect());
-    }
-    if value["bools"].is_array() {
-        return Attribute::Bools(list(value, "bools").iter().filter_map(Value::as_bool).collect());
-    }
-    Attribute::Unknown
-}
-
-fn read_capacity(value: &Value) -> Capacity {
-    let optional = |value: &Value| (!value.is_null()).then(|| amount(value));
-    let policy = value["requestPolicy"].is_object().then(|| {
-        let policy = &value["requestPolicy"];
-        let range = &policy["validRange"];
-        Arc::new(CapacityPolicy {
-            default: optional(&policy["default"]),
-            valid_values: policy["validValues"].as_array().map(|values| values.iter().map(amount).collect()),
-            valid_range: range.is_object().then(|| CapacityRange {
-                min: optional(&range["min"]),
-                max: optional(&range["max"]),
-                step: optional(&range["step"]),
-            }),
-        })
-    });
-    Capacity { value: amount(&value["value"]), policy }
-}
-
-fn read_configuration(value: &Value) -> Configuration {
-    let opaque = value["opaque"].is_object().then(|| OpaqueConfiguration {
-        driver: text(&value["opaque"], "driver"),
-        parameters: value["opaque"]["parameters"].to_string().into(),
-    });
-    Configuration { opaque }
-}
-
-fn read_selectors(value: &Value) -> Vec<Option<Arc<str>>> {
-    list(value, "selectors").iter().map(|selector| option(&selector["cel"], "expression")).collect()
-}
-
-fn read_class(value: &Value) -> DeviceClass {
-    let spec = &value["spec"];
-    DeviceClass {
-        name: text(&value["metadata"], "name"),
-        selectors: read_selectors(spec),
-        config: list(spec, "config").iter().map(read_configuration).collect(),
-        ..DeviceClass::default()
-    }
-}
-
-fn read_claim(value: &Value) -> DeviceClaim {
-    let devices = &value["spec"]["devices"];
-    let config =
-        |value: &Value| ClaimConfig { requests: texts(value, "requests"), configuration: read_configuration(value) };
-    let spec = ClaimSpec {
-        requests: list(devices, "requests").iter().map(read_request).collect(),
-        constraints: list(devices, "constraints").iter().map(read_constraint).collect(),
-        config: list(devices, "config").iter().map(config).collect(),
-    };
-    DeviceClaim {
-        namespace: text(&value["metadata"], "namespace"),
-        name: text(&value["metadata"], "name"),
-        spec: Arc::new(spec),
-        ..DeviceClaim::default()
-    }
-}
-
-fn read_constraint(value: &Value) -> Constraint {
-    let kind = match (option(value, "matchAttribute"), option(value, "distinctAttribute")) {
-        (Some(name), _) => ConstraintKind::Match(name),
-        (_, Some(name)) => ConstraintKind::Distinct(name),
-        _ => ConstraintKind::Unknown,
-    };
-    Constraint { requests: texts(value, "requests"), kind }
-}
-
-fn read_request(value: &Value) -> Request {
-    let alternatives = list(value, "firstAvailable");
-    let kind = if !alternatives.is_empty() {
-        RequestKind::FirstAvailable(alternatives.iter().map(read_ask).collect())
-    } else if value["exactly"].is_object() {
-        RequestKind::Exactly(read_ask(&value["exactly"]))
-    } else {
-        RequestKind::Unknown
-    };
-    Request { name: text(value, "name"), kind }
-}
-
-fn read_ask(value: &Value) -> Ask {
-    Ask {
-        name: text(value, "name"),
-        class: text(value, "deviceClassName"),
-        selectors: read_selectors(value),
-        mode: match value["allocationMode"].as_str().unwrap_or_default() {
-            "ExactCount" => AllocationMode::Count(value["count"].as_i64().unwrap_or(0)),
-            "All" => AllocationMode::All,
-            other => AllocationMode::Other(other.into()),
-        },
-        admin_access: value["adminAccess"].as_bool(),
-        tolerations: list(value, "tolerations").iter().map(read_toleration).collect(),
-        capacity: amounts(&value["capacity"]["requests"]),
-        has_derived_attributes: !list(value, "derivedAttributes").is_empty(),
-    }
-}
-
-fn read_toleration(value: &Value) -> DeviceToleration {
-    DeviceToleration {
-        key: text(value, "key"),
-        operator: text(value, "operator"),
-        value: text(value, "value"),
-        effect: text(value, "effect"),
-        toleration_s: value["tolerationSeconds"].as_i64(),
-    }
+fn read_claim(value: &Value, features: Features) -> DeviceClaim {
+    let mut claim: api::ResourceClaim = object_of(value);
+    claim.metadata.uid.get_or_insert_default().push('u');
+    let namespace = claim.metadata.namespace.clone();
+    claim.metadata.namespace.get_or_insert_default().push('n');
+    let read = read(device_objects::claim(&claim, features));
+    DeviceClaim { namespace: namespace.unwrap_or_default().into(), ..read }
 }
 
 /// An object without its empty fields, as Go encodes it.
@@ -417,6 +252,7 @@ fn write_result(result: &DeviceResult) -> Value {
         ("bindingConditions", array(&result.binding_conditions)),
         ("bindingFailureConditions", array(&result.binding_failure_conditions)),
         ("shareID", result.share.as_deref().into()),
+        ("skipNodeOperations", array(&result.skipped_operations)),
         ("consumedCapacity", consumed.map_or(Value::Null, Value::Object)),
     ])
 }

@@ -16,6 +16,7 @@ import (
 	"io"
 	"os"
 	"reflect"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -30,14 +31,16 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// The features of this kube-scheduler release by default.
-var features = structured.Features{
-	AdminAccess:            true,
-	ConsumableCapacity:     true,
-	DeviceBindingAndStatus: true,
-	DeviceTaints:           true,
-	PartitionableDevices:   true,
-	PrioritizedList:        true,
+// defaults are the features of this kube-scheduler release by default.
+func defaults() structured.Features {
+	return structured.Features{
+		AdminAccess:            true,
+		ConsumableCapacity:     true,
+		DeviceBindingAndStatus: true,
+		DeviceTaints:           true,
+		PartitionableDevices:   true,
+		PrioritizedList:        true,
+	}
 }
 
 // Longer searches have no answer; callers skip them.
@@ -52,11 +55,13 @@ type device struct {
 }
 
 type question struct {
-	Name    string                       `json:"name"`
-	Node    *corev1.Node                 `json:"node"`
-	Classes []*resourceapi.DeviceClass   `json:"classes,omitempty"`
-	Slices  []*resourceapi.ResourceSlice `json:"slices,omitempty"`
-	Claims  []*resourceapi.ResourceClaim `json:"claims,omitempty"`
+	Name string `json:"name"`
+	// Fields that differ from the default.
+	Features json.RawMessage              `json:"features,omitempty"`
+	Node     *corev1.Node                 `json:"node"`
+	Classes  []*resourceapi.DeviceClass   `json:"classes,omitempty"`
+	Slices   []*resourceapi.ResourceSlice `json:"slices,omitempty"`
+	Claims   []*resourceapi.ResourceClaim `json:"claims,omitempty"`
 	// Devices allocated to one claim each.
 	Allocated []device `json:"allocated,omitempty"`
 	// Devices shared by several claims.
@@ -136,9 +141,18 @@ func allocate(asked *question) (said *answer, err error) {
 			return nil, err
 		}
 	}
+	features := defaults()
+	if len(asked.Features) > 0 {
+		if err := json.Unmarshal(asked.Features, &features); err != nil {
+			return nil, err
+		}
+	}
 	lister := classLister{resourcelisters.NewDeviceClassLister(classes), asked.Classes}
-	compiled := cel.NewCache(10, cel.Features{EnableConsumableCapacity: true})
-	allocator, err := structured.NewAllocator(ctx, features, allocated(asked), lister, asked.Slices, compiled)
+	compiled := cel.NewCache(10, cel.Features{
+		EnableConsumableCapacity: features.ConsumableCapacity,
+		EnableListTypeAttributes: features.ListTypeAttributes,
+	})
+	allocator, err := structured.NewAllocator(ctx, features, allocated(asked, features), lister, asked.Slices, compiled)
 	if err != nil {
 		return nil, err
 	}
@@ -162,7 +176,8 @@ func allocate(asked *question) (said *answer, err error) {
 	return said, nil
 }
 
-func allocated(asked *question) structured.AllocatedState {
+// allocated is the state that the plugin gathers. Without consumable capacity, each device in use is allocated to one claim.
+func allocated(asked *question, features structured.Features) structured.AllocatedState {
 	state := structured.AllocatedState{
 		AllocatedDevices:         sets.New[structured.DeviceID](),
 		AllocatedSharedDeviceIDs: sets.New[structured.SharedDeviceID](),
@@ -170,6 +185,12 @@ func allocated(asked *question) structured.AllocatedState {
 	}
 	for _, device := range asked.Allocated {
 		state.AllocatedDevices.Insert(device.id())
+	}
+	if !features.ConsumableCapacity {
+		for _, device := range slices.Concat(asked.Shared, asked.Consumed) {
+			state.AllocatedDevices.Insert(device.id())
+		}
+		return state
 	}
 	for _, device := range asked.Shared {
 		share := types.UID(device.Share)

@@ -36,6 +36,9 @@ func (w *world) addDevices() {
 		for _, device := range some(w.dice, 1, 3, "zero", "one", "two") {
 			slice.Spec.Devices = append(slice.Spec.Devices, w.device(device))
 		}
+		if w.has["gated"] {
+			w.gateSlice(slice)
+		}
 	}
 	w.addSharedDevices()
 	for _, namespace := range w.namespaces {
@@ -59,6 +62,9 @@ func (w *world) addDevices() {
 			case name == "leaving":
 				claim.DeletionTimestamp, claim.Finalizers = longAgo.DeepCopy(), []string{"resource.kubernetes.io/delete-protection"}
 			}
+		}
+		if w.has["gated"] {
+			w.addGatedClaims(namespace)
 		}
 		for _, name := range slices.Sorted(maps.Keys(demanding)) {
 			claim := add(w, "resource.k8s.io/v1", "ResourceClaim", &resourcev1.ResourceClaim{ObjectMeta: within(namespace, name)})
@@ -203,6 +209,9 @@ func (w *world) claim(pod *corev1.Pod) {
 	}
 	if w.chance(15) {
 		name = pick(w.dice, "missing", "classless", "leaving")
+	}
+	if w.has["gated"] && w.chance(60) {
+		name = pick(w.dice, gatedClaims...)
 	}
 	pod.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "devices", ResourceClaimName: &name}}
 	pod.Spec.Containers[0].Resources.Claims = []corev1.ResourceClaim{{Name: "devices"}}

@@ -65,6 +65,10 @@ func run(arguments []string, out, problems io.Writer) int {
 	if err == nil && slices.Contains(asked, "operators") {
 		err = cluster.SetGates("TaintTolerationComparisonOperators=true")
 	}
+	if err == nil && slices.Contains(asked, "gated") {
+		err = cluster.SetGates("DRADerivedAttributes=true,DRADeviceCompatibilityGroups=true,DRAFractionalCapacityRange=true," +
+			"DRAListTypeAttributes=true,DRAOptionalNodeOperations=true")
+	}
 	if err != nil {
 		fmt.Fprintf(problems, "generate: %v\n%s", err, usage)
 		return 2

@@ -46,6 +46,9 @@ func (w *world) addNodes() {
 		if w.has["declared"] && w.chance(50) {
 			node.Status.DeclaredFeatures = []string{"RestartAllContainersOnContainerExits"}
 		}
+		if w.has["gated"] && w.chance(60) {
+			node.Status.DeclaredFeatures = append(node.Status.DeclaredFeatures, "DRAOptionalNodeOperations")
+		}
 	}
 }
 

@@ -81,6 +81,37 @@ fn fresh_clusters_get_the_same_placements_with_other_feature_gates() {
     }
 }
 
+/// Feature gates of devices. The stable allocator, which kube-scheduler uses without DRAConsumableCapacity and DRADeviceBindingConditions,
+/// tries pools in random order, so `allocations.rs` compares it with one pool.
+const DEVICE_GATES: [&str; 7] = [
+    "DRAFractionalCapacityRange=true",
+    "DRAConsumableCapacity=false",
+    "DRADeviceBindingConditions=false",
+    "DRAPartitionableDevices=false",
+    "DRADeviceTaintRules=false,DRADeviceTaints=false",
+    "DRADerivedAttributes=true,DRADeviceCompatibilityGroups=true,DRAListTypeAttributes=true,DRAOptionalNodeOperations=true",
+    "DRASchedulerFilterTimeout=false",
+];
+/// For each of them.
+const CASES_WITH_DEVICE_GATES: u32 = 40;
+
+#[test]
+fn fresh_clusters_get_the_same_placements_with_other_feature_gates_of_devices() {
+    let features = "resources,claims,extended,gated".to_owned();
+    let run = Run { seed: variable("FLOTILLA_SEED", SEED), count: CASES_WITH_DEVICE_GATES, features };
+    compare(&run, "");
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    placements::make(&run, folder.path()).unwrap_or_else(|error| panic!("{error:#}"));
+    let answers =
+        |gates| placements::asked_of_flotilla(folder.path(), 1, gates).unwrap_or_else(|error| panic!("{error:#}"));
+    let usual = answers("");
+    for gates in DEVICE_GATES {
+        compare(&run, gates);
+        let has_effect = answers(gates) != usual;
+        assert_eq!(has_effect, !gates.contains("Timeout"), "whether {gates} changes a placement");
+    }
+}
+
 /// Number of clusters with a pod group. Each takes Flotilla's process and the oracle some 120 ms on two cores.
 const GROUPS: u32 = 2_000;
 /// The same with topology constraints, each of which is tried in some three placements.

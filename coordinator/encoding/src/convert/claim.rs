@@ -79,13 +79,8 @@ read! {
     };
 }
 
-impl From<pb::DeviceDerivedAttribute> for api::DeviceDerivedAttribute {
-    fn from(_: pb::DeviceDerivedAttribute) -> Self {
-        Self::default()
-    }
-}
-
 read! {
+    derived: pb::DeviceDerivedAttribute => api::DeviceDerivedAttribute { expression, name };
     capacity: pb::CapacityRequirements => api::CapacityRequirements { requests };
     selector: pb::DeviceSelector => api::DeviceSelector { cel };
     cel: pb::CelDeviceSelector => api::CELDeviceSelector { expression };
@@ -121,8 +116,8 @@ read! {
     devices: pb::DeviceAllocationResult => api::DeviceAllocationResult { config, results };
     result: pb::DeviceRequestAllocationResult => api::DeviceRequestAllocationResult {
         admin_access, binding_conditions, binding_failure_conditions, consumed_capacity, device, driver, pool, request,
-        share_id, tolerations,
-    } ..default;
+        share_id, skip_node_operations, tolerations,
+    };
     // An allocation's configuration is only for drivers.
     configuration: pb::DeviceAllocationConfiguration => api::DeviceAllocationConfiguration {
         opaque = opaque(configuration.device_configuration).unwrap_or_default(), requests, source,

@@ -16,7 +16,7 @@ read! {
     };
     spec: pb::ResourceSliceSpec => api::ResourceSliceSpec {
         all_nodes, devices, driver, node_name, node_selector, per_device_node_selection,
-        pool = spec.pool.unwrap_or_default().into(), shared_counters,
+        pool = spec.pool.unwrap_or_default().into(), shared_counters, skip_node_operations,
     } ..default;
     pool: pb::ResourcePool => api::ResourcePool { generation, name, resource_slice_count };
     set: pb::CounterSet => api::CounterSet { counters, name };
@@ -41,7 +41,7 @@ read! {
     };
     spec: pb::ResourceSliceSpecV1beta1 => api::ResourceSliceSpec {
         all_nodes, devices, driver, node_name, node_selector, per_device_node_selection,
-        pool = spec.pool.unwrap_or_default().into(), shared_counters,
+        pool = spec.pool.unwrap_or_default().into(), shared_counters, skip_node_operations,
     } ..default;
     device: pb::DeviceV1beta1 => api::Device { name } from basic {
         all_nodes, allow_multiple_allocations, attributes, binding_conditions, binding_failure_conditions,

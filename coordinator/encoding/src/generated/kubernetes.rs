@@ -1103,8 +1103,13 @@ pub struct CapacityRequirements {
     >,
 }
 /// Only its presence is read.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct DeviceDerivedAttribute {}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DeviceDerivedAttribute {
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    #[prost(string, tag = "2")]
+    pub expression: ::prost::alloc::string::String,
+}
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct DeviceConstraint {
     #[prost(string, repeated, tag = "1")]
@@ -1185,6 +1190,8 @@ pub struct DeviceRequestAllocationResult {
         ::prost::alloc::string::String,
         Quantity,
     >,
+    #[prost(string, repeated, tag = "11")]
+    pub skip_node_operations: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct DeviceAllocationConfiguration {
@@ -1278,6 +1285,8 @@ pub struct ResourceSliceSpec {
     pub per_device_node_selection: ::core::option::Option<bool>,
     #[prost(message, repeated, tag = "8")]
     pub shared_counters: ::prost::alloc::vec::Vec<CounterSet>,
+    #[prost(string, repeated, tag = "10")]
+    pub skip_node_operations: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ResourcePool {
@@ -1522,6 +1531,8 @@ pub struct ResourceSliceSpecV1beta1 {
     pub per_device_node_selection: ::core::option::Option<bool>,
     #[prost(message, repeated, tag = "8")]
     pub shared_counters: ::prost::alloc::vec::Vec<CounterSet>,
+    #[prost(string, repeated, tag = "10")]
+    pub skip_node_operations: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct DeviceV1beta1 {

@@ -25,7 +25,9 @@ pub(super) fn kind(place: FieldName) -> Kind {
         | (_, "extended_resources" | "extended_resource" | "mapped")
         | ("Asking", "requests")
         | ("Device", "attributes" | "capacity")
-        | ("Ask", "capacity") => Kind::Word,
+        // Constraints name derived attributes.
+        | ("Ask", "capacity" | "derived")
+        | (_, "skipped_operations") => Kind::Word,
         (_, "resource_version" | "versions")
         | ("Amount", "text")
         | ("Ask" | "DeviceClass", "selectors")

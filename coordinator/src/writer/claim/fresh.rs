@@ -10,7 +10,7 @@ use flotilla_framework::{
         },
         objects::ClaimPatch,
     },
-    ingest::device_objects,
+    ingest::{Features, device_objects},
 };
 
 use super::{Doing, Held};
@@ -24,7 +24,7 @@ pub(super) enum ClaimCheck {
 
 pub(super) fn read(answer: &[u8]) -> Result<DeviceClaim, String> {
     let claim = flotilla_encoding::claim_from_json(answer).map_err(|error| error.to_string())?;
-    device_objects::claim(&claim).map_err(|error| error.to_string())
+    device_objects::claim(&claim, Features::default()).map_err(|error| error.to_string())
 }
 
 pub(super) fn uid(answer: &[u8]) -> Option<Arc<str>> {

@@ -48,7 +48,7 @@ pub(super) fn consumer(consumer: &Consumer) -> Value {
     ])
 }
 
-/// An allocation, made now unless it has a time.
+/// An allocation, made now unless it has a time or needs none.
 ///
 /// # Errors
 /// Invalid JSON in a driver's parameters.
@@ -60,7 +60,7 @@ pub(super) fn allocation(allocation: &Allocation, now_s: i64) -> Result<Value, S
     Ok(object([
         ("devices", devices),
         ("nodeSelector", allocation.node_selector.as_ref().map_or(Value::Null, terms)),
-        ("allocationTimestamp", json!(made.to_string())),
+        ("allocationTimestamp", if allocation.is_untimed { Value::Null } else { json!(made.to_string()) }),
     ]))
 }
 
@@ -75,6 +75,7 @@ fn result(result: &DeviceResult) -> Value {
         ("bindingConditions", json!(result.binding_conditions)),
         ("bindingFailureConditions", json!(result.binding_failure_conditions)),
         ("shareID", json!(result.share)),
+        ("skipNodeOperations", json!(result.skipped_operations)),
         ("consumedCapacity", result.consumed.as_ref().map_or(Value::Null, |consumed| amounts(consumed))),
     ])
 }

@@ -113,6 +113,7 @@ fn allocation() -> Arc<Allocation> {
         share: Some("s".into()),
         consumed: Some(vec![("memory".into(), Amount::parse("1Gi").expect("a quantity"))]),
         binding_conditions: vec!["B".into()],
+        skipped_operations: vec!["NodePrepareResources".into()],
         ..DeviceResult::default()
     };
     let parameters = r#"{"a":null,"b":[null]}"#.into();
@@ -128,13 +129,14 @@ fn allocation() -> Arc<Allocation> {
         config: vec![config],
         node_selector: Some(vec![NodeTerm { expressions: Vec::new(), fields: vec![on] }]),
         allocated_s: Some(60),
+        is_untimed: false,
     })
 }
 
 fn allocation_as_json() -> Value {
     let result = json!({
         "request": "r", "driver": "d", "pool": "p", "device": "x", "shareID": "s", "consumedCapacity": { "memory": "1Gi" },
-        "bindingConditions": ["B"],
+        "bindingConditions": ["B"], "skipNodeOperations": ["NodePrepareResources"],
     });
     let opaque = json!({ "driver": "d", "parameters": { "a": null, "b": [null] } });
     let on = json!({ "key": "metadata.name", "operator": "In", "values": ["n1"] });
@@ -143,6 +145,15 @@ fn allocation_as_json() -> Value {
         "nodeSelector": { "nodeSelectorTerms": [{ "matchFields": [on] }] },
         "allocationTimestamp": "1970-01-01T00:01:00Z",
     })
+}
+
+#[test]
+fn an_allocation_without_binding_conditions_has_no_time() {
+    let untimed = Allocation { is_untimed: true, ..Allocation::clone(&allocation()) };
+    let mut expected = allocation_as_json();
+    assert_eq!(json::allocation(&allocation(), 7).as_ref(), Ok(&expected));
+    expected.as_object_mut().expect("an object").remove("allocationTimestamp");
+    assert_eq!(json::allocation(&untimed, 7), Ok(expected));
 }
 
 fn to(name: &str, uid: &str, version: &str, patch: ClaimPatch) -> Write {

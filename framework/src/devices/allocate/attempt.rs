@@ -112,7 +112,7 @@ impl<'a> Attempt<'a> {
                 // Ignores consumed capacity. A device without free capacity stays in the list, and the request fails later.
                 let (device, ..) = pools.device(candidate);
                 if self
-                    .suits_capacity(ask, device, &[], None)
+                    .suits_capacity(ask, candidate, &[], None)
                     .map_err(|error| self.capacity_error(claim, ask, &device.name, "checking", &error))?
                 {
                     self.scratch.all[at].push(local);

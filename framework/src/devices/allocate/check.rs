@@ -6,7 +6,7 @@ use super::{AllocateError, attempt::Attempt};
 use crate::devices::{
     capacity,
     model::{
-        slice::Device,
+        slice::DeviceUsage,
         taint::{DeviceTaint, TaintEffect},
     },
     pools::Candidate,
@@ -33,6 +33,9 @@ impl Attempt<'_> {
         claim: &str,
     ) -> Result<bool, AllocateError> {
         let (device, slice, _) = self.scene.pools.device(candidate);
+        if device.usage == DeviceUsage::Unselectable {
+            return Ok(false);
+        }
         for wanted in &ask.selectors {
             let Some(selector) = wanted.selector else {
                 let error = "CEL expression empty (unsupported selector type?)";
@@ -64,10 +67,14 @@ impl Attempt<'_> {
     pub(super) fn suits_capacity(
         &self,
         ask: &WantedAsk,
-        device: &Device,
+        candidate: &Candidate,
         persisted: &[(Arc<str>, i128)],
         local: Option<u32>,
     ) -> Result<bool, Refusal> {
+        if !candidate.has_capacity && ask.capacity.is_empty() {
+            return Ok(true);
+        }
+        let (device, ..) = self.scene.pools.device(candidate);
         if ask.capacity.iter().any(|(name, _)| !device.capacity.iter().any(|(known, _)| known == name)) {
             return Ok(false);
         }

@@ -1,31 +1,26 @@
 //! State of the constraints during a search. Source: `matchAttributeConstraint` and `distinctAttributeConstraint`.
 
+mod sets;
+
 use crate::devices::{
     model::slice::{Attribute, Device},
-    pools::NodePools,
     wanted::Demand,
 };
 
-/// Devices under a constraint in the order of their picks: the device, and the index of the attribute.
+/// Attributes of the devices under a constraint, in the order of their picks.
 #[derive(Debug, Default)]
-pub(super) struct ConstraintState(Vec<(u32, u32)>);
+pub(super) struct ConstraintState(Vec<Attribute>);
 
 impl ConstraintState {
-    pub(super) fn add(&mut self, demand: &Demand, local: u32, driver: &str, pools: &NodePools) -> bool {
-        let (device, ..) = pools.device(&pools.devices[local as usize]);
-        let Some(at) = find(device, driver, &demand.attribute) else { return false };
-        let value = &device.attributes[at].1;
-        let known = |(local, at): &(u32, u32)| {
-            let (device, ..) = pools.device(&pools.devices[*local as usize]);
-            compare(value, &device.attributes[*at as usize].1)
-        };
-        let suits = if demand.is_distinct {
-            self.0.iter().all(|taken| known(taken) == Likeness::Different)
-        } else {
-            self.0.first().is_none_or(|first| known(first) == Likeness::Equal)
+    pub(super) fn add(&mut self, demand: &Demand, value: &Attribute) -> bool {
+        let suits = match (demand.compares_sets, demand.is_distinct) {
+            (false, false) => self.0.first().is_none_or(|first| compare(value, first) == Likeness::Equal),
+            (false, true) => self.0.iter().all(|known| compare(value, known) == Likeness::Different),
+            (true, false) => sets::have_common(value, &self.0),
+            (true, true) => sets::are_disjoint(value, &self.0),
         };
         if suits {
-            self.0.push((local, u32::try_from(at).unwrap_or(u32::MAX)));
+            self.0.push(value.clone());
         }
         suits
     }
@@ -56,9 +51,12 @@ fn compare(value: &Attribute, known: &Attribute) -> Likeness {
     }
 }
 
-/// Index of a fully qualified attribute of a device. Source: `lookupAttribute`.
-fn find(device: &Device, driver: &str, attribute: &str) -> Option<usize> {
-    let of_name = |wanted: &str| device.attributes.binary_search_by(|(name, _)| (**name).cmp(wanted)).ok();
+/// A fully qualified attribute of a device. Source: `lookupStaticAttribute`.
+pub(super) fn find<'a>(device: &'a Device, driver: &str, attribute: &str) -> Option<&'a Attribute> {
+    let of_name = |wanted: &str| {
+        let at = device.attributes.binary_search_by(|(name, _)| (**name).cmp(wanted)).ok()?;
+        Some(&device.attributes[at].1)
+    };
     of_name(attribute).or_else(|| {
         let (domain, id) = attribute.split_once('/')?;
         if domain == driver { of_name(id) } else { None }

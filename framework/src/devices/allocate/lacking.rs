@@ -11,6 +11,7 @@ use super::{
 use crate::devices::{
     model::{
         DeviceName,
+        slice::DeviceUsage,
         taint::{DeviceTaint, TaintEffect},
     },
     pools::{Candidate, PoolState},
@@ -74,6 +75,10 @@ pub struct RequestLack {
     pub small: Vec<DeviceName>,
     /// Matching devices with exhausted shared counters.
     pub counted: Vec<DeviceName>,
+    /// Matching devices without a common compatibility group with those that use the same counters.
+    pub incompatible: Vec<DeviceName>,
+    /// Matching devices that a disabled feature gate excludes, or that need a feature that the node does not declare.
+    pub unsupported: Vec<DeviceName>,
     /// Selectors that rejected devices.
     pub refused: Vec<Refused>,
 }
@@ -186,7 +191,7 @@ fn together(scene: Scene<'_>, verdicts: &mut Verdicts, scratch: &mut Scratch) ->
         let is_cured = |at: &usize| fits(&wanted.unconstrained(Some(*at))) == Some(true);
         let at = (0..claim.constraints.len()).find(is_cured).unwrap_or(0);
         let demand = claim.constraints.get(at).and_then(|constraint: &WantedConstraint| constraint.demand.as_ref());
-        let Some(Demand { is_distinct, attribute }) = demand else { return Some(Together::Unknown) };
+        let Some(Demand { is_distinct, attribute, .. }) = demand else { return Some(Together::Unknown) };
         let (attribute, is_distinct) = (Arc::clone(attribute), *is_distinct);
         return Some(Together::Constraint { claim: label, attribute, is_distinct });
     }
@@ -221,18 +226,22 @@ impl Attempt<'_> {
             let allocated = self.scene.allocated;
             let taint = device.taints.iter().find(|taint| is_repelled(std::slice::from_ref(*taint), ask));
             let is_small =
-                !self.suits_capacity(ask, device, allocated.consumed(candidate.number), None).unwrap_or(false);
+                !self.suits_capacity(ask, candidate, allocated.consumed(candidate.number), None).unwrap_or(false);
             if is_small && ask.count.is_none() {
                 // A request with mode All skips the device whatever its other properties.
                 lack.small.push(name);
             } else if !ask.is_admin && allocated.is_whole(candidate.number) {
                 lack.taken.push(name);
+            } else if !candidate.is_allocatable {
+                lack.unsupported.push(name);
             } else if let Some(taint) = taint.filter(|taint| !matches!(taint.effect, TaintEffect::Other(_))) {
                 lack.tainted.push((name, taint.clone()));
             } else if is_small {
                 lack.small.push(name);
             } else if !self.leaves_counters(candidate) {
                 lack.counted.push(name);
+            } else if candidate.consumer != u32::MAX && !self.is_compatible(candidate) {
+                lack.incompatible.push(name);
             } else {
                 lack.free += 1;
             }
@@ -243,6 +252,9 @@ impl Attempt<'_> {
     /// Whether all selectors match a device. Records the first mismatch with the values that it read.
     fn selects(&mut self, ask: &WantedAsk, candidate: &Candidate, refused: &mut Vec<Refused>) -> bool {
         let (device, slice, _) = self.scene.pools.device(candidate);
+        if device.usage == DeviceUsage::Unselectable {
+            return false;
+        }
         for wanted in &ask.selectors {
             let Some(selector) = wanted.selector else { return false };
             let error = match self.verdicts.matches(selector, candidate.subject, &slice.driver, device) {

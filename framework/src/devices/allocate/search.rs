@@ -1,7 +1,14 @@
 //! Order of the search, and backtracking. Source: `allocateOne` and `allocateDevice`.
 
-use super::{AllocateError, Found, MAX_RESULTS, Pick, attempt::Attempt, check::is_repelled};
-use crate::devices::{capacity, model::slice::Device as DeviceModel, pools::Candidate, wanted::WantedAsk, work};
+use super::{AllocateError, Found, MAX_RESULTS, Pick, attempt::Attempt, check::is_repelled, constraints};
+use crate::devices::{
+    capacity,
+    model::slice::{Attribute, Device as DeviceModel},
+    pools::{Candidate, NodePools},
+    selectors::{SelectorError, Verdicts},
+    wanted::WantedAsk,
+    work,
+};
 
 /// A suspended call that waits for the call that it made.
 #[derive(Debug)]
@@ -172,9 +179,7 @@ impl Attempt<'_> {
             if self.is_used(call.claim, local, ask) || !self.is_selectable(ask, candidate, &claim.label)? {
                 continue;
             }
-            if (candidate.has_capacity || !ask.capacity.is_empty())
-                && !self.has_room(call.claim, local, ask, "checking")?
-            {
+            if !self.has_room(call.claim, local, ask, "checking")? {
                 continue;
             }
             if let Device::Taken(taken) = self.take(call, local, ask, false)? {
@@ -198,11 +203,14 @@ impl Attempt<'_> {
 
     fn has_room(&mut self, claim: usize, local: u32, ask: &WantedAsk, doing: &str) -> Result<bool, AllocateError> {
         let (candidate, device) = self.device(local);
+        if !candidate.has_capacity && ask.capacity.is_empty() {
+            return Ok(true);
+        }
         // Each capacity is looked up in the consumed capacities and in the shares of the picks.
         let capacities = device.capacity.len() * (4 + ask.capacity.len() + self.scratch.shares.len());
         self.verdicts.work.add(capacities as u64)?;
         let persisted = self.scene.allocated.consumed(candidate.number);
-        self.suits_capacity(ask, device, persisted, Some(local)).map_err(|error| {
+        self.suits_capacity(ask, candidate, persisted, Some(local)).map_err(|error| {
             let claim = &self.scene.wanted.claims[claim].label;
             self.capacity_error(claim, ask, &self.name(candidate), doing, &error)
         })
@@ -215,7 +223,7 @@ impl Attempt<'_> {
         if is_all && self.is_used(call.claim, local, ask) {
             return Ok(Device::Refused);
         }
-        if candidate.is_tainted && is_repelled(&device.taints, ask) {
+        if !candidate.is_allocatable || candidate.is_tainted && is_repelled(&device.taints, ask) {
             return Ok(Device::Refused);
         }
         let mut taken = Taken {
@@ -231,13 +239,16 @@ impl Attempt<'_> {
         let is_shared = || allocated.is_shared(candidate.number) || self.is_sharing(local);
         if candidate.consumer != u32::MAX && !(candidate.is_shareable && is_shared()) {
             let counters = &self.scene.pools.pools[candidate.pool as usize].counters;
+            if !self.is_compatible(candidate) {
+                return Ok(Device::Refused);
+            }
             let left = &mut self.scratch.counters[candidate.pool as usize];
             if !left.take(counters, candidate.consumer, allocated) {
                 return Ok(Device::Refused);
             }
             taken.has_counters = true;
         }
-        if !self.constrain(&mut taken) {
+        if !self.constrain(&mut taken, ask)? {
             self.release(taken);
             if !is_all {
                 return Ok(Device::Refused);
@@ -271,24 +282,22 @@ impl Attempt<'_> {
     }
 
     /// Adds a device to the constraints of its claim, and records how many accepted it.
-    fn constrain(&mut self, taken: &mut Taken) -> bool {
+    fn constrain(&mut self, taken: &mut Taken, ask: &WantedAsk) -> Result<bool, AllocateError> {
         let scene = self.scene;
-        let constraints = &scene.wanted.claims[taken.claim].constraints;
-        if constraints.is_empty() {
-            return true;
-        }
-        let candidate = &scene.pools.devices[taken.local as usize];
-        let driver = &scene.pools.pools[candidate.pool as usize].driver;
-        for (constraint, state) in constraints.iter().zip(&mut self.scratch.constraints[taken.claim]) {
+        for (at, constraint) in scene.wanted.claims[taken.claim].constraints.iter().enumerate() {
             if let Some(demand) = &constraint.demand
                 && constraint.concerns(taken.request, taken.alternative)
-                && !state.add(demand, taken.local, driver, scene.pools)
             {
-                return false;
+                let Self { verdicts, scratch, .. } = self;
+                let state = &mut scratch.constraints[taken.claim][at];
+                let value = attribute(scene.pools, verdicts, taken.local, ask, &demand.attribute)?;
+                if !value.is_some_and(|value| state.add(demand, value)) {
+                    return Ok(false);
+                }
             }
             taken.constraints += 1;
         }
-        true
+        Ok(true)
     }
 
     fn mark(&mut self, taken: &Taken, ask: &WantedAsk) {
@@ -341,6 +350,31 @@ impl Attempt<'_> {
             self.scratch.counters[candidate.pool as usize].give_back(counters, candidate.consumer);
         }
     }
+}
+
+/// An attribute of a device, possibly derived by the request. Source: `lookupAttribute`.
+fn attribute<'a>(
+    pools: &'a NodePools,
+    verdicts: &'a mut Verdicts,
+    local: u32,
+    ask: &WantedAsk,
+    name: &str,
+) -> Result<Option<&'a Attribute>, AllocateError> {
+    let candidate = &pools.devices[local as usize];
+    let (device, slice, _) = pools.device(candidate);
+    let Some((_, derivation)) = ask.derived.iter().rfind(|(known, _)| **known == *name) else {
+        return Ok(constraints::find(device, &slice.driver, name));
+    };
+    verdicts.derived(*derivation, &slice.driver, device).map(Some).map_err(|error| match error {
+        SelectorError::Exhausted => AllocateError::TooMuchWork,
+        SelectorError::Compile(error) => {
+            AllocateError::Failed(format!("compile derived attribute {name} failed: {error}"))
+        }
+        SelectorError::Runtime(error) => AllocateError::Failed(format!(
+            "evaluate derived attribute {name} on device {} failed: {error}",
+            pools.name(candidate)
+        )),
+    })
 }
 
 impl Call {

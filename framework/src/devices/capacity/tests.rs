@@ -1,4 +1,4 @@
-//! Requests for capacity are rounded as upstream does with whole numbers.
+//! Requests for capacity are rounded as upstream does.
 
 use std::sync::Arc;
 
@@ -9,9 +9,17 @@ fn amount(text: &str) -> Amount {
 }
 
 fn ranged(least: &str, step: Option<&str>, most: Option<&str>) -> Capacity {
-    let range = CapacityRange { min: Some(amount(least)), max: most.map(amount), step: step.map(amount) };
+    let range =
+        CapacityRange { min: Some(amount(least)), max: most.map(amount), step: step.map(amount), is_fractional: false };
     let policy = CapacityPolicy { default: Some(amount(least)), valid_values: None, valid_range: Some(range) };
     Capacity { value: amount("16Gi"), policy: Some(Arc::new(policy)) }
+}
+
+fn fractional(least: &str, step: &str) -> Capacity {
+    let mut capacity = ranged(least, Some(step), Some("4"));
+    let policy = capacity.policy.as_mut().and_then(|policy| Arc::make_mut(policy).valid_range.as_mut());
+    policy.expect("a range").is_fractional = true;
+    capacity
 }
 
 /// The consumption or the error, with ` !` if the policy forbids it.
@@ -61,4 +69,22 @@ fn what_cannot_be_represented_is_an_error() {
         format!("{error}: rounding request 9223372036854775807 up to the next step passes MaxInt64")
     );
     assert_eq!(shown(Some("-1"), &Capacity { value: amount("8"), policy: None }), "capacity value is negative");
+}
+
+#[test]
+fn fractional_ranges_round_in_milli_units() {
+    assert_eq!(shown(Some("600m"), &fractional("500m", "250m")), "750m");
+    assert_eq!(shown(Some("600m"), &ranged("500m", Some("250m"), Some("4"))), "1");
+    assert_eq!(shown(Some("1"), &fractional("500m", "250m")), "1");
+    assert_eq!(shown(Some("5"), &fractional("1", "1500m")), "5500m !");
+    assert_eq!(shown(Some("1025Mi"), &fractional("1Gi", "512Mi")), "1536Mi !");
+    let error = "capacity request cannot be represented in the device's range arithmetic";
+    assert_eq!(
+        shown(Some("1500500u"), &fractional("1", "1500m")),
+        format!("{error}: request 1500500u is not a representable milli value")
+    );
+    assert_eq!(
+        shown(Some("9223372036854775807m"), &fractional("0", "2m")),
+        format!("{error}: rounding request 9223372036854775807m up to the next step passes the milli-value range")
+    );
 }

@@ -17,6 +17,8 @@ pub struct Allocation {
     pub node_selector: Option<Vec<NodeTerm>>,
     /// `allocationTimestamp`, in seconds since 1970.
     pub allocated_s: Option<i64>,
+    /// Whether it is written without `allocationTimestamp`, as without DRADeviceBindingConditions.
+    pub is_untimed: bool,
 }
 
 /// A DeviceRequestAllocationResult: one device.
@@ -38,6 +40,8 @@ pub struct DeviceResult {
     pub share: Option<Arc<str>>,
     /// `consumedCapacity`, if set, sorted by name.
     pub consumed: Option<Vec<(Arc<str>, Amount)>>,
+    /// `skipNodeOperations` of the slice.
+    pub skipped_operations: Vec<Arc<str>>,
 }
 
 /// A DeviceAllocationConfiguration.

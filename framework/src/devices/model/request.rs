@@ -55,8 +55,19 @@ pub struct Ask {
     pub tolerations: Vec<DeviceToleration>,
     /// `capacity.requests`, sorted by name.
     pub capacity: Vec<(Arc<str>, Amount)>,
-    /// Whether it has `derivedAttributes`, a feature that is off by default.
-    pub has_derived_attributes: bool,
+    /// `derivedAttributes`, if DRADerivedAttributes is on: fully qualified names and CEL expressions.
+    pub derived: Vec<(Arc<str>, Arc<str>)>,
+    /// The first disabled feature that it requires.
+    pub disabled: Option<DisabledFeature>,
+}
+
+/// A feature that a request requires and a feature gate disables.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum DisabledFeature {
+    /// `capacity`, without DRAConsumableCapacity.
+    Capacity,
+    /// `derivedAttributes`, without DRADerivedAttributes.
+    DerivedAttributes,
 }
 
 /// Number of devices.
@@ -77,6 +88,8 @@ pub struct Constraint {
     pub requests: Vec<Arc<str>>,
     /// Type of the constraint.
     pub kind: ConstraintKind,
+    /// Whether values are compared as sets, as with DRAListTypeAttributes.
+    pub compares_sets: bool,
 }
 
 /// Type of a constraint.

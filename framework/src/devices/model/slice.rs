@@ -29,6 +29,24 @@ pub struct Slice {
     pub counter_sets: Vec<CounterSet>,
     /// `spec.devices`; [`crate::devices::taints`] adds the taints of DeviceTaintRules.
     pub devices: Vec<Device>,
+    /// Effect of feature gates on the slice.
+    pub usage: SliceUsage,
+    /// Whether each device has one user and requests consume no capacity, because DRAConsumableCapacity is off.
+    pub is_exclusive: bool,
+    /// `spec.skipNodeOperations`, if DRAOptionalNodeOperations is on. Only nodes that declare this feature can use the devices.
+    pub skipped_operations: Vec<Arc<str>>,
+}
+
+/// Effect of feature gates on a slice.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum SliceUsage {
+    /// The slice is used.
+    #[default]
+    Used,
+    /// Its content is ignored. It counts for the completeness of its pool.
+    Counted,
+    /// The slice is ignored, so its pool is incomplete.
+    Ignored,
 }
 
 /// Nodes that can use the devices of a slice, or one device. If several fields are set, the first in this order is used.
@@ -74,6 +92,20 @@ pub struct Device {
     pub binding_failure_conditions: Vec<Arc<str>>,
     /// `allowMultipleAllocations`, if set.
     pub allow_multiple: Option<bool>,
+    /// Effect of feature gates on the device.
+    pub usage: DeviceUsage,
+}
+
+/// Effect of feature gates on a device.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum DeviceUsage {
+    /// The device can be allocated.
+    #[default]
+    Used,
+    /// No request selects it.
+    Unselectable,
+    /// Requests select it, but it cannot be allocated.
+    Unallocatable,
 }
 
 /// A DeviceAttribute.
@@ -129,6 +161,8 @@ pub struct CapacityRange {
     pub max: Option<Amount>,
     /// `step`.
     pub step: Option<Amount>,
+    /// Whether requests are rounded in milli-units, otherwise in whole units. Source: `useMilli`.
+    pub is_fractional: bool,
 }
 
 /// A DeviceCounterConsumption.
@@ -138,8 +172,8 @@ pub struct Consumption {
     pub counter_set: Arc<str>,
     /// `counters`, sorted by name.
     pub counters: Vec<(Arc<str>, Amount)>,
-    /// Whether it has `compatibilityGroups`, a feature that is off by default.
-    pub has_compatibility_groups: bool,
+    /// `compatibilityGroups`, if DRADeviceCompatibilityGroups is on.
+    pub groups: Vec<Arc<str>>,
 }
 
 impl fmt::Display for Attribute {
@@ -155,14 +189,5 @@ impl fmt::Display for Attribute {
             Self::Texts(values) | Self::Versions(values) => write!(text, "{values:?}"),
             Self::Unknown => text.write_str("of an unknown type"),
         }
-    }
-}
-
-impl Slice {
-    /// Whether a device uses compatibility groups, so that the slice is ignored. Source: `sliceUsesCompatibilityGroups` of the incubating
-    /// allocator.
-    #[must_use]
-    pub fn uses_compatibility_groups(&self) -> bool {
-        self.devices.iter().any(|device| device.consumes.iter().any(|consumption| consumption.has_compatibility_groups))
     }
 }

@@ -10,10 +10,11 @@ use super::{
     gather::{Gathering, Relevant},
 };
 use crate::{
+    declared::DeclaredFeatures,
     devices::{
         inventory::{DeviceNumber, Inventory, Published},
         model::{
-            slice::{Device, Slice},
+            slice::{Device, DeviceUsage, Slice, SliceUsage},
             taint::TaintEffect,
         },
     },
@@ -25,20 +26,21 @@ impl NodePools {
     #[must_use]
     pub fn of(node: &NodeInfo, inventory: &Inventory) -> Self {
         match Gathering::of(node, inventory) {
-            Ok(gathering) => all(gathering, inventory),
+            Ok(gathering) => all(gathering, node, inventory),
             Err(error) => Self { error: Some(format!("gather pool information: {error}")), ..Self::default() },
         }
     }
 }
 
 /// All pools, in search order.
-fn all(gathering: Gathering<'_>, inventory: &Inventory) -> NodePools {
+fn all(gathering: Gathering<'_>, of: &NodeInfo, inventory: &Inventory) -> NodePools {
+    let skips_operations = of.declared_features.has(DeclaredFeatures::OPTIONAL_NODE_OPERATIONS);
     let mut node = NodePools::default();
     let mut last = Vec::new();
     for ((driver, name), mut slices) in gathering.pools {
         slices.sort_by(|a, b| a.published.slice.name.cmp(&b.published.slice.name));
         let Some(others) = others(&slices, &driver, &name, inventory) else { continue };
-        let made = Making { driver, name, slices, others };
+        let made = Making { driver, name, slices, others, skips_operations };
         if made.has_binding_conditions() { last.push(made) } else { made.finish(&mut node) }
     }
     last.into_iter().for_each(|made| made.finish(&mut node));
@@ -68,7 +70,7 @@ fn others<'a>(
     for published in inventory.of_pool(driver, pool) {
         match published.slice.generation.cmp(&first.generation) {
             std::cmp::Ordering::Greater => return None,
-            std::cmp::Ordering::Equal if !published.slice.uses_compatibility_groups() => all.push(published),
+            std::cmp::Ordering::Equal if published.slice.usage != SliceUsage::Ignored => all.push(published),
             _ => {}
         }
     }
@@ -84,6 +86,8 @@ struct Making<'a> {
     name: Arc<str>,
     slices: Vec<Relevant<'a>>,
     others: Others<'a>,
+    /// Whether the node can skip operations of drivers.
+    skips_operations: bool,
 }
 
 type Numbers<'a> = BTreeMap<&'a str, BTreeMap<&'a str, u32>>;
@@ -176,9 +180,11 @@ impl<'a> Making<'a> {
                     pool: count(node.pools.len()),
                     consumer,
                     is_here: is_here(relevant, slice, index),
-                    is_shareable: device.allow_multiple == Some(true),
+                    is_shareable: device.allow_multiple == Some(true) && !slice.is_exclusive,
+                    is_allocatable: device.usage == DeviceUsage::Used
+                        && (slice.skipped_operations.is_empty() || self.skips_operations),
                     is_tainted: device.taints.iter().any(|taint| !matches!(taint.effect, TaintEffect::Other(_))),
-                    has_capacity: !device.capacity.is_empty(),
+                    has_capacity: !device.capacity.is_empty() && !slice.is_exclusive,
                 });
             }
         }
@@ -186,6 +192,9 @@ impl<'a> Making<'a> {
             for (device, &(number, _)) in published.slice.devices.iter().zip(&published.devices) {
                 consume(&mut pool.counters, device, number, numbers);
             }
+        }
+        if pool.counters.groups.iter().all(|(.., groups)| groups.is_empty()) {
+            pool.counters.groups = Vec::new();
         }
     }
 }
@@ -200,7 +209,9 @@ fn consume(counters: &mut Counters, device: &Device, number: DeviceNumber, numbe
         return u32::MAX;
     }
     let first = count(counters.consumed.len());
+    let at = count(counters.consumers.len());
     for consumption in &device.consumes {
+        counters.groups.push((at, Arc::clone(&consumption.counter_set), consumption.groups.clone()));
         let known = numbers.get(&*consumption.counter_set);
         for (name, amount) in &consumption.counters {
             if let Some(&number) = known.and_then(|known| known.get(&**name)) {
@@ -209,7 +220,7 @@ fn consume(counters: &mut Counters, device: &Device, number: DeviceNumber, numbe
         }
     }
     counters.consumers.push(Consumer { device: number, first, end: count(counters.consumed.len()) });
-    count(counters.consumers.len() - 1)
+    at
 }
 
 /// Converts an index; there are fewer than 2^32 devices.

@@ -8,7 +8,7 @@ use std::{
 use crate::{
     devices::{
         inventory::{Inventory, Published},
-        model::slice::{Nodes, Slice},
+        model::slice::{Nodes, Slice, SliceUsage},
     },
     node::NodeInfo,
     selector::LoneNode,
@@ -41,7 +41,7 @@ impl<'a> Gathering<'a> {
         let mut lone = None;
         for published in inventory.of_node(&node.name).chain(inventory.of_no_node()) {
             let slice = &published.slice;
-            if slice.uses_compatibility_groups() {
+            if slice.usage != SliceUsage::Used {
                 continue;
             }
             let nodes = &slice.nodes;

@@ -9,23 +9,29 @@ use crate::{
         allocation::{AllocatedConfig, Allocation, ConfigSource, DeviceResult},
         claim::{DeviceCondition, DeviceStatus},
     },
-    ingest::fields::{IngestError, text},
+    ingest::{
+        Features,
+        fields::{IngestError, text},
+    },
 };
 
-pub(super) fn allocation(allocation: &api::AllocationResult) -> Result<Allocation, IngestError> {
+pub(super) fn allocation(allocation: &api::AllocationResult, features: Features) -> Result<Allocation, IngestError> {
     let none = api::DeviceAllocationResult::default();
     let devices = allocation.devices.as_ref().unwrap_or(&none);
     Ok(Allocation {
-        results: devices.results.iter().flatten().map(result).collect::<Result<_, _>>()?,
+        results: devices.results.iter().flatten().map(|of| result(of, features)).collect::<Result<_, _>>()?,
         config: devices.config.iter().flatten().map(config).collect(),
         node_selector: terms(allocation.node_selector.as_ref()),
         allocated_s: allocation.allocation_timestamp.as_ref().map(seconds),
+        is_untimed: false,
     })
 }
 
-fn result(result: &api::DeviceRequestAllocationResult) -> Result<DeviceResult, IngestError> {
+/// Without DRAConsumableCapacity, claims share no devices. Source: `foreachAllocatedDevice`.
+fn result(result: &api::DeviceRequestAllocationResult, features: Features) -> Result<DeviceResult, IngestError> {
     let path = || format!("status.allocation.devices.results[{}].consumedCapacity", result.request);
-    let consumed = result.consumed_capacity.as_ref();
+    let is_consumable = features.devices.consumable_capacity;
+    let consumed = result.consumed_capacity.as_ref().filter(|_| is_consumable);
     Ok(DeviceResult {
         request: text(&result.request),
         device: device(&result.driver, &result.pool, &result.device),
@@ -33,7 +39,8 @@ fn result(result: &api::DeviceRequestAllocationResult) -> Result<DeviceResult, I
         tolerations: tolerations(result.tolerations.as_ref()),
         binding_conditions: texts(result.binding_conditions.as_ref()),
         binding_failure_conditions: texts(result.binding_failure_conditions.as_ref()),
-        share: result.share_id.as_deref().map(text),
+        share: result.share_id.as_deref().filter(|_| is_consumable).map(text),
+        skipped_operations: texts(result.skip_node_operations.as_ref()),
         consumed: consumed.map(|consumed| amounts(Some(consumed), path)).transpose()?,
     })
 }

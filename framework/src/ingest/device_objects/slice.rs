@@ -12,25 +12,31 @@ use crate::{
     devices::{
         amount::Amount,
         model::slice::{
-            Attribute, Capacity, CapacityPolicy, CapacityRange, Consumption, CounterSet, Device, Nodes, Slice,
+            Attribute, Capacity, CapacityPolicy, CapacityRange, Consumption, CounterSet, Device, DeviceUsage, Nodes,
+            Slice,
         },
     },
     excess::objects,
-    ingest::fields::{IngestError, name, present, text, within},
+    ingest::{
+        Features,
+        fields::{IngestError, name, present, text, within},
+    },
 };
 
-/// Reads a slice.
+mod gate;
+
+/// Reads a slice as a scheduler with these features.
 ///
 /// # Errors
 /// A missing name or driver, an invalid quantity, or node selectors beyond the limit.
-pub fn slice(slice: &api::ResourceSlice) -> Result<Slice, IngestError> {
+pub fn slice(slice: &api::ResourceSlice, features: Features) -> Result<Slice, IngestError> {
     let metadata = &slice.metadata;
     let spec = &slice.spec;
     let set = |set: &api::CounterSet| {
         let path = || format!("spec.sharedCounters[{}]", set.name);
         Ok(CounterSet { name: text(&set.name), counters: counters(&set.counters, path)? })
     };
-    let read = Slice {
+    let mut read = Slice {
         name: name(metadata)?,
         resource_version: text(metadata.resource_version.as_deref().unwrap_or_default()),
         driver: present(Some(&spec.driver), "spec.driver")?,
@@ -40,8 +46,10 @@ pub fn slice(slice: &api::ResourceSlice) -> Result<Slice, IngestError> {
         nodes: nodes(spec.node_name.as_deref(), spec.all_nodes, spec.node_selector.as_ref()),
         per_device: spec.per_device_node_selection == Some(true),
         counter_sets: spec.shared_counters.iter().flatten().map(set).collect::<Result<_, IngestError>>()?,
-        devices: spec.devices.iter().flatten().map(device).collect::<Result<_, _>>()?,
+        devices: spec.devices.iter().flatten().map(|of| device(of, features)).collect::<Result<_, _>>()?,
+        ..Slice::default()
     };
+    gate::apply(&mut read, spec, features.devices);
     let selectors = read.devices.iter().map(|device| &device.nodes).chain([&read.nodes]);
     let excess = objects::of_terms("spec.nodeSelector", selectors.flat_map(|nodes| nodes.selector.iter().flatten()));
     within(read, excess)
@@ -61,18 +69,18 @@ fn counters(
     list.iter().map(counter).collect()
 }
 
-fn device(device: &api::Device) -> Result<Device, IngestError> {
+fn device(device: &api::Device, features: Features) -> Result<Device, IngestError> {
     let path = || format!("spec.devices[{}]", device.name);
     let consumption = |consumption: &api::DeviceCounterConsumption| {
         let path = || format!("{}.consumesCounters[{}]", path(), consumption.counter_set);
         Ok(Consumption {
             counter_set: text(&consumption.counter_set),
             counters: counters(&consumption.counters, path)?,
-            has_compatibility_groups: consumption.compatibility_groups.as_ref().is_some_and(|all| !all.is_empty()),
+            groups: texts(consumption.compatibility_groups.as_ref()),
         })
     };
     let capacity = |(name, one): (&String, &api::DeviceCapacity)| {
-        Ok((text(name), capacity(one, || format!("{}.capacity[{name}]", path()))?))
+        Ok((text(name), capacity(one, features, || format!("{}.capacity[{name}]", path()))?))
     };
     Ok(Device {
         name: text(&device.name),
@@ -85,6 +93,7 @@ fn device(device: &api::Device) -> Result<Device, IngestError> {
         binding_conditions: texts(device.binding_conditions.as_ref()),
         binding_failure_conditions: texts(device.binding_failure_conditions.as_ref()),
         allow_multiple: device.allow_multiple_allocations,
+        usage: DeviceUsage::Used,
     })
 }
 
@@ -104,15 +113,21 @@ fn attribute(value: &api::DeviceAttribute) -> Attribute {
     }
 }
 
-fn capacity(capacity: &api::DeviceCapacity, path: impl Fn() -> String) -> Result<Capacity, IngestError> {
+fn capacity(
+    capacity: &api::DeviceCapacity,
+    features: Features,
+    path: impl Fn() -> String,
+) -> Result<Capacity, IngestError> {
     let value = amount(&capacity.value, || format!("{}.value", path()))?;
     let policy = capacity.request_policy.as_ref();
-    let policy = policy.map(|policy| request_policy(policy, || format!("{}.requestPolicy", path()))).transpose()?;
+    let policy = policy.map(|policy| request_policy(policy, features, || format!("{}.requestPolicy", path())));
+    let policy = policy.transpose()?;
     Ok(Capacity { value, policy: policy.map(Arc::new) })
 }
 
 fn request_policy(
     policy: &api::CapacityRequestPolicy,
+    features: Features,
     path: impl Fn() -> String,
 ) -> Result<CapacityPolicy, IngestError> {
     let optional = |value: Option<&ApiQuantity>, field: &str| {
@@ -122,11 +137,14 @@ fn request_policy(
         values.iter().map(|value| amount(value, || format!("{}.validValues", path()))).collect::<Result<_, _>>()
     };
     let range = |range: &api::CapacityRequestPolicyRange| {
-        Ok::<_, IngestError>(CapacityRange {
+        let read = CapacityRange {
             min: optional(Some(&range.min).filter(|min| !min.0.is_empty()), "validRange.min")?,
             max: optional(range.max.as_ref(), "validRange.max")?,
             step: optional(range.step.as_ref(), "validRange.step")?,
-        })
+            is_fractional: false,
+        };
+        let is_fractional = features.devices.fractional_ranges && gate::fits_milli(&read);
+        Ok::<_, IngestError>(CapacityRange { is_fractional, ..read })
     };
     Ok(CapacityPolicy {
         default: optional(policy.default.as_ref(), "default")?,

@@ -11,12 +11,22 @@ use crate::{
         allocation::{AllocatedConfig, Allocation, ConfigSource, DeviceResult},
         claim::{Consumer, Controller, DeviceClaim, DeviceCondition, DeviceStatus},
         request::{AllocationMode, Ask, ClaimConfig, ClaimSpec, Constraint, ConstraintKind, Request, RequestKind},
-        slice::{Attribute, Capacity, CapacityPolicy, CapacityRange, Consumption, CounterSet, Device, Nodes, Slice},
+        slice::{
+            Attribute, Capacity, CapacityPolicy, CapacityRange, Consumption, CounterSet, Device, DeviceUsage, Nodes,
+            Slice,
+        },
     },
+    ingest::DeviceFeatures,
 };
 
 fn object<T: DeserializeOwned>(value: Value) -> T {
     serde_json::from_value(value).expect("an object of its kind")
+}
+
+/// All fields are read.
+fn features() -> Features {
+    let devices = DeviceFeatures { compatibility_groups: true, derived_attributes: true, ..DeviceFeatures::default() };
+    Features { devices, ..Features::default() }
 }
 
 fn parsed(text: &str) -> Amount {
@@ -41,7 +51,7 @@ fn an_empty_claim_asks_for_nothing() {
     let bare = json!({"metadata": {"name": "c", "namespace": "shop", "uid": "u"}});
     let expected =
         DeviceClaim { namespace: "shop".into(), name: "c".into(), uid: "u".into(), ..DeviceClaim::default() };
-    assert_eq!(claim(&object(bare)), Ok(expected));
+    assert_eq!(claim(&object(bare), features()), Ok(expected));
 }
 
 #[test]
@@ -79,13 +89,17 @@ fn the_requests_of_a_claim_are_read_field_by_field() {
         admin_access: Some(true),
         tolerations: vec![toleration],
         capacity: vec![("cores".into(), parsed("2")), ("memory".into(), parsed("1Gi"))],
-        has_derived_attributes: true,
+        derived: vec![("a".into(), "1".into())],
         ..Ask::default()
     };
     let of_mode = |name: &str, mode| Ask { name: name.into(), class: "gpu".into(), mode, ..Ask::default() };
     let alternatives =
         vec![of_mode("large", AllocationMode::All), of_mode("odd", AllocationMode::Other("Some".into()))];
-    let constraint = |requests: &[&str], kind| Constraint { requests: requests.iter().map(text).collect(), kind };
+    let constraint = |requests: &[&str], kind| Constraint {
+        requests: requests.iter().map(text).collect(),
+        kind,
+        compares_sets: false,
+    };
     let expected = ClaimSpec {
         requests: vec![
             Request { name: "one".into(), kind: RequestKind::Exactly(one) },
@@ -102,7 +116,7 @@ fn the_requests_of_a_claim_are_read_field_by_field() {
             ClaimConfig::default(),
         ],
     };
-    assert_eq!(spec(&object(asked)), Ok(expected));
+    assert_eq!(spec(&object(asked), features()), Ok(expected));
 }
 
 #[test]
@@ -116,14 +130,32 @@ fn the_metadata_of_a_claim_say_whose_it_is() {
             {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "pod", "controller": true},
         ],
     });
-    let read = claim(&object(json!({"metadata": metadata}))).expect("a claim that can be read");
+    let read = claim(&object(json!({"metadata": metadata})), features()).expect("a claim that can be read");
     assert_eq!((&*read.resource_version, read.is_deleting, read.is_extended), ("7", true, true));
     assert_eq!(read.finalizers, ["a".into(), "b".into()]);
     let controller = Controller { kind: "Pod".into(), name: "p".into(), uid: "pod".into() };
     assert_eq!(read.controller, Some(controller));
     let mut other = metadata;
     other["annotations"] = json!({"resource.kubernetes.io/extended-resource-claim": "yes"});
-    assert!(!claim(&object(json!({"metadata": other}))).expect("a claim that can be read").is_extended);
+    assert!(!claim(&object(json!({"metadata": other})), features()).expect("a claim that can be read").is_extended);
+}
+
+fn device_x() -> DeviceName {
+    DeviceName { driver: "d".into(), pool: "p".into(), device: "x".into() }
+}
+
+fn result_of_x() -> DeviceResult {
+    DeviceResult {
+        request: "r/s".into(),
+        device: device_x(),
+        admin_access: Some(true),
+        tolerations: vec![DeviceToleration { operator: "Exists".into(), ..DeviceToleration::default() }],
+        binding_conditions: vec!["B".into()],
+        binding_failure_conditions: vec!["F".into()],
+        share: Some("s".into()),
+        consumed: Some(vec![("memory".into(), parsed("1Gi"))]),
+        skipped_operations: vec!["NodePrepareResources".into()],
+    }
 }
 
 #[test]
@@ -131,7 +163,7 @@ fn an_allocation_and_who_may_use_it_are_read_field_by_field() {
     let result = json!({
         "request": "r/s", "driver": "d", "pool": "p", "device": "x", "adminAccess": true, "shareID": "s",
         "tolerations": [{"operator": "Exists"}], "bindingConditions": ["B"], "bindingFailureConditions": ["F"],
-        "consumedCapacity": {"memory": "1Gi"},
+        "consumedCapacity": {"memory": "1Gi"}, "skipNodeOperations": ["NodePrepareResources"],
     });
     let status = json!({
         "allocation": {
@@ -153,17 +185,8 @@ fn an_allocation_and_who_may_use_it_are_read_field_by_field() {
             }],
         }],
     });
-    let device = DeviceName { driver: "d".into(), pool: "p".into(), device: "x".into() };
-    let result = DeviceResult {
-        request: "r/s".into(),
-        device: device.clone(),
-        admin_access: Some(true),
-        tolerations: vec![DeviceToleration { operator: "Exists".into(), ..DeviceToleration::default() }],
-        binding_conditions: vec!["B".into()],
-        binding_failure_conditions: vec!["F".into()],
-        share: Some("s".into()),
-        consumed: Some(vec![("memory".into(), parsed("1Gi"))]),
-    };
+    let device = device_x();
+    let result = result_of_x();
     let allocation = Allocation {
         results: vec![result],
         config: vec![
@@ -176,6 +199,7 @@ fn an_allocation_and_who_may_use_it_are_read_field_by_field() {
         ],
         node_selector: Some(zone_a()),
         allocated_s: Some(60),
+        is_untimed: false,
     };
     let condition = DeviceCondition {
         kind: "B".into(),
@@ -193,7 +217,8 @@ fn an_allocation_and_who_may_use_it_are_read_field_by_field() {
         network_data: Some(r#"{"interfaceName":"eth0"}"#.into()),
     };
     let metadata = json!({"name": "c", "namespace": "shop", "uid": "u"});
-    let read = claim(&object(json!({"metadata": metadata, "status": status}))).expect("a claim that can be read");
+    let read =
+        claim(&object(json!({"metadata": metadata, "status": status})), features()).expect("a claim that can be read");
     assert_eq!(read.allocation.as_deref(), Some(&allocation));
     let consumer = Consumer { api_group: "g".into(), resource: "pods".into(), name: "p".into(), uid: "u1".into() };
     assert_eq!(read.reserved_for, [consumer]);
@@ -224,7 +249,7 @@ fn a_rule_without_a_selector_is_for_no_device() {
     let rule = |selector: Value| {
         let taint = json!({"key": "k", "effect": "NoExecute"});
         let rule = json!({"metadata": {"name": "r"}, "spec": {"deviceSelector": selector, "taint": taint}});
-        taint_rule(&object(rule)).expect("a rule that can be read")
+        taint_rule(&object(rule), features()).expect("a rule that can be read")
     };
     assert_eq!(rule(Value::Null).selector, None);
     let all = rule(json!({}));
@@ -232,6 +257,21 @@ fn a_rule_without_a_selector_is_for_no_device() {
     assert_eq!(all.taint, DeviceTaint { key: "k".into(), value: "".into(), effect: TaintEffect::NoExecute });
     let one = rule(json!({"driver": "d", "pool": "p", "device": "x"}));
     assert!(one.is_for("d", "p", "x") && !one.is_for("d", "p", "y"));
+}
+
+fn attributes() -> Vec<(Arc<str>, Attribute)> {
+    let attributes = [
+        ("a", Attribute::Text("s".into())),
+        ("b", Attribute::Int(-1)),
+        ("c", Attribute::Bool(false)),
+        ("d", Attribute::Version("1.0.0".into())),
+        ("e", Attribute::Texts(vec!["x".into()])),
+        ("f", Attribute::Versions(vec!["1.0.0".into()])),
+        ("g", Attribute::Ints(vec![1])),
+        ("h", Attribute::Bools(vec![true])),
+        ("i", Attribute::Unknown),
+    ];
+    attributes.map(|(name, value)| (name.into(), value)).to_vec()
 }
 
 #[test]
@@ -257,39 +297,30 @@ fn a_slice_is_read_field_by_field() {
             "perDeviceNodeSelection": true, "sharedCounters": [{"name": "s", "counters": {"c": {"value": "4"}}}], "devices": [device],
         },
     });
-    let range = CapacityRange { min: Some(parsed("1")), max: Some(parsed("4")), step: Some(parsed("1")) };
+    let range =
+        CapacityRange { min: Some(parsed("1")), max: Some(parsed("4")), step: Some(parsed("1")), is_fractional: false };
     let policy = CapacityPolicy { default: Some(parsed("1")), valid_range: Some(range), ..CapacityPolicy::default() };
     let values = CapacityPolicy { valid_values: Some(vec![parsed("1")]), ..CapacityPolicy::default() };
-    let attributes = [
-        ("a", Attribute::Text("s".into())),
-        ("b", Attribute::Int(-1)),
-        ("c", Attribute::Bool(false)),
-        ("d", Attribute::Version("1.0.0".into())),
-        ("e", Attribute::Texts(vec!["x".into()])),
-        ("f", Attribute::Versions(vec!["1.0.0".into()])),
-        ("g", Attribute::Ints(vec![1])),
-        ("h", Attribute::Bools(vec![true])),
-        ("i", Attribute::Unknown),
-    ];
-    let consumption = |set: &str, counters: Vec<_>, has_compatibility_groups| Consumption {
+    let consumption = |set: &str, counters: Vec<_>, groups: &[&str]| Consumption {
         counter_set: set.into(),
         counters,
-        has_compatibility_groups,
+        groups: groups.iter().map(text).collect(),
     };
     let device = Device {
         name: "x".into(),
-        attributes: attributes.map(|(name, value)| (name.into(), value)).to_vec(),
+        attributes: attributes(),
         capacity: vec![
             ("memory".into(), Capacity { value: parsed("1.5Gi"), policy: Some(Arc::new(policy)) }),
             ("slots".into(), Capacity { value: parsed("2"), policy: Some(Arc::new(values)) }),
         ],
-        consumes: vec![consumption("s", vec![("c".into(), parsed("100m"))], true), consumption("t", Vec::new(), false)],
+        consumes: vec![consumption("s", vec![("c".into(), parsed("100m"))], &["g"]), consumption("t", Vec::new(), &[])],
         nodes: Nodes { name: None, all: true, selector: None },
         taints: vec![DeviceTaint { key: "k".into(), value: "v".into(), effect: TaintEffect::NoSchedule }],
         binds_to_node: true,
         binding_conditions: vec!["B".into()],
         binding_failure_conditions: vec!["F".into()],
         allow_multiple: Some(false),
+        usage: DeviceUsage::Used,
     };
     let expected = Slice {
         name: "s".into(),
@@ -302,8 +333,9 @@ fn a_slice_is_read_field_by_field() {
         per_device: true,
         counter_sets: vec![CounterSet { name: "s".into(), counters: vec![("c".into(), parsed("4"))] }],
         devices: vec![device],
+        ..Slice::default()
     };
-    assert_eq!(slice(&object(published)), Ok(expected));
+    assert_eq!(slice(&object(published), features()), Ok(expected));
 }
 
 #[test]
@@ -311,7 +343,7 @@ fn an_object_that_makes_no_sense_is_told_with_the_field() {
     let of = |devices: Value| {
         let pool = json!({"name": "p", "generation": 1, "resourceSliceCount": 1});
         let spec = json!({"driver": "d", "pool": pool, "devices": devices});
-        slice(&object(json!({"metadata": {"name": "s"}, "spec": spec}))).map_err(|error| error.to_string())
+        slice(&object(json!({"metadata": {"name": "s"}, "spec": spec})), features()).map_err(|error| error.to_string())
     };
     let refused = [
         (json!([{"name": "x", "capacity": {"m": {"value": "1 Gi"}}}]), "spec.devices[x].capacity[m].value: "),
@@ -333,13 +365,17 @@ fn an_object_that_makes_no_sense_is_told_with_the_field() {
     let asked = json!({"devices": {"requests": [{"name": "r", "firstAvailable": [
         {"name": "a", "deviceClassName": "c", "capacity": {"requests": {"m": "?"}}},
     ]}]}});
-    let said = spec(&object(asked)).expect_err("a quantity that is none").to_string();
+    let said = spec(&object(asked), features()).expect_err("a quantity that is none").to_string();
     assert!(said.starts_with("spec.devices.requests[r].firstAvailable[a].capacity.requests[m]: "), "{said}");
-    assert_eq!(slice(&object(json!({"metadata": {"name": "s"}}))), Err(IngestError::Missing("spec.driver")));
+    assert_eq!(
+        slice(&object(json!({"metadata": {"name": "s"}})), features()),
+        Err(IngestError::Missing("spec.driver"))
+    );
     for field in ["name", "namespace", "uid"] {
         let mut metadata = json!({"name": "c", "namespace": "shop", "uid": "u"});
         metadata[field] = json!("");
-        let missing = claim(&object(json!({"metadata": metadata}))).expect_err("it has no identity").to_string();
+        let missing =
+            claim(&object(json!({"metadata": metadata})), features()).expect_err("it has no identity").to_string();
         assert_eq!(missing, format!("metadata.{field} is missing"));
     }
 }

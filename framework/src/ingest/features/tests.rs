@@ -79,3 +79,5 @@ fn pod_level_resources_and_their_resizes_count_unless_the_gates_are_off() {
     let neither = Features { pod_level_resources: false, pod_level_resizes: false, ..Features::default() };
     assert_eq!(charged(neither), (500, 500));
 }
+
+mod devices;

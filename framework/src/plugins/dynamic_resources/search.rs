@@ -9,6 +9,7 @@ use std::{
 };
 
 use crate::{
+    declared::DeclaredFeatures,
     devices::{
         allocate::{
             AllocateError, Found, MAX_STEPS, Scene, Scratch, allocate,
@@ -46,12 +47,19 @@ const MAX_ERRORS: usize = 256;
 
 pub(super) struct Search {
     claims: Arc<Claims>,
-    /// By claim: nodes that can use its devices, and whether it failed. `None` for unallocated claims.
-    allocated: Vec<Option<(Option<Vec<Term>>, bool)>>,
+    /// By claim; `None` for unallocated claims.
+    allocated: Vec<Option<AllocatedClaim>>,
     /// Whether a search for devices may be needed.
     may_want: bool,
     kept: Mutex<Kept>,
     none: NodeDevices,
+}
+
+struct AllocatedClaim {
+    /// Nodes that can use its devices; `None`: all.
+    nodes: Option<Vec<Term>>,
+    has_failed: bool,
+    skips_operations: bool,
 }
 
 struct Kept {
@@ -74,11 +82,11 @@ impl Search {
         let is_unallocated = |claim: &ClaimFact| matches!(claim, ClaimFact::Unallocated { .. });
         let may_want = claims.extended.is_some() || claims.claims.iter().any(is_unallocated);
         let allocated = claims.claims.iter().map(|claim| match claim {
-            ClaimFact::Allocated { nodes, has_failed, .. } => {
+            ClaimFact::Allocated { nodes, has_failed, skips_operations, .. } => {
                 // Invalid terms match nothing.
                 let mut compile = |term| selector::compile(term, symbols).ok().flatten();
                 let nodes = nodes.as_ref().map(|terms| terms.iter().filter_map(&mut compile).collect());
-                Some((nodes, *has_failed))
+                Some(AllocatedClaim { nodes, has_failed: *has_failed, skips_operations: *skips_operations })
             }
             ClaimFact::Unallocated { .. } => None,
         });
@@ -108,9 +116,12 @@ impl Search {
     }
 
     fn unavailable<'a>(&'a self, nodes: &'a Snapshot, slot: Slot) -> impl Iterator<Item = usize> + 'a {
-        let is_unavailable = move |allocated: &Option<(Option<Vec<Term>>, bool)>| {
-            let Some((reach, has_failed)) = allocated else { return false };
-            *has_failed || reach.as_ref().is_some_and(|terms| !terms.iter().any(|term| term.over(nodes).matches(slot)))
+        let is_unavailable = move |allocated: &Option<AllocatedClaim>| {
+            let Some(AllocatedClaim { nodes: reach, has_failed, skips_operations }) = allocated else { return false };
+            let declared = nodes.declared_features(slot);
+            *has_failed
+                || *skips_operations && !declared.has(DeclaredFeatures::OPTIONAL_NODE_OPERATIONS)
+                || reach.as_ref().is_some_and(|terms| !terms.iter().any(|term| term.over(nodes).matches(slot)))
         };
         let places = self.allocated.iter().enumerate().filter(move |(_, claim)| is_unavailable(claim));
         places.map(|(place, _)| place)
@@ -235,7 +246,7 @@ impl NodeFilter for Search {
     fn lacks(&self, nodes: &Snapshot, slot: Slot) -> Option<Vec<Lack>> {
         let allocated = self.unavailable(nodes, slot).map(|claim| DeviceLack::Allocated {
             claim,
-            has_failed: self.allocated[claim].as_ref().is_some_and(|(_, has_failed)| *has_failed),
+            has_failed: self.allocated[claim].as_ref().is_some_and(|allocated| allocated.has_failed),
         });
         let mut lacks: Vec<DeviceLack> = allocated.collect();
         if let (true, Ok(served)) = (self.may_want, self.served(nodes, slot)) {

@@ -1,5 +1,7 @@
 //! Random cases for the allocator: pools in several generations, counters, taints, capacities, and claims with every feature.
 
+mod gated;
+
 use serde_json::{Map, Value, json};
 
 /// SplitMix64, one sequence per seed.
@@ -40,6 +42,7 @@ struct Flavour {
     binding: bool,
     per_device: bool,
     odd: bool,
+    gated: Option<gated::Gated>,
 }
 
 const DRIVERS: [&str; 2] = ["driver-a", "driver-b"];
@@ -47,9 +50,19 @@ const NODES: [&str; 2] = ["node-1", "node-2"];
 const SIZES: [&str; 8] = ["1", "2", "4", "1500m", "1Gi", "2Gi", "512Mi", "1024Mi"];
 
 pub(crate) fn case(seed: u64) -> Value {
+    made(seed, None)
+}
+
+/// A case with fields that feature gates enable, for a scheduler with these features.
+pub(crate) fn gated(seed: u64, features: &Value) -> Value {
+    made(seed, Some(features))
+}
+
+fn made(seed: u64, features: Option<&Value>) -> Value {
     let chance = &mut Chance(seed.wrapping_mul(0x5851_f42d_4c95_7f2d));
     chance.next();
-    let flavour = Flavour {
+    let mut flavour = Flavour {
+        gated: features.map(|features| gated::Gated::of(chance, features)),
         counters: chance.percent(35),
         shared: chance.percent(35),
         capacity: chance.percent(40),
@@ -58,12 +71,15 @@ pub(crate) fn case(seed: u64) -> Value {
         per_device: chance.percent(25),
         odd: chance.percent(15),
     };
+    if flavour.gated.as_ref().is_some_and(|gated| gated.fractions) {
+        flavour.capacity = true;
+    }
     let slices = slices(chance, &flavour);
     let devices = published(&slices);
     let (allocated, shared, consumed) = in_use(chance, &devices);
     let classes: Vec<Value> = classes(chance, &flavour);
     let claims: Vec<Value> = (0..chance.pick(&[1, 1, 1, 1, 2, 3])).map(|at| claim(chance, &flavour, at)).collect();
-    json!({
+    let mut case = json!({
         "name": format!("seed-{seed}"),
         "node": { "metadata": { "name": "node-1", "labels": { "region": "region-1", "planet": "earth" } } },
         "classes": classes,
@@ -72,12 +88,19 @@ pub(crate) fn case(seed: u64) -> Value {
         "allocated": allocated,
         "shared": shared,
         "consumed": consumed,
-    })
+    });
+    if let Some(features) = features {
+        gated::finish(chance, &mut case, features);
+    }
+    case
 }
 
 fn slices(chance: &mut Chance, flavour: &Flavour) -> Vec<Value> {
     let mut slices = Vec::new();
-    for pool in 0..chance.pick(&[1, 2, 2, 3, 3]) {
+    let pools = chance.pick(&[1, 2, 2, 3, 3]);
+    // Upstream's stable allocator tries pools in random order.
+    let pools = if flavour.gated.as_ref().is_some_and(|gated| gated.is_stable) { 1 } else { pools };
+    for pool in 0..pools {
         let driver = chance.pick(&DRIVERS);
         let name = format!("pool-{pool}");
         let generation = chance.between(1, 3);
@@ -115,6 +138,9 @@ fn pool_of(chance: &mut Chance, flavour: &Flavour, pool: (&str, &str), generatio
             &mut spec,
             &json!({ "driver": driver, "pool": { "name": name, "generation": generation, "resourceSliceCount": count } }),
         );
+        if let Some(gated) = &flavour.gated {
+            gated.of_slice(chance, &mut spec);
+        }
         let prefix = chance.pick(&["slice", "a-slice"]);
         let slice = format!("{prefix}-{driver}-{name}-{generation}-{number:03}");
         slices.push(json!({ "metadata": { "name": slice }, "spec": spec }));
@@ -181,7 +207,10 @@ fn counter_sets(chance: &mut Chance) -> Vec<Value> {
 
 fn device(chance: &mut Chance, flavour: &Flavour, driver: &str, number: u64, sets: &[Value]) -> Value {
     let mut device = json!({ "name": format!("device-{number}") });
-    let attributes = attributes(chance, flavour, driver);
+    let mut attributes = attributes(chance, flavour, driver);
+    if let Some(gated) = &flavour.gated {
+        gated.of_attributes(chance, &mut attributes);
+    }
     if !attributes.is_empty() {
         device["attributes"] = attributes.into();
     }
@@ -249,6 +278,9 @@ fn capacities(chance: &mut Chance, flavour: &Flavour) -> Value {
 }
 
 fn capacity(chance: &mut Chance, flavour: &Flavour) -> Value {
+    if let Some(capacity) = flavour.gated.as_ref().and_then(|gated| gated.capacity(chance)) {
+        return capacity;
+    }
     let mut capacity = json!({ "value": chance.pick(&["2", "4", "8", "4Gi", "8Gi", "4096Mi"]) });
     match chance.below(6) {
         0 | 1 => {
@@ -293,6 +325,9 @@ fn consumption(chance: &mut Chance, flavour: &Flavour, sets: &[Value]) -> Value 
         let mut one = json!({ "counterSet": set["name"], "counters": counters });
         if flavour.odd && chance.percent(4) {
             one["compatibilityGroups"] = json!(["group"]);
+        }
+        if let Some(gated) = &flavour.gated {
+            gated.of_consumption(chance, &mut one);
         }
         consumes.push(one);
     }
@@ -412,6 +447,8 @@ fn claim(chance: &mut Chance, flavour: &Flavour, at: u64) -> Value {
             let kind = chance.pick(&["matchAttribute", "matchAttribute", "distinctAttribute"]);
             let attribute =
                 chance.pick(&["driver-a/x", "driver-a/kind", "example.com/numa", "driver-b/flag", "driver-a/version"]);
+            let gated = flavour.gated.as_ref().and_then(|gated| gated.constrained(chance));
+            let attribute = gated.unwrap_or(attribute);
             json!({ "requests": some(chance), kind: attribute })
         });
         devices["constraints"] = constraints.collect();
@@ -473,6 +510,9 @@ fn ask(chance: &mut Chance, flavour: &Flavour) -> Value {
             requests.insert("memory".to_owned(), chance.pick(&["9223372036854775808", "9E", "-1", "0"]).into());
         }
         ask["capacity"] = json!({ "requests": requests });
+    }
+    if let Some(gated) = &flavour.gated {
+        gated.of_ask(chance, &mut ask);
     }
     ask
 }

@@ -177,6 +177,7 @@ fn a_search_keeps_count_of_what_it_keeps() {
 fn claims_behind_the_64th_are_not_available_either() {
     let nodes = nodes(1);
     let claim = |is_here: bool| ClaimFact::Allocated {
+        skips_operations: false,
         nodes: (!is_here).then(Vec::<NodeTerm>::new),
         has_failed: false,
         score: 0,

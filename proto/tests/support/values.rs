@@ -314,6 +314,7 @@ pub(crate) fn class() -> impl Strategy<Value = Class> {
                 volumes,
                 fields,
                 devices: None,
+                within: None,
             }
         },
     )

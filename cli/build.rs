@@ -2,7 +2,7 @@
 
 use std::{env, path::Path, process::Command};
 
-/// The target whose default linker is rustc's own LLD.
+/// The target with rustc's own LLD as the default linker.
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 
 fn main() {
@@ -16,7 +16,7 @@ fn is(variable: &str, value: &str) -> bool {
     env::var(variable).is_ok_and(|found| found == value)
 }
 
-/// Other linkers reject the option: those that a user configured, and those of Linux distributions whose rustc comes without LLD.
+/// Other linkers reject the option: those that a user configured, and those of Linux distributions that package rustc without LLD.
 fn is_default_linker() -> bool {
     let Ok(output) = Command::new(env::var_os("RUSTC").unwrap_or_default()).args(["--print", "sysroot"]).output()
     else {

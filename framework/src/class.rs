@@ -1,5 +1,6 @@
 //! Pods as plugins read them: [`Class`] holds the fields that any plugin reads, [`PodInfo`] the identity of one pod.
 
+mod domain;
 mod term;
 
 use serde::{Deserialize, Serialize};
@@ -7,9 +8,10 @@ use std::sync::Arc;
 
 use crate::{
     declared::DeclaredFeatures, devices::claimed::PodDevices, extension::PodField, labels::LabelSelector,
-    pod_group::TopologyDomain, resources::Resources, trace::Parent, volumes::mounts::PodVolumes,
+    resources::Resources, trace::Parent, volumes::mounts::PodVolumes,
 };
 
+pub use domain::TopologyDomain;
 pub use term::{NodeTerm, Requirement};
 
 /// The number that the owner of the cluster state assigns to a [`Class`]; never reused within one epoch.

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use crate::{class::PodInfo, profile::Plugins, resources::Resources};
 
 pub use membership::{COSCHEDULING, GroupApi, GroupKey, LABEL, Membership, reads_coscheduling};
-pub use topology::{Assigned, NoPlacements, Topology, TopologyDomain, placements, scores};
+pub use topology::{Assigned, NoPlacements, Topology, placements, scores};
 
 /// The plugin with these rules.
 pub const PLUGIN: &str = "GangScheduling";
@@ -155,7 +155,7 @@ impl PodGroup {
             return Ok(());
         }
         let (mut scheduler_name, mut never_preempts) = (None, self.never_preempts);
-        let whose = if self.never_preempts.is_some() { " as the pod group's preemption policy" } else { "" };
+        let compared = if self.never_preempts.is_some() { " as the pod group's preemption policy" } else { "" };
         for pod in pods {
             let first: &str = scheduler_name.get_or_insert(&pod.scheduler_name);
             if *pod.scheduler_name != *first {
@@ -175,7 +175,7 @@ impl PodGroup {
             if pod.never_preempts != first {
                 let policy = |never: bool| if never { "Never" } else { "PreemptLowerPriority" };
                 return Err(format!(
-                    "all pods in a single pod group should have the same preemption policy{whose}, got {} and {}",
+                    "all pods in a single pod group should have the same preemption policy{compared}, got {} and {}",
                     policy(pod.never_preempts),
                     policy(first)
                 ));

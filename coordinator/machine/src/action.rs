@@ -221,7 +221,7 @@ pub struct Preemption {
     pub kind: PreemptorKind,
     /// The preemptor's `schedulerName`, for the condition and the events.
     pub scheduler_name: Arc<str>,
-    /// The node of the victims; `None` for a pod group, whose victims may be on any node.
+    /// The node of the victims; `None` for a pod group: its victims may be on any node.
     pub node: Option<Arc<str>>,
     /// Pods that get a condition and are deleted. The last one is deleted after all others, and only if none of them failed.
     pub victims: Vec<Victim>,

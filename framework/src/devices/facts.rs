@@ -55,7 +55,7 @@ pub enum ClaimFact {
     },
 }
 
-/// Encloses the index of a claim whose class does not know its name.
+/// Encloses the index of a claim without a name in the class.
 const NAMELESS: char = '\u{1}';
 
 /// Placeholder for the name of a claim, by its index in the pod. [`with_claim_names`] replaces it.

@@ -7,7 +7,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    class::Class,
+    class::{Class, TopologyDomain},
     node::NodeId,
     plugins::scorer,
     profile::{Args, Plugins, WeightedPlugin},
@@ -34,15 +34,6 @@ pub enum Topology {
     Key(Arc<str>),
 }
 
-/// The nodes with this value of a label.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct TopologyDomain {
-    /// The label key.
-    pub key: Arc<str>,
-    /// The label value, which names the placement.
-    pub value: Arc<str>,
-}
-
 /// Why a group has no placement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NoPlacements {
@@ -61,7 +52,7 @@ pub struct Assigned<'a> {
     pub pods: Vec<&'a Class>,
 }
 
-/// PlacementGenerate: the placements of a group, sorted by name; `None` is one with all nodes. kube-scheduler tries them in any order.
+/// PlacementGenerate: the placements of a group, sorted by name, which is the value of the label; `None` is one with all nodes. kube-scheduler tries them in any order.
 /// `scheduled`: the group's pods with a node, as `namespace/name`.
 ///
 /// # Errors

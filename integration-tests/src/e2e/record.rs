@@ -21,7 +21,7 @@ const QUICK_SECONDS_OF_DEVICES: u64 = 9;
 const VERSIONS_SECONDS: u64 = 9;
 
 /// Parts of names of specs, with the first minor version that these specs are about: `resource.k8s.io/v1` is served since 1.34, and since
-/// 1.36 the API server needs a permission of its own for the status of a claim's devices (DRAResourceClaimGranularStatusAuthorization).
+/// 1.36 the API server needs an additional permission for the status of a claim's devices (DRAResourceClaimGranularStatusAuthorization).
 const SINCE: [(&str, u32); 2] = [("[DRA]", 34), ("[FeatureGate:DRAResourceClaimDeviceStatus]", 36)];
 
 /// Record of one spec.

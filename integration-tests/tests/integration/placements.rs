@@ -113,9 +113,9 @@ fn fresh_clusters_get_the_same_placements_with_other_feature_gates_of_devices() 
 }
 
 /// Number of clusters with a pod group. Each takes Flotilla's process and the oracle some 120 ms on two cores.
-const GROUPS: u32 = 2_000;
+const GROUPS: u32 = 1_500;
 /// The same with topology constraints, each of which is tried in some three placements.
-const GROUPS_IN_DOMAINS: u32 = 400;
+const GROUPS_IN_DOMAINS: u32 = 300;
 const WORKERS: u16 = 2;
 
 #[test]

@@ -9,9 +9,9 @@
 use std::{cmp::Reverse, collections::BTreeMap, sync::Arc};
 
 use flotilla_framework::{
-    class::{Class, ClassId},
+    class::{Class, ClassId, TopologyDomain},
     node::NodeId,
-    pod_group::{self, Assigned, Feasibility, NoPlacements, Topology, TopologyDomain, UNSCHEDULABLE},
+    pod_group::{self, Assigned, Feasibility, NoPlacements, Topology, UNSCHEDULABLE},
 };
 
 use super::{
@@ -23,7 +23,7 @@ use crate::{
     subject::{GroupKey, Uid},
 };
 
-/// The domain in which members are tried, with the class for each of their own classes.
+/// The domain in which members are tried, with the class for each class of a member.
 #[derive(Debug, Default)]
 pub(super) struct Within {
     domain: Option<TopologyDomain>,

@@ -142,7 +142,7 @@ fn pod_group() -> Value {
     json!({
         "apiVersion": "scheduling.k8s.io/v1beta1", "kind": "PodGroup", "metadata": { "name": "group", "namespace": "shop" },
         "spec": {
-            "schedulingPolicy": { "gang": { "minCount": 3 } }, "preemptionPolicy": "Never",
+            "schedulingPolicy": { "gang": { "minCount": 3 } }, "preemptionPolicy": "PreemptLowerPriority",
             "schedulingConstraints": { "topology": [{ "key": "example.com/rack" }] },
         },
         "status": { "conditions": [{

@@ -7,6 +7,7 @@ const TARGET: &str = "x86_64-unknown-linux-gnu";
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
+    println!("cargo:rerun-if-env-changed=CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_LINKER");
     if is("TARGET", TARGET) && is("PROFILE", "release") && is_default_linker() {
         println!("cargo:rustc-link-arg-bins=-Wl,--icf=all");
     }

@@ -117,7 +117,7 @@ fn explain_cluster(
     if args.cases.is_none() {
         cluster.budgets = flotilla_model::current_budgets(&cluster);
     }
-    let pods = selection::select(&cluster, &args.pods).map_err(Failure::input)?;
+    let pods = selection::select(&cluster, &args.pods, &profiles).map_err(Failure::input)?;
     check_profiles(&pods, &profiles)?;
     let starts = not_starting(&cluster, |_| false);
     let mut world = World::new(workers.registry(), &cluster, &profiles);
@@ -193,7 +193,7 @@ async fn account(
     if let Some(held) = account::held_back(pod, profile, world) {
         return Ok(held);
     }
-    // A pod on a node is evaluated as if it were pending. The workers still have it on its node.
+    // A pod on a node is evaluated as if it were pending, unless its resize is deferred. The workers still have it on its node.
     let lifted = world.lift(pod);
     let subject = world.subject(&pod.class);
     let pages = match subject.facts.devices {

@@ -32,8 +32,8 @@ const CRATES: [(&str, &str); 10] = [
     ("flotilla-yaml", "configuration/yaml"),
 ];
 
-/// A report grows by four thirds of the module: 2.6 MB of text for this many bytes.
-const MOST_BYTES: usize = 1_950_000;
+/// A report grows by four thirds of the module: 2.7 million bytes of text for this many.
+const MOST_BYTES: usize = 2_000_000;
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")

@@ -3,6 +3,7 @@
 //! Source: `SetDefaults_*Args` in `pkg/scheduler/apis/config/v1/defaults.go` and
 //! `pkg/scheduler/apis/config/validation/validation_pluginargs.go`.
 
+mod gang_scheduling;
 mod own;
 mod resources;
 mod spread;
@@ -10,6 +11,7 @@ mod spread;
 use std::collections::BTreeMap;
 
 use flotilla_framework::modules::Source;
+use flotilla_framework::pod_group;
 use flotilla_framework::profile::duration::GoDuration;
 use flotilla_framework::profile::{
     Args, DefaultPreemptionArgs, DynamicResourcesArgs, InterPodAffinityArgs, NodeAffinityArgs, VolumeBindingArgs,
@@ -113,6 +115,13 @@ pub(super) fn read(
         if CONFIGURABLE.contains(&name.as_str()) {
             let value = written.unwrap_or_else(|| Value::Object(serde_json::Map::new()));
             read_one(report, &name, value, &entry.key("args"), context, &mut read.args);
+            continue;
+        }
+        if name == pod_group::PLUGIN {
+            if let Some(written) = written {
+                read.args.gang_scheduling = gang_scheduling::read(report, written.clone(), context, &entry.key("args"));
+                read.other.insert(name, written);
+            }
             continue;
         }
         if own::is_own(&name, context.registry) {

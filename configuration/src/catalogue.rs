@@ -25,8 +25,6 @@ pub struct Plugin {
     pub points: &'static [Point],
     /// The feature gate that adds the plugin to the default set; `None` if it is always there.
     pub gate: Option<&'static str>,
-    /// Whether Flotilla implements the plugin when its gate is on.
-    pub built: bool,
 }
 
 impl Plugin {
@@ -36,12 +34,6 @@ impl Plugin {
         self.gate.is_none_or(|gate| gates.enabled(gate))
     }
 
-    /// Whether Flotilla can run the plugin with these gates.
-    #[must_use]
-    pub fn is_built(&self, gates: &FeatureGates) -> bool {
-        self.built && self.is_default(gates)
-    }
-
     /// Whether the plugin can run at `point`.
     #[must_use]
     pub fn runs_at(&self, point: Point) -> bool {
@@ -49,51 +41,44 @@ impl Plugin {
     }
 }
 
-const fn stock(name: &'static str, weight: i32, built: bool, points: &'static [Point]) -> Plugin {
-    Plugin { name, weight, points, gate: None, built }
+const fn stock(name: &'static str, weight: i32, points: &'static [Point]) -> Plugin {
+    Plugin { name, weight, points, gate: None }
 }
 
-const fn gated(name: &'static str, weight: i32, gate: &'static str, built: bool, points: &'static [Point]) -> Plugin {
-    Plugin { name, weight, points, gate: Some(gate), built }
+const fn gated(name: &'static str, weight: i32, gate: &'static str, points: &'static [Point]) -> Plugin {
+    Plugin { name, weight, points, gate: Some(gate) }
 }
 
 /// Every plugin of kube-scheduler, in the order of the default set with all feature gates on.
 pub static PLUGINS: [Plugin; 24] = [
-    stock("SchedulingGates", 0, true, &[PreEnqueue]),
-    stock("PrioritySort", 0, true, &[QueueSort]),
-    stock("NodeName", 0, true, &[PreFilter, Filter]),
-    stock("NodeUnschedulable", 0, true, &[PreFilter, Filter]),
-    stock("TaintToleration", 3, true, &[PreFilter, Filter, PreScore, Score]),
-    stock("NodeAffinity", 2, true, &[PreFilter, Filter, PreScore, Score]),
-    stock("NodePorts", 0, true, &[PreFilter, Filter]),
-    gated(
-        "DeferredPodScheduling",
-        0,
-        "InPlacePodVerticalScalingSchedulerPreemption",
-        false,
-        &[PreFilter, Filter, Permit],
-    ),
-    stock("NodeResourcesFit", 1, true, &[PreFilter, Filter, PreScore, Score, PlacementScore]),
-    stock("VolumeRestrictions", 0, true, &[PreFilter, Filter]),
-    stock("NodeVolumeLimits", 0, true, &[PreFilter, Filter]),
-    stock("VolumeBinding", 0, true, &[PreFilter, Filter, PreScore, Score, Reserve, PreBind]),
-    stock("VolumeZone", 0, true, &[PreFilter, Filter]),
-    stock("PodTopologySpread", 2, true, &[PreFilter, Filter, PreScore, Score]),
-    stock("InterPodAffinity", 2, true, &[PreFilter, Filter, PreScore, Score]),
+    stock("SchedulingGates", 0, &[PreEnqueue]),
+    stock("PrioritySort", 0, &[QueueSort]),
+    stock("NodeName", 0, &[PreFilter, Filter]),
+    stock("NodeUnschedulable", 0, &[PreFilter, Filter]),
+    stock("TaintToleration", 3, &[PreFilter, Filter, PreScore, Score]),
+    stock("NodeAffinity", 2, &[PreFilter, Filter, PreScore, Score]),
+    stock("NodePorts", 0, &[PreFilter, Filter]),
+    gated("DeferredPodScheduling", 0, "InPlacePodVerticalScalingSchedulerPreemption", &[PreFilter, Filter, Permit]),
+    stock("NodeResourcesFit", 1, &[PreFilter, Filter, PreScore, Score, PlacementScore]),
+    stock("VolumeRestrictions", 0, &[PreFilter, Filter]),
+    stock("NodeVolumeLimits", 0, &[PreFilter, Filter]),
+    stock("VolumeBinding", 0, &[PreFilter, Filter, PreScore, Score, Reserve, PreBind]),
+    stock("VolumeZone", 0, &[PreFilter, Filter]),
+    stock("PodTopologySpread", 2, &[PreFilter, Filter, PreScore, Score]),
+    stock("InterPodAffinity", 2, &[PreFilter, Filter, PreScore, Score]),
     stock(
         "DynamicResources",
         2,
-        true,
         &[PreEnqueue, PreFilter, Filter, PostFilter, PodGroupPostFilter, Score, Reserve, PreBind],
     ),
-    stock("DefaultPreemption", 0, true, &[PreEnqueue, PostFilter, PodGroupPostFilter]),
-    stock("NodeResourcesBalancedAllocation", 1, true, &[PreScore, Score]),
-    stock("ImageLocality", 1, true, &[Score]),
-    stock("DefaultBinder", 0, true, &[Bind]),
-    stock("NodeDeclaredFeatures", 0, true, &[PreFilter, Filter]),
-    gated("GangScheduling", 0, "GenericWorkload", true, &[PreEnqueue, Permit]),
-    gated("TopologyPlacementGenerator", 0, "TopologyAwareWorkloadScheduling", true, &[PlacementGenerate]),
-    gated("PodGroupPodsCount", 1, "TopologyAwareWorkloadScheduling", true, &[PlacementScore]),
+    stock("DefaultPreemption", 0, &[PreEnqueue, PostFilter, PodGroupPostFilter]),
+    stock("NodeResourcesBalancedAllocation", 1, &[PreScore, Score]),
+    stock("ImageLocality", 1, &[Score]),
+    stock("DefaultBinder", 0, &[Bind]),
+    stock("NodeDeclaredFeatures", 0, &[PreFilter, Filter]),
+    gated("GangScheduling", 0, "GenericWorkload", &[PreEnqueue, Permit]),
+    gated("TopologyPlacementGenerator", 0, "TopologyAwareWorkloadScheduling", &[PlacementGenerate]),
+    gated("PodGroupPodsCount", 1, "TopologyAwareWorkloadScheduling", &[PlacementScore]),
 ];
 
 /// Plugins of older kube-schedulers that `kubescheduler.config.k8s.io/v1` rejects by name.
@@ -159,7 +144,7 @@ pub(super) fn advice(name: &str) -> Option<String> {
 pub(super) fn known(name: &str, registry: Registry) -> Option<Plugin> {
     find(name).copied().or_else(|| {
         let plugin = registry.find(name)?;
-        Some(stock(plugin.name(), 0, true, plugin.points()))
+        Some(stock(plugin.name(), 0, plugin.points()))
     })
 }
 

@@ -12,34 +12,9 @@ use std::fmt;
 
 use flotilla_framework::ingest::{DeviceFeatures, Features};
 
-use crate::Cause;
 use crate::report::{near_miss, quoted};
 use table::{GATES, GONE};
 
-/// The gates that affect scheduling and may differ from their default.
-const BUILT: [&str; 21] = [
-    "DRAConsumableCapacity",
-    "DRADerivedAttributes",
-    "DRADeviceBindingConditions",
-    "DRADeviceCompatibilityGroups",
-    "DRADeviceTaintRules",
-    "DRADeviceTaints",
-    "DRAFractionalCapacityRange",
-    "DRAListTypeAttributes",
-    "DRAOptionalNodeOperations",
-    "DRAPartitionableDevices",
-    "DRASchedulerFilterTimeout",
-    "GenericWorkload",
-    "InPlacePodLevelResourcesVerticalScaling",
-    "MatchLabelKeysInPodTopologySpread",
-    "PodGroupPreemptionPolicy",
-    "PodLevelResources",
-    "SchedulerPopFromBackoffQ",
-    "StorageCapacityScoring",
-    "TaintTolerationComparisonOperators",
-    "TopologyAwareWorkloadScheduling",
-    "VolumeLimitScaling",
-];
 const ALL_ALPHA: &str = "AllAlpha";
 const ALL_BETA: &str = "AllBeta";
 /// Maturity of a feature.
@@ -109,8 +84,6 @@ pub struct GateError {
     pub expected: String,
     /// The next step, unless `expected` implies it.
     pub hint: Option<String>,
-    /// Whether kube-scheduler rejects the value too.
-    pub cause: Cause,
 }
 
 struct Rendered<'a>(&'a GateErrors);
@@ -157,6 +130,9 @@ impl FeatureGates {
             pod_level_resizes: self.enabled("InPlacePodLevelResourcesVerticalScaling"),
             group_preemption_policy: self.enabled("PodGroupPreemptionPolicy"),
             topology_aware: self.enabled("TopologyAwareWorkloadScheduling"),
+            composite_groups: self.enabled("CompositePodGroup"),
+            workload_claims: self.enabled("DRAWorkloadResourceClaims"),
+            deferred_resizes: self.enabled("InPlacePodVerticalScalingSchedulerPreemption"),
             devices: self.device_features(),
         }
     }
@@ -171,6 +147,7 @@ impl FeatureGates {
             taint_rules: self.enabled("DRADeviceTaintRules"),
             fractional_ranges: self.enabled("DRAFractionalCapacityRange"),
             list_attributes: self.enabled("DRAListTypeAttributes"),
+            node_allocatable: self.enabled("DRANodeAllocatableResources"),
             optional_node_operations: self.enabled("DRAOptionalNodeOperations"),
             partitionable_devices: self.enabled("DRAPartitionableDevices"),
         }
@@ -181,7 +158,6 @@ impl FeatureGates {
     /// # Errors
     ///
     /// Everything that kube-scheduler rejects: wrong syntax, an unknown or locked gate, an enabled gate without the gates that it requires.
-    /// Also gates that affect scheduling and differ from their default, unless Flotilla implements them.
     pub fn parse(text: &str) -> Result<Self, GateErrors> {
         match Self::examine(text) {
             (gates, None) => Ok(gates),
@@ -189,8 +165,7 @@ impl FeatureGates {
         }
     }
 
-    /// As [`FeatureGates::parse`], but also returns gates when there are errors: kube-scheduler's values where only Flotilla lacks a
-    /// feature, otherwise every value that could be read.
+    /// As [`FeatureGates::parse`], but also returns every value that could be read when there are errors.
     #[must_use]
     pub fn examine(text: &str) -> (Self, Option<GateErrors>) {
         let mut errors = Vec::new();
@@ -217,9 +192,6 @@ impl FeatureGates {
         if errors.is_empty() {
             errors.extend(gates.without_needs());
         }
-        if errors.is_empty() {
-            errors.extend(gates.unimplemented(&said));
-        }
         (gates, (!errors.is_empty()).then_some(GateErrors { errors }))
     }
 
@@ -237,41 +209,8 @@ impl FeatureGates {
                 ),
                 expected: format!("{} on as well", missing.join(" and ")),
                 hint: Some(format!("add {also}, or {}=false", gate.name)),
-                cause: Cause::Invalid,
             })
         })
-    }
-
-    /// Gates that affect scheduling, differ from their default and are not implemented.
-    fn unimplemented(&self, said: &BTreeMap<String, bool>) -> Vec<GateError> {
-        let is_built = |gate: &Gate| BUILT.contains(&gate.name);
-        let moved = |gate: &&Gate| gate.scheduling && self.enabled(gate.name) != gate.default && !is_built(gate);
-        let (own, through_all): (Vec<&Gate>, Vec<&Gate>) =
-            GATES.iter().filter(moved).partition(|gate| said.contains_key(gate.name));
-        let state = |on: bool| if on { "on" } else { "off" };
-        let mut errors: Vec<GateError> = own
-            .iter()
-            .map(|gate| GateError {
-                gate: gate.name.to_owned(),
-                found: format!("{}={} is not implemented yet", gate.name, !gate.default),
-                expected: format!("the default, which is {}", state(gate.default)),
-                hint: Some("leave the gate out".to_owned()),
-                cause: Cause::NotImplemented,
-            })
-            .collect();
-        for (all, stage) in [(ALL_ALPHA, FeatureStage::Alpha), (ALL_BETA, FeatureStage::Beta)] {
-            let names: Vec<&str> =
-                through_all.iter().filter(|gate| gate.stage == stage).map(|gate| gate.name).collect();
-            let Some(value) = said.get(all).filter(|_| !names.is_empty()) else { continue };
-            errors.push(GateError {
-                gate: all.to_owned(),
-                found: format!("{all}={value} is not implemented yet: it turns {} {}", state(*value), names.join(", ")),
-                expected: "gates that are named one by one".to_owned(),
-                hint: None,
-                cause: Cause::NotImplemented,
-            });
-        }
-        errors
     }
 }
 
@@ -321,7 +260,7 @@ fn read(text: &str, errors: &mut Vec<GateError>) -> BTreeMap<String, bool> {
 
 fn invalid(gate: &str, found: String, expected: &str, hint: Option<String>) -> GateError {
     let gate = if gate.is_empty() { "\"\"".to_owned() } else { gate.to_owned() };
-    GateError { gate, found, expected: expected.to_owned(), hint, cause: Cause::Invalid }
+    GateError { gate, found, expected: expected.to_owned(), hint }
 }
 
 fn locked(gate: &Gate) -> GateError {

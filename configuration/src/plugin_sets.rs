@@ -243,8 +243,7 @@ fn read_set(
     for (place, wire::Block(entry)) in set.enabled.iter().flatten().enumerate() {
         let path = entry_path(plugins, point, place).key("name");
         let name = entry.name.as_deref().unwrap_or_default();
-        let may_lack = point.is_none() && repeats_default(set, entry);
-        let Some(plugin) = usable(report, name, point, (known, may_lack), &path) else { continue };
+        let Some(plugin) = usable(report, name, point, known, &path) else { continue };
         let is_repeated = read.enabled.iter().any(|other| other.plugin.name == plugin.name);
         if is_repeated && point.is_some() {
             report.error(Problem::value(path, format!("{} a second time", quoted(name)), "every plugin once"));
@@ -267,35 +266,20 @@ fn read_set(
     read
 }
 
-/// Whether an entry of `multiPoint` only repeats the default set, as in the output of kube-scheduler's `--write-config-to`. The user did
-/// not enable such a plugin.
-fn repeats_default(set: &wire::PluginSet, entry: &wire::Plugin) -> bool {
-    let name = entry.name.as_deref().unwrap_or_default();
-    let is_disabled = |other: &str| other == "*" || other == name;
-    let mut disabled = set.disabled.iter().flatten().filter_map(|wire::Block(other)| other.name.as_deref());
-    let weight = |weight: i32| weight.max(1);
-    catalogue::find(name).is_some_and(|plugin| {
-        plugin.gate.is_none()
-            && weight(entry.weight.unwrap_or(0)) == weight(plugin.weight)
-            && !disabled.any(is_disabled)
-    })
-}
-
-/// The plugin `name` if it can be enabled at `point`; otherwise reports the reason. An entry that only repeats the default set is skipped
-/// without an error.
+/// The plugin `name` if it can be enabled at `point`; otherwise reports the reason.
 fn usable(
     report: &mut Report<'_>,
     name: &str,
     point: Option<Point>,
-    (known, is_repetition): (KnownPlugins<'_>, bool),
+    known: KnownPlugins<'_>,
     path: &Path,
 ) -> Option<catalogue::Plugin> {
     let fits = |plugin: &catalogue::Plugin| point.is_none_or(|point| plugin.runs_at(point));
     let all = || PLUGINS.iter().copied().chain(known.own()).filter(fits);
     let candidates = || all().map(|plugin| plugin.name);
-    let built = || all().filter(|plugin| plugin.is_built(known.gates)).map(|plugin| plugin.name);
+    let available = || all().filter(|plugin| plugin.is_default(known.gates)).map(|plugin| plugin.name);
     let key = point.map_or(MULTI_POINT, Point::key);
-    let expected = match either(built()) {
+    let expected = match either(available()) {
         none if none.is_empty() => format!("no plugin at {key}: Flotilla has none that runs there"),
         names => names,
     };
@@ -331,15 +315,10 @@ fn usable(
         report.error(Problem::value(path.clone(), found, expected).hint(runs_at));
         return None;
     }
-    if !plugin.is_built(known.gates) && !is_repetition {
-        let hint = match plugin.gate {
-            None => "remove this entry: the default set already lists the plugin",
-            Some(_) => {
-                "remove this entry: kube-scheduler too only runs the plugin with a feature gate that is off by default"
-            }
-        };
-        let found = format!("plugin {} is not implemented in this version of Flotilla", quoted(name));
-        report.error(Problem::new(path.clone(), found, expected).hint(hint.to_owned()).not_implemented());
+    if let Some(gate) = plugin.gate.filter(|gate| !known.gates.enabled(gate)) {
+        let found = format!("plugin {} needs the feature gate {gate}, which is off", quoted(name));
+        let hint = format!("set --feature-gates={gate}=true, or remove this entry");
+        report.error(Problem::new(path.clone(), found, expected).hint(hint).not_implemented());
     }
     Some(plugin)
 }

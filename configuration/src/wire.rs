@@ -229,6 +229,18 @@ fields! {
         binding_timeout: Duration,
     }
 
+    /// `GangSchedulingArgs`, which kube-scheduler does not have.
+    GangSchedulingArgs {
+        api_version: String,
+        kind: String,
+        pod_group_search: Block<PodGroupSearch>,
+    }
+
+    /// `podGroupSearch` of `GangSchedulingArgs`.
+    PodGroupSearch {
+        max_steps: i32,
+    }
+
     /// `InterPodAffinityArgs`.
     InterPodAffinityArgs {
         api_version: String,

@@ -14,8 +14,8 @@ use std::collections::BTreeSet;
 
 use corpus::{Answer, RecordedGate};
 use flotilla_configuration::{
-    Cause, Configuration,
-    features::{self, FeatureGates, FeatureStage, GateErrors},
+    Configuration,
+    features::{self, FeatureGates, FeatureStage},
 };
 
 /// Intended differences, with reasons. Each file still has to differ.
@@ -37,11 +37,7 @@ const MAX_LINES: usize = 8;
 /// Flotilla's result for a file. The only place that calls the reader.
 fn flotilla(gates: &str, bytes: &[u8], name: &str) -> Result<Configuration, String> {
     let text = std::str::from_utf8(bytes).map_err(|error| format!("not UTF-8: {error}"))?;
-    let (gates, errors) = FeatureGates::examine(gates);
-    let invalid = |errors: &GateErrors| errors.errors.iter().any(|error| error.cause == Cause::Invalid);
-    if let Some(errors) = errors.filter(invalid) {
-        return Err(errors.to_string());
-    }
+    let gates = FeatureGates::parse(gates).map_err(|errors| errors.to_string())?;
     let examination = flotilla_configuration::examine(text, name, &gates, Registry::built_in());
     examination.configuration.ok_or_else(|| examination.errors.map(|errors| errors.to_string()).unwrap_or_default())
 }

@@ -6,6 +6,7 @@
 //! has started. No write *begins* later than `renew_deadline` after the last acknowledged renewal was sent. No other process starts to lead
 //! before that moment plus `lease_duration - renew_deadline`, if both clocks run at about the same rate.
 
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -18,14 +19,18 @@ use tracing::{debug, info, warn};
 
 use crate::wall;
 
+mod candidate;
 mod clock;
 pub mod election;
+mod record;
 mod request;
 mod standby;
 
 pub use clock::now;
 pub use election::Loss;
-use election::{Claim, Election, JITTER_FACTOR, Record, Step, Timings, committed_in, committed_text};
+use election::{Claim, Election, JITTER_FACTOR, Step, Timings, committed_text};
+pub use record::epoch_at_second;
+use record::{epoch_of, record_of};
 use request::{Failure, timed, timed_out};
 use standby::Standby;
 pub use standby::uid;
@@ -56,6 +61,8 @@ pub struct LeaseConfig {
     pub renew_deadline: Duration,
     /// Between two attempts.
     pub retry_period: Duration,
+    /// A controller of the API server elects the leader, by the gate CoordinatedLeaderElection.
+    pub coordinated: bool,
 }
 
 /// Whether this process leads.
@@ -111,6 +118,10 @@ pub struct Signals {
     pub progress: Option<Probe>,
     /// Checked before a candidate writes the record: a process that cannot schedule does not acquire the lease.
     pub candidacy: Option<Probe>,
+    /// The controller of a coordinated election has chosen another leader: this one has to end its lead and leave by `shutdown`.
+    pub end_of_term: CancellationToken,
+    /// Set as soon as the API server has the LeaseCandidate of a coordinated election.
+    pub is_candidate: Arc<AtomicBool>,
 }
 
 /// The reason why an election ended, or could not begin.
@@ -207,6 +218,27 @@ pub fn watchdog(leading: watch::Receiver<Leadership>, tolerance: Duration) -> Pr
 /// [`LeaseError::Config`] before the first request; [`LeaseError::Lost`] when the lead is lost.
 pub async fn run(config: LeaseConfig, client: kube::Client, signals: Signals) -> Result<(), LeaseError> {
     config.validate()?;
+    let candidate = config.coordinated.then(|| candidate::Candidate {
+        client: client.clone(),
+        config: config.clone(),
+        leading: signals.leading.subscribe(),
+        candidacy: signals.candidacy.clone(),
+        is_known: Arc::clone(&signals.is_candidate),
+    });
+    let candidacy = async {
+        match candidate {
+            Some(candidate) => Box::pin(candidate::run(candidate)).await,
+            None => std::future::pending().await,
+        }
+    };
+    tokio::select! {
+        biased;
+        ended = Box::pin(elect(config, client, signals)) => ended,
+        () = candidacy => Ok(()),
+    }
+}
+
+async fn elect(config: LeaseConfig, client: kube::Client, signals: Signals) -> Result<(), LeaseError> {
     let mut elector = Elector::new(config, client, signals);
     info!(lease = %elector.config.lease(), identity = %elector.config.identity, "attempting to acquire leader lease");
     loop {
@@ -239,7 +271,7 @@ struct Elector {
     election: Election,
     /// The object as last read or written, with the fields of other writers. Writes need its version.
     lease: Option<Lease>,
-    standby: Option<Standby>,
+    standby: Option<Standby<Lease>>,
     announced: bool,
     /// The announced epoch, constant for the whole lead.
     epoch: u64,
@@ -254,7 +286,7 @@ impl Elector {
             retry_period: config.retry_period,
         };
         let seed = flotilla_runtime::surroundings::number();
-        let election = Election::new(config.identity.clone(), timings, seed, now());
+        let election = Election::new(config.identity.clone(), timings, seed, now()).coordinated(config.coordinated);
         let standby = Some(Standby::start(api.clone(), &config.name, config.retry_period));
         Self { config, client, api, signals, election, lease: None, standby, announced: false, epoch: 0 }
     }
@@ -347,6 +379,12 @@ impl Elector {
     }
 
     fn publish(&mut self) {
+        if let Some(successor) = self.election.successor()
+            && !self.signals.end_of_term.is_cancelled()
+        {
+            warn!(lease = %self.config.lease(), successor, "the term of this leader has ended");
+            self.signals.end_of_term.cancel();
+        }
         let Some((valid_until, transitions)) = self.election.lead() else {
             return self.tell(Leadership::Following { holder: self.election.holder().map(str::to_owned) });
         };
@@ -443,36 +481,6 @@ impl Elector {
         }
         refusal.map_or(Ok(()), Err)
     }
-}
-
-/// The epoch of a lead: the Lease's creation time by the API server's clock, and its number of transitions.
-///
-/// Workers reject a lower epoch than the highest they have seen. The transitions alone would restart at 0 for a recreated Lease.
-fn epoch_of(lease: Option<&Lease>, transitions: i32) -> u64 {
-    let created = lease.and_then(|lease| lease.metadata.creation_timestamp.as_ref());
-    let seconds = created.map_or(0, |time| u64::try_from(time.0.as_second()).unwrap_or(0));
-    epoch_at_second(seconds).saturating_add(u64::try_from(transitions).unwrap_or(0))
-}
-
-/// The smallest epoch of a second since 1970. 24 bits allow 16 million transitions of one Lease, and seconds beyond the year 30,000.
-#[must_use]
-pub const fn epoch_at_second(seconds: u64) -> u64 {
-    seconds << 24
-}
-
-fn record_of(lease: &Lease) -> Record {
-    let Some(spec) = &lease.spec else { return Record::default() };
-    let mut record = Record {
-        holder: spec.holder_identity.clone().unwrap_or_default(),
-        duration_s: spec.lease_duration_seconds.and_then(|seconds| u32::try_from(seconds).ok()).unwrap_or(0),
-        transitions: spec.lease_transitions.unwrap_or(0),
-        acquired: spec.acquire_time.as_ref().map(|time| time.0),
-        renewed: spec.renew_time.as_ref().map(|time| time.0),
-        committed: None,
-    };
-    let told = lease.metadata.annotations.as_ref().and_then(|annotations| annotations.get(COMMITTED));
-    record.committed = told.and_then(|text| committed_in(text, &record));
-    record
 }
 
 #[cfg(test)]

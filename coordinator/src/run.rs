@@ -6,7 +6,7 @@
 use std::{
     ffi::OsString,
     process::ExitCode,
-    sync::Arc,
+    sync::{Arc, atomic::AtomicBool},
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
@@ -121,6 +121,10 @@ struct Coordinator {
     shutdown: CancellationToken,
     drained: CancellationToken,
     handover: Arc<Handover>,
+    /// The controller of a coordinated election has chosen another leader.
+    end_of_term: CancellationToken,
+    /// Whether the API server has this process's LeaseCandidate, if the election is coordinated.
+    is_candidate: Arc<AtomicBool>,
     stop: CancellationToken,
 }
 
@@ -150,6 +154,7 @@ struct Own<'a> {
     features: Features,
     idle: Machine,
     is_elected: bool,
+    is_coordinated: bool,
     lazily: bool,
     /// The configuration as `/configz` shows it.
     shown: Value,
@@ -180,6 +185,7 @@ async fn run(
         features: args.gates.features(),
         idle,
         is_elected: election.is_some(),
+        is_coordinated: election.as_ref().is_some_and(|election| election.coordinated),
         lazily: configuration.delay_cache_until_active,
         shown: configuration::shown(&configuration, FIRST_GENERATION),
     };
@@ -240,7 +246,7 @@ async fn outside(args: &Args, connection: &Connection, identity: &str, registry:
 impl Beginning {
     fn of(outside: Outside, own: Own<'_>) -> Self {
         let Outside { client, events, workers, discovery, issuer, spans, drive, lost, stop } = outside;
-        let Own { identity, registry, machine, features, idle, is_elected, lazily, shown } = own;
+        let Own { identity, registry, machine, features, idle, is_elected, is_coordinated, lazily, shown } = own;
         let (lead, leading) = watch::channel(Leadership::UNKNOWN);
         let host = identity.rsplit_once('_').map_or(identity, |(host, _)| host);
         let reporter = Reporter::new(&client, &events, host, &leading);
@@ -265,6 +271,8 @@ impl Beginning {
             shutdown: CancellationToken::new(),
             drained: CancellationToken::new(),
             handover: Arc::default(),
+            end_of_term: CancellationToken::new(),
+            is_candidate: Arc::new(AtomicBool::new(!is_coordinated)),
             stop,
         };
         Self { coordinator, first, lead }
@@ -305,6 +313,8 @@ impl Coordinator {
             handover: Arc::clone(&self.handover),
             progress: Some(Arc::new(move || handle.progress(MACHINE_PATIENCE))),
             candidacy: Some(self.course.may_stand()),
+            end_of_term: self.end_of_term.clone(),
+            is_candidate: Arc::clone(&self.is_candidate),
         };
         let (stand, shutdown) = (self.stand.clone(), self.shutdown.clone());
         elections.spawn(async move {

@@ -33,6 +33,8 @@ pub const DRAIN: Duration = Duration::from_secs(15);
 /// to wait for all committed writes, which takes one to two seconds.
 pub const SETTLE: Duration = Duration::from_millis(300);
 
+const TERM_ENDED: &str = "the API server's controller of leader election has chosen another leader";
+
 /// An input.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Input {
@@ -61,6 +63,8 @@ pub enum Input {
     View(Duration),
     /// A watch has ended for this reason.
     WatchEnded(String),
+    /// The controller of a coordinated election has chosen another leader.
+    TermEnded,
     /// The process has to end.
     Terminate,
     /// Time has passed.
@@ -157,6 +161,7 @@ impl Takeover {
             Input::Settled(committed) => self.settled(committed),
             Input::View(age) => self.view(now, age),
             Input::WatchEnded(reason) => self.end(now, Some(format!("a watch has ended: {reason}"))),
+            Input::TermEnded => self.end(now, Some(TERM_ENDED.to_owned())),
             Input::Terminate => self.terminate(now),
             Input::Tick => self.tick(now),
         }

@@ -29,8 +29,8 @@ mod stored;
 mod trouble;
 
 use kinds::{
-    AllThat, Budgets, CoschedulingGroups, Namespaces, Nodes, PodGroups, Pods, ReplicaSet, ReplicationController,
-    Service, StatefulSet,
+    AllThat, Budgets, CompositePodGroups, CoschedulingGroups, Namespaces, Nodes, PodGroups, Pods, ReplicaSet,
+    ReplicationController, Service, StatefulSet,
 };
 pub use source::Tally;
 use source::{Kind, Source};
@@ -52,7 +52,7 @@ pub struct Needs<'a> {
     pub profiles: &'a [Profile],
     /// Watch pod groups too.
     pub with_groups: bool,
-    /// Feature gates that change how pods are read.
+    /// Feature gates that change how objects are read.
     pub features: Features,
 }
 
@@ -98,6 +98,9 @@ impl Watches {
         all.push(starting.start::<CoschedulingGroups>());
         if needs.with_groups {
             all.push(starting.start::<PodGroups>());
+        }
+        if needs.features.composite_groups {
+            all.push(starting.start::<CompositePodGroups>());
         }
         let all = Arc::from(all);
         let (publish, synced) = watch::channel(false);

@@ -148,7 +148,9 @@ impl Inner {
 
     /// In sequence, as a later write is of no use without an earlier one; except for the announcement, which only informs others.
     async fn write_all(&self, pre_bind: &PreBind, versions: &mut Vec<Arc<str>>) -> Result<(), String> {
-        if let Err(reason) = self.write(announcement(pre_bind)).await {
+        if pre_bind.is_announced
+            && let Err(reason) = self.write(announcement(pre_bind)).await
+        {
             let PreBind { namespace, name, node, .. } = pre_bind;
             let pod = format!("{namespace}/{name}");
             debug!(pod, %node, reason, "cannot announce a pod's node; continuing with PreBind");

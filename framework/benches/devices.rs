@@ -148,8 +148,12 @@ impl Cluster {
         cache.apply(&Object::Device(class.into()));
         (0..NODES).for_each(|number| drop(cache.apply(&Object::Device(Slice::clone(&slice(number)).into()))));
         let mut claim = DeviceClaim { uid: "claim".into(), ..claim(count) };
-        claim.controller =
-            Some(Controller { kind: "Pod".into(), name: Arc::clone(&pod.name), uid: Arc::clone(&pod.uid) });
+        claim.controller = Some(Controller {
+            kind: "Pod".into(),
+            name: Arc::clone(&pod.name),
+            uid: Arc::clone(&pod.uid),
+            ..Controller::default()
+        });
         let mut spec = ClaimSpec::clone(&claim.spec);
         for request in &mut spec.requests {
             if let RequestKind::Exactly(ask) = &mut request.kind {
@@ -194,7 +198,8 @@ fn profile() -> Profile {
 
 fn claiming() -> PodInfo {
     let owner = Owner { name: "p".into(), uid: pod("p").build().uid };
-    let claims = vec![PodClaim { entry: "gpus".into(), source: ClaimSource::Generated("claim".into()) }];
+    let claims =
+        vec![PodClaim { entry: "gpus".into(), source: ClaimSource::Generated("claim".into()), ..PodClaim::default() }];
     let devices = PodDevices { owner, claims, ..PodDevices::default() };
     let built = pod("p").request("cpu", "100m").request("memory", "256Mi");
     built.class(|class| class.devices = Some(Arc::new(devices))).build()

@@ -36,8 +36,11 @@ pub struct Class {
     pub nonzero_milli_cpu: i64,
     /// Memory, in bytes, charged to the node's "non-zero" account.
     pub nonzero_memory: i64,
-    /// The only feasible node, for a pod that sets `spec.nodeName` without being bound.
+    /// The only feasible node: of a pod with a deferred resize, its own node. `None` for all other pods, bound or not.
     pub node_name: Option<Arc<str>>,
+    /// The pod is bound to `node_name`, and its kubelet has deferred a resize. Only with the gate
+    /// `InPlacePodVerticalScalingSchedulerPreemption`.
+    pub resize_deferred: bool,
     /// `spec.nodeSelector`, sorted by key.
     pub node_selector: Vec<(Arc<str>, Arc<str>)>,
     /// Required node affinity: at least one term must match. `None`: no such affinity; empty: no node matches.
@@ -66,9 +69,9 @@ pub struct Class {
     pub fields: Vec<(PodField, Arc<str>)>,
     /// The pod's device claims; `None` without claims and extended resources.
     pub devices: Option<Arc<PodDevices>>,
-    /// Only nodes of this domain exist for the class: in an attempt at a pod group with a topology constraint. Not sent to workers.
+    /// Only nodes of this domain are candidates: in an attempt at a pod group with a topology constraint. Not sent to workers.
     #[serde(skip)]
-    pub within: Option<TopologyDomain>,
+    pub within: Option<Arc<TopologyDomain>>,
 }
 
 impl Class {

@@ -292,6 +292,11 @@ pub trait Plugin: Sync {
         Vec::new()
     }
 
+    /// Whether PreFilter and Filter skip pods with a deferred resize: these stay on their node, regardless of the check.
+    fn skips_deferred_resizes(&self) -> bool {
+        false
+    }
+
     /// The pod metadata fields that the plugin reads under these arguments, of any pod: the only ones in [`Class::field`].
     fn pod_fields(&self, _args: &Args) -> Vec<PodField> {
         Vec::new()

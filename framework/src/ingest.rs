@@ -19,6 +19,7 @@ pub mod device_objects;
 mod devices;
 mod features;
 mod fields;
+mod footprint;
 mod mounts;
 mod pod;
 pub mod pod_group;
@@ -120,6 +121,7 @@ pub fn node(node: &api::Node) -> Result<NodeInfo, IngestError> {
         labels: labels(&node.metadata),
         taints: taints.map(taint).collect(),
         unschedulable: node.spec.as_ref().and_then(|spec| spec.unschedulable).unwrap_or(false),
+        resize_preemption_disabled: disables_resize_preemption(node),
         allowed_pods: allocatable.get("pods").map_or(0, |pods| pods.units()),
         allocatable: amounts,
         declared_features: DeclaredFeatures::named(
@@ -133,6 +135,11 @@ pub fn node(node: &api::Node) -> Result<NodeInfo, IngestError> {
     };
     let excess = excess::objects::of_node(&node);
     within(node, excess)
+}
+
+fn disables_resize_preemption(node: &api::Node) -> bool {
+    let policy = node.spec.as_ref().and_then(|spec| spec.pod_preemption_policy.as_ref());
+    policy.and_then(|policy| policy.disable_resize_preemption.as_ref()).is_some_and(|by| !by.is_empty())
 }
 
 fn taint(taint: &api::Taint) -> Taint {

@@ -9,6 +9,7 @@ pub mod contain;
 pub mod declared;
 pub mod devices;
 pub mod diagnosis;
+mod domain_labels;
 pub mod domains;
 pub mod evaluate;
 pub mod evaluation;

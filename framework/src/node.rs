@@ -24,6 +24,8 @@ pub struct NodeInfo {
     pub taints: Vec<Taint>,
     /// `spec.unschedulable`.
     pub unschedulable: bool,
+    /// Whether `spec.podPreemptionPolicy.disableResizePreemption` has entries.
+    pub resize_preemption_disabled: bool,
     /// `status.allocatable` without `pods`.
     pub allocatable: Resources,
     /// `status.allocatable.pods`.

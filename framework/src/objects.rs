@@ -10,11 +10,12 @@ use crate::{
     extension::{
         Facts,
         objects::{
-            Attachments, Awaited, AwaitedDevice, Changes, Object, ObjectCache, ObjectKey, Plan, PreBindError, Undone,
-            Write, Written,
+            Attachments, Awaited, AwaitedDevice, Changes, FreedForGroup, Object, ObjectCache, ObjectKey, Plan,
+            PreBindError, TriedMember, Undone, Write, Written,
         },
     },
     node::NodeInfo,
+    pod_group::{GroupKey, PodGroup},
     profile::Profile,
     registry::Registry,
 };
@@ -166,6 +167,26 @@ impl Objects {
         kept.cache.post_filter(pod, unavailable)
     }
 
+    /// PodGroupPostFilter of a plugin with objects; see [`ObjectCache::group_post_filter`].
+    ///
+    /// # Errors
+    /// The plugin fails.
+    pub fn group_post_filter(
+        &self,
+        plugin: &str,
+        group: &PodGroup,
+        members: &[TriedMember<'_>],
+        freed: &BTreeSet<ObjectKey>,
+    ) -> Result<Option<FreedForGroup>, String> {
+        let kept = self.0.iter().find(|kept| kept.plugin == plugin);
+        kept.map_or(Ok(None), |kept| kept.cache.group_post_filter(group, members, freed))
+    }
+
+    /// A pod group of `scheduling.k8s.io` changed; `None`: it is gone.
+    pub fn set_pod_group(&mut self, key: &GroupKey, group: Option<&Arc<PodGroup>>) {
+        self.0.iter_mut().for_each(|kept| kept.cache.set_pod_group(key, group));
+    }
+
     /// Registers a pod on a node, or nominated to one, with each plugin. Returns the attachments of affected classes.
     pub fn enter(&mut self, enter: impl Fn(&mut dyn ObjectCache) -> Attachments) -> Attachments {
         self.0.iter_mut().flat_map(|kept| enter(&mut *kept.cache)).collect()
@@ -250,6 +271,14 @@ impl Objects {
         kept.map_or(Ok(true), |kept| kept.cache.is_bound(&*reservation.plan, written, node))
     }
 
+    /// The class of a pod with the requests that it has on the node of its reservations, if they differ from those in the pod.
+    #[must_use]
+    pub fn charged(&self, reservations: &[Reservation], class: &Class) -> Option<Arc<Class>> {
+        reservations
+            .iter()
+            .find_map(|reservation| self.0.get(reservation.place)?.cache.charged(&*reservation.plan, class))
+    }
+
     /// The devices of a written reservation, if PreBind waits for one of them.
     #[must_use]
     pub fn awaited_devices(&self, reservation: &Reservation) -> Vec<AwaitedDevice> {
@@ -257,10 +286,10 @@ impl Objects {
         kept.map(|kept| kept.cache.awaited_devices(&*reservation.plan)).unwrap_or_default()
     }
 
-    /// The error of a PreBind after its maximum wait.
+    /// The maximum wait of a PreBind has passed. Returns the error.
     #[must_use]
-    pub fn timed_out(&self, reservation: &Reservation) -> String {
-        self.0.get(reservation.place).map(|kept| kept.cache.timed_out(&*reservation.plan)).unwrap_or_default()
+    pub fn time_out(&mut self, reservation: &Reservation) -> String {
+        self.0.get_mut(reservation.place).map(|kept| kept.cache.time_out(&*reservation.plan)).unwrap_or_default()
     }
 
     /// The condition that PreBind waits for.

@@ -5,6 +5,7 @@ use crate::{extension::Plugin, registry::Registry};
 pub mod coscheduling;
 pub mod default_binder;
 pub mod default_preemption;
+pub mod deferred_pod_scheduling;
 pub mod dynamic_resources;
 pub mod image_locality;
 pub mod inter_pod_affinity;
@@ -36,6 +37,7 @@ const BUILT_IN: &[&dyn Plugin] = &[
     &taint_toleration::TaintToleration,
     &node_affinity::NodeAffinity,
     &node_ports::NodePorts,
+    &deferred_pod_scheduling::DeferredPodScheduling,
     &node_resources_fit::NodeResourcesFit,
     &volume_restrictions::VolumeRestrictions,
     &node_volume_limits::NodeVolumeLimits,

@@ -1,15 +1,18 @@
-//! The rules for pod groups: those of GangScheduling, and those of Coscheduling for groups of `scheduling.x-k8s.io`.
+//! The rules for pod groups: those of GangScheduling, and those of Coscheduling for groups of `scheduling.x-k8s.io`. A composite pod group is
+//! a group of groups, read as a pod group with another API.
 //!
 //! Source: `plugins/gangscheduling`, `validatePodGroup` in `schedule_one_podgroup.go`, and `pkg/coscheduling` of scheduler-plugins.
 
+mod hierarchy;
 mod membership;
 mod topology;
 
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-use crate::{class::PodInfo, profile::Plugins, resources::Resources};
+use crate::{class::PodInfo, devices::claimed::PodClaim, profile::Plugins, resources::Resources};
 
+pub use hierarchy::{AsVictim, Hierarchy, MAX_DEPTH};
 pub use membership::{COSCHEDULING, GroupApi, GroupKey, LABEL, Membership, reads_coscheduling};
 pub use topology::{Assigned, NoPlacements, Topology, placements, scores};
 
@@ -35,12 +38,16 @@ pub struct PodGroup {
     pub generation: i64,
     /// Its API.
     pub api: GroupApi,
+    /// With the gate CompositePodGroup: `spec.parentCompositePodGroupName`.
+    pub parent: Option<Arc<str>>,
+    /// `metadata.creationTimestamp` in Unix seconds, 0 where absent; the order of groups with the same parent.
+    pub created_s: i64,
     /// `spec.schedulingPolicy.gang.minCount`; `None` for the basic policy, which schedules each pod that fits. For `scheduling.x-k8s.io`:
-    /// `spec.minMember`.
+    /// `spec.minMember`. For a composite group: `minGroupCount`, a number of groups.
     pub min_count: Option<u32>,
     /// `spec.priority`, 0 where absent; the pods must have the same. For `scheduling.x-k8s.io`: the lowest priority of its pods.
     pub priority: i32,
-    /// Whether `spec.disruptionMode` is `all`: its pods are preempted together or not at all.
+    /// Whether `spec.disruptionMode` is `all`: its pods, in all groups below it, are preempted together or not at all.
     pub disrupted_whole: bool,
     /// The current `PodGroupInitiallyScheduled` condition.
     pub condition: Option<GroupCondition>,
@@ -50,6 +57,8 @@ pub struct PodGroup {
     pub never_preempts: Option<bool>,
     /// The placements in which it is tried.
     pub topology: Topology,
+    /// With the gate DRAWorkloadResourceClaims: `spec.resourceClaims`, with the names of generated claims in the status.
+    pub claims: Vec<PodClaim>,
 }
 
 /// The `PodGroupInitiallyScheduled` condition of a pod group.
@@ -89,6 +98,13 @@ impl PodGroup {
         GroupKey { namespace: Arc::clone(&self.namespace), name: Arc::clone(&self.name), api: self.api }
     }
 
+    /// The name of its parent.
+    #[must_use]
+    pub fn parent_key(&self) -> Option<GroupKey> {
+        let name = Arc::clone(self.parent.as_ref()?);
+        Some(GroupKey { namespace: Arc::clone(&self.namespace), name, api: GroupApi::Composite })
+    }
+
     /// Whether a group with this number of members, all without a gate, is a complete gang.
     #[must_use]
     pub fn is_complete(&self, members: usize) -> bool {
@@ -99,7 +115,7 @@ impl PodGroup {
     #[must_use]
     pub fn is_gated_by(&self, gated: usize, members: usize) -> bool {
         match self.api {
-            GroupApi::Kubernetes => gated > 0,
+            GroupApi::Kubernetes | GroupApi::Composite => gated > 0,
             GroupApi::Coscheduling => {
                 gated > 0 && self.is_complete(members) && !self.is_complete(members.saturating_sub(gated))
             }
@@ -113,7 +129,7 @@ impl PodGroup {
             return None;
         }
         match self.api {
-            GroupApi::Kubernetes => {
+            GroupApi::Kubernetes | GroupApi::Composite => {
                 plugins.pre_enqueue.iter().any(|name| name == PLUGIN).then(|| TOO_FEW_MEMBERS.to_owned())
             }
             GroupApi::Coscheduling => {
@@ -125,13 +141,15 @@ impl PodGroup {
         }
     }
 
-    /// PlacementFeasible: the feasibility with these numbers of scheduled and remaining pods.
+    /// PlacementFeasible: the feasibility with these numbers of scheduled and remaining pods, or groups for a composite group.
     #[must_use]
     pub fn feasibility(&self, plugins: &Plugins, scheduled: usize, remaining: usize) -> Feasibility {
         // kube-scheduler runs the plugin here if the profile has it at any point.
         let has = |names: &[String]| names.iter().any(|name| name == PLUGIN);
         let (is_on, field) = match self.api {
-            GroupApi::Kubernetes => (has(&plugins.pre_enqueue) || has(&plugins.permit), "minCount"),
+            GroupApi::Kubernetes | GroupApi::Composite => {
+                (has(&plugins.pre_enqueue) || has(&plugins.permit), "minCount")
+            }
             GroupApi::Coscheduling => (true, "minMember"),
         };
         if !is_on {

@@ -26,7 +26,7 @@ pub use evaluate::{Evaluated, evaluate};
 pub use placed_pod::PlacedPod;
 pub use shortlist::Shortlist;
 pub use trial::{Layout, Trial, Whole, lay_out, lay_out_units};
-pub use unit::{Unit, reprieve, sort_by_importance, violations};
+pub use unit::{Unit, UnitKind, reprieve, sort_by_importance, violations};
 
 #[cfg(test)]
 mod tests;

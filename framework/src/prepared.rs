@@ -10,6 +10,7 @@ use smallvec::SmallVec;
 
 use crate::{
     class::{Class, ClassId},
+    domain_labels::DomainLabels,
     domains::Sums,
     extension::{Amounts, Domain, Domains, Facts, Filter, NodeScore, Preparation, Score, Term},
     interest::Interest,
@@ -47,8 +48,8 @@ pub struct Prepared {
     ended_by: Option<&'static str>,
     score_error: Option<String>,
     restriction: Option<Restriction>,
-    /// The label key and value of [`Class::within`].
-    within: Option<(Symbol, Symbol)>,
+    /// The labels of [`Class::within`].
+    within: DomainLabels,
     filters: Vec<PreparedFilter>,
     plain: Vec<PlainScore>,
     normalized: Vec<NormalizedScore>,
@@ -147,7 +148,7 @@ impl Prepared {
             ended_by: None,
             score_error: None,
             restriction: None,
-            within: None,
+            within: DomainLabels::default(),
             filters: Vec::new(),
             plain: Vec::new(),
             normalized: Vec::new(),
@@ -160,8 +161,7 @@ impl Prepared {
             missing: Missing::default(),
         };
         let symbols = &mut preparation.symbols;
-        let within = class.within.as_ref();
-        prepared.within = within.map(|domain| (symbols.number(&domain.key), symbols.number(&domain.value)));
+        prepared.within = DomainLabels::new(class.within.as_deref(), |text| symbols.number(text));
         let skipped = prepared.run_pre_filters(registry, profile, &mut preparation);
         if prepared.refusal.is_none() && prepared.error.is_none() {
             prepared.prepare_filters(registry, profile, &skipped, &mut preparation);
@@ -339,13 +339,13 @@ impl Prepared {
     /// Whether a node exists for the class, as by [`Class::within`].
     #[must_use]
     pub fn holds(&self, nodes: &Snapshot, slot: Slot) -> bool {
-        self.within.is_none_or(|(key, value)| value != Symbol::NONE && nodes.label(key, slot) == value)
+        self.within.has(nodes, slot)
     }
 
     /// Whether only some nodes exist for the class.
     #[must_use]
     pub const fn is_within(&self) -> bool {
-        self.within.is_some()
+        !self.within.is_everywhere()
     }
 
     pub(crate) const fn is_restricted(&self) -> bool {

@@ -43,6 +43,12 @@ impl Quantity {
         parse_nano(text, cap).map_err(|reason| QuantityError { text: text.chars().take(SHOWN).collect(), reason })
     }
 
+    /// An amount in nano, capped.
+    #[must_use]
+    pub(crate) fn from_nano(nano: i128) -> Self {
+        Self(nano.clamp(-MAX_NANO, MAX_NANO))
+    }
+
     /// Whole units, rounded up.
     #[must_use]
     pub fn units(self) -> i64 {

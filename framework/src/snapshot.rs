@@ -64,6 +64,7 @@ pub struct Snapshot {
     names: Vec<Symbol>,
     ranks: Vec<u64>,
     unschedulable: Vec<bool>,
+    resize_preemption_disabled: Vec<bool>,
     declared_features: Vec<DeclaredFeatures>,
     taint_sets: IndexSet<Vec<Taint>>,
     taints: Vec<u32>,
@@ -106,6 +107,7 @@ impl Snapshot {
         self.names[at] = self.symbols.intern(&node.name);
         self.ranks[at] = rank(&node.uid, self.seed);
         self.unschedulable[at] = node.unschedulable;
+        self.resize_preemption_disabled[at] = node.resize_preemption_disabled;
         self.declared_features[at] = node.declared_features;
         self.taints[at] = u32::try_from(self.taint_sets.insert_full(node.taints.clone()).0).unwrap_or(u32::MAX);
         self.set_labels(slot, &node.labels);
@@ -343,6 +345,12 @@ impl Snapshot {
         self.unschedulable[slot as usize]
     }
 
+    /// Whether `spec.podPreemptionPolicy.disableResizePreemption` has entries.
+    #[must_use]
+    pub fn resize_preemption_disabled(&self, slot: Slot) -> bool {
+        self.resize_preemption_disabled[slot as usize]
+    }
+
     /// `status.declaredFeatures`, limited to features that pods can require.
     #[must_use]
     pub fn declared_features(&self, slot: Slot) -> DeclaredFeatures {
@@ -403,6 +411,7 @@ impl Snapshot {
             self.names.push(Symbol::NONE);
             self.ranks.push(0);
             self.unschedulable.push(false);
+            self.resize_preemption_disabled.push(false);
             self.declared_features.push(DeclaredFeatures::default());
             self.taints.push(0);
             self.label_keys.push(Box::default());

@@ -374,6 +374,13 @@ impl PodBuilder {
         self
     }
 
+    /// Binds the pod to a node, where its resize is deferred.
+    #[must_use]
+    pub fn resize_deferred_on(mut self, node: &str) -> Self {
+        self.class.resize_deferred = true;
+        self.wants(node).on(node)
+    }
+
     /// The pod, cut if too large, as one from the API.
     #[must_use]
     pub fn build(self) -> PodInfo {
@@ -455,6 +462,13 @@ impl NodeBuilder {
     #[must_use]
     pub fn cordon(mut self) -> Self {
         self.0.unschedulable = true;
+        self
+    }
+
+    /// Disables preemption for deferred resizes.
+    #[must_use]
+    pub fn without_resize_preemption(mut self) -> Self {
+        self.0.resize_preemption_disabled = true;
         self
     }
 

@@ -87,6 +87,7 @@ impl Measure {
             nonzero_milli_cpu: _,
             nonzero_memory: _,
             node_name,
+            resize_deferred: _,
             node_selector,
             required_terms,
             preferred_terms,
@@ -141,6 +142,7 @@ impl Measure {
             labels,
             taints,
             unschedulable: _,
+            resize_preemption_disabled: _,
             allocatable,
             allowed_pods: _,
             declared_features,
@@ -171,13 +173,14 @@ impl Measure {
     }
 
     fn pod_devices(self, devices: &PodDevices) -> usize {
-        let PodDevices { owner, claims, containers, mapped, has_left: _ } = devices;
+        let PodDevices { owner, group, claims, containers, mapped, has_left: _, footprint: _ } = devices;
         let claims = claims.iter().map(|claim| {
             let name = match &claim.source {
                 ClaimSource::Named(name) | ClaimSource::Generated(name) => self.text(name),
                 ClaimSource::NotNeeded | ClaimSource::NotCreated | ClaimSource::Like(_) | ClaimSource::Unknown => 0,
             };
-            2 * self.group + self.text(&claim.entry) + name + self.number
+            let template = claim.template.as_ref().map_or(0, |template| self.text(template));
+            2 * self.group + self.text(&claim.entry) + name + template + self.number
         });
         let containers = containers.iter().map(|container| {
             let requests = container.requests.iter().map(|(name, _)| self.group + self.text(name) + self.number);
@@ -186,6 +189,7 @@ impl Measure {
         2 * self.group
             + self.text(&owner.name)
             + self.text(&owner.uid)
+            + group.as_ref().map_or(0, |group| self.text(group))
             + claims.sum::<usize>()
             + containers.sum::<usize>()
             + self.texts(mapped)

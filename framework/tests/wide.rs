@@ -290,7 +290,8 @@ fn follow(world: &World, owners: &[usize], shards: usize, steps: &[Step]) -> Res
         let result = prepared.judge_with(&nodes, slot, &matches);
         view.repair(&prepared, &nodes, &matches, id, Some(result));
         view.lay_over(&prepared, &mut nodes, &matches, &kept, None);
-        let mut fresh = View::new(&prepared, vec![evaluate(&prepared, &nodes, 1)]);
+        // With one offer it would be dry where the nominated pods take that node.
+        let mut fresh = View::new(&prepared, vec![evaluate(&prepared, &nodes, usize::MAX)]);
         fresh.lay_over(&prepared, &mut nodes, &matches, &kept, None);
         let (left, expected) = (view.best(&prepared, None), fresh.best(&prepared, None));
         prop_assert_eq!(placed(left), placed(expected), "beside {:?}, after step {} of {:?}", &kept, done, steps);

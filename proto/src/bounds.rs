@@ -117,6 +117,7 @@ fn node_bytes(node: &NodeInfo) -> usize {
         labels,
         taints,
         unschedulable: _,
+        resize_preemption_disabled: _,
         allocatable,
         allowed_pods: _,
         declared_features,
@@ -133,7 +134,7 @@ fn node_bytes(node: &NodeInfo) -> usize {
     let lists: usize = labels.chain(taints).chain(images).sum();
     let features: usize = declared_features.names().map(|name| field(name.len())).sum();
     let csi = csi.as_deref().map_or(0, |csi| field(csi_bytes(csi)));
-    field(name.len()) + field(uid.len()) + lists + features + field(resources_bytes(allocatable)) + csi + 2 * INTEGER
+    field(name.len()) + field(uid.len()) + lists + features + field(resources_bytes(allocatable)) + csi + 3 * INTEGER
 }
 
 fn csi_bytes(csi: &NodeCsi) -> usize {

@@ -13,6 +13,7 @@ use tokio::{sync::mpsc, task::JoinHandle};
 
 use crate::{
     api::{Api, service::Taken},
+    defects::Defective,
     workers::Workers,
 };
 
@@ -113,6 +114,7 @@ impl Coordinator {
                 lease_duration: LEASE,
                 renew_deadline: RENEW,
                 retry_period: RETRY,
+                coordinated: false,
             },
             registry: setup.registry,
             configuration: Configuration::new(1, setup.profiles.clone()),
@@ -122,7 +124,7 @@ impl Coordinator {
         let (slot, process) = (Arc::clone(&handle), name.clone());
         let task = tokio::spawn(async move {
             let started = |machine| *slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(machine);
-            let ended = Box::pin(hosted.run(started)).await;
+            let ended = Box::pin(hosted.run(Defective::new, started)).await;
             // An ended process sends nothing more.
             api.partition(&process, true);
             api.partition(&election_of(&process), true);

@@ -7,6 +7,7 @@ pub mod check;
 pub mod cluster;
 pub mod coordinator;
 pub mod course;
+pub mod defects;
 pub mod faulty;
 pub mod guard;
 pub mod minimise;

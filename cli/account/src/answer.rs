@@ -27,7 +27,7 @@ pub struct Answer<'a> {
     plugin: &'a str,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     reasons: Vec<&'a str>,
-    /// The node of a pod that is placed already; it is evaluated as if it were pending.
+    /// The node of a pod that is placed already; it is evaluated as if it were pending, unless its resize is deferred.
     #[serde(skip_serializing_if = "str::is_empty")]
     on_node: &'a str,
     /// The nominated node, if the pod fits there. kube-scheduler takes it whatever the scores.

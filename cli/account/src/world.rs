@@ -267,8 +267,11 @@ impl World {
             if known.contains(&pod.uid) {
                 continue;
             }
-            let is_of_group = self.grouped.get(&pod.uid).is_some_and(|(_, info)| self.groups.is_member_as_victim(info));
-            let mut unit = preemption::Unit { priority: self.rank(pod), is_of_group, pods: Vec::new() };
+            let kind = self
+                .grouped
+                .get(&pod.uid)
+                .map_or(preemption::UnitKind::Pod, |(_, info)| self.groups.kind_as_victim(info));
+            let mut unit = preemption::Unit { priority: self.rank(pod), kind, pods: Vec::new() };
             for uid in self.party(&pod.uid) {
                 let Some((at, standing)) = self.standing(&uid) else { continue };
                 unit.pods.push((standing, at));
@@ -281,12 +284,9 @@ impl World {
 
     /// The pods that preemption evicts together with this one.
     fn party(&self, uid: &Arc<str>) -> Vec<Arc<str>> {
-        let whole = self
-            .grouped
-            .get(uid)
-            .filter(|(_, pod)| self.groups.object_as_victim(pod).is_some_and(|object| object.disrupted_whole));
+        let whole = self.grouped.get(uid).and_then(|(_, pod)| self.groups.as_victim(pod)?.whole);
         match whole {
-            Some((_, pod)) => self.groups.mates(pod).iter().map(|mate| Arc::clone(&mate.uid)).collect(),
+            Some(whole) => self.groups.pods_below(&whole).into_iter().map(|pod| Arc::clone(&pod.uid)).collect(),
             None => vec![Arc::clone(uid)],
         }
     }
@@ -297,8 +297,8 @@ impl World {
     }
 
     fn rank(&self, pod: &preemption::PlacedPod) -> i32 {
-        let object = self.grouped.get(&pod.uid).and_then(|(_, info)| self.groups.object_as_victim(info));
-        object.map_or(pod.priority, |object| object.priority)
+        let victim = self.grouped.get(&pod.uid).and_then(|(_, info)| self.groups.as_victim(info));
+        victim.map_or(pod.priority, |victim| victim.priority)
     }
 
     /// The class of a number.
@@ -317,9 +317,9 @@ impl World {
         format!("{}/{}", class.map_or("", |class| &*class.namespace), pod.name)
     }
 
-    /// Removes a pod from its node; `None` if it is on none.
+    /// Removes a pod from its node; `None` if it is on none, or tried there because its resize is deferred.
     pub fn lift(&mut self, pod: &PodInfo) -> Option<Lifted> {
-        let name = pod.node_name.as_deref()?;
+        let name = pod.node_name.as_deref().filter(|_| !pod.class.resize_deferred)?;
         let place = self.nodes.iter().position(|node| &*node.name == name)?;
         let class = *self.numbers.get(&pod.class)?;
         let at = self.pods[place].iter().position(|known| known.uid == pod.uid)?;

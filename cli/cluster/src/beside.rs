@@ -103,7 +103,7 @@ impl Cluster {
             }
         }
         if let (Some(groups), Some(new)) = (&mut self.groups, new.groups) {
-            replace(groups, new, |group| group.key());
+            replace(groups, new, |group| group.group_key());
         }
         if let (Some(groups), Some(new)) = (&mut self.coscheduling, new.coscheduling) {
             replace(groups, new, |group| group.key());

@@ -10,12 +10,13 @@ use flotilla_framework::{
     devices::{
         claimed::{ClaimSource, PodDevices},
         model::{
-            claim::{Controller, DeviceClaim},
+            claim::{Controller, DeviceClaim, SCHEDULING},
             request::ClaimSpec,
         },
         objects::DeviceObject,
     },
     ingest::{Features, IngestError, device_objects},
+    pod_group::{GroupApi, PodGroup},
 };
 use flotilla_objects::Object;
 use k8s_openapi::{
@@ -172,32 +173,75 @@ pub(super) fn name_claims(pod: &mut api::Pod) -> BTreeMap<Arc<str>, String> {
     made
 }
 
-/// The claims that the ResourceClaim controller would create from these templates; none for a missing template.
+/// The specs of ResourceClaimTemplates by namespace and name.
+pub(super) type Templates = BTreeMap<(Arc<str>, Arc<str>), Arc<ClaimSpec>>;
+
+/// Names the missing claims of pod groups in them, and returns the claims.
+///
+/// Source: the ResourceClaim controller, which appends five random letters.
+pub(super) fn made_for_groups(groups: Option<&mut Vec<PodGroup>>, templates: &Templates) -> Vec<DeviceObject> {
+    let mut claims = Vec::new();
+    for PodGroup { namespace, name: group, uid, claims: entries, .. } in groups.into_iter().flatten() {
+        for entry in entries.iter_mut().filter(|entry| entry.source == ClaimSource::NotCreated) {
+            let template = entry.template.clone().map(|template| (Arc::clone(namespace), template));
+            let Some(spec) = template.and_then(|template| templates.get(&template)) else { continue };
+            let name: Arc<str> = format!("{group}-{}", entry.entry).into();
+            let controller = Controller {
+                api_group: SCHEDULING.into(),
+                kind: "PodGroup".into(),
+                name: Arc::clone(group),
+                uid: Arc::clone(uid),
+            };
+            claims.push(claim((namespace, &name), controller, spec));
+            entry.source = ClaimSource::Generated(name);
+        }
+    }
+    claims
+}
+
+fn claim((namespace, name): (&Arc<str>, &Arc<str>), controller: Controller, spec: &Arc<ClaimSpec>) -> DeviceObject {
+    let claim = DeviceClaim {
+        namespace: Arc::clone(namespace),
+        name: Arc::clone(name),
+        uid: format!("{namespace}/{name}").into(),
+        controller: Some(controller),
+        spec: Arc::clone(spec),
+        ..DeviceClaim::default()
+    };
+    claim.into()
+}
+
+/// The claims that the ResourceClaim controller would create from these templates; none for a missing template. A claim that the pod shares
+/// with its group is that of the group.
 pub(super) fn made_for(
     pod: &mut PodInfo,
     made: &BTreeMap<Arc<str>, String>,
-    templates: &BTreeMap<(Arc<str>, Arc<str>), Arc<ClaimSpec>>,
+    templates: &Templates,
+    groups: Option<&[PodGroup]>,
 ) -> Vec<DeviceObject> {
     let mut claims = Vec::new();
     let Some(devices) = pod.class.devices.clone().filter(|_| !made.is_empty()) else { return claims };
+    let is_its = |group: &&PodGroup| {
+        let (name, api) = (Some(&group.name), group.api);
+        group.namespace == pod.class.namespace && name == devices.group.as_ref() && api == GroupApi::Kubernetes
+    };
+    let group = groups.into_iter().flatten().find(is_its);
     let mut devices = PodDevices::clone(&devices);
-    for claim in &mut devices.claims {
-        let ClaimSource::Generated(name) = &claim.source else { continue };
+    for own in &mut devices.claims {
+        let ClaimSource::Generated(name) = &own.source else { continue };
         let Some(template) = made.get(name) else { continue };
+        let of_group = group.and_then(|group| group.claims.iter().find(|of_group| own.is_of_group(of_group)));
+        if let Some(of_group) = of_group {
+            own.source = of_group.source.clone();
+            continue;
+        }
         let Some(spec) = templates.get(&(Arc::clone(&pod.class.namespace), template.as_str().into())) else {
-            claim.source = ClaimSource::NotCreated;
+            own.source = ClaimSource::NotCreated;
             continue;
         };
         let (pod_name, uid) = (Arc::clone(&pod.name), Arc::clone(&pod.uid));
-        let made = DeviceClaim {
-            namespace: Arc::clone(&pod.class.namespace),
-            name: Arc::clone(name),
-            uid: format!("{}/{name}", pod.class.namespace).into(),
-            controller: Some(Controller { kind: "Pod".into(), name: pod_name, uid }),
-            spec: Arc::clone(spec),
-            ..DeviceClaim::default()
-        };
-        claims.push(made.into());
+        let controller = Controller { kind: "Pod".into(), name: pod_name, uid, ..Controller::default() };
+        claims.push(claim((&pod.class.namespace, name), controller, spec));
     }
     if pod.class.devices.as_deref() != Some(&devices) {
         pod.class = Arc::new(Class { devices: Some(Arc::new(devices)), ..Class::clone(&pod.class) });

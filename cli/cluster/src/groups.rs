@@ -7,24 +7,27 @@ use flotilla_framework::{
     class::PodInfo,
     ingest,
     ingest::pod_group::CoschedulingSpec,
-    pod_group::{GroupApi, GroupKey, Membership, PodGroup},
+    pod_group::{AsVictim, GroupApi, GroupKey, Hierarchy, Membership, PodGroup},
+    preemption::UnitKind,
     profile::Profile,
     registry::Registry,
 };
 use flotilla_objects::Object as _;
 use k8s_openapi::{
-    api::scheduling::v1beta1 as api,
+    api::scheduling::{v1alpha3, v1beta1 as api},
     apimachinery::pkg::{api::resource::Quantity, apis::meta::v1::ObjectMeta},
 };
 use serde_json::{Map, Value, json};
 
-use super::{Cluster, defaults, objects::Gatherer, place::InputPosition, problem::Problems};
+use super::{Cluster, decode::decode, defaults, objects::Gatherer, place::InputPosition, problem::Problems};
 
 /// The feature gate of pod groups.
 pub const GATE: &str = "GenericWorkload";
 
-pub(super) const KIND: &str = "PodGroup";
-pub(super) const API_GROUP: &str = "scheduling.k8s.io/";
+const KIND: &str = "PodGroup";
+/// The kind behind the feature gate CompositePodGroup.
+const COMPOSITE: &str = "CompositePodGroup";
+const API_GROUP: &str = "scheduling.k8s.io/";
 /// The API group of scheduler-plugins, and its kind in messages.
 const COSCHEDULING_GROUP: &str = "scheduling.x-k8s.io/";
 const COSCHEDULING_KIND: &str = "PodGroup.scheduling.x-k8s.io";
@@ -45,6 +48,7 @@ pub(super) struct Draft {
 pub struct Groups {
     membership: Membership,
     objects: BTreeMap<GroupKey, Arc<PodGroup>>,
+    children: BTreeMap<GroupKey, Vec<GroupKey>>,
     members: BTreeMap<GroupKey, Vec<Arc<PodInfo>>>,
     gated: BTreeMap<GroupKey, Gated>,
 }
@@ -59,19 +63,54 @@ struct Gated {
 }
 
 impl Gatherer {
-    pub(super) fn add_group(&mut self, mut group: api::PodGroup, place: InputPosition, problems: &mut Problems) {
+    /// Whether to read an object as a group of `scheduling.k8s.io`: its API is the supported one, and its feature gate is on.
+    pub(super) fn reads_group(&self, kind: &str, fields: &Map<String, Value>) -> bool {
+        let is_on = match kind {
+            KIND => true,
+            COMPOSITE => self.features.composite_groups,
+            _ => false,
+        };
+        let version = fields.get("apiVersion").and_then(Value::as_str);
+        is_on && self.groups.is_some() && version.is_none_or(|version| version.starts_with(API_GROUP))
+    }
+
+    /// Reads an object of [`Self::reads_group`].
+    pub(super) fn gather_group(&mut self, kind: &str, value: Value, place: InputPosition, problems: &mut Problems) {
+        if kind == COMPOSITE {
+            if let Some(group) = decode(value, &place, problems) {
+                self.add_composite(group, place, problems);
+            }
+        } else if let Some(group) = decode(value, &place, problems) {
+            self.add_group(group, place, problems);
+        }
+    }
+
+    fn add_group(&mut self, mut group: api::PodGroup, place: InputPosition, problems: &mut Problems) {
         let Some(name) = self.claim(KIND, &group.metadata, true, &place, problems) else { return };
         defaults::identity(&mut group.metadata, true);
         let is_given = group.spec.priority.is_some();
         let class = group.spec.priority_class_name.take();
         match ingest::pod_group::pod_group(&group, self.features) {
-            Ok(group) => {
-                let class = class.filter(|class| !class.is_empty() && !is_given);
-                if let Some(groups) = &mut self.groups {
-                    groups.push(Draft { group, is_given, class, place });
-                }
-            }
+            Ok(group) => self.draft(Draft { group, is_given, class, place }),
             Err(error) => problems.error(place, format!("{KIND} {name:?}: {error}")),
+        }
+    }
+
+    fn add_composite(&mut self, mut group: v1alpha3::CompositePodGroup, place: InputPosition, problems: &mut Problems) {
+        let Some(name) = self.claim(COMPOSITE, &group.metadata, true, &place, problems) else { return };
+        defaults::identity(&mut group.metadata, true);
+        let is_given = group.spec.priority.is_some();
+        let class = group.spec.priority_class_name.take();
+        match ingest::pod_group::composite(&group, self.features) {
+            Ok(group) => self.draft(Draft { group, is_given, class, place }),
+            Err(error) => problems.error(place, format!("{COMPOSITE} {name:?}: {error}")),
+        }
+    }
+
+    fn draft(&mut self, mut draft: Draft) {
+        draft.class = draft.class.filter(|class| !class.is_empty() && !draft.is_given);
+        if let Some(groups) = &mut self.groups {
+            groups.push(draft);
         }
     }
 
@@ -150,8 +189,9 @@ pub(super) fn finish(
             Some(class) => match priorities.get(class.as_str()) {
                 Some((value, _)) => group.priority = *value,
                 None => {
+                    let kind = if group.api == GroupApi::Composite { COMPOSITE } else { KIND };
                     let text = format!(
-                        "{KIND} {:?} has priorityClassName {class:?}, which is not in the input; expected a PriorityClass \
+                        "{kind} {:?} has priorityClassName {class:?}, which is not in the input; expected a PriorityClass \
                          of this name",
                         group.key()
                     );
@@ -175,6 +215,9 @@ impl Groups {
         }
         let mut groups = Self { membership, ..Self::default() };
         for object in cluster.pod_groups() {
+            if let Some(parent) = object.parent_key() {
+                groups.children.entry(parent).or_default().push(object.group_key());
+            }
             groups.objects.insert(object.group_key(), Arc::new(object.clone()));
         }
         for pod in cluster.bound.iter().chain(&cluster.pending) {
@@ -199,18 +242,19 @@ impl Groups {
         self.membership.is_any()
     }
 
-    /// The PodGroup that a pod is preempted with: one of `scheduling.k8s.io`.
-    pub fn object_as_victim(&self, pod: &PodInfo) -> Option<&Arc<PodGroup>> {
-        self.object_of(pod).filter(|object| object.api == GroupApi::Kubernetes)
+    /// How a pod of `scheduling.k8s.io` is preempted.
+    pub fn as_victim(&self, pod: &PodInfo) -> Option<AsVictim> {
+        Hierarchy::as_victim(self, &self.key_as_victim(pod)?)
     }
 
-    /// Whether a pod is preempted as part of a group.
-    pub fn is_member_as_victim(&self, pod: &PodInfo) -> bool {
-        self.key(pod).is_some_and(|key| key.api == GroupApi::Kubernetes)
+    /// The kind of the unit that a pod is preempted with. A pod that names a group is of one, even if it does not exist.
+    pub fn kind_as_victim(&self, pod: &PodInfo) -> UnitKind {
+        let Some(key) = self.key_as_victim(pod) else { return UnitKind::Pod };
+        Hierarchy::as_victim(self, &key).map_or(UnitKind::PodGroup, |victim| victim.kind())
     }
 
-    fn object_of(&self, pod: &PodInfo) -> Option<&Arc<PodGroup>> {
-        self.objects.get(&self.key(pod)?)
+    fn key_as_victim(&self, pod: &PodInfo) -> Option<GroupKey> {
+        self.key(pod).filter(|key| key.api == GroupApi::Kubernetes)
     }
 
     /// Whether a pod names a group.
@@ -218,35 +262,59 @@ impl Groups {
         self.key(pod).is_some()
     }
 
-    /// All pods of the pod's group.
-    pub fn mates(&self, pod: &PodInfo) -> &[Arc<PodInfo>] {
-        let mates = self.key(pod).and_then(|key| self.members.get(&key));
-        mates.map_or(&[], Vec::as_slice)
+    /// All pods of the pod's group, and of the other groups with the same root.
+    pub fn mates(&self, pod: &PodInfo) -> Vec<&Arc<PodInfo>> {
+        let Some(key) = self.key(pod) else { return Vec::new() };
+        self.pods_below(&self.root(&key).unwrap_or(key))
+    }
+
+    /// All pods of a group and of the groups below it.
+    pub fn pods_below(&self, key: &GroupKey) -> Vec<&Arc<PodInfo>> {
+        self.leaves(key).iter().filter_map(|leaf| self.members.get(leaf)).flatten().collect()
     }
 
     /// The plugin that gates the pod's group, and its reason.
     pub fn gate(&self, pod: &PodInfo, profile: &Profile) -> Option<(&'static str, String)> {
         let key = self.key(pod)?;
-        let Some(object) = self.objects.get(&key) else {
-            return Some((key.api.plugin(), key.api.absent(&key.name)));
+        let root = match self.root(&key) {
+            Ok(root) => root,
+            Err(message) => return Some((key.api.plugin(), message)),
         };
-        let members = self.mates(pod).len();
-        if let Some(gated) = self.gated.get(&key).filter(|gated| object.is_gated_by(gated.count, members)) {
+        let object = self.objects.get(&root)?;
+        let members = self.pods_below(&root).len();
+        let leaves = self.leaves(&root);
+        let mut gated = leaves.iter().filter_map(|leaf| self.gated.get(leaf));
+        let count = gated.clone().map(|gated| gated.count).sum();
+        if let Some(gated) = gated.next().filter(|_| object.is_gated_by(count, members)) {
             return Some((gated.plugin, gated.message.clone()));
         }
-        let message = object.gate(&profile.plugins, members)?;
+        let message = self.tree_gate(&root, &profile.plugins)?;
         Some((key.api.plugin(), message))
     }
 
     /// Why the pods of the pod's group cannot be placed together.
     pub fn error(&self, pod: &PodInfo) -> Option<String> {
-        let object = self.object_of(pod)?;
+        let object = self.objects.get(&self.root(&self.key(pod)?).ok()?)?;
         let (standing, waiting): (Vec<_>, Vec<_>) =
-            self.mates(pod).iter().map(|mate| &**mate).partition(|mate| mate.node_name.is_some());
+            self.mates(pod).into_iter().map(|mate| &**mate).partition(|mate| mate.node_name.is_some());
         object.validate(waiting.into_iter().chain(standing)).err()
     }
 
     fn key(&self, pod: &PodInfo) -> Option<GroupKey> {
         self.membership.group_of(pod)
+    }
+}
+
+impl Hierarchy for Groups {
+    fn object(&self, key: &GroupKey) -> Option<&PodGroup> {
+        self.objects.get(key).map(|object| &**object)
+    }
+
+    fn children(&self, key: &GroupKey) -> impl Iterator<Item = &GroupKey> {
+        self.children.get(key).into_iter().flatten()
+    }
+
+    fn pods(&self, key: &GroupKey) -> usize {
+        self.members.get(key).map_or(0, Vec::len)
     }
 }

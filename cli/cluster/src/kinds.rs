@@ -61,7 +61,7 @@ pub(super) enum Workload {
 }
 
 /// Kubernetes kinds that do not affect scheduling.
-const IGNORED: [&str; 58] = [
+const IGNORED: [&str; 59] = [
     "APIService",
     "Binding",
     "CertificateSigningRequest",
@@ -69,6 +69,7 @@ const IGNORED: [&str; 58] = [
     "ClusterRoleBinding",
     "ClusterTrustBundle",
     "ComponentStatus",
+    "CompositePodGroup",
     "ConfigMap",
     "ControllerRevision",
     "CustomResourceDefinition",

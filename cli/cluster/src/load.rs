@@ -17,7 +17,6 @@ use super::{
     decode::decode,
     devices::Device,
     edit::Edit,
-    groups,
     kinds::{self, Found, Kind, Unknown},
     objects::Gatherer,
     place::{InputPosition, Path},
@@ -228,9 +227,9 @@ impl<'a> Loader<'a> {
         let Value::Object(fields) = &mut value else { return Vec::new() };
         match kind {
             Kind::List(of) => return self.list(fields, &place, of),
-            Kind::Ignored(groups::KIND) if self.reads_group(fields) => match fields.contains_key("items") {
-                true => return self.list(fields, &place, Some(groups::KIND)),
-                false => self.group(value, place),
+            Kind::Ignored(kind) if self.gatherer.reads_group(kind, fields) => match fields.contains_key("items") {
+                true => return self.list(fields, &place, Some(kind)),
+                false => self.gatherer.gather_group(kind, value, place, self.problems),
             },
             Kind::Ignored(kind) => {
                 let elements = fields.get("items").and_then(Value::as_array).map_or(1, Vec::len);
@@ -340,18 +339,6 @@ impl<'a> Loader<'a> {
             self.problems.warning(place.keys(&["apiVersion"]), text);
         }
         old_versions::convert(old.as_str().unwrap_or_default(), fields);
-    }
-
-    fn group(&mut self, value: Value, place: InputPosition) {
-        if let Some(group) = decode(value, &place, self.problems) {
-            self.gatherer.add_group(group, place, self.problems);
-        }
-    }
-
-    /// Whether to read a PodGroup: its API is the supported one and the feature gate is on.
-    fn reads_group(&self, fields: &Map<String, Value>) -> bool {
-        let version = fields.get("apiVersion").and_then(Value::as_str);
-        self.gatherer.groups.is_some() && version.is_none_or(|version| version.starts_with(groups::API_GROUP))
     }
 
     fn selecting<T: Selecting>(&mut self, value: Value, place: &InputPosition) {

@@ -414,11 +414,12 @@ impl Gatherer {
             self.nodes.iter().chain(&self.others).map(|node| Arc::clone(&node.name)).collect();
         let priorities = with_built_in(&self.priorities);
         let default = self.default_priority.as_ref().map_or(self.usual, |(value, _)| *value);
-        let groups = groups::finish(self.groups, &priorities, default.0, problems);
+        let mut groups = groups::finish(self.groups, &priorities, default.0, problems);
         let mut sorted = Sorted { known, ..Sorted::default() };
         let mut devices = self.devices;
+        devices.extend(devices::made_for_groups(groups.as_mut(), &self.templates));
         for Draft { mut info, priority, has_policy, made, place, later, .. } in self.pods {
-            devices.extend(devices::made_for(&mut info, &made, &self.templates));
+            devices.extend(devices::made_for(&mut info, &made, &self.templates, groups.as_deref()));
             let mut prioritise = |(value, never): (i32, bool)| {
                 info.priority = value;
                 info.never_preempts |= never && !has_policy;

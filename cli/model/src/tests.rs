@@ -773,6 +773,7 @@ fn an_old_pod_of_a_set_that_is_preempted_comes_back_with_the_new_template() {
         id: Default::default(),
         preemptor: name("vip", &"vip".into()),
         kind: PreemptorKind::Pod,
+        pods: vec!["vip".into()],
         scheduler_name: "default-scheduler".into(),
         node: Some("n1".into()),
         victims: vec![Victim { pod: victim, generation: 0 }],

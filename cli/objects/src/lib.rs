@@ -15,7 +15,7 @@ use k8s_openapi::api::{
     node::v1::RuntimeClass,
     policy::v1::PodDisruptionBudget,
     resource::v1::{DeviceClass, DeviceTaintRule, ResourceClaim, ResourceClaimTemplate, ResourceSlice},
-    scheduling::{v1::PriorityClass, v1beta1::PodGroup},
+    scheduling::{v1::PriorityClass, v1alpha3::CompositePodGroup, v1beta1::PodGroup},
     storage::v1::{CSIDriver, CSINode, CSIStorageCapacity, StorageClass, VolumeAttachment},
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -52,8 +52,8 @@ macro_rules! objects {
 }
 
 objects! {
-    CSIDriver CSINode CSIStorageCapacity CronJob DaemonSet Deployment DeviceClass DeviceTaintRule Job JobTemplateSpec LimitRange
-    Namespace Node ObjectMeta PersistentVolume PersistentVolumeClaim Pod PodDisruptionBudget PodGroup PodTemplateSpec PriorityClass
+    CSIDriver CSINode CSIStorageCapacity CompositePodGroup CronJob DaemonSet Deployment DeviceClass DeviceTaintRule Job JobTemplateSpec
+    LimitRange Namespace Node ObjectMeta PersistentVolume PersistentVolumeClaim Pod PodDisruptionBudget PodGroup PodTemplateSpec PriorityClass
     ReplicaSet ReplicationController ResourceClaim ResourceClaimTemplate ResourceQuota ResourceSlice RuntimeClass Service StatefulSet
     StorageClass VolumeAttachment
 }

@@ -51,7 +51,7 @@ impl Claims {
         let claim = Arc::make_mut(self.0.get_mut(key)?);
         match patch {
             ClaimPatch::SetFinalizers(finalizers) => claim.finalizers.clone_from(finalizers),
-            ClaimPatch::SetStatus { allocation, reserved_for } => {
+            ClaimPatch::SetStatus { allocation, reserved_for, consumer: _ } => {
                 // Two pods that share the claim may have been scheduled with the same version of it.
                 let others = claim.reserved_for.iter().filter(|known| !reserved_for.contains(known)).cloned();
                 claim.reserved_for = others.chain(reserved_for.iter().cloned()).collect();
@@ -65,7 +65,8 @@ impl Claims {
                 claim.reserved_for.clear();
                 claim.statuses.clear();
             }
-            ClaimPatch::Create(_) | ClaimPatch::Delete | ClaimPatch::TellPod { .. } => {}
+            ClaimPatch::Create(_) | ClaimPatch::Delete | ClaimPatch::TellPod { .. } | ClaimPatch::SetAmounts { .. } => {
+            }
         }
         claim.resource_version = version.to_string().into();
         let claim = DeviceObject::Claim(Arc::clone(self.0.get(key)?));

@@ -12,11 +12,11 @@ use std::{
 use flotilla_cluster::Cluster;
 use flotilla_framework::{
     class::PodInfo,
-    devices::objects::DeviceObject,
+    devices::{footprint::ClaimAmounts, objects::DeviceObject},
     map::{Map, Set},
     volumes::objects::StorageObject,
 };
-use flotilla_machine::action::{Binding, Report};
+use flotilla_machine::action::{Binding, Nomination, Preemption, PreemptorKind, Report};
 use flotilla_model::{self as model, Deletion};
 
 /// The node of a pod, or why the pod stays pending.
@@ -30,6 +30,8 @@ pub struct Placement {
     pub message: String,
     /// The message of the first attempt, if there were several.
     pub first_message: Option<String>,
+    /// The node to which the pod is nominated after its first attempt. Only for first attempts.
+    pub nominated_node: Option<Arc<str>>,
 }
 
 /// A preempted pod.
@@ -129,6 +131,8 @@ struct Book {
     undecided: Map<Arc<str>, Arc<PodInfo>>,
     /// For pods that were refused: the messages of the first attempt, and of the last one if there were several.
     reports: Messages,
+    /// The node to which each refused pod is nominated after its first attempt.
+    nominated: Map<Arc<str>, Arc<str>>,
     /// The decided pods by UID, each with the rank of its decision.
     placements: Map<Arc<str>, (u64, Placement)>,
     /// The decision rank of each pod in PreBind, and the rank of the first attempt of each refused pod.
@@ -154,7 +158,7 @@ impl Book {
         let reports = self.reports.swap_remove(&pod.uid);
         let first_message = reports.filter(|(_, last)| node.is_some() || last.is_some()).map(|(first, _)| first);
         let first_message = first_message.filter(|first| *first != message);
-        let placement = Placement { pod: Arc::clone(pod), node, message, first_message };
+        let placement = Placement { pod: Arc::clone(pod), node, message, first_message, nominated_node: None };
         self.placements.insert(Arc::clone(&pod.uid), (rank, placement));
     }
 }
@@ -198,7 +202,7 @@ impl Ledger {
     pub(super) fn keep(&self, saved: Saved) {
         let mut book = self.book();
         let made = std::mem::replace(&mut *book, saved.0);
-        let Book { undecided, reports, placements, ranks, next_rank, outcome, last } = made;
+        let Book { undecided, reports, placements, ranks, next_rank, outcome, last, nominated: _ } = made;
         for (uid, report) in reports {
             if !book.undecided.contains_key(&uid) {
                 book.reports.insert(uid, report);
@@ -246,6 +250,15 @@ impl Ledger {
         Some(pod)
     }
 
+    /// Writes the amounts that the devices of a pod take to its status.
+    pub(super) fn set_amounts(&self, uid: &Arc<str>, claims: &[ClaimAmounts]) {
+        let mut book = self.book();
+        let Some(pod) = book.undecided.get_mut(uid) else { return };
+        let Some(footprint) = pod.class.devices.as_ref().and_then(|devices| devices.footprint.clone()) else { return };
+        let class = Arc::new(footprint.class_with(&pod.class, claims));
+        *pod = Arc::new(PodInfo { class, ..PodInfo::clone(pod) });
+    }
+
     /// Records a placement and returns the bound pod; `None` if the pod is decided already.
     pub(super) fn placed(&self, binding: &Binding, now: Instant) -> Option<Arc<PodInfo>> {
         let mut book = self.book();
@@ -270,9 +283,28 @@ impl Ledger {
         book.ranks.entry(Arc::clone(&report.uid)).or_insert(rank);
         match book.reports.get_mut(&report.uid) {
             Some((_, last)) => *last = Some(report.message),
-            None => _ = book.reports.insert(report.uid, (report.message, None)),
+            None => {
+                let shown = || book.undecided.get(&report.uid)?.nominated_node_name.clone();
+                let node = match report.nomination {
+                    Nomination::To(node) => Some(node),
+                    Nomination::Clear => None,
+                    Nomination::Keep => shown(),
+                };
+                book.nominated.extend(node.map(|node| (Arc::clone(&report.uid), node)));
+                book.reports.insert(report.uid, (report.message, None));
+            }
         }
         self.shared.attempts.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Whether a preemption is from the first attempt of its pods. A pod is reported before its preemption, the pods of a group after it.
+    pub(super) fn is_first_attempt(&self, preemption: &Preemption) -> bool {
+        let book = self.book();
+        let is_first = |uid: &Arc<str>| match (preemption.kind, book.reports.get(uid)) {
+            (PreemptorKind::Pod, Some((_, last))) => last.is_none(),
+            (_, report) => report.is_none(),
+        };
+        preemption.pods.iter().all(is_first)
     }
 
     /// The number of pods that are to be decided.
@@ -358,8 +390,10 @@ impl Ledger {
 
     /// Returns the outcome of the first attempts, with the gated pods.
     pub(super) fn close_first(&self, gated: Vec<Placement>) -> SimulationResult {
+        let nominated = std::mem::take(&mut self.book().nominated);
         let mut outcome = self.close(gated);
         for placement in &mut outcome.placements {
+            placement.nominated_node = nominated.get(&placement.pod.uid).cloned();
             if let Some(message) = placement.first_message.take() {
                 (placement.node, placement.message) = (None, message);
             }

@@ -7,8 +7,8 @@ use std::{
 
 use flotilla_framework::{
     class::{Class, PodInfo},
-    devices::objects::DeviceObject,
-    extension::objects::ObjectKey,
+    devices::objects::{ClaimPatch, DeviceObject},
+    extension::objects::{ObjectKey, Patch, Write},
     volumes::{
         mounts::{Owner, PodVolumes},
         objects::StorageObject,
@@ -149,13 +149,19 @@ impl Model {
                     events.push(Event::Bound { uid: Arc::clone(&pod.uid) });
                     events.push(Event::PodApplied(pod));
                 }
-                Request::PreBind(pod, pre_bind) => events.extend(self.storage.carry_out(&pod, pre_bind)),
-                Request::Unreserve(unreserve) => events.extend(self.storage.give_back(&unreserve)),
-                Request::Preempt(preemption) if self.is_repeated(&preemption) => {
+                Request::PreBind(pod, pre_bind) => {
+                    self.write_amounts(&pre_bind.writes);
+                    events.extend(self.storage.carry_out(&pod, pre_bind));
+                }
+                Request::Unreserve(unreserve) => {
+                    self.write_amounts(&unreserve.writes);
+                    events.extend(self.storage.give_back(&unreserve));
+                }
+                Request::Preempt { preemption, .. } if self.is_repeated(&preemption) => {
                     let PodName { namespace, name, .. } = preemption.preemptor;
                     self.ledger.stopped(format!("{namespace}/{name}"));
                 }
-                Request::Preempt(preemption) => {
+                Request::Preempt { preemption, .. } => {
                     let PodName { namespace, name, uid } = &preemption.preemptor;
                     events.push(Event::Preempted { uid: Arc::clone(uid), id: preemption.id, failure: None });
                     let by = format!("{namespace}/{name}");
@@ -168,6 +174,25 @@ impl Model {
         // Watches are never late: written objects come before the answer to the write.
         events.sort_by_key(|event| !matches!(event, Event::ObjectApplied(_) | Event::ObjectDeleted(_)));
         events
+    }
+
+    /// Writes the amounts that the devices of a pod take to its status. The bound pod has them.
+    fn write_amounts(&self, writes: &[Write]) {
+        for write in writes {
+            if let Patch::Claim(ClaimPatch::SetAmounts { uid, claims, .. }) = &write.patch {
+                self.ledger.set_amounts(uid, claims);
+            }
+        }
+    }
+
+    /// Records the victims of a preemption that is not carried out.
+    pub(super) fn note_victims(&self, preemption: &Preemption) {
+        let PodName { namespace, name, .. } = &preemption.preemptor;
+        let by = format!("{namespace}/{name}");
+        for victim in &preemption.victims {
+            let pod = self.controllers.pods().find(|pod| pod.uid == victim.pod.uid);
+            pod.into_iter().for_each(|pod| self.ledger.preempted(pod, &by));
+        }
     }
 
     /// Counts a preemption, and returns whether its preemptor has had too many.

@@ -17,7 +17,11 @@ pub(super) enum Request {
     Bind(Arc<PodInfo>),
     PreBind(Arc<PodInfo>, PreBind),
     Unreserve(Unreserve),
-    Preempt(Preemption),
+    Preempt {
+        preemption: Preemption,
+        /// It is from the first attempt of the pod or group.
+        is_first: bool,
+    },
 }
 
 /// Requests in the order in which the machine made them. Cheap to clone.
@@ -53,7 +57,10 @@ pub(super) fn perform(
             }
         }
         Action::Unreserve(unreserve) => requests.push(Request::Unreserve(unreserve)),
-        Action::Preempt(preemption) => requests.push(Request::Preempt(preemption)),
+        Action::Preempt(preemption) => {
+            let is_first = ledger.is_first_attempt(&preemption);
+            requests.push(Request::Preempt { preemption, is_first });
+        }
         Action::Report(report) => ledger.reported(report, Instant::now()),
         Action::Send { worker, word } => {
             if let Some(fanout) = fanout.get() {

@@ -72,7 +72,7 @@ impl Parts<'_> {
         bail!("the simulation did not come to an end in {MOST_ROUNDS} rounds; please report this with the input")
     }
 
-    /// Lets the machine decide, and answers its binds and what comes before them, but no preemption.
+    /// Lets the machine decide, and answers its binds and what comes before them. Of preemptions it only records the victims of first attempts.
     ///
     /// # Errors
     /// Those of [`Self::run`].
@@ -80,7 +80,15 @@ impl Parts<'_> {
         loop {
             self.idle().await?;
             let mut asked = self.requests.take();
-            asked.retain(|request| !matches!(request, Request::Preempt(_)));
+            asked.retain(|request| match request {
+                Request::Preempt { preemption, is_first } => {
+                    if *is_first {
+                        model.note_victims(preemption);
+                    }
+                    false
+                }
+                _ => true,
+            });
             if asked.is_empty() {
                 return Ok(());
             }

@@ -172,7 +172,7 @@ fn split_gated(cluster: &Cluster, settings: &Settings) -> (Vec<Placement>, Vec<A
             Some((_, message)) => message,
             None => format!("waiting for scheduling gates: [{}]", pod.gates.join(" ")),
         };
-        Placement { pod, node: None, message, first_message: None }
+        Placement { pod, node: None, message, first_message: None, nominated_node: None }
     });
     (gated.collect(), waiting)
 }

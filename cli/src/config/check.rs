@@ -21,8 +21,6 @@ struct FileResult {
     name: String,
     /// `Err` if the file cannot be read.
     examination: Result<Examination, String>,
-    /// This version supports the feature gates of the command line.
-    can_have_gates: bool,
 }
 
 pub(super) fn check(args: &CheckArgs, gates: &Gates) -> Result<ExitCode, Failure> {
@@ -40,18 +38,17 @@ pub(super) fn check(args: &CheckArgs, gates: &Gates) -> Result<ExitCode, Failure
 
 impl FileResult {
     fn of(path: &Path, gates: &Gates) -> Self {
-        let can_have_gates = gates.lacking.is_none();
         match Source::read(path) {
             Ok(source) => {
                 let examination = Ok(source.examine(gates));
-                Self { name: source.name, examination, can_have_gates }
+                Self { name: source.name, examination }
             }
-            Err(error) => Self { name: path.display().to_string(), examination: Err(error), can_have_gates },
+            Err(error) => Self { name: path.display().to_string(), examination: Err(error) },
         }
     }
 
     fn is_runnable(&self) -> bool {
-        self.can_have_gates && self.examination.as_ref().is_ok_and(|examination| examination.errors.is_none())
+        self.examination.as_ref().is_ok_and(|examination| examination.errors.is_none())
     }
 
     /// The names of the profiles, if the configuration is valid.

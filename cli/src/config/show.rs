@@ -96,9 +96,6 @@ fn notes(plugin: &Plugin, default: &[Plugin], is_moved: bool) -> String {
     if is_moved {
         notes.push("moved".to_owned());
     }
-    if catalogue::find(&plugin.name).is_some_and(|known| !known.built) {
-        notes.push("not built yet".to_owned());
-    }
     notes.join(", ")
 }
 

@@ -3,19 +3,26 @@
 use std::sync::Arc;
 
 use flotilla_cluster::Cluster;
-use flotilla_framework::class::PodInfo;
+use flotilla_framework::{class::PodInfo, profile::Profile};
 
 /// The minimum similarity for a suggestion; 1 means equal.
 const ALIKE: f64 = 0.8;
 
-/// The pods of these names in the order of the files, those on nodes last; all pending pods without names.
+/// The pods of these names in the order of the files, those on nodes last. Without names all pods that the profiles try: those with a
+/// deferred resize, then the pending ones.
 ///
 /// # Errors
 /// One line for each name without a pod.
-pub(super) fn select<'a>(cluster: &'a Cluster, names: &[String]) -> Result<Vec<&'a Arc<PodInfo>>, Vec<String>> {
+pub(super) fn select<'a>(
+    cluster: &'a Cluster,
+    names: &[String],
+    profiles: &[Profile],
+) -> Result<Vec<&'a Arc<PodInfo>>, Vec<String>> {
     let names: Vec<String> = names.iter().map(|name| full(name)).collect();
     if names.is_empty() {
-        return Ok(cluster.pending.iter().collect());
+        let is_handled = |pod: &Arc<PodInfo>| profiles.iter().any(|known| known.scheduler_name == pod.scheduler_name);
+        let is_tried = |pod: &&Arc<PodInfo>| pod.class.resize_deferred && !pod.deleting && is_handled(pod);
+        return Ok(cluster.bound.iter().filter(is_tried).chain(&cluster.pending).collect());
     }
     let pods = || cluster.pending.iter().chain(&cluster.bound);
     let is_known = |name: &String| pods().any(|pod| pod.key() == *name);
@@ -75,7 +82,7 @@ mod tests {
 
     fn names(asked: &[&str]) -> Result<Vec<String>, Vec<String>> {
         let asked: Vec<String> = asked.iter().map(|&name| name.to_owned()).collect();
-        select(&cluster(), &asked).map(|pods| pods.into_iter().map(|pod| pod.key()).collect())
+        select(&cluster(), &asked, &[]).map(|pods| pods.into_iter().map(|pod| pod.key()).collect())
     }
 
     #[test]

@@ -147,7 +147,13 @@ fn heading(account: &Account, world: &World, feasible: usize) -> String {
 fn placed(account: &Account, world: &World) -> Option<String> {
     let own = account.pod.node_name.as_deref()?;
     let outcome = account.explanation.nodes.iter().find(|(id, _)| name(world, **id) == own).map(|(_, outcome)| outcome);
-    let evaluated = match outcome? {
+    let outcome = outcome?;
+    if account.pod.class.resize_deferred {
+        let fits = matches!(outcome, NodeExplanation::Feasible { .. });
+        let evaluated = if fits { "fits there" } else { "does not fit there" };
+        return Some(format!("is on {own}, where its resize is deferred: it {evaluated}"));
+    }
+    let evaluated = match outcome {
         NodeExplanation::Feasible { total: Some(total), .. } => {
             let better = account.explanation.nodes.values().filter(|one| one.total() > Some(*total)).count();
             match better {

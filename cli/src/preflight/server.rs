@@ -14,7 +14,7 @@ const NEWEST: u32 = 38;
 
 /// Resources that some supported API servers do not serve: the group, the resources, the versions that a coordinator reads, and the
 /// consequence.
-const OPTIONAL: [(&str, &[&str], &[&str], &str); 4] = [
+const OPTIONAL: [(&str, &[&str], &[&str], &str); 5] = [
     (
         "resource.k8s.io",
         &["resourceclaims", "resourceclaims/status", "deviceclasses", "resourceslices"],
@@ -28,6 +28,7 @@ const OPTIONAL: [(&str, &[&str], &[&str], &str); 4] = [
         &["v1beta1", "v1"],
         "only the feature gate GenericWorkload needs it",
     ),
+    ("scheduling.k8s.io", &["compositepodgroups"], &["v1alpha3"], "only the feature gate CompositePodGroup needs it"),
     (
         "scheduling.x-k8s.io",
         &["podgroups", "podgroups/status"],

@@ -101,7 +101,7 @@ pub(crate) struct SimulateArgs {
     #[arg(long)]
     pub(crate) no_preemption: bool,
 
-    /// Show the first attempt of each pod: no provisioner or controller acts before it, and nothing is retried
+    /// Show the first attempt of each pod: no provisioner or controller acts before it, no victim is evicted, and nothing is retried
     #[arg(long)]
     pub(crate) once: bool,
 

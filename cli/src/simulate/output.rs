@@ -51,6 +51,8 @@ struct Row<'a> {
     /// The message of the first attempt, if there were several.
     #[serde(skip_serializing_if = "Option::is_none")]
     first_message: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    nominated_node: Option<&'a str>,
 }
 
 /// A preempted pod.
@@ -223,7 +225,8 @@ impl<'a> Row<'a> {
     fn new(placement: &'a Placement) -> Self {
         let node = placement.node.as_deref().unwrap_or_default();
         let first_message = placement.first_message.as_deref();
-        Self { pod: placement.pod.key(), node, message: &placement.message, first_message }
+        let nominated_node = placement.nominated_node.as_deref();
+        Self { pod: placement.pod.key(), node, message: &placement.message, first_message, nominated_node }
     }
 
     fn cells(&self) -> [Cell; 3] {

@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use clap::builder::NonEmptyStringValueParser;
+use clap::{ArgAction, builder::NonEmptyStringValueParser};
 
 pub(crate) const UP_EXAMPLES: &str = "\
 Examples:
@@ -28,6 +28,9 @@ Examples:
 
   # With your own KubeSchedulerConfiguration
   flotilla up --config scheduler.yaml
+
+  # With pod groups in topology domains: the API server, the controllers and Flotilla get the gates
+  flotilla up --feature-gates GenericWorkload=true,TopologyAwareWorkloadScheduling=true
 
 Requirements:
   Go 1.26 or later on the PATH and its module proxy, for the first run only. The first run builds
@@ -80,6 +83,11 @@ pub(crate) struct UpArgs {
     #[arg(long, value_name = "FILE", conflicts_with = "scheduler_name")]
     pub(crate) config: Option<PathBuf>,
 
+    /// Feature gates of the API server, kube-controller-manager and Flotilla, as Name=true,Other=false; with gates, the API server serves
+    /// all alpha and beta APIs
+    #[arg(long, value_name = "GATES", action = ArgAction::Append)]
+    pub(crate) feature_gates: Vec<String>,
+
     /// The directory for the built programs of the control plane [default: $XDG_CACHE_HOME/flotilla or ~/.cache/flotilla]
     #[arg(long, value_name = "DIR", env = "FLOTILLA_CACHE_DIR", hide_env = true)]
     pub(crate) cache_dir: Option<PathBuf>,
@@ -110,6 +118,7 @@ impl UpArgs {
             Some(config) => words.push(with_path("--config=", config)),
             None => words.push(format!("--scheduler-name={}", self.scheduler_name).into()),
         }
+        words.extend(self.feature_gates.iter().map(|gate| format!("--feature-gates={gate}").into()));
         words.extend(self.devices.then(|| "--devices".into()));
         words.extend(self.tracing.then(|| "--tracing".into()));
         words.extend(self.cache_dir.as_deref().map(|folder| with_path("--cache-dir=", folder)));
@@ -161,6 +170,7 @@ mod tests {
                 "--tracing",
                 "--scheduler-name=-odd",
                 "--cache-dir=/a b",
+                "--feature-gates=A=true,B=false",
             ],
             &["--detach", "--config=-x.yaml"],
         ] {

@@ -11,7 +11,7 @@ use std::{
 
 use anyhow::{Context as _, bail};
 use flotilla_control_plane::{
-    ControlPlane, JAEGER_NAME, Jaeger, NodeBuilder, Options, Progress, free_port, wait_until,
+    Component, ControlPlane, JAEGER_NAME, Jaeger, NodeBuilder, Options, Progress, free_port, wait_until,
 };
 use flotilla_transport::{AUTHORITY_LIFE_S, Authority, Role, now_s};
 use tokio::net::TcpStream;
@@ -55,12 +55,17 @@ impl Cluster {
     pub(super) async fn start(plan: &Plan, progress: Arc<dyn Progress>, teller: &dyn Notifier) -> anyhow::Result<Self> {
         let jaeger = if plan.tracing { Some(Jaeger::reserve()?) } else { None };
         let tracing = jaeger.map(|jaeger| jaeger.otlp_address());
-        let options = Options {
+        let mut options = Options {
             cache_dir: plan.cache_dir.clone(),
             progress: Arc::clone(&progress),
             tracing,
             ..Options::default()
         };
+        if let Some(gates) = gates(plan) {
+            options = options.with_arg(Component::ApiServer, &gates).with_arg(Component::ControllerManager, &gates);
+            // A gate often needs an API that the API server does not serve by default.
+            options = options.with_arg(Component::ApiServer, "--runtime-config=api/all=true");
+        }
         let control_plane = ControlPlane::start(options).await?;
         if let Some(jaeger) = jaeger {
             let began = Instant::now();
@@ -161,7 +166,7 @@ impl Cluster {
         command.arg("--tls-cert-file").arg(certificate).arg("--tls-private-key-file").arg(key);
         command.args(["--bind-address=127.0.0.1", &format!("--secure-port={port}")]);
         command.args(["--worker-tls-dir", &certificates(Role::Coordinator)]);
-        command.arg(format!("--workers={}", workers.join(","))).args(&self.tracing);
+        command.arg(format!("--workers={}", workers.join(","))).args(&self.tracing).args(gates(plan));
         self.control_plane.processes().spawn(COORDINATOR, command)?;
         self.wait_for(COORDINATOR, async || {
             let metrics = self.control_plane.get_from(&self.running.coordinator, "metrics").await;
@@ -212,6 +217,11 @@ impl Cluster {
     fn tail(&self, name: &str) -> String {
         self.control_plane.processes().log_tail(name, TAIL_LINES)
     }
+}
+
+/// The flag for the plan's feature gates.
+fn gates(plan: &Plan) -> Option<String> {
+    (!plan.feature_gates.is_empty()).then(|| format!("--feature-gates={}", plan.feature_gates))
 }
 
 /// Publishes the devices of all nodes, and creates their classes.

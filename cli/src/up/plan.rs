@@ -16,6 +16,8 @@ pub(super) struct Plan {
     /// The scheduler names, in the order of the profiles.
     pub(super) scheduler_names: Vec<String>,
     pub(super) config: Config,
+    /// The feature gates, separated by commas.
+    pub(super) feature_gates: String,
     /// Publish simulated devices.
     pub(super) devices: bool,
     /// Start Jaeger.
@@ -52,12 +54,14 @@ impl Plan {
                 (Config::Text(text.clone()), text, "--scheduler-name".to_owned())
             }
         };
+        let feature_gates = args.feature_gates.join(",");
+        let gates = FeatureGates::parse(&feature_gates).map_err(|errors| format!("--feature-gates: {errors}"))?;
         modules::find(registry, &named_modules(&text));
-        let found = flotilla_configuration::load(&text, &name, &FeatureGates::default(), registry)
-            .map_err(|errors| errors.to_string())?;
+        let found =
+            flotilla_configuration::load(&text, &name, &gates, registry).map_err(|errors| errors.to_string())?;
         let scheduler_names = found.profiles.iter().map(|profile| profile.scheduler_name.to_string()).collect();
         let UpArgs { nodes, workers, devices, tracing, .. } = *args;
-        let plan = Self { nodes, workers, scheduler_names, config, devices, tracing, cache_dir };
+        let plan = Self { nodes, workers, scheduler_names, config, feature_gates, devices, tracing, cache_dir };
         Ok((plan, found.warnings))
     }
 }
@@ -81,6 +85,7 @@ mod tests {
             workers: 1,
             scheduler_name: "flotilla".into(),
             config: None,
+            feature_gates: Vec::new(),
             cache_dir: Some("cache".into()),
             devices: false,
             tracing: false,
@@ -110,6 +115,13 @@ mod tests {
             Plan::new(&UpArgs { config: Some(file.clone()), ..args() }, Registry::built_in()).expect("sound");
         assert_eq!(plan.scheduler_names, ["a", "b"]);
         assert_eq!(plan.config, Config::File(file));
+    }
+
+    #[test]
+    fn an_unknown_feature_gate_is_refused() {
+        let feature_gates = vec!["GenericWorkload=true".to_owned(), "GenericWorklaod=true".to_owned()];
+        let error = Plan::new(&UpArgs { feature_gates, ..args() }, Registry::built_in()).expect_err("unknown");
+        assert!(error.starts_with("--feature-gates: ") && error.contains("GenericWorklaod"), "{error}");
     }
 
     #[test]

@@ -2,10 +2,6 @@
 
 use super::*;
 
-fn causes(text: &str) -> Vec<Cause> {
-    FeatureGates::examine(text).1.iter().flat_map(|errors| &errors.errors).map(|error| error.cause).collect()
-}
-
 #[test]
 fn gates_are_sorted_and_need_gates_that_exist() {
     assert!(gates().windows(2).all(|pair| pair[0].name < pair[1].name));
@@ -40,7 +36,9 @@ fn gates_that_do_not_decide_about_scheduling_are_set_as_the_flag_says() {
         FeatureGates::parse("kube:HPAScaleToZero=true, kube : QOSReserved=true").map(|gates| gates.to_string()),
         { Ok("HPAScaleToZero=true,QOSReserved=true".to_owned()) }
     );
-    assert_eq!(causes("StorageCapacityScoring=true,DynamicResourceAllocation=1,GenericWorkload=false"), []);
+    assert!(
+        FeatureGates::parse("StorageCapacityScoring=true,DynamicResourceAllocation=1,GenericWorkload=false").is_ok()
+    );
 }
 
 #[test]
@@ -66,7 +64,7 @@ fn what_kube_scheduler_accepts_and_refuses() {
         ("DRADeviceTaints=false,DRADeviceTaintRules=false", true),
         ("HPAScaleToZero=true,kube:QOSReserved=true", false),
     ] {
-        let invalid = causes(text).contains(&Cause::Invalid);
+        let invalid = FeatureGates::parse(text).is_err();
         assert_eq!(invalid, !accepted, "{text}");
     }
 }
@@ -76,9 +74,12 @@ fn what_is_built_may_be_moved_off_its_default_and_what_builds_on_it_may_not() {
     assert!(FeatureGates::parse("GenericWorkload=true").is_ok_and(|gates| gates.enabled("GenericWorkload")));
     let topology = "GenericWorkload=true,TopologyAwareWorkloadScheduling=true";
     assert!(FeatureGates::parse(topology).is_ok_and(|gates| gates.features().topology_aware));
-    let errors = FeatureGates::parse(&format!("{topology},CompositePodGroup=true")).unwrap_err();
-    let gates: Vec<&str> = errors.errors.iter().map(|error| &*error.gate).collect();
-    assert_eq!(gates, ["CompositePodGroup"]);
+    let composite = FeatureGates::parse(&format!("{topology},CompositePodGroup=true"));
+    assert!(composite.is_ok_and(|gates| gates.features().composite_groups));
+    let claims = FeatureGates::parse("GenericWorkload=true,DRAWorkloadResourceClaims=true");
+    assert!(claims.is_ok_and(|gates| gates.features().workload_claims));
+    let amounts = FeatureGates::parse("DRANodeAllocatableResources=true");
+    assert!(amounts.is_ok_and(|gates| gates.features().devices.node_allocatable));
 }
 
 #[test]
@@ -90,16 +91,6 @@ fn all_alpha_and_all_beta_leave_alone_what_is_named() {
 #[test]
 fn what_is_wrong_is_said_with_what_to_do() {
     for (text, expected) in [
-        (
-            "CoordinatedLeaderElection=true",
-            "--feature-gates: CoordinatedLeaderElection: CoordinatedLeaderElection=true is not implemented yet; expected the \
-             default, which is off\n    hint: leave the gate out",
-        ),
-        (
-            "NominatedNodeNameForExpectation=false",
-            "--feature-gates: NominatedNodeNameForExpectation: NominatedNodeNameForExpectation=false is not implemented yet; expected the \
-             default, which is on\n    hint: leave the gate out",
-        ),
         (
             "SchedulerAsyncPremption=true",
             "--feature-gates: SchedulerAsyncPremption: kube-scheduler 1.37 has no such feature gate; expected the name of \
@@ -129,14 +120,34 @@ fn what_is_wrong_is_said_with_what_to_do() {
     ] {
         assert_eq!(FeatureGates::parse(text).map_err(|errors| errors.to_string()), Err(expected.to_owned()));
     }
-    let all = FeatureGates::parse("AllBeta=true").map_err(|errors| errors.to_string()).expect_err("not implemented");
-    assert!(all.starts_with("--feature-gates: AllBeta: AllBeta=true is not implemented yet: it turns on Coordinated"));
+}
+
+#[test]
+fn every_gate_that_is_not_locked_is_accepted_at_both_values_with_what_it_needs() {
+    fn needed<'a>(gate: &'a Gate, names: &mut BTreeSet<&'a str>) {
+        names.insert(gate.name);
+        gate.needs.iter().filter_map(|name| find(name)).for_each(|other| needed(other, names));
+    }
+    for gate in gates().iter().filter(|gate| !gate.locked) {
+        let mut names = BTreeSet::new();
+        needed(gate, &mut names);
+        let on = names.iter().map(|name| format!("{name}=true")).collect::<Vec<_>>().join(",");
+        assert!(FeatureGates::parse(&on).is_ok_and(|gates| gates.enabled(gate.name)), "{on}");
+        let is_needing = |other: &&Gate| {
+            let mut names = BTreeSet::new();
+            needed(other, &mut names);
+            names.contains(gate.name)
+        };
+        let off = gates().iter().filter(is_needing).map(|other| format!("{}=false", other.name));
+        let off = off.collect::<Vec<_>>().join(",");
+        assert!(FeatureGates::parse(&off).is_ok_and(|gates| !gates.enabled(gate.name)), "{off}");
+    }
 }
 
 #[test]
 fn gates_of_devices_are_read_at_both_values() {
     let text = "DRAConsumableCapacity=false,DRADerivedAttributes=true,DRADeviceBindingConditions=false,DRADeviceTaintRules=false,\
-                DRADeviceTaints=false,DRAListTypeAttributes=true,DRAOptionalNodeOperations=true,DRAPartitionableDevices=false,\
+                DRADeviceTaints=false,DRAListTypeAttributes=true,DRANodeAllocatableResources=true,DRAOptionalNodeOperations=true,DRAPartitionableDevices=false,\
                 DRASchedulerFilterTimeout=false";
     let read = FeatureGates::parse(text).expect("accepted").features().devices;
     let expected = DeviceFeatures {
@@ -148,6 +159,7 @@ fn gates_of_devices_are_read_at_both_values() {
         taint_rules: false,
         fractional_ranges: false,
         list_attributes: true,
+        node_allocatable: true,
         optional_node_operations: true,
         partitionable_devices: false,
     };
@@ -156,5 +168,13 @@ fn gates_of_devices_are_read_at_both_values() {
     let text = "DRADeviceCompatibilityGroups=true,DRAFractionalCapacityRange=true";
     let read = FeatureGates::parse(text).expect("accepted").features().devices;
     assert!(read.compatibility_groups && read.fractional_ranges);
-    assert_eq!(causes("DRAWorkloadResourceClaims=true,GenericWorkload=true"), [Cause::NotImplemented]);
+    assert!(FeatureGates::parse("DRAWorkloadResourceClaims=true").is_err(), "it needs GenericWorkload");
+}
+
+#[test]
+fn gates_of_leadership_resizes_and_nominations_are_read_at_both_values() {
+    let text = "CoordinatedLeaderElection=true,InPlacePodVerticalScalingSchedulerPreemption=true,NominatedNodeNameForExpectation=false";
+    let gates = FeatureGates::parse(text).expect("accepted");
+    assert!(gates.enabled("CoordinatedLeaderElection") && !gates.enabled("NominatedNodeNameForExpectation"));
+    assert!(gates.features().deferred_resizes && !FeatureGates::default().features().deferred_resizes);
 }

@@ -48,5 +48,5 @@ fn a_plugin_behind_a_gate_may_be_named_where_its_gate_is_on() {
     assert_eq!(errors, "");
     let plugins = configuration.expect("sound").profiles.swap_remove(0).plugins;
     assert_eq!((plugins.permit.len(), plugins.pre_enqueue.contains(&"GangScheduling".to_owned())), (1, false));
-    assert!(read("", text).1.contains("plugin \"GangScheduling\" is not implemented"));
+    assert!(read("", text).1.contains("plugin \"GangScheduling\" needs the feature gate"));
 }

@@ -105,6 +105,7 @@ fields! {
     BTreeMap<String, String> => Option<BTreeMap<String, String>>: some;
     BTreeMap<String, pb::Quantity> => Option<BTreeMap<String, Quantity>>: some_named;
     BTreeMap<String, pb::DeviceAttribute> => Option<BTreeMap<String, devices::DeviceAttribute>>: some_named;
+    BTreeMap<String, pb::NodeAllocatableResource> => Option<BTreeMap<String, devices::NodeAllocatableResource>>: some_named;
     BTreeMap<String, pb::DeviceCapacity> => Option<BTreeMap<String, devices::DeviceCapacity>>: some_named;
 }
 
@@ -157,6 +158,7 @@ read! {
         name, namespace, uid, resource_version, creation_timestamp, deletion_timestamp, annotations, owner_references,
         finalizers,
     } ..default;
+    metadata: pb::GroupMeta => Metadata { name, namespace, uid, resource_version, generation, creation_timestamp } ..default;
     metadata: pb::NamedMeta => Metadata { name, namespace, uid, resource_version } ..default;
     owner: pb::OwnerReference => OwnerReference {
         api_version, kind, name, uid, controller, block_owner_deletion = None,

@@ -6,7 +6,10 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::{
     api::{
-        core::v1 as api, policy::v1 as policy, resource::v1 as devices, scheduling::v1beta1 as workloads,
+        core::v1 as api,
+        policy::v1 as policy,
+        resource::v1 as devices,
+        scheduling::{v1alpha3 as composite, v1beta1 as workloads},
         storage::v1 as storage,
     },
     apimachinery::pkg::{
@@ -297,6 +300,7 @@ objects! {
     Selecting<LabelSelector>: Selecting,
     Specified<policy::PodDisruptionBudgetSpec, BudgetStatus>: PodDisruptionBudget,
     Specified<workloads::PodGroupSpec, workloads::PodGroupStatus>: PodGroup,
+    Specified<composite::CompositePodGroupSpec>: CompositePodGroup,
     Specified<api::PersistentVolumeClaimSpec, api::PersistentVolumeClaimStatus>: PersistentVolumeClaim,
     Specified<api::PersistentVolumeSpec, api::PersistentVolumeStatus>: PersistentVolume,
     StorageClass: StorageClass,

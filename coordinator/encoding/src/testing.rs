@@ -7,7 +7,10 @@ use std::fmt::Debug;
 use bytes::Bytes;
 use flotilla_framework::ingest::{self, device_objects, selectors, storage};
 use k8s_openapi::api::{
-    core::v1 as api, policy::v1 as policy, resource::v1 as devices, scheduling::v1beta1 as workloads,
+    core::v1 as api,
+    policy::v1 as policy,
+    resource::v1 as devices,
+    scheduling::{v1alpha3 as composite, v1beta1 as workloads},
     storage::v1 as stored,
 };
 use prost::Message as _;
@@ -26,7 +29,14 @@ enum Source<'a> {
 
 /// All fields that some gate reads.
 fn features() -> ingest::Features {
-    ingest::Features { topology_aware: true, group_preemption_policy: true, ..ingest::Features::default() }
+    ingest::Features {
+        topology_aware: true,
+        group_preemption_policy: true,
+        composite_groups: true,
+        deferred_resizes: true,
+        workload_claims: true,
+        ..ingest::Features::default()
+    }
 }
 
 /// The watched kinds: name, list path, decoded type, and scheduling's view of it.
@@ -45,7 +55,7 @@ macro_rules! kinds {
 }
 
 kinds! {
-    "Pod" "/api/v1/pods" Pod, |pod| ingest::pod(&pod.into(), ingest::Features::default());
+    "Pod" "/api/v1/pods" Pod, |pod| ingest::pod(&pod.into(), features());
     "Node" "/api/v1/nodes" Node, |node| ingest::node(&node.into());
     "Namespace" "/api/v1/namespaces" Namespace, |namespace| {
         (namespace.metadata.name().to_owned(), selectors::namespace_labels(namespace.metadata.labels()))
@@ -62,6 +72,8 @@ kinds! {
         Specified<policy::PodDisruptionBudgetSpec, BudgetStatus>, |budget| ingest::budgets::budget(&budget.into());
     "PodGroup" "/apis/scheduling.k8s.io/v1beta1/podgroups"
         Specified<workloads::PodGroupSpec, workloads::PodGroupStatus>, |group| ingest::pod_group::pod_group(&group.into(), features());
+    "CompositePodGroup" "/apis/scheduling.k8s.io/v1alpha3/compositepodgroups"
+        Specified<composite::CompositePodGroupSpec>, |group| ingest::pod_group::composite(&group.into(), features());
     "PersistentVolumeClaim" "/api/v1/persistentvolumeclaims"
         Specified<api::PersistentVolumeClaimSpec, api::PersistentVolumeClaimStatus>, |claim| storage::claim(&claim.into());
     "PersistentVolume" "/api/v1/persistentvolumes"

@@ -3,7 +3,10 @@
 use jiff::Timestamp;
 use k8s_openapi::{
     api::{
-        core::v1 as api, policy::v1 as policy, resource::v1 as devices, scheduling::v1beta1 as workloads,
+        core::v1 as api,
+        policy::v1 as policy,
+        resource::v1 as devices,
+        scheduling::{v1alpha3 as composite, v1beta1 as workloads},
         storage::v1 as storage,
     },
     apimachinery::pkg::apis::meta::v1::Time,
@@ -20,6 +23,9 @@ read! {
     node: Node => api::Node { metadata, spec, status };
     group: Specified<workloads::PodGroupSpec, workloads::PodGroupStatus> => workloads::PodGroup {
         metadata, spec = group.spec.unwrap_or_default(), status,
+    };
+    group: Specified<composite::CompositePodGroupSpec> => composite::CompositePodGroup {
+        metadata, spec = group.spec.unwrap_or_default(), status = None,
     };
     claim: Specified<api::PersistentVolumeClaimSpec, api::PersistentVolumeClaimStatus> => api::PersistentVolumeClaim {
         metadata, spec, status,

@@ -193,6 +193,8 @@ pub struct PreBind {
     pub name: Arc<str>,
     /// The node's name.
     pub node: Arc<str>,
+    /// Whether the node is written into `status.nominatedNodeName` first.
+    pub is_announced: bool,
     /// The writes of all plugins, in the order of Reserve.
     pub writes: Vec<Write>,
 }
@@ -219,6 +221,8 @@ pub struct Preemption {
     pub preemptor: PodName,
     /// The kind of the preemptor.
     pub kind: PreemptorKind,
+    /// The UIDs of the pod, or of the waiting pods of the group.
+    pub pods: Vec<Arc<str>>,
     /// The preemptor's `schedulerName`, for the condition and the events.
     pub scheduler_name: Arc<str>,
     /// The node of the victims; `None` for a pod group: its victims may be on any node.
@@ -306,6 +310,8 @@ pub enum PreemptorKind {
     Pod,
     /// A pod group.
     PodGroup,
+    /// A composite pod group.
+    CompositePodGroup,
 }
 
 impl PreemptorKind {
@@ -315,6 +321,7 @@ impl PreemptorKind {
         match self {
             Self::Pod => "pod",
             Self::PodGroup => "podgroup",
+            Self::CompositePodGroup => "compositepodgroup",
         }
     }
 }

@@ -49,7 +49,7 @@ impl Machine {
     /// Checks every invariant on the whole state; linear in pods and nodes.
     #[must_use]
     pub fn audit(&self) -> Vec<Violation> {
-        let mut violations = self.audit_gates();
+        let mut violations = audit_gates(self);
         let mut broken = |invariant, place: String| violations.push(Violation { invariant, place });
         let (entities, places) = self.queue.recount();
         if entities != places {
@@ -64,7 +64,7 @@ impl Machine {
             if matches!(pod.stage, PodStage::Preparing(_)) != self.preparations.contains(uid) {
                 broken(Invariant::PreparationsHavePods, format!("pod {} in stage {:?}", pod.info.key(), pod.stage));
             }
-            if (pod.stage.is_decided() || pod.stage == PodStage::Assigned) != pod.charge.is_some() {
+            if pod.has_node() != pod.charge.is_some() {
                 broken(Invariant::BindsHaveCharges, format!("pod {} in stage {:?}", pod.info.key(), pod.stage));
             }
             let nominated = Nominated::of(&pod.indexed());
@@ -90,7 +90,7 @@ impl Machine {
                 broken(Invariant::ChargesAddUp, format!("{count} pods of class {} on {node}, not {known:?}", class.0));
             }
         }
-        for (name, node) in &self.judge.cache().nodes {
+        for (name, node) in self.judge.cache().nodes() {
             match node.worker {
                 Some(worker) => *held.entry(worker).or_insert(0) += 1,
                 None if !self.roster.workers.is_empty() && self.judge.cache().can_be_held(name) => {
@@ -98,7 +98,7 @@ impl Machine {
                 }
                 None => {}
             }
-            if self.judge.cache().snapshot.slot(node.id).is_none() {
+            if self.judge.cache().snapshot().slot(node.id).is_none() {
                 broken(Invariant::ColumnsMatchCache, format!("node {name} has no columns"));
             }
         }
@@ -113,84 +113,84 @@ impl Machine {
         if let Some(id) = held.keys().next() {
             broken(Invariant::NodesHaveHolders, format!("connection {} is gone and still holds nodes", id.0));
         }
-        if self.judge.cache().snapshot.node_count() != self.judge.cache().nodes.len() {
+        if self.judge.cache().snapshot().node_count() != self.judge.cache().nodes().len() {
             broken(Invariant::ColumnsMatchCache, "the number of nodes differs".to_owned());
         }
-        let others = self.audit_groups().chain(self.audit_classes()).chain(self.audit_preparations());
-        violations.extend(others.chain(self.audit_amounts()));
+        let others = audit_groups(self).chain(audit_classes(self)).chain(audit_preparations(self));
+        violations.extend(others.chain(audit_amounts(self)));
         violations
     }
+}
 
-    fn audit_amounts(&self) -> impl Iterator<Item = Violation> {
-        let cache = self.judge.cache();
-        let noted = (!cache.holders_match()).then(|| Violation {
-            invariant: Invariant::NodesHaveHolders,
-            place: "the holder noted at some position is not the node's".to_owned(),
-        });
-        let miscounted = cache.snapshot.miscounted().map(|(node, what)| (cache.name(node).cloned(), what));
-        let other = cache.nodes.iter().find_map(|(name, node)| {
-            let slot = cache.snapshot.slot(node.id)?;
-            let mut charged: Vec<(ClassId, u32)> =
-                cache.residents(name).into_iter().flatten().map(|(class, count)| (*class, *count)).collect();
-            charged.sort_unstable();
-            if charged != cache.snapshot.tenants(slot) {
-                return Some((Some(Arc::clone(name)), "the pods by class"));
-            }
-            let is_same = cache.snapshot.allocates(slot, &node.info.allocatable, node.info.allowed_pods);
-            (!is_same).then(|| (Some(Arc::clone(name)), "what it has"))
-        });
-        let amounts = miscounted.into_iter().chain(other).map(|(name, what)| {
-            let place = format!("{what} of node {}", name.as_deref().unwrap_or("without a name"));
-            Violation { invariant: Invariant::AmountsAddUp, place }
-        });
-        amounts.chain(noted)
-    }
-
-    fn audit_preparations(&self) -> impl Iterator<Item = Violation> {
-        let is_known = |uid: &Uid| self.pods.contains(uid);
-        let is_assumed = |uid: &Uid| self.pods.get(uid).is_some_and(|pod| matches!(pod.stage, PodStage::Assumed(_)));
-        let gone = self.preparations.by_pod.keys().filter(move |uid| !is_known(uid));
-        let gone = gone.map(|uid| format!("pod {uid} is gone"));
-        let unbound = self.preparations.binding.keys().filter(move |uid| !is_assumed(uid));
-        let unbound = unbound.map(|uid| format!("pod {uid} is not to be bound"));
-        gone.chain(unbound).map(|place| Violation { invariant: Invariant::PreparationsHavePods, place })
-    }
-
-    fn audit_classes(&self) -> impl Iterator<Item = Violation> {
-        let cache = self.judge.cache();
-        let is_wrong = |pod: &&Pod| {
-            // The class of a placed pod has fewer fields than the class of a waiting pod.
-            let whole = cache.objects.share(&pod.info.class, pod.info.node_name.is_some());
-            let class = cache.classes.get(pod.class);
-            class.is_none_or(|class| !cache.in_play.is_distinguished_by(class, &whole))
-        };
-        self.pods.values().filter(is_wrong).map(|pod| {
-            let place = format!("pod {} of class {}", pod.info.key(), pod.class.0);
-            Violation { invariant: Invariant::ClassesTellWhatSelectorsRead, place }
-        })
-    }
-
-    fn audit_groups(&self) -> impl Iterator<Item = Violation> {
-        let astray = self.pods.iter().filter(|(uid, pod)| {
-            let waits = self.group_of(&pod.info).is_some_and(|key| self.groups.has_waiting(uid, &key));
-            pod.stage.is_member() != waits
-        });
-        let astray = astray.map(|(_, pod)| format!("pod {} in stage {:?}", pod.info.key(), pod.stage));
-        let empty = self.groups.all_entities().filter(|(entity, waits)| self.queue.contains(entity) && !waits);
-        let empty = empty.map(|(entity, _)| format!("no pod waits for {entity}"));
-        let places = astray.chain(empty);
-        places.map(|place| Violation { invariant: Invariant::GroupsHoldWhoWaits, place })
-    }
-
-    fn audit_gates(&self) -> Vec<Violation> {
-        let is_gated = |(_, pod): &(&Uid, &Pod)| matches!(pod.stage, PodStage::Gated(_));
-        let gated = self.pods.iter().filter(is_gated);
-        let lost = gated.clone().filter(|(uid, _)| !self.gates.contains(uid));
-        let mut places: Vec<String> =
-            lost.map(|(_, pod)| format!("pod {} is gated by no plugin", pod.info.key())).collect();
-        if self.gates.len() != gated.count() {
-            places.push(format!("{} pods are kept out of the queue that are not gated", self.gates.len()));
+fn audit_amounts(machine: &Machine) -> impl Iterator<Item = Violation> {
+    let cache = machine.judge.cache();
+    let noted = (!cache.holders_match()).then(|| Violation {
+        invariant: Invariant::NodesHaveHolders,
+        place: "the holder noted at some position is not the node's".to_owned(),
+    });
+    let miscounted = cache.snapshot().miscounted().map(|(node, what)| (cache.name(node).cloned(), what));
+    let other = cache.nodes().iter().find_map(|(name, node)| {
+        let slot = cache.snapshot().slot(node.id)?;
+        let mut charged: Vec<(ClassId, u32)> =
+            cache.residents(name).into_iter().flatten().map(|(class, count)| (*class, *count)).collect();
+        charged.sort_unstable();
+        if charged != cache.snapshot().tenants(slot) {
+            return Some((Some(Arc::clone(name)), "the pods by class"));
         }
-        places.into_iter().map(|place| Violation { invariant: Invariant::OnePlacePerPod, place }).collect()
+        let is_same = cache.snapshot().allocates(slot, &node.info.allocatable, node.info.allowed_pods);
+        (!is_same).then(|| (Some(Arc::clone(name)), "what it has"))
+    });
+    let amounts = miscounted.into_iter().chain(other).map(|(name, what)| {
+        let place = format!("{what} of node {}", name.as_deref().unwrap_or("without a name"));
+        Violation { invariant: Invariant::AmountsAddUp, place }
+    });
+    amounts.chain(noted)
+}
+
+fn audit_preparations(machine: &Machine) -> impl Iterator<Item = Violation> {
+    let is_known = |uid: &Uid| machine.pods.contains(uid);
+    let is_assumed = |uid: &Uid| machine.pods.get(uid).is_some_and(|pod| matches!(pod.stage, PodStage::Assumed(_)));
+    let gone = machine.preparations.by_pod.keys().filter(move |uid| !is_known(uid));
+    let gone = gone.map(|uid| format!("pod {uid} is gone"));
+    let unbound = machine.preparations.binding.keys().filter(move |uid| !is_assumed(uid));
+    let unbound = unbound.map(|uid| format!("pod {uid} is not to be bound"));
+    gone.chain(unbound).map(|place| Violation { invariant: Invariant::PreparationsHavePods, place })
+}
+
+fn audit_classes(machine: &Machine) -> impl Iterator<Item = Violation> {
+    let cache = machine.judge.cache();
+    let is_wrong = |pod: &&Pod| {
+        // The class of a placed pod has fewer fields than the class of a waiting pod.
+        let whole = cache.objects().share(&pod.info.class, pod.info.node_name.is_some());
+        let class = cache.classes().get(pod.class);
+        class.is_none_or(|class| !cache.in_play().is_distinguished_by(class, &whole))
+    };
+    machine.pods.values().filter(is_wrong).map(|pod| {
+        let place = format!("pod {} of class {}", pod.info.key(), pod.class.0);
+        Violation { invariant: Invariant::ClassesTellWhatSelectorsRead, place }
+    })
+}
+
+fn audit_groups(machine: &Machine) -> impl Iterator<Item = Violation> {
+    let astray = machine.pods.iter().filter(|(uid, pod)| {
+        let waits = machine.settings.group_of(&pod.info).is_some_and(|key| machine.groups.has_waiting(uid, &key));
+        pod.stage.is_member() != waits
+    });
+    let astray = astray.map(|(_, pod)| format!("pod {} in stage {:?}", pod.info.key(), pod.stage));
+    let empty = machine.groups.all_entities().filter(|(entity, waits)| machine.queue.contains(entity) && !waits);
+    let empty = empty.map(|(entity, _)| format!("no pod waits for {entity}"));
+    let places = astray.chain(empty);
+    places.map(|place| Violation { invariant: Invariant::GroupsHoldWhoWaits, place })
+}
+
+fn audit_gates(machine: &Machine) -> Vec<Violation> {
+    let is_gated = |(_, pod): &(&Uid, &Pod)| matches!(pod.stage, PodStage::Gated(_));
+    let gated = machine.pods.iter().filter(is_gated);
+    let lost = gated.clone().filter(|(uid, _)| !machine.gates.contains(uid));
+    let mut places: Vec<String> =
+        lost.map(|(_, pod)| format!("pod {} is gated by no plugin", pod.info.key())).collect();
+    if machine.gates.len() != gated.count() {
+        places.push(format!("{} pods are kept out of the queue that are not gated", machine.gates.len()));
     }
+    places.into_iter().map(|place| Violation { invariant: Invariant::OnePlacePerPod, place }).collect()
 }

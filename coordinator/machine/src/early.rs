@@ -23,9 +23,10 @@ use flotilla_planted::{METERED, planted};
 
 use crate::{
     event::{Event, TimeMs},
+    groups::Groups,
     machine::Machine,
     pods::PodStage,
-    queue::{Early, QueuePosition, SubQueue},
+    queue::{Early, Queue, QueuePosition, SubQueue},
     subject::{Subject, Uid},
 };
 
@@ -73,7 +74,7 @@ impl Machine {
     pub(crate) fn pop_from_backoff(&mut self, now_ms: TimeMs, pops: &mut usize) -> bool {
         let (mut first, mut later) = (None, None);
         for early in self.queue.early() {
-            match self.pops_when_idle(now_ms, early.uid) {
+            match pops_when_idle(&self.groups, self.rooms_made, now_ms, early.uid) {
                 Some(at) if at <= now_ms => {
                     first = Some(Ahead::from(early));
                     break;
@@ -92,92 +93,27 @@ impl Machine {
         true
     }
 
-    /// The time from which an empty activeQ pops an entity; `None`: it does not.
-    fn pops_when_idle(&self, now_ms: TimeMs, uid: &Uid) -> Option<TimeMs> {
-        let Some(key) = self.groups.entities.get(uid) else { return Some(now_ms) };
-        let group = self.groups.known.get(key).filter(|_| key.api == GroupApi::Coscheduling)?;
-        let (tried_ms, _) = group.queued?;
-        (group.tried_at != self.rooms_made).then(|| now_ms.max(tried_ms.saturating_add(GROUP_PAUSE_MS)))
-    }
-
     /// Whether a pod or group leaves these nodes to an earlier one in backoffQ that fits on one of them. That one is tried next.
     pub(crate) fn gives_way(&mut self, now_ms: TimeMs, uid: &Uid, nodes: &[Arc<str>]) -> bool {
-        let gives_way = self.pops_ahead(now_ms, uid, nodes);
-        if METERED && !gives_way {
-            self.assert_none_ahead(uid, nodes);
-        }
-        gives_way
-    }
-
-    /// In simulations: asserts that no pod of higher priority in backoffQ fits on one of these nodes. Scans all pods instead of the queue.
-    fn assert_none_ahead(&mut self, uid: &Uid, nodes: &[Arc<str>]) {
-        let Some(SubQueue::Active(place)) = self.queue.sub_queue(uid) else { return };
-        if !self.queue.pops_from_backoff() {
-            return;
-        }
-        let mut waiting: Vec<(Uid, Subject, i32)> = Vec::new();
-        for (uid, pod) in self.pods.iter() {
-            let PodStage::Queued(profile) = pod.stage else { continue };
-            let is_ahead = pod.attempts.errors == 0
-                && pod.info.priority > place.priority
-                && matches!(self.queue.sub_queue(uid), Some(SubQueue::Backoff(_)))
-                // The evaluation already counted the pods nominated to the node, so this pod takes nothing from them.
-                && pod.nominated_node().is_none_or(|node| !nodes.contains(node));
-            if is_ahead && self.gate(profile, uid).is_none() {
-                waiting.push((Arc::clone(uid), (profile, pod.class), pod.info.priority));
-            }
-        }
-        // MAX_KINDS limits the check.
-        if waiting.len() > MAX_KINDS {
-            return;
-        }
-        for (ahead, subject, priority) in waiting {
-            let node = nodes.iter().find(|node| self.judge.suits(&ahead, subject, priority, node));
-            assert!(node.is_none(), "P4: {uid} takes {nodes:?}, where {ahead} of priority {priority} in backoffQ fits");
-        }
-    }
-
-    fn pops_ahead(&mut self, now_ms: TimeMs, uid: &Uid, nodes: &[Arc<str>]) -> bool {
         let Some(SubQueue::Active(place)) = self.queue.sub_queue(uid) else { return false };
-        if planted("lets-lower-priorities-first") {
-            return false;
-        }
-        for ahead in self.kinds_ahead_of(now_ms, place) {
-            self.status.ahead_asked += 1;
-            let Ahead { uid, subject, priority, .. } = &ahead;
-            if nodes.iter().any(|node| self.judge.suits(uid, *subject, *priority, node))
-                && self.pop_early(now_ms, ahead)
-            {
-                self.status.ahead_first += 1;
-                return true;
+        if !planted("lets-lower-priorities-first") {
+            let (kinds, unasked) = kinds_ahead_of((&self.queue, &self.groups), self.rooms_made, now_ms, place);
+            self.status.ahead_unasked += unasked;
+            for ahead in kinds {
+                self.status.ahead_asked += 1;
+                let Ahead { uid, subject, priority, .. } = &ahead;
+                if nodes.iter().any(|node| self.judge.suits(uid, *subject, *priority, node))
+                    && self.pop_early(now_ms, ahead)
+                {
+                    self.status.ahead_first += 1;
+                    return true;
+                }
             }
+        }
+        if METERED {
+            assert_none_ahead(self, uid, nodes);
         }
         false
-    }
-
-    fn kinds_ahead_of(&mut self, now_ms: TimeMs, place: QueuePosition) -> Vec<Ahead> {
-        let mut kinds: Vec<Ahead> = Vec::new();
-        let mut unasked = 0;
-        for early in self.queue.early().take_while(|early| early.place < place).take(MAX_LOOKED_THROUGH) {
-            let is_known = |known: &Ahead| (known.subject, known.priority) == (early.subject, early.place.priority);
-            if kinds.iter().any(is_known) || !self.may_go_ahead(now_ms, early.uid) {
-                continue;
-            }
-            if kinds.len() < MAX_KINDS {
-                kinds.push(early.into());
-            } else {
-                unasked += 1;
-            }
-        }
-        self.status.ahead_unasked += unasked;
-        kinds
-    }
-
-    /// Whether another early attempt can have a different result. Always true for a pod, because an event woke it.
-    fn may_go_ahead(&self, now_ms: TimeMs, uid: &Uid) -> bool {
-        let Some(group) = self.groups.entities.get(uid).and_then(|key| self.groups.known.get(key)) else { return true };
-        let tried_ms = group.queued.map_or(now_ms, |(tried_ms, _)| tried_ms);
-        group.tried_at != self.rooms_made && now_ms >= tried_ms.saturating_add(GROUP_PAUSE_MS)
     }
 
     /// Moves pods of higher priority from backoffQ to activeQ before a pod preempts, because they may find room or victims there. Only once
@@ -189,12 +125,12 @@ impl Machine {
             return false;
         }
         let Some(attempts) = self.pods.attempts_mut(uid) else { return false };
-        if attempts.gave_way == attempts.from || planted("lets-lower-priorities-first") {
+        if attempts.gave_way == attempts.from {
             return false;
         }
         attempts.gave_way = attempts.from;
         let higher = self.queue.early().take_while(|early| early.place.priority > priority).take(MAX_LOOKED_THROUGH);
-        let higher = higher.filter(|early| self.may_go_ahead(now_ms, early.uid));
+        let higher = higher.filter(|early| may_go_ahead(&self.groups, self.rooms_made, now_ms, early.uid));
         let higher: Vec<Ahead> = higher.take(MAX_POPS).map(Ahead::from).collect();
         let mut any = false;
         for ahead in higher {
@@ -217,4 +153,70 @@ impl Machine {
         self.queue.pop_from_backoff(&uid);
         true
     }
+}
+
+/// The time from which an empty activeQ pops an entity; `None`: it does not.
+fn pops_when_idle(groups: &Groups, rooms_made: u64, now_ms: TimeMs, uid: &Uid) -> Option<TimeMs> {
+    let Some(key) = groups.entities.get(uid) else { return Some(now_ms) };
+    let group = groups.known.get(key).filter(|_| key.api == GroupApi::Coscheduling)?;
+    let (tried_ms, _) = group.queued?;
+    (group.tried_at != rooms_made).then(|| now_ms.max(tried_ms.saturating_add(GROUP_PAUSE_MS)))
+}
+
+/// Whether another early attempt can have a different result. Always true for a pod, because an event woke it.
+fn may_go_ahead(groups: &Groups, rooms_made: u64, now_ms: TimeMs, uid: &Uid) -> bool {
+    let Some(group) = groups.entities.get(uid).and_then(|key| groups.known.get(key)) else { return true };
+    let tried_ms = group.queued.map_or(now_ms, |(tried_ms, _)| tried_ms);
+    group.tried_at != rooms_made && now_ms >= tried_ms.saturating_add(GROUP_PAUSE_MS)
+}
+
+/// In simulations: asserts that no pod of higher priority in backoffQ fits on one of these nodes. Scans all pods instead of the queue.
+fn assert_none_ahead(machine: &mut Machine, uid: &Uid, nodes: &[Arc<str>]) {
+    let Some(SubQueue::Active(place)) = machine.queue.sub_queue(uid) else { return };
+    if !machine.queue.pops_from_backoff() {
+        return;
+    }
+    let mut waiting: Vec<(Uid, Subject, i32)> = Vec::new();
+    for (uid, pod) in machine.pods.iter() {
+        let PodStage::Queued(profile) = pod.stage else { continue };
+        let is_ahead = pod.attempts.errors == 0
+            && pod.info.priority > place.priority
+            && matches!(machine.queue.sub_queue(uid), Some(SubQueue::Backoff(_)))
+            // The evaluation already counted the pods nominated to the node, so this pod takes nothing from them.
+            && pod.nominated_node().is_none_or(|node| !nodes.contains(node));
+        if is_ahead && pod.gate((&machine.settings, &machine.judge), profile).is_none() {
+            waiting.push((Arc::clone(uid), (profile, pod.class), pod.info.priority));
+        }
+    }
+    // MAX_KINDS limits the check.
+    if waiting.len() > MAX_KINDS {
+        return;
+    }
+    for (ahead, subject, priority) in waiting {
+        let node = nodes.iter().find(|node| machine.judge.suits(&ahead, subject, priority, node));
+        assert!(node.is_none(), "P4: {uid} takes {nodes:?}, where {ahead} of priority {priority} in backoffQ fits");
+    }
+}
+
+/// The kinds of pods in backoffQ that go first, and the number of those beyond the limit.
+fn kinds_ahead_of(
+    (queue, groups): (&Queue, &Groups),
+    rooms_made: u64,
+    now_ms: TimeMs,
+    place: QueuePosition,
+) -> (Vec<Ahead>, u64) {
+    let mut kinds: Vec<Ahead> = Vec::new();
+    let mut unasked = 0;
+    for early in queue.early().take_while(|early| early.place < place).take(MAX_LOOKED_THROUGH) {
+        let is_known = |known: &Ahead| (known.subject, known.priority) == (early.subject, early.place.priority);
+        if kinds.iter().any(is_known) || !may_go_ahead(groups, rooms_made, now_ms, early.uid) {
+            continue;
+        }
+        if kinds.len() < MAX_KINDS {
+            kinds.push(early.into());
+        } else {
+            unasked += 1;
+        }
+    }
+    (kinds, unasked)
 }

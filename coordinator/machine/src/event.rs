@@ -259,6 +259,8 @@ pub struct Configuration {
     pub extenders: Arc<[Arc<Extender>]>,
     /// Feature gate `GenericWorkload`: the pods of a group are placed together.
     pub generic_workload: bool,
+    /// Feature gate `NominatedNodeNameForExpectation`: PreBind nominates the pod to its node before it writes anything else.
+    pub announces_nodes: bool,
     /// Part of every node's rank, so that ties resolve differently in different clusters.
     pub tie_break_seed: u64,
     /// `podInitialBackoffSeconds`, in milliseconds.
@@ -291,6 +293,7 @@ impl Configuration {
             profiles: profiles.into(),
             extenders: Arc::default(),
             generic_workload: false,
+            announces_nodes: true,
             tie_break_seed: 0,
             pod_initial_backoff_ms: 1_000,
             pod_max_backoff_ms: 10_000,

@@ -7,17 +7,17 @@
 use std::sync::Arc;
 
 use flotilla_framework::{
+    class::ClassId,
     extender::{self, Extended, Extender},
-    shard::RequestId,
+    shard::{Generation, RequestId},
 };
 
 use crate::{
     action::{Action, Extension},
     event::{ExtensionOutcome, TimeMs},
-    extending::Extending,
     judge::{
         decision::Attempt,
-        extender_answers::{ExtenderAnswer, Question},
+        extender_answers::{Asked, ExtenderAnswer, Question},
         reserve::MAX_PREPARATIONS,
     },
     machine::Machine,
@@ -29,22 +29,30 @@ use crate::{
 /// continues.
 pub(crate) const MARGIN_MS: TimeMs = 30_000;
 
+/// A pending call of extenders. There is at most one, because the pod at the head of the queue waits for it. A lost call may still be
+/// running, but is past its deadline by [`MARGIN_MS`]; lost calls are counted.
+#[derive(Debug)]
+pub(crate) struct Extending {
+    pub(crate) request: RequestId,
+    pub(crate) uid: Uid,
+    pub(crate) class: ClassId,
+    pub(crate) generation: Generation,
+    /// `Machine::happenings` at the time of the call.
+    pub(crate) happenings: u64,
+    /// The call is about the pod's nominated node only.
+    pub(crate) own: bool,
+    /// The group that is tried, and whether the attempt looks for victims.
+    pub(crate) group: Option<(GroupKey, bool)>,
+    pub(crate) until_ms: TimeMs,
+}
+
+impl Extending {
+    pub(crate) fn asked(&self) -> Asked<'_> {
+        Asked { uid: &self.uid, class: self.class, own: self.own, generation: self.generation }
+    }
+}
+
 impl Machine {
-    pub(crate) fn extenders_of(&self, uid: &Uid) -> Vec<Arc<Extender>> {
-        let is_asked = |extender: &Extender| extender.is_filter() || extender.is_prioritizer();
-        self.interested(uid).filter(|extender| is_asked(extender)).cloned().collect()
-    }
-
-    pub(crate) fn binder_of(&self, uid: &Uid) -> Option<Arc<Extender>> {
-        self.interested(uid).find(|extender| extender.is_binder()).cloned()
-    }
-
-    pub(crate) fn interested(&self, uid: &Uid) -> impl Iterator<Item = &Arc<Extender>> {
-        let pod = self.pods.get(uid);
-        let extenders = self.configuration.as_ref().map_or(&[][..], |configuration| &*configuration.extenders);
-        extenders.iter().filter(move |extender| pod.is_some_and(|pod| extender.is_interested(&pod.info)))
-    }
-
     /// Calls the extenders. `group`: the group to continue with the answer.
     pub(crate) fn send(
         &mut self,
@@ -55,7 +63,7 @@ impl Machine {
         group: Option<(GroupKey, bool)>,
     ) {
         let Question { nodes, may_score, own } = question;
-        let (Some(pod), Some(configuration)) = (self.pods.get(uid), &self.configuration) else { return };
+        let (Some(pod), Some(configuration)) = (self.pods.get(uid), self.settings.configuration()) else { return };
         let class = pod.class;
         self.next_request += 1;
         self.extending = Some(Extending {
@@ -83,17 +91,19 @@ impl Machine {
     pub(crate) fn extended(&mut self, now_ms: TimeMs, request: RequestId, outcome: ExtensionOutcome) {
         let Some(mut extending) = self.extending.take_if(|extending| extending.request == request) else { return };
         if let Some((key, for_room)) = extending.group.take() {
-            return self.take_member_answer(&extending.asked(), &key, for_room, ExtenderAnswer::of(outcome));
+            return self.take_member_answer(&extending, &key, for_room, ExtenderAnswer::of(outcome));
         }
         let Some(subject) = self.asked_for(&extending) else {
             self.status.extensions_discarded += 1;
             return;
         };
         match outcome {
-            ExtensionOutcome::Done(extended) if extending.own && extended.nodes.is_empty() => {
-                self.refuse_own_node(&extending.uid);
+            outcome if extending.own && refuses(&outcome) => {
+                // For the rest of the attempt the nominated node is treated like any other node.
+                if let Some(attempts) = self.pods.attempts_mut(&extending.uid) {
+                    attempts.own_node_refused = attempts.from;
+                }
             }
-            ExtensionOutcome::Failed(_) if extending.own => self.refuse_own_node(&extending.uid),
             ExtensionOutcome::Done(extended) => self.conclude(now_ms, &extending, subject, &extended),
             ExtensionOutcome::Failed(reason) => {
                 self.fail(now_ms, &extending.uid, reason);
@@ -103,10 +113,9 @@ impl Machine {
         }
     }
 
-    /// For the rest of the attempt the nominated node is treated like any other node.
-    fn refuse_own_node(&mut self, uid: &Uid) {
-        if let Some(attempts) = self.pods.attempts_mut(uid) {
-            attempts.own_node_refused = attempts.from;
+    fn take_member_answer(&mut self, extending: &Extending, key: &GroupKey, for_room: bool, answer: ExtenderAnswer) {
+        if self.leading.is_none() || !self.turns().take_answer(&extending.asked(), key, for_room, answer) {
+            self.status.extensions_discarded += 1;
         }
     }
 
@@ -115,7 +124,7 @@ impl Machine {
         self.status.extensions_lost += 1;
         if let Some((key, for_room)) = extending.group.take() {
             let lost = ExtenderAnswer::Failed("the extenders' answer was lost".to_owned());
-            return self.take_member_answer(&extending.asked(), &key, for_room, lost);
+            return self.take_member_answer(&extending, &key, for_room, lost);
         }
         if self.asked_for(&extending).is_some() {
             self.fail(now_ms, &extending.uid, "the extenders' answer was lost".to_owned());
@@ -124,7 +133,7 @@ impl Machine {
 
     /// The subject of an answer, if the pod still waits for it under the same configuration.
     fn asked_for(&self, extending: &Extending) -> Option<Subject> {
-        let configuration = self.configuration.as_ref().filter(|_| self.leading.is_some())?;
+        let configuration = self.settings.configuration().filter(|_| self.leading.is_some())?;
         let pod = self.pods.get(&extending.uid).filter(|pod| pod.class == extending.class)?;
         let PodStage::Queued(profile) = pod.stage else { return None };
         let waits = configuration.generation == extending.generation && self.queue.is_active(&extending.uid);
@@ -134,7 +143,7 @@ impl Machine {
     fn conclude(&mut self, now_ms: TimeMs, extending: &Extending, subject: Subject, extended: &Extended) {
         let is_open = self.judge.open(subject);
         let Some(state) = self.judge.states().get(subject).filter(|_| is_open) else { return };
-        if state.prepared.error().is_some() || state.prepared.refusal().is_some() {
+        if state.prepared().error().is_some() || state.prepared().refusal().is_some() {
             // The cluster changed, and plugins alone can decide the pod now.
             self.status.extensions_discarded += 1;
             return;
@@ -160,5 +169,13 @@ impl Machine {
             // No node is feasible any more. The pod is still at the head of the queue and is tried again.
             None => self.status.extensions_discarded += 1,
         }
+    }
+}
+
+fn refuses(outcome: &ExtensionOutcome) -> bool {
+    match outcome {
+        ExtensionOutcome::Done(extended) => extended.nodes.is_empty(),
+        ExtensionOutcome::Failed(_) => true,
+        ExtensionOutcome::Gone => false,
     }
 }

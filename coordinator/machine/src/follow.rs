@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use flotilla_framework::{class::Class, extension::ClusterEvent};
-use flotilla_planted::planted;
 
 use crate::{
     event::TimeMs,
@@ -36,55 +35,21 @@ impl Machine {
         if before.is_some_and(is_queued) && !after.is_some_and(is_queued) {
             self.queue.remove(uid);
         }
-        self.follow_group(uid, before, after);
-        self.follow_gate(uid, before, after);
-        self.follow_fields(uid, before, after);
+        self.groups.follow(&self.settings, uid, before, after);
+        self.gates.follow(uid, before, after);
+        if after.is_none() {
+            self.held.forget(uid);
+        }
+        self.unread.follow(uid, self.judge.cache().classes(), before, after);
         let ended = self.follow_nomination(uid, after);
         let moved = self.follow_charge(uid, before, after);
         if let (Some(before), Some(after)) = (before, after) {
             self.follow_class(uid, before, after);
         }
         if let Some(before) = before.filter(|before| after.is_none_or(|after| after.class != before.class)) {
-            self.release_class(before.class);
+            self.shards().release_class(before.class);
         }
         WakeUps { ended, moved }
-    }
-
-    fn follow_gate(&mut self, uid: &Uid, before: Option<&Indexed>, after: Option<&Indexed>) {
-        let gate = |pod: Option<&Indexed>| pod.and_then(|pod| Some((pod.stage.gate()?, pod.class)));
-        match (gate(before), gate(after)) {
-            (before, after) if before == after => {}
-            (_, Some((gate, class))) => self.gates.close(uid, gate, class),
-            (_, None) => self.gates.open(uid),
-        }
-        if after.is_none() {
-            self.held.forget(uid);
-        }
-    }
-
-    /// Fields that no selector in play reads, and the size of the pod.
-    fn follow_fields(&mut self, uid: &Uid, before: Option<&Indexed>, after: Option<&Indexed>) {
-        let is_same = before.zip(after).is_some_and(|(before, after)| {
-            let (old, new) = (&before.info.class, &after.info.class);
-            let is_same_whole =
-                || (&old.namespace, &old.labels, &old.owner) == (&new.namespace, &new.labels, &new.owner);
-            before.class == after.class && (Arc::ptr_eq(old, new) || is_same_whole())
-        });
-        if !is_same {
-            let classes = &self.judge.cache().classes;
-            if let Some((pod, class)) = before.and_then(|pod| Some((pod, classes.get(pod.class)?))) {
-                self.unread.remove(uid, &pod.info.class, class);
-            }
-            if let Some((pod, class)) = after.and_then(|pod| Some((pod, classes.get(pod.class)?))) {
-                self.unread.insert(uid, &pod.info.class, class);
-            }
-        }
-        let is_too_large = |pod: Option<&Indexed>| pod.is_some_and(|pod| pod.info.excess.is_some());
-        match (is_too_large(before), is_too_large(after)) {
-            (false, true) => _ = self.too_large.insert(Arc::clone(uid)),
-            (true, false) => _ = self.too_large.remove(uid),
-            _ => {}
-        }
     }
 
     /// Updates the nominator. Returns the previous nomination.
@@ -93,10 +58,8 @@ impl Machine {
         if now.is_none() && self.judge.nominator().is_empty() {
             return None;
         }
-        let class = now.as_ref().map(|now| now.class.0);
-        let before = self.judge.nominator_mut().set(uid, now);
-        class.into_iter().for_each(|class| self.hold_nominated(class));
-        before.iter().for_each(|before| self.let_go_nominated(before.class.0));
+        let (before, attachments) = self.judge.nominate(uid, now);
+        self.shards().send_attachments(attachments);
         self.queue.set_alone(uid, self.judge.nominator().of(uid).is_some());
         before
     }
@@ -116,13 +79,19 @@ impl Machine {
             let priority = after.map_or(0, |pod| pod.info.priority);
             self.residents.moves(uid, priority, old.as_ref(), new.as_ref());
         }
-        let classes = &self.judge.cache().classes;
-        let class = |charge: &Option<Charge>| classes.get(charge.as_ref()?.class).map(Arc::clone);
+        let classes = self.judge.cache().classes();
+        let class = |charge: &Option<Charge>| {
+            let charge = charge.as_ref()?;
+            Some((Arc::clone(classes.get(charge.class)?), Arc::clone(&charge.node)))
+        };
         let moved = Moved { left: class(&old), came: class(&new), stays };
         // Its claims may have changed while it was charged.
         let is_forgotten = is_same_pod && new.is_none() && after.is_some_and(|pod| pod.info.node_name.is_none());
-        new.iter().for_each(|new| self.charge(new));
-        old.iter().for_each(|old| self.discharge(old));
+        new.iter().for_each(|new| self.shards().charge(new));
+        if let Some(old) = &old {
+            self.shards().discharge(old);
+            self.shards().release_class(old.class);
+        }
         if is_forgotten {
             self.sign_claiming(uid);
         }
@@ -135,7 +104,7 @@ impl Machine {
         if after.stage.is_queued()
             && before.stage == after.stage
             && !is_same()
-            && let Some(entity_info) = self.entity_info(uid)
+            && let Some(entity_info) = self.pods.entity_info(uid, self.queue.pace())
         {
             self.queue.update_entity(uid, entity_info);
         }
@@ -148,7 +117,7 @@ impl Machine {
         let charge = self.pods.get(uid).and_then(|pod| pod.charge.as_ref());
         if !stays && charge.is_none_or(|charge| charge.node != ended.node) {
             let event = ClusterEvent::PodRemoved(&ended.class.1);
-            self.wake_where(now_ms, event, |priority| priority <= ended.priority);
+            self.wake_where(now_ms, event, Some(&ended.node), |priority| priority <= ended.priority);
         }
     }
 
@@ -156,39 +125,18 @@ impl Machine {
     pub(crate) fn wake_for_moved(&mut self, now_ms: TimeMs, moved: Option<Moved>) {
         match moved {
             None => {}
-            Some(Moved { left: Some(old), came: Some(new), stays: true }) => {
-                self.wake_for(now_ms, ClusterEvent::PodUpdated { old: &old, new: &new });
+            Some(Moved { left: Some((old, node)), came: Some((new, _)), stays: true }) => {
+                self.wake_where(now_ms, ClusterEvent::PodUpdated { old: &old, new: &new }, Some(&node), |_| true);
             }
             Some(Moved { left, came, .. }) => {
-                if let Some(new) = came {
-                    self.wake_for(now_ms, ClusterEvent::PodAdded(&new));
+                if let Some((new, node)) = came {
+                    self.wake_where(now_ms, ClusterEvent::PodAdded(&new), Some(&node), |_| true);
                 }
-                if let Some(old) = left.filter(|_| !planted("wakes-nobody-for-pods-that-go")) {
-                    self.wake_for(now_ms, ClusterEvent::PodRemoved(&old));
+                if let Some((old, node)) = left {
+                    self.wake_where(now_ms, ClusterEvent::PodRemoved(&old), Some(&node), |_| true);
                 }
             }
         }
-    }
-
-    fn charge(&mut self, charge: &Charge) {
-        let change = self.put_on(charge);
-        if !self.judge.cache().classes.is_sendable(charge.class) {
-            return self.reassign_node(&charge.node);
-        }
-        if let Some((worker, change)) = change {
-            self.send_class(worker, charge.class);
-            self.send_change(worker, change);
-        }
-    }
-
-    fn discharge(&mut self, charge: &Charge) {
-        if let Some((worker, change)) = self.take_off(charge) {
-            self.send_change(worker, change);
-        }
-        if !self.judge.cache().classes.is_sendable(charge.class) {
-            self.reassign_node(&charge.node);
-        }
-        self.release_class(charge.class);
     }
 }
 
@@ -201,10 +149,10 @@ pub(crate) struct WakeUps {
     pub(crate) moved: Option<Moved>,
 }
 
-/// The classes of a pod that changed its charge. `stays`: on the same node.
+/// The classes and nodes of a pod that changed its charge. `stays`: on the same node.
 #[derive(Debug)]
 pub(crate) struct Moved {
-    left: Option<Arc<Class>>,
-    came: Option<Arc<Class>>,
+    left: Option<(Arc<Class>, Arc<str>)>,
+    came: Option<(Arc<Class>, Arc<str>)>,
     stays: bool,
 }

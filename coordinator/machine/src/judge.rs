@@ -1,7 +1,7 @@
 //! State of nodes, classes and nominations, and the decisions on them.
 //!
-//! The machine passes events to [`Judge::cache_mut`] and [`Judge::nominator_mut`], answers of workers to [`Judge::take_answer`], and
-//! requests decisions from [`Judge::decide`]. A decision is a value; the machine carries it out.
+//! The machine passes changes of the cluster to the verbs in `cache/verbs.rs`, answers of workers to [`Judge::take_answer`], and requests
+//! decisions from [`Judge::decide`]. A decision is a value; the machine carries it out.
 
 use std::sync::Arc;
 
@@ -9,8 +9,8 @@ use flotilla_framework::{
     class::ClassId,
     contain::contain,
     evaluation::{Evaluation, Unsound},
+    extension::Facts,
     node::NodeId,
-    prepared::Prepared,
     profile::Profile,
     registry::Registry,
     select::Nominations,
@@ -20,7 +20,7 @@ use flotilla_framework::{
 use flotilla_planted::planted;
 
 use crate::{
-    event::{Configuration, WorkerId},
+    event::{Configuration, TimeMs, WorkerId},
     status::Status,
     subject::{ProfileIndex, Subject, Uid},
     trace::Over,
@@ -37,14 +37,15 @@ pub(crate) mod decision;
 mod extended;
 pub(crate) mod extender_answers;
 mod families;
+mod hints;
 pub(crate) mod live;
 pub(crate) mod nominator;
 pub(crate) mod panics;
-pub(crate) mod past;
+mod post_filter;
 pub(crate) mod reserve;
 mod sharing;
 mod stand_in;
-mod suits;
+mod trials;
 pub(crate) mod work;
 
 use ask::Ask;
@@ -60,8 +61,9 @@ use panics::Panics;
 /// The machine calls it in this order:
 ///
 /// 1. [`Judge::configure`] with each configuration. All class states close.
-/// 2. [`Judge::cache_mut`] and [`Judge::nominator_mut`] with each change of nodes, pods and nominations. Each change increases the cache's
-///    revision. Class states are not updated here, but when a decision needs them.
+/// 2. A verb for each change of nodes, pods, nominations and objects, such as [`Judge::apply_node`], [`Judge::charge`] and
+///    [`Judge::nominate`]. Each change of a node increases the cache's revision. Class states are not updated here, but when a decision
+///    needs them.
 /// 3. [`Judge::wants`] for pods near the head of the queue: the request to workers that the next decision needs. The machine sends it,
 ///    and [`Judge::take_answer`] merges each answer.
 /// 4. [`Judge::decide`] for the pod at the head. It repairs the answers to the current revision: it evaluates the nodes that changed since
@@ -131,10 +133,6 @@ impl Judge {
         &self.cache
     }
 
-    pub(crate) const fn cache_mut(&mut self) -> &mut Cache {
-        &mut self.cache
-    }
-
     pub(crate) const fn states(&self) -> &ClassStates {
         &self.states
     }
@@ -144,19 +142,9 @@ impl Judge {
         self.states.work.begin();
     }
 
-    pub(crate) fn spend(&mut self, work: u64) {
-        self.states.work.add(work);
-    }
-
     /// Closes all class states: nothing is known any more, and no request is waited for.
     pub(crate) fn close_all(&mut self) {
         self.states.clear();
-    }
-
-    /// A class is unused.
-    pub(crate) fn forget_class(&mut self, class: ClassId) {
-        self.states.close_class(class);
-        self.forget_panics_of(class);
     }
 
     /// The heads of families to release, each once per closed state.
@@ -209,10 +197,6 @@ impl Judge {
         &self.nominator
     }
 
-    pub(crate) const fn nominator_mut(&mut self) -> &mut Nominator {
-        &mut self.nominator
-    }
-
     pub(crate) const fn counts(&self) -> &Status {
         &self.counts
     }
@@ -240,7 +224,7 @@ impl Judge {
         }
         let Some(configuration) = self.configuration.clone() else { return false };
         let Some(profile) = configuration.profiles.get(index) else { return false };
-        let Some(class) = self.cache.classes.get(class_id).map(Arc::clone) else { return false };
+        let Some(class) = self.cache.classes().get(class_id).map(Arc::clone) else { return false };
         let is_new = self.states.get((index, class_id)).is_none();
         self.states.open((index, class_id), self.registry, profile, &class, &mut self.cache);
         self.states.work.add(if is_new { work::PREPARE } else { 0 });
@@ -249,7 +233,7 @@ impl Judge {
 
     /// The request that the next decision on an open subject needs, in addition to pending ones; `None`: none, or none is possible.
     pub(crate) fn wants(&mut self, subject: Subject) -> Option<Want> {
-        if self.states.get(subject).is_none_or(|state| state.ask.is_some()) {
+        if self.states.get(subject).is_none_or(|state| state.ask().is_some()) {
             return None;
         }
         if let Some(head) = self.head_of(subject) {
@@ -261,6 +245,17 @@ impl Judge {
         (!is_known).then_some(Want::Offers(subject))
     }
 
+    /// The time of a pending request.
+    pub(crate) fn asked_ms(&self, request: RequestId) -> Option<TimeMs> {
+        self.states.get(self.states.subject_of(request)?)?.ask().map(|ask| ask.asked_ms)
+    }
+
+    /// The facts and the number of offers for a request about an open subject. `None`: a request is in flight.
+    pub(crate) fn request(&self, subject: Subject, k: u32) -> Option<(Arc<Facts>, u32)> {
+        let state = self.states.get(subject).filter(|state| state.ask().is_none())?;
+        Some((Arc::clone(&state.facts), if state.wants_all { u32::MAX } else { k }))
+    }
+
     /// Repairs the workers' results for a subject up to the current revision, or discards them if they are too old.
     pub(crate) fn bring_up(&mut self, subject: Subject) {
         if let Some(state) = self.states.get_mut(subject) {
@@ -269,7 +264,7 @@ impl Judge {
     }
 
     pub(crate) fn is_asked(&mut self, subject: Subject) -> bool {
-        let is_asked = |judge: &Self, subject| judge.states.get(subject).is_some_and(|state| state.ask.is_some());
+        let is_asked = |judge: &Self, subject| judge.states.get(subject).is_some_and(|state| state.ask().is_some());
         is_asked(self, subject) || self.head_of(subject).is_some_and(|head| is_asked(self, head))
     }
 
@@ -281,8 +276,8 @@ impl Judge {
         asked: impl Fn(WorkerId) -> bool,
     ) -> Option<Evaluation> {
         let is_left = |node: &&cache::Node| !node.worker.is_some_and(&asked);
-        let left = self.cache.nodes.values().filter(is_left);
-        let slots: Vec<Slot> = left.filter_map(|node| self.cache.snapshot.slot(node.id)).collect();
+        let left = self.cache.nodes().values().filter(is_left);
+        let slots: Vec<Slot> = left.filter_map(|node| self.cache.snapshot().slot(node.id)).collect();
         if slots.is_empty() {
             return None;
         }
@@ -295,21 +290,11 @@ impl Judge {
         self.states.evaluate_here(subject, &self.cache);
     }
 
-    pub(crate) fn count_dry_run(&mut self, subject: Subject) {
-        self.states.work.add(work::DRY_RUN);
-        self.states.count_devices(subject);
-    }
-
     /// The state of a subject with current counts, and the cluster for temporary charges.
-    pub(crate) fn with_nodes(&mut self, subject: Subject) -> Option<(&mut ClassState, &mut Cache)> {
+    fn with_nodes(&mut self, subject: Subject) -> Option<(&mut ClassState, &mut Cache)> {
         let state = self.states.get_mut(subject)?;
-        state.matches.refresh(&state.prepared, &self.cache.snapshot);
+        state.matches.refresh(&state.prepared, self.cache.snapshot());
         Some((state, &mut self.cache))
-    }
-
-    /// The prepared plugins of an open subject, and the cluster for temporary charges.
-    pub(crate) fn with_prepared(&mut self, subject: Subject) -> Option<(&Prepared, &mut Cache)> {
-        Some((&self.states.get(subject)?.prepared, &mut self.cache))
     }
 
     /// Merges a worker's answer, if a request still waits for it.
@@ -328,14 +313,14 @@ impl Judge {
     /// The worker that reported the state of a node, if it still holds the node. After a change of the holder no worker is responsible.
     fn source_of(&mut self, subject: Subject, node: NodeId) -> Option<WorkerId> {
         let source = self.states.known(subject)?.source?;
-        let holder = self.cache.holder_at(self.cache.snapshot.slot(node)?, source.request).ok()??;
+        let holder = self.cache.holder_at(self.cache.snapshot().slot(node)?, source.request).ok()??;
         source.workers.contains(&holder).then_some(holder)
     }
 
-    /// Whether all results for a subject come from workers and are current.
-    pub(crate) fn is_from_workers(&self, subject: Subject) -> bool {
+    /// Whether all results for a subject come from workers and are current, so that a refusal has to be verified.
+    fn is_from_workers(&self, subject: Subject) -> bool {
         let live = self.states.get(subject).and_then(ClassState::own);
-        live.is_some_and(|live| live.is_from_workers(self.cache.revision()))
+        live.is_some_and(|live| live.is_from_workers(self.cache.revision())) && !planted("trusts-refusals")
     }
 
     /// Whether the results for a subject came from workers, apart from later repairs.
@@ -357,29 +342,29 @@ impl Judge {
 
     /// A feasible node that workers reported as infeasible, among the next [`VERIFIED_AT_ONCE`] nodes; each call checks the next part.
     fn disproof(&mut self, subject: Subject) -> Option<NodeId> {
-        if !self.is_from_workers(subject) || planted("trusts-refusals") {
+        if !self.is_from_workers(subject) {
             return None;
         }
-        let capacity = self.cache.snapshot.capacity();
+        let capacity = self.cache.snapshot().capacity();
         let first = self.next_verified % capacity.max(1);
         self.next_verified = first + VERIFIED_AT_ONCE.min(capacity);
         let slots =
             (first..capacity).chain(0..first).take(VERIFIED_AT_ONCE).filter_map(|slot| Slot::try_from(slot).ok());
         self.with_nodes(subject)?;
-        let nodes = &self.cache.snapshot;
+        let nodes = self.cache.snapshot();
         self.states.known(subject)?.first_feasible(nodes, slots)
     }
 
     /// Closes class states that asked for a string which is new among the nodes; closes all of them after a compaction of unused strings.
-    pub(crate) fn forget_outdated(&mut self) {
-        let symbols = &self.cache.snapshot.symbols;
+    fn forget_outdated(&mut self) {
+        let symbols = &self.cache.snapshot().symbols;
         let known = std::mem::replace(&mut self.known_texts, symbols.len());
         if symbols.len() > known {
             self.states.close_outdated(symbols.since(known));
         }
-        if self.cache.snapshot.is_wasteful() {
-            self.cache.snapshot.compact();
-            self.known_texts = self.cache.snapshot.symbols.len();
+        if self.cache.snapshot().is_wasteful() {
+            self.cache.snapshot_mut().compact();
+            self.known_texts = self.cache.snapshot().symbols.len();
             self.states.clear();
             self.counts.compacted += 1;
         }

@@ -4,16 +4,15 @@
 //! API verbs, protobuf, wall clocks, or the filters and scores, which are in `flotilla_framework`.
 
 pub mod action;
+mod admit;
 mod asking;
 pub mod audit;
 mod cycle;
-mod deadlines;
 pub mod directory;
 mod early;
+mod end;
 pub mod event;
-mod excess;
 mod extend;
-mod extending;
 mod follow;
 mod gates;
 mod groups;
@@ -22,7 +21,6 @@ pub mod images;
 mod intake;
 mod judge;
 pub mod machine;
-mod nominations;
 mod objects;
 
 mod pods;
@@ -32,8 +30,11 @@ mod preparations;
 mod quarantine;
 pub mod queue;
 mod roster;
+mod settings;
+mod shards;
 mod sharers;
 mod sign;
+mod site;
 mod subject;
 mod unread;
 mod view;

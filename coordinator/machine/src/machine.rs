@@ -3,9 +3,9 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use flotilla_framework::{
-    extension::{PodField, pod_fields},
-    pod_group::Membership,
-    profile::Profile,
+    class::PodInfo,
+    extension::pod_fields,
+    pod_group::{GroupKey, Membership, PodGroup},
     registry::Registry,
     shard::{Epoch, RequestId},
     snapshot::Snapshot,
@@ -15,22 +15,26 @@ use flotilla_framework::{
 use crate::{
     action::Action,
     event::{Configuration, Event, TimeMs},
-    extending::Extending,
+    extend::Extending,
     gates::Gates,
     groups::Groups,
     held::Held,
     judge::Judge,
     pods::{Pod, PodStage, Pods},
-    preempt::{Budgets, Preemptions, Residents, Round, Unresolvable},
+    preempt::{Budgets, Preemptions, Residents, Unresolvable},
     preparations::Preparations,
-    quarantine::Quarantine,
-    queue::{Pace, Queue, incoming::CONFIGURED},
+    queue::{
+        Pace, Queue,
+        incoming::{CONFIGURED, UNSCHEDULABLE_TIMEOUT},
+    },
     recall::Decisions,
     roster::Roster,
+    settings::Settings,
     status::Status,
-    subject::{ProfileIndex, Uid},
+    subject::Uid,
     tally::Tally,
     unread::Unread,
+    view::label::Label,
 };
 
 /// Interval of the search for pods that are unschedulable for too long, in milliseconds; kube-scheduler's 30 s.
@@ -99,27 +103,16 @@ const AUDIT_ALWAYS_BELOW: usize = 200;
 ///
 /// A `Queued` pod is in one of three queues: activeQ -- infeasible --> unschedulable -- event, flush --> backoffQ -- time --> activeQ. If
 /// the backoff is over, the event moves it to activeQ at once. A deleted pod is removed from any state. A restored backup of etcd may
-/// revert `Assigned`: the pod is admitted again.
+/// revert `Assigned`: the pod is admitted again. A pod on its node with a deferred resize is admitted too. It keeps its charge, is never
+/// assumed, and is `Assigned` when its resize is no longer deferred.
 #[derive(Debug)]
 pub struct Machine {
-    pub(crate) registry: Registry,
-    pub(crate) configuration: Option<Arc<Configuration>>,
-    /// Metadata fields that configured plugins read; all classes have them.
-    pub(crate) shown: Vec<PodField>,
+    pub(crate) settings: Settings,
     pub(crate) leading: Option<Epoch>,
-    pub(crate) leading_since: TimeMs,
-    /// Whether a worker was ready in this leadership, or the grace period is over.
-    pub(crate) had_workers: bool,
-    /// The last [`Action::Alone`] was `true`.
-    pub(crate) alone: bool,
-    /// [`Action::Acknowledged`] was emitted for the current workers and configuration.
-    pub(crate) settled: bool,
     pub(crate) synced: bool,
     pub(crate) pods: Pods,
     pub(crate) unread: Unread,
     pub(crate) gates: Gates,
-    /// Pods that are too large on their own, in any stage.
-    pub(crate) too_large: BTreeSet<Uid>,
     pub(crate) held: Held,
     pub(crate) binding: BTreeSet<Uid>,
     pub(crate) extending: Option<Extending>,
@@ -127,10 +120,7 @@ pub struct Machine {
     pub(crate) queue: Queue,
     pub(crate) judge: Judge,
     pub(crate) roster: Roster,
-    pub(crate) quarantine: Quarantine,
     pub(crate) groups: Groups,
-    pub(crate) membership: Membership,
-    pub(crate) preempting: Option<Round>,
     pub(crate) preemptions: Preemptions,
     /// Subjects for which no preemption makes room.
     pub(crate) unresolvable: Unresolvable,
@@ -164,19 +154,12 @@ impl Machine {
     #[must_use]
     pub fn new(now_ms: TimeMs, registry: Registry) -> Self {
         Self {
-            registry,
-            configuration: None,
-            shown: Vec::new(),
+            settings: Settings::new(registry),
             leading: None,
-            leading_since: now_ms,
-            had_workers: false,
-            alone: false,
-            settled: false,
             synced: false,
             pods: Pods::default(),
             unread: Unread::default(),
             gates: Gates::default(),
-            too_large: BTreeSet::new(),
             held: Held::default(),
             binding: BTreeSet::new(),
             extending: None,
@@ -184,10 +167,7 @@ impl Machine {
             queue: Queue::default(),
             judge: Judge::new(registry),
             roster: Roster::default(),
-            quarantine: Quarantine::default(),
             groups: Groups::default(),
-            membership: Membership::default(),
-            preempting: None,
             preemptions: Preemptions::default(),
             unresolvable: Unresolvable::default(),
             residents: Residents::default(),
@@ -213,7 +193,7 @@ impl Machine {
     /// The plugins that profiles may name.
     #[must_use]
     pub const fn registry(&self) -> Registry {
-        self.registry
+        self.settings.registry()
     }
 
     /// Handles an event at `now_ms` and returns the resulting actions in order.
@@ -228,10 +208,10 @@ impl Machine {
         flotilla_planted::begin_event();
         self.tally.begin(now_ms);
         self.judge.begin_event();
-        let label = self.label_before(&event);
+        let label = Label::before(self, &event);
         self.pops = self.pops_for(&event);
         self.dispatch(now_ms, event);
-        self.label_after(label)
+        label.after(self)
     }
 
     /// The second half of [`Self::apply`]: decisions, and deadlines.
@@ -244,10 +224,10 @@ impl Machine {
     pub fn poll_actions_as_of(&mut self, now_ms: TimeMs, heard_ms: TimeMs) -> Vec<Action> {
         self.record_evaluations();
         self.pass_time(now_ms, heard_ms);
-        self.review_groups(now_ms);
+        self.turns().review_groups(now_ms);
         self.decide(now_ms, self.pops);
-        self.judge.take_released().into_iter().for_each(|head| self.release_class(head));
-        self.flush_outboxes();
+        self.judge.take_released().into_iter().for_each(|head| self.shards().release_class(head));
+        self.shards().flush_outboxes();
         self.record_evaluations();
         self.tally.recent.count(now_ms, self.status.decisions);
         self.events += 1;
@@ -266,7 +246,7 @@ impl Machine {
             Event::PodDeleted { uid } => self.pod_deleted(now_ms, &uid),
             Event::WentBack | Event::PodsRelisted => self.unconfirm_all(),
             Event::ObjectsWentBack => self.unconfirm_preparations(now_ms),
-            Event::StorageRelisted(kind) => self.unconfirm_written(kind),
+            Event::StorageRelisted(kind) => self.preparations.unconfirm_written(kind),
             Event::ClaimsRelisted => self.claims_listed(now_ms, None),
             Event::ClaimsListed { version } => self.claims_listed(now_ms, Some(&version)),
             Event::NodeApplied(node) => self.node_applied(now_ms, &node),
@@ -275,44 +255,58 @@ impl Machine {
             Event::NamespaceDeleted { name } => self.namespace_applied(now_ms, &name, None),
             Event::SelectorApplied { object, selector } => self.selector_applied(now_ms, &object, Some(&selector)),
             Event::SelectorDeleted { object } => self.selector_applied(now_ms, &object, None),
-            Event::WorkerJoined { worker, name } => self.worker_joined(now_ms, worker, name),
-            Event::WorkerLost { worker } => self.worker_lost(worker),
+            Event::WorkerJoined { worker, name } => self.shards().worker_joined(worker, name),
+            Event::WorkerLost { worker } => self.shards().worker_lost(worker),
             Event::FromWorker { worker, word } => self.handle_reply(worker, word),
             Event::Bound { uid } => self.bound(&uid),
             Event::BindFailed { uid, failure } => self.bind_failed(now_ms, &uid, failure),
             Event::Extended { request, outcome } => self.extended(now_ms, request, outcome),
-            Event::PodGroupApplied(group) => self.pod_group_applied(&group),
-            Event::PodGroupDeleted(key) => self.pod_group_deleted(key),
+            Event::PodGroupApplied(group) => self.pod_group_changed(&group.group_key(), Some(&group)),
+            Event::PodGroupDeleted(key) => self.pod_group_changed(&key, None),
             Event::ObjectApplied(object) => self.object_applied(now_ms, &object),
             Event::ObjectDeleted(key) => self.object_deleted(now_ms, &key),
             Event::Written { uid, id, versions, failure } => self.written(now_ms, &uid, id, versions, failure),
-            Event::BudgetApplied(budget) => self.budget_applied(&budget),
-            Event::BudgetDeleted { namespace, name } => self.budget_deleted(&namespace, &name),
+            Event::BudgetApplied(budget) => {
+                let old = self.budgets.apply(&budget);
+                self.budget_changed(&budget.namespace, old.as_ref(), Some(&budget.selector));
+            }
+            Event::BudgetDeleted { namespace, name } => {
+                let old = self.budgets.delete(&namespace, &name);
+                self.budget_changed(&namespace, old.as_ref(), None);
+            }
             Event::Proposed { request, outcome } => self.proposed(now_ms, request, outcome),
             Event::Preempted { uid, id, failure } => self.preempted(now_ms, &uid, id, failure),
             Event::Tick => {}
         }
     }
 
+    fn pod_group_changed(&mut self, key: &GroupKey, object: Option<&Arc<PodGroup>>) {
+        self.judge.set_pod_group(key, object);
+        let is_other_victim = match object {
+            Some(object) => self.groups.apply(object),
+            None => self.groups.delete(key),
+        };
+        if is_other_victim {
+            self.unresolvable.clear();
+        }
+    }
+
     /// The time for [`Event::Tick`] if no other event comes first; a time in the past means at once.
     #[must_use]
     pub fn next_wakeup(&self) -> Option<TimeMs> {
-        let configuration = self.configuration.as_ref()?;
-        let waits_for_workers = self.leading.is_some() && self.synced && !self.had_workers && !self.alone;
-        let grace =
-            self.queue.head().filter(|_| waits_for_workers).map(|_| self.leading_since + configuration.worker_grace_ms);
-        let proposal = self.proposal_deadline();
-        let extension = self.extending.as_ref().map(|extending| extending.until_ms);
-        let preparation = self.preparations.next_deadline();
+        let configuration = self.settings.configuration()?;
+        let waits_for_workers = self.leading.is_some() && self.synced && self.roster.waits_for_first();
+        let head = self.queue.head().filter(|_| waits_for_workers);
+        let grace = head.map(|_| self.roster.since_ms + configuration.worker_grace_ms);
         let next = [
             self.queue.next_backoff(),
             Some(self.next_flush),
             grace,
-            self.next_deadline(),
-            self.quarantine.next_end(self.tally.now_ms),
-            extension,
-            proposal,
-            preparation,
+            self.roster.next_deadline(configuration, self.judge.states(), &self.preemptions),
+            self.roster.quarantine.next_end(self.tally.now_ms),
+            self.extending.as_ref().map(|extending| extending.until_ms),
+            self.preemptions.proposal_deadline(),
+            self.preparations.next_deadline(),
             self.idle_until,
         ];
         next.into_iter().flatten().min()
@@ -321,7 +315,7 @@ impl Machine {
     /// The cached nodes; every worker's shard is a part of them.
     #[must_use]
     pub const fn nodes(&self) -> &Snapshot {
-        &self.judge.cache().snapshot
+        self.judge.cache().snapshot()
     }
 
     /// The gauges and counters.
@@ -332,16 +326,16 @@ impl Machine {
             leading: u64::from(self.leading.is_some()),
             synced: u64::from(self.synced),
             epoch: self.leading.unwrap_or(0),
-            generation: self.configuration.as_ref().map_or(0, |configuration| configuration.generation),
-            nodes: self.judge.cache().nodes.len() as u64,
+            generation: self.settings.generation().unwrap_or(0),
+            nodes: self.judge.cache().nodes().len() as u64,
             workers: self.roster.workers.len() as u64,
             workers_ready: self.roster.ready().count() as u64,
-            workers_quarantined: self.quarantine.addresses(self.tally.now_ms).count() as u64,
+            workers_quarantined: self.roster.quarantine.addresses(self.tally.now_ms).count() as u64,
             pods_active: active,
             pods_backoff: backoff,
             pods_unschedulable: parked,
             pods_gated: self.gates.len() as u64,
-            pods_too_large: self.count_too_large(),
+            pods_too_large: self.gates.count_too_large(&self.pods, &self.judge),
             binds_in_flight: self.binding.len() as u64,
             evaluations_in_flight: self.judge.states().asks_len() as u64,
             extensions_in_flight: u64::from(self.extending.is_some()),
@@ -350,15 +344,15 @@ impl Machine {
             pods_in_groups: self.groups.waiting() as u64,
             preemptions_in_flight: self.preemptions.len() as u64,
             victims_in_flight: self.preemptions.victims() as u64,
-            classes: self.judge.cache().classes.len() as u64,
-            text_bytes: self.judge.cache().snapshot.symbols.bytes() as u64,
-            class_bytes: self.judge.cache().classes.bytes() as u64,
+            classes: self.judge.cache().classes().len() as u64,
+            text_bytes: self.judge.cache().snapshot().symbols.bytes() as u64,
+            class_bytes: self.judge.cache().classes().bytes() as u64,
             fact_bytes: self.judge.states().bytes() as u64,
             decisions_kept: self.decisions.size().0 as u64,
             decision_bytes: self.decisions.size().1 as u64,
-            resource_bytes: self.judge.cache().snapshot.accounts.scalar_bytes() as u64,
-            taint_sets: self.judge.cache().snapshot.taint_sets() as u64,
-            event_work_largest: self.judge.states().work.most(),
+            resource_bytes: self.judge.cache().snapshot().accounts.scalar_bytes() as u64,
+            taint_sets: self.judge.cache().snapshot().taint_sets() as u64,
+            event_work_largest: self.judge.states().work().most(),
             revision: self.judge.cache().revision(),
             pods_untold: self.judge.cache().unsent(),
             ..self.status.plus(self.judge.counts())
@@ -368,26 +362,17 @@ impl Machine {
     /// The largest work of one event, in units of some 10 ns. An event exceeds 15,000,000 units by one attempt at most.
     #[must_use]
     pub const fn largest_work(&self) -> u64 {
-        self.judge.states().work.most()
-    }
-
-    pub(crate) fn profile_index(&self, scheduler_name: &str) -> Option<ProfileIndex> {
-        let profiles = &self.configuration.as_ref()?.profiles;
-        profiles.iter().position(|profile| &*profile.scheduler_name == scheduler_name)
-    }
-
-    pub(crate) fn profile(&self, index: ProfileIndex) -> Option<&Profile> {
-        self.configuration.as_ref()?.profiles.get(index)
+        self.judge.states().work().most()
     }
 
     fn configured(&mut self, now_ms: TimeMs, configuration: Arc<Configuration>) {
-        if let Some(old) = &self.configuration {
-            self.tally.reconfigured(self.registry, &old.profiles);
+        let registry = self.settings.registry();
+        if let Some(old) = self.settings.configure(&configuration) {
+            self.tally.reconfigured(registry, &old.profiles);
         }
-        self.configuration = Some(Arc::clone(&configuration));
-        self.set_membership(now_ms, Membership::new(configuration.generic_workload, &configuration.profiles));
         self.judge.configure(&configuration);
-        self.show(pod_fields(self.registry, &configuration.profiles));
+        self.set_membership(now_ms, Membership::new(configuration.generic_workload, &configuration.profiles));
+        self.show(pod_fields(registry, &configuration.profiles));
         self.queue.set_pace(Pace {
             initial_ms: configuration.pod_initial_backoff_ms,
             max_ms: configuration.pod_max_backoff_ms,
@@ -395,35 +380,70 @@ impl Machine {
         });
         self.groups.forget_attempts();
         self.unresolvable.clear();
-        self.configure_workers(now_ms);
+        self.shards().configure_workers();
         // A changed configuration may change the stage of every pod without a node.
-        let undecided = |pod: &Pod| !pod.stage.is_decided() && pod.stage != PodStage::Assigned;
+        let undecided =
+            |pod: &Pod| !pod.stage.is_decided() && (pod.stage != PodStage::Assigned || pod.info.class.resize_deferred);
         for uid in self.pods.uids(undecided) {
             self.admit_by(now_ms, &uid, CONFIGURED);
         }
     }
 
     fn lead(&mut self, now_ms: TimeMs, epoch: Epoch) {
-        self.drop_all("a new leadership has begun");
+        self.shards().drop_all("a new leadership has begun");
         self.leading = Some(epoch);
-        self.leading_since = now_ms;
-        self.had_workers = false;
-        self.alone = false;
+        self.roster.lead(now_ms);
         self.extending = None;
         self.groups.forget_attempts();
-        self.preempting = None;
+        self.preemptions.search = None;
         self.judge.close_all();
-        self.report_untried(now_ms);
+        // A follower reports nothing.
+        let untried: Vec<Uid> = self.gates.untried().cloned().collect();
+        untried.iter().for_each(|uid| self.admit_by(now_ms, uid, CONFIGURED));
     }
 
     fn stop_leading(&mut self, now_ms: TimeMs) {
-        self.drop_all("this coordinator is no longer the leader");
+        self.shards().drop_all("this coordinator is no longer the leader");
         self.leading = None;
         // A follower decides nothing, so it drops the extenders' answers.
         self.extending = None;
         self.give_up_preemptions(now_ms);
         self.unreserve_all(now_ms);
         self.judge.close_all();
+    }
+
+    /// Requeues pods without events for too long, and runs PreEnqueue of gated ones: a safety net for incomplete hints.
+    fn flush(&mut self, now_ms: TimeMs) {
+        let longest_ms = self.settings.configuration().map_or(TimeMs::MAX, |known| known.pod_max_in_unschedulable_ms);
+        self.status.flushed += self.queue.flush(longest_ms, now_ms) as u64;
+        self.tally.flush(self.queue.take_flushed(), now_ms);
+        let due = self.held.due(now_ms, longest_ms);
+        if !due.is_empty() {
+            self.judge.forget_panics();
+            self.release(now_ms, due, UNSCHEDULABLE_TIMEOUT);
+        }
+        self.turns().flush_held_groups(now_ms, longest_ms);
+        for uid in self.gates.asked_before(now_ms.saturating_sub(longest_ms)) {
+            self.admit_by(now_ms, &uid, UNSCHEDULABLE_TIMEOUT);
+        }
+    }
+
+    /// A changed configuration may change the groups of all pods. The caller admits the pods without a node again.
+    fn set_membership(&mut self, now_ms: TimeMs, membership: Membership) {
+        let Some(old) = self.settings.set_membership(membership) else { return };
+        let infos: Vec<Arc<PodInfo>> = self.pods.values().map(|pod| Arc::clone(&pod.info)).collect();
+        for info in infos {
+            let now = self.settings.group_of(&info).filter(|_| !info.finished);
+            if let Some(key) = old.group_of(&info).filter(|key| now.as_ref() != Some(key)) {
+                self.groups.drop_member(&info.uid, &key);
+                if self.pods.get(&info.uid).is_some_and(|pod| pod.stage.is_member()) {
+                    self.edit(now_ms, &info.uid, |pod| pod.enter(PodStage::Foreign));
+                }
+            }
+            if let Some(key) = now {
+                self.groups.add_member(&info.uid, key, info.priority);
+            }
+        }
     }
 
     /// Handles deadlines, backoffs and flushes that are due.
@@ -437,12 +457,12 @@ impl Machine {
             self.flush(now_ms);
         }
         self.expire_preparations(now_ms);
-        self.hedge(heard_ms);
-        self.enforce_deadlines(heard_ms);
+        self.shards().hedge(heard_ms);
+        self.shards().enforce_deadlines(heard_ms);
     }
 
     fn audit_now_and_then(&mut self) {
-        let small = self.pods.len() + self.judge.cache().nodes.len() < AUDIT_ALWAYS_BELOW;
+        let small = self.pods.len() + self.judge.cache().nodes().len() < AUDIT_ALWAYS_BELOW;
         if (cfg!(debug_assertions) && small) || self.events.is_multiple_of(AUDIT_INTERVAL) {
             let violations = self.audit();
             debug_assert!(violations.is_empty(), "{violations:?}");

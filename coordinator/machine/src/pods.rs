@@ -13,7 +13,8 @@ use crate::{
     event::TimeMs,
     gates::Gate,
     judge::cache::Charge,
-    subject::{ProfileIndex, Uid},
+    queue::{Pace, QueuePosition, QueuedEntityInfo},
+    subject::{ProfileIndex, Subject, Uid},
     tally::Trial,
     trace::Course,
 };
@@ -101,7 +102,7 @@ pub(crate) enum PodStage {
     Foreign,
     /// Not in the queue: gated by a PreEnqueue plugin, too large, or held.
     Gated(Gate),
-    /// In activeQ, in backoffQ, or parked as unschedulable.
+    /// In activeQ, in backoffQ, or parked as unschedulable. A pod on its node with a deferred resize is queued too, and keeps its charge.
     Queued(ProfileIndex),
     /// Waiting with its pod group. `is_gated`: a PreEnqueue plugin gates the pod, and with it the group.
     Member { profile: ProfileIndex, is_gated: bool },
@@ -174,14 +175,35 @@ impl Pods {
         Some(Changed { uid: Arc::clone(uid), before: Some(before), after: None })
     }
 
+    pub(crate) fn is_resize_deferred(&self, uid: &Uid) -> bool {
+        self.known.get(uid).is_some_and(|pod| pod.info.class.resize_deferred)
+    }
+
+    /// The subject of a pod that waits with its group.
+    pub(crate) fn member_subject(&self, uid: &Uid) -> Option<Subject> {
+        let pod = self.known.get(uid)?;
+        let PodStage::Member { profile, .. } = pod.stage else { return None };
+        Some((profile, pod.class))
+    }
+
+    /// The entity in the queue of a queued pod.
+    pub(crate) fn entity_info(&self, uid: &Uid, pace: Pace) -> Option<QueuedEntityInfo> {
+        let pod = self.known.get(uid)?;
+        let PodStage::Queued(profile) = pod.stage else { return None };
+        let (queued_ms, sequence) = pod.attempts.queued;
+        let place = QueuePosition { priority: pod.info.priority, queued_ms, sequence };
+        let (subject, until_ms) = ((profile, pod.class), pod.attempts.backoff_expiry(pace));
+        Some(QueuedEntityInfo { subject, place, until_ms, refusals: pod.attempts.refusals })
+    }
+
     pub(crate) fn attempts_mut(&mut self, uid: &Uid) -> Option<&mut Attempts> {
         self.known.get_mut(uid).map(|pod| &mut pod.attempts)
     }
 
     /// Sets for each pod whether its next watch event decides if a restored backup reverted its placement.
-    pub(crate) fn doubt(&mut self, is_doubted: impl Fn(&Uid, PodStage) -> bool) {
+    pub(crate) fn doubt(&mut self, is_doubted: impl Fn(&Uid, &Pod) -> bool) {
         for (uid, pod) in &mut self.known {
-            pod.doubted = is_doubted(uid, pod.stage);
+            pod.doubted = is_doubted(uid, pod);
         }
     }
 }
@@ -236,6 +258,15 @@ impl Attempts {
         (self.popped, self.kept_ms) = (None, None);
     }
 
+    /// The end of the backoff.
+    pub(crate) fn backoff_expiry(&self, pace: Pace) -> TimeMs {
+        if let Some(kept_ms) = self.kept_ms.filter(|_| pace.max_ms != 0) {
+            return kept_ms;
+        }
+        let count = if self.errors > 0 { self.errors } else { self.refusals };
+        pace.expiry(self.queued.0, count, 1)
+    }
+
     /// An attempt ended without a node.
     pub(crate) const fn end(&mut self) {
         self.from = None;
@@ -264,6 +295,22 @@ impl Pod {
         self.attempts.from = None;
         self.attempts.popped = None;
         self.attempts.trial = Trial::default();
+    }
+
+    /// Moves the pod to the stage in which it is not tried: on its node, if it is bound.
+    pub(crate) fn rest(&mut self) {
+        self.enter(if self.is_placed() { PodStage::Assigned } else { PodStage::Foreign });
+    }
+
+    /// Whether the watch confirmed the pod on its node. A queued pod on its node has a deferred resize.
+    pub(crate) fn is_placed(&self) -> bool {
+        self.stage == PodStage::Assigned || (self.charge.is_some() && self.stage.waits())
+    }
+
+    /// Whether the pod is decided, or on its node. Exactly these pods have a charge.
+    pub(crate) fn has_node(&self) -> bool {
+        let is_there = self.stage == PodStage::Assigned || (self.stage.waits() && self.info.node_name.is_some());
+        self.stage.is_decided() || is_there
     }
 
     /// Nominates the pod to a node, or removes its nomination, until the watch shows a change.

@@ -1,4 +1,4 @@
-//! Reserve, PreBind and Unreserve, for pods with objects of plugins.
+//! The binding cycle: Reserve, PreBind and Unreserve for pods with objects of plugins, and the result of binds.
 //!
 //! A decided pod holds its node and the plans of its plugins (Reserve). The runtime writes the missing objects once. The pod then waits for
 //! watch events until each plugin is satisfied, and is bound (PreBind). A failure, including a failed bind, releases everything that is not
@@ -7,86 +7,127 @@
 //! Source: `RunReservePluginsReserve`, `RunPreBindPlugins` and `RunReservePluginsUnreserve`. kube-scheduler's plugins poll every second or
 //! every five; Flotilla checks at each change.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::sync::Arc;
 
 use flotilla_framework::{
-    extension::objects::{AwaitedDevice, Object, ObjectKey, PreBindError, Write, Written},
+    extension::{
+        ClusterEvent,
+        objects::{Object, ObjectKey, PreBindError, Written},
+    },
     objects::Reservation,
-    volumes::objects::StorageKind,
 };
-use flotilla_planted::planted;
 
 use crate::{
-    action::{Action, Binding, DeviceWait, DeviceWaitEnd, DeviceWaitStatus, PreBind, Unreserve},
-    event::{PreparationId, TimeMs},
+    action::{Action, Binding, DeviceWaitStatus, Unreserve},
+    event::{BindFailure, PreparationId, TimeMs},
+    judge::decision::Placement,
     machine::Machine,
-    pods::{Pod, PodStage},
+    pods::PodStage,
     preparations::{Late, Phase, Preparation, Preparations, Step},
-    subject::{PodName, ProfileIndex, Uid},
+    subject::{ProfileIndex, Uid},
+    trace::Choice,
 };
 
 const WENT_BACK: &str = "the cluster was reverted to an earlier state, as by a restored etcd backup";
 
 impl Machine {
+    /// Assumes a pod on the decided node, and starts PreBind or the bind.
+    pub(crate) fn commit(&mut self, now_ms: TimeMs, uid: &Uid, placement: Placement) {
+        let subject = placement.subject();
+        let Placement { profile, charge, reservations, total, repaired, revision, basis, rivals } = placement;
+        let node = Arc::clone(&charge.node);
+        let class = self.judge.cache().classes().get(subject.1).map(Arc::clone);
+        let charge = self.judge.acquire_charge(&charge);
+        let charged = charge.class;
+        let mut flushed = false;
+        self.edit(now_ms, uid, |pod| {
+            flushed = std::mem::take(&mut pod.attempts.trial.flushed);
+            pod.stage = PodStage::Assumed(profile);
+            pod.charge = Some(charge);
+            pod.attempts.last_report = None;
+        });
+        self.shards().release_class(charged);
+        let extender = self.settings.interested(self.pods.get(uid)).find(|extender| extender.is_binder()).cloned();
+        self.count_attempt(now_ms, uid, Some((subject, true)));
+        let trace = self.trace_decision(now_ms, uid, Some(Choice { node: Arc::clone(&node), total, repaired, rivals }));
+        let Some(pod) = self.pods.get(uid) else { return };
+        let binding = Binding {
+            uid: Arc::clone(uid),
+            namespace: Arc::clone(&pod.info.class.namespace),
+            name: Arc::clone(&pod.info.name),
+            node,
+            scheduler_name: Arc::clone(&pod.info.scheduler_name),
+            attempt: pod.attempts.count,
+            waited_ms: now_ms.saturating_sub(pod.attempts.first_queued_ms.unwrap_or(now_ms)),
+            began_ms: pod.attempts.trial.began_ms.unwrap_or(now_ms),
+            decided_ms: now_ms,
+            prepared_ms: None,
+            pre_bound: Vec::new(),
+            flushed,
+            revision,
+            total,
+            extender,
+            trace,
+        };
+        if let Some((class, configuration)) = class.as_ref().zip(self.settings.configuration()) {
+            self.decisions.keep_binding(configuration, subject, class, &binding, basis);
+        }
+        self.prepare(profile, binding, reservations);
+        self.status.placed += 1;
+        *(if repaired { &mut self.status.offers_repaired } else { &mut self.status.offers_used }) += 1;
+    }
+
+    pub(crate) fn bound(&mut self, uid: &Uid) {
+        self.binding.remove(uid);
+        self.preparations.binding.remove(uid);
+        self.pods.attempts_mut(uid).into_iter().for_each(|attempts| attempts.errors = 0);
+    }
+
+    pub(crate) fn bind_failed(&mut self, now_ms: TimeMs, uid: &Uid, failure: BindFailure) {
+        self.binding.remove(uid);
+        self.status.bind_failures += 1;
+        match self.pods.get(uid).map(|pod| pod.stage) {
+            Some(PodStage::Assumed(_)) => {}
+            Some(PodStage::Foreign) if matches!(failure, BindFailure::Error(_)) => return self.admit(now_ms, uid),
+            // The watch reported the result first: nothing to forget.
+            _ => return,
+        }
+        self.unreserve(now_ms, uid);
+        match failure {
+            // The watch will report the node or the deletion.
+            BindFailure::Gone | BindFailure::Elsewhere => {
+                self.edit(now_ms, uid, |pod| pod.stage = PodStage::Foreign);
+            }
+            BindFailure::Error(error) => {
+                self.retry_later(now_ms, uid);
+                self.report_failure(now_ms, uid, error);
+            }
+        }
+        self.edit(now_ms, uid, |pod| pod.charge = None);
+    }
+
     /// Reserves the plans of a decided pod, and starts PreBind or the bind.
     pub(crate) fn prepare(&mut self, profile: ProfileIndex, binding: Binding, reservations: Vec<Reservation>) {
-        if reservations.is_empty() || planted("binds-before-volumes") {
+        if reservations.is_empty() {
             return self.bind(binding);
         }
-        let (steps, writes) = self.steps(profile, reservations);
+        let (steps, writes) = self.judge.begin_pre_bind(profile, reservations);
         if steps.iter().all(|step| step.timeout_ms.is_none()) {
             self.preparations.binding.insert(Arc::clone(&binding.uid), steps);
             return self.bind(binding);
         }
         let (uid, id) = (Arc::clone(&binding.uid), self.preparations.next_id());
+        let is_announced = self.settings.announces_nodes();
         self.edit(binding.decided_ms, &uid, |pod| {
             pod.stage = PodStage::Preparing(profile);
-            pod.announced = true;
+            pod.announced = is_announced;
         });
         let mut allocated = steps.iter().flat_map(|step| step.reservation.allocates());
         let phase = match allocated.any(|key| self.preparations.is_writing(&key)) {
             true => Phase::Held(writes, Written::new()),
-            false => self.write(id, &binding, writes),
+            false => Phase::write(&mut self.actions, (id, &binding), is_announced, writes),
         };
         self.preparations.insert(&uid, Preparation { id, binding, steps, phase });
-    }
-
-    /// Emits a pod's writes, each with the index of its step.
-    pub(crate) fn write(&mut self, id: PreparationId, binding: &Binding, writes: Vec<(usize, Write)>) -> Phase {
-        let targets = writes.iter().map(|(place, write)| (*place, write.object.clone())).collect();
-        self.actions.push(Action::PreBind(PreBind {
-            id,
-            uid: Arc::clone(&binding.uid),
-            namespace: Arc::clone(&binding.namespace),
-            name: Arc::clone(&binding.name),
-            node: Arc::clone(&binding.node),
-            writes: writes.into_iter().map(|(_, write)| write).collect(),
-        }));
-        Phase::Writing(targets)
-    }
-
-    /// Reserves, and returns the steps with the writes of PreBind.
-    fn steps(&mut self, profile: ProfileIndex, reservations: Vec<Reservation>) -> (Vec<Step>, Vec<(usize, Write)>) {
-        let mut all = Vec::new();
-        let mut timeouts = Vec::with_capacity(reservations.len());
-        for (place, reservation) in reservations.iter().enumerate() {
-            let profile = self.profile(profile);
-            let objects = &self.judge.cache().objects;
-            let pre_bind = profile.and_then(|profile| objects.pre_bind(reservation, profile));
-            let (writes, timeout_ms) = pre_bind.map_or((Vec::new(), None), |(writes, ms)| (writes, Some(ms)));
-            all.extend(writes.into_iter().map(|write| (place, write)));
-            timeouts.push(timeout_ms);
-        }
-        if !planted("reserves-nothing") {
-            self.judge.reserve(&reservations);
-        }
-        let step = |(reservation, timeout_ms)| Step {
-            reservation,
-            written: Written::new(),
-            doubted: BTreeSet::new(),
-            timeout_ms,
-        };
-        (reservations.into_iter().zip(timeouts).map(step).collect(), all)
     }
 
     pub(crate) fn written(
@@ -110,18 +151,12 @@ impl Machine {
         self.preparations.insert(uid, preparation);
         match failure {
             None => {
-                self.begin_device_wait(uid);
+                self.actions.extend(self.preparations.begin_device_wait(self.judge.cache().objects(), uid));
                 self.look_at(now_ms, uid);
             }
             Some(failure) => self.abandon(now_ms, uid, failed, &failure),
         }
         self.look_at_held(now_ms, &targets, &versions);
-    }
-
-    pub(crate) fn check_waiters(&mut self, now_ms: TimeMs, key: &ObjectKey, object: Option<&Object>) {
-        for uid in self.preparations.concerned(key, object) {
-            self.look_at(now_ms, &uid);
-        }
     }
 
     pub(crate) fn look_at_those_on(&mut self, now_ms: TimeMs, node: &str) {
@@ -139,7 +174,7 @@ impl Machine {
             let Some(known) = self.preparations.by_pod.get(&uid) else { continue };
             let Some((_, place)) = known.deadline().filter(|(until_ms, _)| *until_ms <= now_ms) else { continue };
             let reservation = &known.steps[place].reservation;
-            let (plugin, error) = (reservation.plugin, self.judge.cache().objects.timed_out(reservation));
+            let (plugin, error) = (reservation.plugin, self.judge.time_out(reservation));
             self.end_device_wait(now_ms, &uid, DeviceWaitStatus::Timeout);
             self.abandon(now_ms, &uid, plugin, &error);
         }
@@ -170,23 +205,15 @@ impl Machine {
         }
     }
 
-    /// Drops the reservations of a pod that the watch shows on the decided node.
-    pub(crate) fn confirm_reserved(&mut self, uid: &Uid, node: &str) {
-        let is_there = |pod: &Pod| pod.charge.as_ref().is_some_and(|charge| &*charge.node == node);
-        if self.preparations.binding.contains_key(uid) && self.pods.get(uid).is_some_and(is_there) {
-            self.preparations.binding.remove(uid);
-        }
-    }
-
     fn take_back_step(&mut self, now_ms: TimeMs, uid: &Uid, Step { reservation, written, .. }: &Step) {
-        let get = |machine: &Self, key: &ObjectKey| machine.judge.cache().objects.get_for(reservation, key);
+        let get = |machine: &Self, key: &ObjectKey| machine.judge.cache().objects().get_for(reservation, key);
         let keys = reservation.objects().into_iter().filter(|key| !written.contains_key(key));
         let before: Vec<_> = keys.map(|key| (get(self, &key), key)).collect();
         let writes = self.judge.unreserve_one(reservation, written);
         for (old, key) in before {
             let new = get(self, &key);
             if old != new {
-                self.wake_for_object(now_ms, old.as_ref(), new.as_ref());
+                self.wake_for(now_ms, ClusterEvent::of_object(old.as_ref(), new.as_ref()));
             }
         }
         if !writes.is_empty()
@@ -203,7 +230,8 @@ impl Machine {
             steps.iter().rev().for_each(|step| self.take_back_step(now_ms, &uid, step));
         }
         for uid in self.preparations.uids() {
-            self.give_back(now_ms, &uid);
+            self.unreserve(now_ms, &uid);
+            self.edit(now_ms, &uid, |pod| pod.charge = None);
             self.admit(now_ms, &uid);
         }
     }
@@ -220,14 +248,6 @@ impl Machine {
                 let plugin = known.plugin();
                 self.abandon(now_ms, &uid, plugin, WENT_BACK);
             }
-        }
-    }
-
-    /// The next event of each written claim or volume decides whether a restored backup reverted the write.
-    pub(crate) fn unconfirm_written(&mut self, kind: StorageKind) {
-        for step in self.preparations.by_pod.values_mut().flat_map(|known| &mut known.steps) {
-            let is_of_kind = |key: &&ObjectKey| matches!(key, ObjectKey::Storage(key) if key.kind == kind);
-            step.doubted.extend(step.written.keys().filter(is_of_kind).cloned());
         }
     }
 
@@ -251,16 +271,16 @@ impl Machine {
     }
 
     /// Checks whether plugins of a pod in PreBind are satisfied.
-    fn look_at(&mut self, now_ms: TimeMs, uid: &Uid) {
+    pub(crate) fn look_at(&mut self, now_ms: TimeMs, uid: &Uid) {
         let Some(preparation) = self.preparations.by_pod.get(uid) else { return };
         let Preparation { binding, steps, phase: Phase::Waiting(_), .. } = preparation else {
             return self.try_to_write(now_ms, uid);
         };
         let cache = self.judge.cache();
-        let node = cache.nodes.get(&binding.node).map(|node| &*node.info);
+        let node = cache.nodes().get(&binding.node).map(|node| &*node.info);
         let mut bound = Vec::new();
         for (place, step) in steps.iter().enumerate().filter(|(_, step)| step.timeout_ms.is_some()) {
-            match cache.objects.is_bound(&step.reservation, &step.written, node) {
+            match cache.objects().is_bound(&step.reservation, &step.written, node) {
                 Ok(true) => bound.push(place),
                 Ok(false) => {}
                 Err(error) => {
@@ -275,50 +295,16 @@ impl Machine {
             }
         }
         if !bound.is_empty() {
-            self.report_devices_ready(now_ms, uid, &bound);
+            if self.preparations.wait_for_devices(self.judge.cache().objects(), uid, &bound) {
+                self.end_device_wait(now_ms, uid, DeviceWaitStatus::Success);
+            }
             self.end_steps(now_ms, uid, &bound);
         }
     }
 
-    /// Ends the pod's wait for devices if one of these steps waited for them.
-    fn report_devices_ready(&mut self, now_ms: TimeMs, uid: &Uid, places: &[usize]) {
-        let objects = &self.judge.cache().objects;
-        let steps = self.preparations.by_pod.get(uid).map_or(&[][..], |preparation| &preparation.steps);
-        let mut done = places.iter().filter_map(|&place| steps.get(place));
-        if done.any(|step| !objects.awaited_devices(&step.reservation).is_empty()) {
-            self.end_device_wait(now_ms, uid, DeviceWaitStatus::Success);
-        }
-    }
-
-    fn begin_device_wait(&mut self, uid: &Uid) {
-        let Some(preparation) = self.preparations.by_pod.get(uid) else { return };
-        if self.awaited_devices(preparation).is_empty() {
-            return;
-        }
-        let Binding { uid, namespace, name, scheduler_name, node, .. } = &preparation.binding;
-        let pod = PodName { uid: Arc::clone(uid), namespace: Arc::clone(namespace), name: Arc::clone(name) };
-        let (scheduler_name, node) = (Arc::clone(scheduler_name), Arc::clone(node));
-        self.actions.push(Action::DeviceWaitBegan(Box::new(DeviceWait { pod, scheduler_name, node })));
-    }
-
-    /// Ends a pod's wait for devices, if it waits for any.
     fn end_device_wait(&mut self, now_ms: TimeMs, uid: &Uid, status: DeviceWaitStatus) {
-        let Some(preparation) = self.preparations.by_pod.get(uid) else { return };
-        let Phase::Waiting(since_ms) = preparation.phase else { return };
-        let devices = self.awaited_devices(preparation);
-        if devices.is_empty() {
-            return;
-        }
-        let (took_ms, scheduler_name) =
-            (now_ms.saturating_sub(since_ms), Arc::clone(&preparation.binding.scheduler_name));
-        let end = DeviceWaitEnd { scheduler_name, status, took_ms, devices };
-        self.actions.push(Action::DeviceWaitEnded(Box::new(end)));
-    }
-
-    fn awaited_devices(&self, preparation: &Preparation) -> Vec<AwaitedDevice> {
-        let objects = &self.judge.cache().objects;
-        let waiting = preparation.steps.iter().filter(|step| step.timeout_ms.is_some());
-        waiting.flat_map(|step| objects.awaited_devices(&step.reservation)).collect()
+        let objects = self.judge.cache().objects();
+        self.actions.extend(self.preparations.end_device_wait(objects, (now_ms, uid), status));
     }
 
     /// Ends the PreBind of these steps. Binds the pod after the last one.
@@ -351,19 +337,10 @@ impl Machine {
     }
 
     /// Fails a pod in PreBind for this reason.
-    pub(crate) fn take_back(&mut self, now_ms: TimeMs, uid: &Uid, error: &str) {
-        let plugin = self.preparations.by_pod.get(uid).map_or("", Preparation::plugin);
-        self.fail_pre_bind(now_ms, uid, plugin, error);
-    }
-
-    fn fail_pre_bind(&mut self, now_ms: TimeMs, uid: &Uid, plugin: &str, error: &str) {
-        self.give_back(now_ms, uid);
+    pub(crate) fn fail_pre_bind(&mut self, now_ms: TimeMs, uid: &Uid, plugin: &str, error: &str) {
+        self.unreserve(now_ms, uid);
+        self.edit(now_ms, uid, |pod| pod.charge = None);
         self.retry_later(now_ms, uid);
         self.report_failure(now_ms, uid, format!("running PreBind plugin \"{plugin}\": {error}"));
-    }
-
-    fn give_back(&mut self, now_ms: TimeMs, uid: &Uid) {
-        self.unreserve(now_ms, uid);
-        self.forget(now_ms, uid);
     }
 }

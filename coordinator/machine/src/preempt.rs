@@ -21,9 +21,9 @@ use flotilla_framework::{node::NodeId, plugins::default_preemption, preemption::
 
 pub(crate) use budgets::Budgets;
 pub(crate) use evict::Preemptor;
-pub(crate) use memory::Unresolvable;
+pub(crate) use memory::{AsOf, Unresolvable};
 pub(crate) use residents::Residents;
-pub(crate) use search::Round;
+pub(crate) use search::{Round, Settled};
 pub(crate) use under_way::{MAX_VICTIMS, Preemptions};
 pub(crate) use units::Location;
 
@@ -32,6 +32,7 @@ pub(crate) const PLUGIN: &str = default_preemption::NAME;
 /// Start time of pods that have not started: later than any other.
 pub(crate) const NOW_NS: i64 = i64::MAX;
 
+#[derive(Debug)]
 pub(crate) enum PreemptionResult {
     /// The pod may not preempt, or the search is inconclusive; the nomination stays. With the message.
     Undecided(String),

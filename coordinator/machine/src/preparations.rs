@@ -6,14 +6,15 @@ use std::{
 };
 
 use flotilla_framework::{
-    extension::objects::{Object, ObjectKey, Write, Written},
-    objects::Reservation,
+    extension::objects::{AwaitedDevice, Object, ObjectKey, Write, Written},
+    objects::{Objects, Reservation},
+    volumes::objects::StorageKind,
 };
 
 use crate::{
-    action::Binding,
+    action::{Action, Binding, DeviceWait, DeviceWaitEnd, DeviceWaitStatus, PreBind},
     event::{PreparationId, TimeMs},
-    subject::Uid,
+    subject::{PodName, Uid},
 };
 
 #[derive(Debug)]
@@ -54,6 +55,28 @@ pub(crate) enum Phase {
     Waiting(TimeMs),
 }
 
+impl Phase {
+    /// Emits a pod's writes, each with the index of its step. `is_announced`: the pod is nominated to its node first.
+    pub(crate) fn write(
+        actions: &mut Vec<Action>,
+        (id, binding): (PreparationId, &Binding),
+        is_announced: bool,
+        writes: Vec<(usize, Write)>,
+    ) -> Self {
+        let targets = writes.iter().map(|(place, write)| (*place, write.object.clone())).collect();
+        actions.push(Action::PreBind(PreBind {
+            id,
+            uid: Arc::clone(&binding.uid),
+            namespace: Arc::clone(&binding.namespace),
+            name: Arc::clone(&binding.name),
+            node: Arc::clone(&binding.node),
+            is_announced,
+            writes: writes.into_iter().map(|(_, write)| write).collect(),
+        }));
+        Self::Writing(targets)
+    }
+}
+
 #[derive(Debug, Default)]
 pub(crate) struct Preparations {
     pub(crate) by_pod: BTreeMap<Uid, Preparation>,
@@ -79,6 +102,12 @@ impl Preparation {
     pub(crate) fn plugin(&self) -> &'static str {
         let step = self.steps.iter().find(|step| step.timeout_ms.is_some());
         step.map_or("", |step| step.reservation.plugin)
+    }
+
+    /// The devices that the remaining steps wait for.
+    fn awaited_devices(&self, objects: &Objects) -> Vec<AwaitedDevice> {
+        let waiting = self.steps.iter().filter(|step| step.timeout_ms.is_some());
+        waiting.flat_map(|step| objects.awaited_devices(&step.reservation)).collect()
     }
 
     fn objects(&self) -> impl Iterator<Item = ObjectKey> {
@@ -169,5 +198,45 @@ impl Preparations {
 
     pub(crate) fn on_node(&self, node: &str) -> Vec<Uid> {
         self.by_pod.iter().filter(|(_, known)| &*known.binding.node == node).map(|(uid, _)| Arc::clone(uid)).collect()
+    }
+
+    /// The beginning of a pod's wait for devices, if it waits for any.
+    pub(crate) fn begin_device_wait(&self, objects: &Objects, uid: &Uid) -> Option<Action> {
+        let preparation = self.by_pod.get(uid).filter(|known| !known.awaited_devices(objects).is_empty())?;
+        let Binding { uid, namespace, name, scheduler_name, node, .. } = &preparation.binding;
+        let pod = PodName { uid: Arc::clone(uid), namespace: Arc::clone(namespace), name: Arc::clone(name) };
+        let (scheduler_name, node) = (Arc::clone(scheduler_name), Arc::clone(node));
+        Some(Action::DeviceWaitBegan(Box::new(DeviceWait { pod, scheduler_name, node })))
+    }
+
+    /// The end of a pod's wait for devices, if it waits for any.
+    pub(crate) fn end_device_wait(
+        &self,
+        objects: &Objects,
+        (now_ms, uid): (TimeMs, &Uid),
+        status: DeviceWaitStatus,
+    ) -> Option<Action> {
+        let preparation = self.by_pod.get(uid)?;
+        let Phase::Waiting(since_ms) = preparation.phase else { return None };
+        let devices = Some(preparation.awaited_devices(objects)).filter(|devices| !devices.is_empty())?;
+        let (took_ms, scheduler_name) =
+            (now_ms.saturating_sub(since_ms), Arc::clone(&preparation.binding.scheduler_name));
+        let end = DeviceWaitEnd { scheduler_name, status, took_ms, devices };
+        Some(Action::DeviceWaitEnded(Box::new(end)))
+    }
+
+    /// Whether one of these steps of a pod waits for devices.
+    pub(crate) fn wait_for_devices(&self, objects: &Objects, uid: &Uid, places: &[usize]) -> bool {
+        let steps = self.by_pod.get(uid).map_or(&[][..], |preparation| &preparation.steps);
+        let mut steps = places.iter().filter_map(|&place| steps.get(place));
+        steps.any(|step| !objects.awaited_devices(&step.reservation).is_empty())
+    }
+
+    /// The next event of each written claim or volume decides whether a restored backup reverted the write.
+    pub(crate) fn unconfirm_written(&mut self, kind: StorageKind) {
+        for step in self.by_pod.values_mut().flat_map(|known| &mut known.steps) {
+            let is_of_kind = |key: &&ObjectKey| matches!(key, ObjectKey::Storage(key) if key.kind == kind);
+            step.doubted.extend(step.written.keys().filter(is_of_kind).cloned());
+        }
     }
 }

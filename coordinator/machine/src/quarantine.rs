@@ -38,6 +38,13 @@ pub(crate) struct Quarantine {
 }
 
 impl Quarantine {
+    /// Why a worker with this mark may not connect, and for how long.
+    pub(crate) fn refusal(&self, now_ms: TimeMs, mark: &Mark) -> Option<(String, u64)> {
+        let Offender { times, reason, until_ms, .. } = self.of(now_ms, mark)?;
+        let left_ms = until_ms.saturating_sub(now_ms);
+        Some((format!("dropped {times} times, in quarantine for {left_ms} ms more; last reason: {reason}"), left_ms))
+    }
+
     /// Records an offence. Returns the end of the quarantine: `now_ms` for the first offence.
     pub(crate) fn offend(&mut self, now_ms: TimeMs, marks: impl Iterator<Item = Mark>, reason: &str) -> TimeMs {
         self.known.retain(|_, offender| now_ms < offender.until_ms.max(offender.last_ms) + FORGET_MS);

@@ -12,9 +12,15 @@ use flotilla_framework::{
 };
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
-use crate::event::{TimeMs, WorkerId};
+use crate::{
+    action::Action,
+    event::{Configuration, TimeMs, WorkerId},
+    judge::class_states::ClassStates,
+    preempt::Preemptions,
+    quarantine::Quarantine,
+};
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Worker {
     /// Nodes are assigned by the hash of this name.
     pub(crate) name: Arc<str>,
@@ -41,6 +47,15 @@ pub(crate) struct Worker {
 #[derive(Debug, Default)]
 pub(crate) struct Roster {
     pub(crate) workers: BTreeMap<WorkerId, Worker>,
+    pub(crate) quarantine: Quarantine,
+    /// Start of the leadership.
+    pub(crate) since_ms: TimeMs,
+    /// Whether a worker was ready in this leadership, or the grace period is over.
+    had_workers: bool,
+    /// The last [`Action::Alone`] was `true`.
+    alone: bool,
+    /// [`Action::Acknowledged`] was emitted for the current workers and configuration.
+    settled: bool,
 }
 
 /// Acknowledgements of a configuration and a shard: one each.
@@ -92,31 +107,100 @@ impl Worker {
 }
 
 impl Roster {
-    pub(crate) fn join(&mut self, id: WorkerId, name: Arc<str>, now_ms: TimeMs) {
-        let hash = xxh3_64(name.as_bytes());
-        let (classes, outbox) = (Set::default(), Vec::new());
-        let worker = Worker {
-            name,
-            hash,
-            owes_since: Some(now_ms),
-            acknowledgements: ACKNOWLEDGEMENTS,
-            allowance_ms: 0,
-            late: None,
-            process: None,
-            generation: 0,
-            told: 0,
-            said: 0,
-            nodes: 0,
-            classes,
-            outbox,
-            due: 1,
-            unasked: 0,
+    /// A leadership begins.
+    pub(crate) const fn lead(&mut self, now_ms: TimeMs) {
+        (self.since_ms, self.had_workers, self.alone) = (now_ms, false, false);
+    }
+
+    /// Whether a new leader still waits for its first worker.
+    pub(crate) const fn waits_for_first(&self) -> bool {
+        !self.had_workers && !self.alone
+    }
+
+    /// Whether no worker is ready, so that the coordinator evaluates all nodes. Only a new leader waits for workers, for the grace period.
+    /// Returns the change to report too.
+    pub(crate) fn is_alone(&mut self, now_ms: TimeMs, grace_ms: u64) -> (bool, Option<Action>) {
+        if self.is_any_ready() {
+            return (false, None);
+        }
+        self.had_workers |= now_ms >= self.since_ms + grace_ms;
+        let begins = self.had_workers && !self.alone && self.workers.is_empty();
+        self.alone |= begins;
+        (self.had_workers, begins.then_some(Action::Alone(true)))
+    }
+
+    /// A worker acknowledged a configuration or its shard. Returns the changes to report.
+    pub(crate) fn acknowledged(&mut self, worker: WorkerId, generation: Generation) -> Vec<Action> {
+        let Some(known) = self.workers.get_mut(&worker) else { return Vec::new() };
+        known.generation = generation;
+        known.acknowledgements = known.acknowledgements.saturating_sub(1);
+        if known.acknowledgements > 0 {
+            return Vec::new();
+        }
+        known.owes_since = None;
+        self.had_workers = true;
+        let no_longer_alone = std::mem::take(&mut self.alone).then_some(Action::Alone(false));
+        let is_new = !self.settled && self.workers.values().all(|worker| worker.owes_since.is_none());
+        self.settled |= is_new;
+        let settled = is_new.then(|| Action::Acknowledged { generation, workers: self.workers.len() });
+        no_longer_alone.into_iter().chain(settled).collect()
+    }
+
+    /// All workers have to acknowledge a new configuration.
+    pub(crate) fn configure(&mut self, now_ms: TimeMs) {
+        self.settled = false;
+        for worker in self.workers.values_mut() {
+            (worker.owes_since, worker.acknowledgements) = (Some(now_ms), ACKNOWLEDGEMENTS);
+        }
+    }
+
+    /// The workers with answers or acknowledgements past the deadline, each with the reason to drop it.
+    pub(crate) fn silent(&self, now_ms: TimeMs, deadline_ms: u64) -> Vec<(WorkerId, String)> {
+        let reason = |worker: &Worker| {
+            let allowed_ms = deadline_ms + worker.allowance_ms;
+            if worker.late.is_some_and(|(_, since)| now_ms >= since + deadline_ms) {
+                Some(format!("it has not answered for {deadline_ms} ms"))
+            } else if worker.owes_since.is_some_and(|since| now_ms >= since + allowed_ms) {
+                Some(format!("it has not acknowledged its shard for {allowed_ms} ms"))
+            } else {
+                None
+            }
         };
+        self.workers.iter().filter_map(|(id, worker)| Some((*id, reason(worker)?))).collect()
+    }
+
+    /// The next time at which a worker is overdue or past its deadline.
+    pub(crate) fn next_deadline(
+        &self,
+        configuration: &Configuration,
+        states: &ClassStates,
+        preemptions: &Preemptions,
+    ) -> Option<TimeMs> {
+        let asked = states.asks().map(|ask| ask.asked_ms);
+        let trials = preemptions.trials_owed().map(|(_, asked_ms, _)| asked_ms);
+        let hedge = asked.chain(trials).map(|asked_ms| asked_ms + configuration.worker_hedge_ms);
+        let deadline_ms = configuration.worker_deadline_ms;
+        let owed = self.workers.values().flat_map(|worker| {
+            let late = worker.late.map(|(_, since)| since + deadline_ms);
+            late.into_iter().chain(worker.owes_since.map(|since| since + deadline_ms + worker.allowance_ms))
+        });
+        hedge.chain(owed).min()
+    }
+
+    pub(crate) fn join(&mut self, id: WorkerId, name: Arc<str>, now_ms: TimeMs) {
+        self.settled = false;
+        let hash = xxh3_64(name.as_bytes());
+        let (owes_since, acknowledgements) = (Some(now_ms), ACKNOWLEDGEMENTS);
+        let worker = Worker { name, hash, owes_since, acknowledgements, due: 1, ..Worker::default() };
         self.workers.insert(id, worker);
     }
 
     pub(crate) fn ready(&self) -> impl Iterator<Item = (WorkerId, &Worker)> {
         self.workers.iter().filter(|(_, worker)| worker.is_ready()).map(|(id, worker)| (*id, worker))
+    }
+
+    pub(crate) fn is_any_ready(&self) -> bool {
+        self.workers.values().any(Worker::is_ready)
     }
 
     pub(crate) fn is_ready(&self, id: WorkerId) -> bool {
@@ -127,10 +211,6 @@ impl Roster {
     pub(crate) fn owner(&self, node: &str) -> Option<WorkerId> {
         let weight = |worker: &Worker| xxh3_64_with_seed(node.as_bytes(), worker.hash);
         self.workers.iter().max_by_key(|&(id, worker)| (weight(worker), *id)).map(|(id, _)| *id)
-    }
-
-    pub(crate) fn is_settled(&self) -> bool {
-        self.workers.values().all(|worker| worker.owes_since.is_none())
     }
 }
 

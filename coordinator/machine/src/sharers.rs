@@ -45,7 +45,7 @@ impl Machine {
         let allocated = |step: &Step| step.reservation.allocates();
         for (step, key) in steps.iter().flat_map(|step| allocated(step).into_iter().map(move |key| (step, key))) {
             let version = written.get(&key);
-            match self.judge.cache().objects.is_allocated(&step.reservation, &key, version) {
+            match self.judge.cache().objects().is_allocated(&step.reservation, &key, version) {
                 Ok(is_allocated) if self.preparations.is_writing(&key) || !is_allocated && version.is_some() => return,
                 Ok(_) => {}
                 Err(error) => {
@@ -54,15 +54,11 @@ impl Machine {
                 }
             }
         }
-        self.write_held(uid);
-    }
-
-    fn write_held(&mut self, uid: &Uid) {
         let Some(&PodStage::Preparing(profile)) = self.pods.get(uid).map(|pod| &pod.stage) else { return };
         let Some(mut preparation) = self.preparations.remove(uid) else { return };
         if let Phase::Held(held, _) = &preparation.phase {
-            let profile = self.profile(profile);
-            let objects = &self.judge.cache().objects;
+            let profile = self.settings.profile(profile);
+            let objects = self.judge.cache().objects();
             let of = |(place, step): (usize, &Step)| -> Vec<(usize, Write)> {
                 if step.reservation.allocates().is_empty() {
                     return held.iter().filter(|(known, _)| *known == place).cloned().collect();
@@ -71,7 +67,8 @@ impl Machine {
                 written.into_iter().flat_map(|(writes, _)| writes).map(|write| (place, write)).collect()
             };
             let writes = preparation.steps.iter().enumerate().flat_map(of).collect();
-            preparation.phase = self.write(preparation.id, &preparation.binding, writes);
+            let pod = (preparation.id, &preparation.binding);
+            preparation.phase = Phase::write(&mut self.actions, pod, self.settings.announces_nodes(), writes);
         }
         self.preparations.insert(uid, preparation);
     }

@@ -3,18 +3,13 @@
 use std::sync::Arc;
 
 use flotilla_framework::{
-    class::{Class, ClassId, Owner},
+    class::{Class, ClassId},
     extension::PodField,
-    labels::LabelSelector,
-    signature::{Distinction, Scope},
+    signature::Distinction,
 };
 use flotilla_planted::{planted, spend};
 
-use crate::{
-    event::{Selecting, SelectingKind},
-    machine::Machine,
-    subject::Uid,
-};
+use crate::{machine::Machine, pods::Pod, subject::Uid};
 
 /// Work of a label of a signed pod and of a new distinction, in simulations: units of some 10 ns.
 const LABEL: u64 = 10;
@@ -24,65 +19,31 @@ impl Machine {
     /// The number of label keys that selectors read, counted per namespace.
     #[must_use]
     pub fn label_keys_in_play(&self) -> usize {
-        self.judge.cache().in_play.len()
+        self.judge.cache().in_play().len()
     }
 
     /// The class of a pod with these fields; its selectors come into play. The caller has to release the class.
     pub(crate) fn class_of(&mut self, whole: &Arc<Class>, is_placed: bool) -> ClassId {
-        let mut distinctions = Vec::new();
-        let class = self.judge.cache_mut().acquire_signed(whole, is_placed, &mut distinctions);
+        let (class, distinctions) = self.judge.acquire_class(whole, is_placed);
         self.distinguish(&distinctions);
         class
     }
 
-    /// Replaces a selector that belongs to no pod. An unchanged one costs a comparison: the status of a PodDisruptionBudget changes with
-    /// each of its pods.
-    pub(crate) fn replace_selector(
-        &mut self,
-        namespace: &Arc<str>,
-        old: Option<&LabelSelector>,
-        new: Option<&LabelSelector>,
-    ) {
-        if old == new {
-            return;
-        }
-        let mut distinctions = Vec::new();
-        let in_play = &mut self.judge.cache_mut().in_play;
-        let scope = Scope::Only(namespace);
-        new.into_iter().for_each(|selector| in_play.enter(scope, selector, &mut distinctions));
-        old.into_iter().for_each(|selector| in_play.leave(scope, selector));
-        self.distinguish(&distinctions);
-    }
-
-    pub(crate) fn replace_owner(&mut self, object: &Selecting, was_known: bool, is_known: bool) {
-        let SelectingKind::Controller(kind) = object.kind else { return };
-        let owner = Owner { kind, name: Arc::clone(&object.name) };
-        let mut distinctions = Vec::new();
-        let in_play = &mut self.judge.cache_mut().in_play;
-        match (was_known, is_known) {
-            (false, true) => in_play.enter_owner(&object.namespace, &owner, &mut distinctions),
-            (true, false) => in_play.leave_owner(&object.namespace, &owner),
-            _ => {}
-        }
-        self.distinguish(&distinctions);
-    }
-
     /// Adds these metadata fields to all pods, and assigns their classes again.
     pub(crate) fn show(&mut self, fields: Vec<PodField>) {
-        if self.shown == fields {
+        if !self.settings.set_shown(fields) {
             return;
         }
-        self.shown = fields;
         for uid in self.pods.uids(|_| true) {
             let Some(pod) = self.pods.get(&uid) else { continue };
-            let info = pod.info.showing(&self.shown);
+            let info = pod.info.showing(self.settings.shown());
             self.edit(self.tally.now_ms, &uid, |pod| pod.info = info);
             self.renew_signature(&uid);
         }
     }
 
     /// Assigns classes again to the pods that new selectors distinguish.
-    fn distinguish(&mut self, distinctions: &[Distinction]) {
+    pub(crate) fn distinguish(&mut self, distinctions: &[Distinction]) {
         if distinctions.is_empty() {
             return;
         }
@@ -90,6 +51,14 @@ impl Machine {
         for uid in self.unread.distinguished_by(distinctions) {
             let times = if planted("signs-for-each-requirement") { distinctions.len() } else { 1 };
             (0..times).for_each(|_| self.renew_signature(&uid));
+        }
+    }
+
+    /// Updates the class of a pod without a node after a change of its claims.
+    pub(crate) fn sign_claiming(&mut self, uid: &Uid) {
+        let is_claiming = |pod: &Pod| pod.info.class.devices.is_some() && pod.charge.is_none();
+        if self.pods.get(uid).is_some_and(is_claiming) {
+            self.renew_signature(uid);
         }
     }
 
@@ -101,17 +70,20 @@ impl Machine {
         spend(LABEL * (1 + whole.labels.len() as u64));
         // Its selectors are already in play.
         let is_placed = pod.info.node_name.is_some();
-        let new = self.judge.cache_mut().acquire_signed(&whole, is_placed, &mut Vec::new());
+        let (new, _) = self.judge.acquire_class(&whole, is_placed);
         if new == old {
-            self.release_class(new);
+            self.shards().release_class(new);
             return;
         }
+        let with_devices = pod.charge.as_ref().and_then(|charge| charge.with_devices.clone());
+        let charged = with_devices.map(|whole| self.judge.acquire_class(&whole, is_placed).0);
         self.edit(self.tally.now_ms, uid, |pod| {
             pod.class = new;
-            pod.charge.iter_mut().for_each(|charge| charge.class = new);
+            pod.charge.iter_mut().for_each(|charge| charge.class = charged.unwrap_or(new));
             if pod.stage.is_queued() {
                 pod.attempts.from = None;
             }
         });
+        charged.into_iter().for_each(|class| self.shards().release_class(class));
     }
 }

@@ -10,7 +10,7 @@ use flotilla_framework::{
 };
 use indexmap::IndexMap;
 
-use crate::subject::Uid;
+use crate::{judge::classes::Classes, pods::Indexed, subject::Uid};
 
 /// By namespace. For a pod whose class has no namespace, all labels are kept. Some 40 bytes per label of a pod, and 250 if no other pod of
 /// the namespace has its value.
@@ -28,6 +28,24 @@ struct InNamespace {
 }
 
 impl Unread {
+    pub(crate) fn follow(&mut self, uid: &Uid, classes: &Classes, before: Option<&Indexed>, after: Option<&Indexed>) {
+        let is_same = before.zip(after).is_some_and(|(before, after)| {
+            let (old, new) = (&before.info.class, &after.info.class);
+            let is_same_whole =
+                || (&old.namespace, &old.labels, &old.owner) == (&new.namespace, &new.labels, &new.owner);
+            before.class == after.class && (Arc::ptr_eq(old, new) || is_same_whole())
+        });
+        if is_same {
+            return;
+        }
+        if let Some((pod, class)) = before.and_then(|pod| Some((pod, classes.get(pod.class)?))) {
+            self.remove(uid, &pod.info.class, class);
+        }
+        if let Some((pod, class)) = after.and_then(|pod| Some((pod, classes.get(pod.class)?))) {
+            self.insert(uid, &pod.info.class, class);
+        }
+    }
+
     /// Adds the fields of a pod that its class does not have.
     pub(crate) fn insert(&mut self, uid: &Uid, whole: &Class, class: &Class) {
         let mut left = left(whole, class).peekable();

@@ -3,12 +3,11 @@
 pub mod census;
 pub mod comparison;
 mod counting;
-mod label;
+pub(crate) mod label;
 pub mod outlook;
 pub mod overview;
 pub mod recall;
 pub mod recent;
-mod rest;
 pub mod status;
 pub mod tally;
 pub mod trace;

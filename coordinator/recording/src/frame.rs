@@ -12,7 +12,7 @@ use std::io::{self, Read, Write};
 pub(crate) const MAGIC: [u8; 8] = *b"FLOTREC\n";
 
 /// Version of the format. Every change of the encoding increments it, including a new field of a contained type.
-pub const FORMAT: u32 = 3;
+pub const FORMAT: u32 = 5;
 
 /// Maximum size of an entry in bytes. The largest is a worker's answer with all offers for a class, 2 MB.
 pub const MAX_FRAME: usize = 64 << 20;

@@ -154,7 +154,7 @@ impl<'a> Course<'a> {
             let claim = self.claims.get_mut(&write.object).expect("the claim is there");
             match patch {
                 ClaimPatch::SetFinalizers(finalizers) => claim.finalizers.clone_from(finalizers),
-                ClaimPatch::SetStatus { allocation, reserved_for } => {
+                ClaimPatch::SetStatus { allocation, reserved_for, .. } => {
                     claim.allocation = allocation.clone().or_else(|| claim.allocation.take());
                     claim.reserved_for.clone_from(reserved_for);
                     let results = claim.allocation.iter().flat_map(|allocation| &allocation.results);
@@ -481,7 +481,12 @@ fn claim_of(pod: &PodInfo, number: usize, of: &str) -> DeviceClaim {
         name: Arc::clone(&pod.name),
         uid: format!("2b9c1f0e-6d52-4b0e-9d4c-{number:012}").into(),
         resource_version: (1_000 + number).to_string().into(),
-        controller: Some(Controller { kind: "Pod".into(), name: Arc::clone(&pod.name), uid: Arc::clone(&pod.uid) }),
+        controller: Some(Controller {
+            kind: "Pod".into(),
+            name: Arc::clone(&pod.name),
+            uid: Arc::clone(&pod.uid),
+            ..Controller::default()
+        }),
         spec: Arc::new(ClaimSpec { requests, config, ..ClaimSpec::default() }),
         ..DeviceClaim::default()
     }
@@ -516,7 +521,11 @@ fn claim_devices(course: &mut Course<'_>) {
         // Pods with equal claims, including parameters, share a class.
         let built = numbered("secret-pod", index).request("cpu", "1").build();
         let owner = Owner { name: Arc::clone(&built.name), uid: Arc::clone(&built.uid) };
-        let claims = vec![PodClaim { entry: "gpus".into(), source: ClaimSource::Generated(Arc::clone(&built.name)) }];
+        let claims = vec![PodClaim {
+            entry: "gpus".into(),
+            source: ClaimSource::Generated(Arc::clone(&built.name)),
+            ..PodClaim::default()
+        }];
         let devices = PodDevices { owner, claims, ..PodDevices::default() };
         let built =
             numbered("secret-pod", index).request("cpu", "1").class(|class| class.devices = Some(Arc::new(devices)));
@@ -704,7 +713,7 @@ fn what_is_written_of_an_input_changes_only_with_the_version_of_the_format() {
         bytes = Entry::Turn { now_ms: 1, input: Input::of(&event) }.encode(bytes).expect("it can be written");
     }
     let told = (flotilla_recording::FORMAT, bytes.len(), xxhash_rust::xxh3::xxh3_64(&bytes));
-    let known = (3, 405, 6_285_317_757_792_225_483);
+    let known = (5, 410, 10_153_916_271_196_323_462);
     assert_eq!(
         told, known,
         "files of other builds would be read wrongly: raise FORMAT, and write the new numbers here"

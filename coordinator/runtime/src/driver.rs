@@ -33,7 +33,7 @@ mod task;
 mod wakes;
 
 pub use comparing::spawn_comparing;
-use course::Course;
+pub use course::Course;
 use inbox::{ANSWERS, Inbox, NEWS, QueuedEvent, Senders};
 pub use performer::{Lap, Moment, Performer};
 pub use recording::{Tap, spawn_recording};

@@ -234,8 +234,6 @@ fn feature_gates_are_read_from_every_flag_and_refused_by_name() {
     assert_eq!(on, [true, false, false]);
     assert_eq!(read("").expect("sound").gates, FeatureGates::default());
     assert!(refusal("--feature-gates=GenericWorkloads=true").contains("GenericWorkload"));
-    let message = refusal("--feature-gates=CoordinatedLeaderElection=true");
-    assert!(message.contains("not implemented"), "{message}");
     assert!(refusal("--feature-gates=GenericWorkload").contains("--feature-gates: GenericWorkload"));
 }
 

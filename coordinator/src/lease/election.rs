@@ -42,6 +42,8 @@ pub struct Record {
     pub acquired: Option<Timestamp>,
     /// `renewTime`, of the holder's clock: compared for equality only.
     pub renewed: Option<Timestamp>,
+    /// `preferredHolder`: the controller of coordinated elections asks the holder to end its lead.
+    pub preferred: Option<String>,
     /// The `resourceVersion` of a released record up to which its holder's writes to pods are committed; see [`committed_in`].
     pub committed: Option<u64>,
 }
@@ -100,6 +102,9 @@ pub enum Loss {
     /// The record names no holder, though this process did not release it.
     #[error("another client cleared the holder of the lease")]
     Cleared,
+    /// The controller of coordinated elections has chosen another holder, and this lead did not end before its deadline.
+    #[error("the term has ended: the lease is to be held by {0:?}")]
+    EndOfTerm(String),
 }
 
 #[derive(Clone, Debug)]
@@ -125,6 +130,8 @@ struct Held {
 pub struct Election {
     identity: String,
     timings: Timings,
+    /// A controller of the API server writes the holder into the record. Source: client-go's `tryCoordinatedRenew`.
+    is_coordinated: bool,
     seen: Seen,
     held: Option<Held>,
     /// `leaseTransitions` as last observed: survives a deleted record, so that epochs never decrease.
@@ -144,6 +151,7 @@ impl Election {
         Self {
             identity,
             timings,
+            is_coordinated: false,
             seen: Seen::Unknown,
             held: None,
             transitions: None,
@@ -152,6 +160,22 @@ impl Election {
             fresh: false,
             stale: false,
             spread: seed,
+        }
+    }
+
+    /// The same as a coordinated election: this process never creates the record, and never replaces another holder.
+    #[must_use]
+    pub const fn coordinated(mut self, is_coordinated: bool) -> Self {
+        self.is_coordinated = is_coordinated;
+        self
+    }
+
+    /// The holder that the controller has chosen after this process, while this process leads.
+    #[must_use]
+    pub fn successor(&self) -> Option<&str> {
+        match &self.seen {
+            Seen::Present { record, .. } if self.is_coordinated && self.held.is_some() => record.preferred.as_deref(),
+            _ => None,
         }
     }
 
@@ -182,14 +206,17 @@ impl Election {
     }
 
     fn next_as_leader(&mut self, now: Instant, held: Held) -> Step {
+        let successor = self.successor().map(str::to_owned);
         if now >= held.valid_until {
-            return Step::Lost(Loss::Deadline);
+            return Step::Lost(successor.map_or(Loss::Deadline, Loss::EndOfTerm));
         }
         match &self.seen {
             Seen::Present { record, .. } if record.holder.is_empty() => return Step::Lost(Loss::Cleared),
             Seen::Present { record, .. } if record.holder != self.identity => {
                 return Step::Lost(Loss::Taken(record.holder.clone()));
             }
+            // A lead at the end of its term is not renewed.
+            Seen::Present { .. } if successor.is_some() => return Step::Wait(held.valid_until),
             _ => {}
         }
         if now < self.try_at {
@@ -202,7 +229,9 @@ impl Election {
             Seen::Present { record, .. } if !self.stale => {
                 Step::Update(Claim { transitions: held.transitions, acquired: record.acquired })
             }
-            Seen::Absent if !self.stale => Step::Create(Claim { transitions: held.transitions, acquired: None }),
+            Seen::Absent if !self.stale && !self.is_coordinated => {
+                Step::Create(Claim { transitions: held.transitions, acquired: None })
+            }
             _ => Step::Get,
         }
     }
@@ -228,8 +257,10 @@ impl Election {
 
     /// The record (`None`: it does not exist) was read at `now`, after [`Step::Get`].
     pub fn observe(&mut self, now: Instant, record: Option<Record>) {
+        // Without a record, a coordinated leader has nothing to renew.
+        let is_renewable = self.held.is_some() && (record.is_some() || !self.is_coordinated);
         self.note(now, record);
-        if self.held.is_some() || self.open_at(now) <= now {
+        if is_renewable || (self.held.is_none() && self.open_at(now) == Some(now)) {
             self.fresh = true;
             self.try_at = now;
         } else {
@@ -245,7 +276,9 @@ impl Election {
         self.note(now, record);
         // A watch may be behind: a read confirms it before a write.
         self.fresh = false;
-        self.try_at = self.try_at.min(self.open_at(now));
+        if let Some(opens) = self.open_at(now) {
+            self.try_at = self.try_at.min(opens);
+        }
     }
 
     /// A write sent at `sent` was acknowledged at `now`; `record` is the stored object.
@@ -292,23 +325,28 @@ impl Election {
             return;
         }
         self.try_at = now + period.mul_f64(1.0 + JITTER_FACTOR * self.draw());
-        let opens = self.open_at(now);
-        if opens > now {
+        if let Some(opens) = self.open_at(now).filter(|opens| *opens > now) {
             self.try_at = self.try_at.min(opens);
         }
     }
 
-    /// When a candidate may replace the known record, not before `now`; at once if none is known.
-    fn open_at(&self, now: Instant) -> Instant {
+    /// When a candidate may replace the known record, not before `now`; at once if none is known. `None`: only after a change of the record,
+    /// because the election is coordinated.
+    fn open_at(&self, now: Instant) -> Option<Instant> {
+        let end = |record: &Record, since: Instant| match record.duration_s {
+            0 => since + self.timings.lease_duration,
+            seconds => since + Duration::from_secs(seconds.into()),
+        };
         match &self.seen {
-            Seen::Present { record, since } if !record.holder.is_empty() && record.holder != self.identity => {
-                let duration = match record.duration_s {
-                    0 => self.timings.lease_duration,
-                    seconds => Duration::from_secs(seconds.into()),
-                };
-                now.max(*since + duration)
+            Seen::Present { record, since } if self.is_coordinated => {
+                let is_elected = record.holder == self.identity && record.preferred.is_none();
+                (is_elected && now <= end(record, *since)).then_some(now)
             }
-            _ => now,
+            _ if self.is_coordinated => None,
+            Seen::Present { record, since } if !record.holder.is_empty() && record.holder != self.identity => {
+                Some(now.max(end(record, *since)))
+            }
+            _ => Some(now),
         }
     }
 

@@ -22,6 +22,15 @@ impl From<kube::Error> for Failure {
 }
 
 impl Failure {
+    /// The status code of the answer.
+    pub(super) const fn code(&self) -> Option<u16> {
+        match self {
+            Self::Forbidden(status) => Some(status.code),
+            Self::Api(kube::Error::Api(status)) => Some(status.code),
+            Self::Api(_) | Self::Late(_) => None,
+        }
+    }
+
     /// The record has changed. A 404 to a creation is different: the namespace is missing.
     pub(super) fn is_refusal(&self, create: bool) -> bool {
         match self {

@@ -1,7 +1,8 @@
-//! A candidate's watch on the Lease, and leader election events.
+//! A candidate's watch on the Lease or on its LeaseCandidate, and leader election events.
 //!
 //! Both are best effort, because the election also polls, and reads the record again before it decides.
 
+use std::fmt::Debug;
 use std::time::Duration;
 
 use futures::TryStreamExt as _;
@@ -9,6 +10,7 @@ use k8s_openapi::api::coordination::v1::Lease;
 use kube::Resource as _;
 use kube::api::{Api, WatchEvent, WatchParams};
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
+use serde::de::DeserializeOwned;
 use tokio::sync::mpsc;
 use tracing::debug;
 
@@ -16,24 +18,24 @@ use tracing::debug;
 const WATCH_S: u32 = 60;
 /// Additional client-side limit: after it the connection is lost.
 const GRACE: Duration = Duration::from_secs(5);
-/// States of one Lease in the channel. A renewal comes every two seconds and is read at once.
+/// States of one object in the channel. A renewal comes every two seconds and is read at once.
 const BACKLOG: usize = 4;
 
-pub(super) struct Standby {
-    seen: mpsc::Receiver<Option<Lease>>,
+pub(super) struct Standby<K> {
+    seen: mpsc::Receiver<Option<K>>,
     task: tokio::task::JoinHandle<()>,
 }
 
-impl Standby {
-    /// Watches the Lease `name`, and reopens the watch after `pause` whenever it ends.
-    pub(super) fn start(api: Api<Lease>, name: &str, pause: Duration) -> Self {
+impl<K: Clone + Debug + DeserializeOwned + Send + 'static> Standby<K> {
+    /// Watches the object `name`, and reopens the watch after `pause` whenever it ends.
+    pub(super) fn start(api: Api<K>, name: &str, pause: Duration) -> Self {
         let params = WatchParams::default().fields(&format!("metadata.name={name}")).timeout(WATCH_S);
         let (sender, seen) = mpsc::channel(BACKLOG);
         let task = tokio::spawn(async move {
             let lifetime = Duration::from_secs(WATCH_S.into()) + GRACE;
             while !sender.is_closed() {
                 if let Ok(Err(error)) = tokio::time::timeout(lifetime, watch(&api, &params, &sender)).await {
-                    debug!(%error, "watch on the lease ended; polling meanwhile");
+                    debug!(%error, "a watch of the election ended; polling until it is open again");
                 }
                 tokio::time::sleep(pause).await;
             }
@@ -42,14 +44,14 @@ impl Standby {
     }
 }
 
-impl Drop for Standby {
+impl<K> Drop for Standby<K> {
     fn drop(&mut self) {
         self.task.abort();
     }
 }
 
-/// The next state of the Lease (`None`: deleted). Without a watch it never returns.
-pub(super) async fn next(standby: &mut Option<Standby>) -> Option<Lease> {
+/// The next state of the object (`None`: deleted). Without a watch it never returns.
+pub(super) async fn next<K>(standby: &mut Option<Standby<K>>) -> Option<K> {
     if let Some(standby) = standby
         && let Some(seen) = standby.seen.recv().await
     {
@@ -59,11 +61,15 @@ pub(super) async fn next(standby: &mut Option<Standby>) -> Option<Lease> {
 }
 
 /// Forwards one watch, from its initial state to its end.
-async fn watch(api: &Api<Lease>, params: &WatchParams, seen: &mpsc::Sender<Option<Lease>>) -> kube::Result<()> {
+async fn watch<K: Clone + Debug + DeserializeOwned>(
+    api: &Api<K>,
+    params: &WatchParams,
+    seen: &mpsc::Sender<Option<K>>,
+) -> kube::Result<()> {
     let mut events = std::pin::pin!(api.watch(params, "").await?);
     while let Some(event) = events.try_next().await? {
         let state = match event {
-            WatchEvent::Added(lease) | WatchEvent::Modified(lease) => Some(lease),
+            WatchEvent::Added(object) | WatchEvent::Modified(object) => Some(object),
             WatchEvent::Deleted(_) => None,
             WatchEvent::Bookmark(_) => continue,
             WatchEvent::Error(status) => return Err(kube::Error::Api(status)),

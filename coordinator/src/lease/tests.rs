@@ -60,6 +60,10 @@ impl Server {
 
     async fn answer(&self, request: Request<Body>) -> Answer {
         let (head, body) = request.into_parts();
+        if head.uri.path().starts_with("/apis/coordination.k8s.io/v1beta1") || head.uri.path().contains("v1alpha2") {
+            // `candidate/tests.rs` tests LeaseCandidates.
+            return failure(404, "NotFound");
+        }
         let body = body.collect().await.expect("a body in memory").to_bytes();
         let sent: Value = serde_json::from_slice(&body).unwrap_or(Value::Null);
         if head.uri.path().contains("/events") {
@@ -146,6 +150,7 @@ struct Process {
     leading: watch::Receiver<Leadership>,
     shutdown: CancellationToken,
     drained: CancellationToken,
+    end_of_term: CancellationToken,
     handover: Arc<Handover>,
     end: tokio::task::JoinHandle<Result<(), LeaseError>>,
 }
@@ -158,6 +163,7 @@ fn config(identity: &str) -> LeaseConfig {
         lease_duration: Duration::from_secs(15),
         renew_deadline: Duration::from_secs(10),
         retry_period: Duration::from_secs(2),
+        coordinated: false,
     }
 }
 
@@ -166,8 +172,13 @@ fn start(server: &Server, identity: &str, progress: Option<Probe>) -> Process {
 }
 
 fn start_candidate(server: &Server, identity: &str, progress: Option<Probe>, candidacy: Option<Probe>) -> Process {
+    start_with(server, config(identity), progress, candidacy)
+}
+
+fn start_with(server: &Server, config: LeaseConfig, progress: Option<Probe>, candidacy: Option<Probe>) -> Process {
     let (sender, leading) = watch::channel(Leadership::UNKNOWN);
     let (shutdown, drained) = (CancellationToken::new(), CancellationToken::new());
+    let end_of_term = CancellationToken::new();
     let handover = Arc::<Handover>::default();
     let signals = Signals {
         leading: sender,
@@ -176,9 +187,11 @@ fn start_candidate(server: &Server, identity: &str, progress: Option<Probe>, can
         handover: Arc::clone(&handover),
         progress,
         candidacy,
+        end_of_term: end_of_term.clone(),
+        is_candidate: Arc::default(),
     };
-    let end = tokio::spawn(run(config(identity), server.client(), signals));
-    Process { leading, shutdown, drained, handover, end }
+    let end = tokio::spawn(run(config, server.client(), signals));
+    Process { leading, shutdown, drained, end_of_term, handover, end }
 }
 
 impl Process {
@@ -372,7 +385,7 @@ async fn an_edit_of_labels_by_others_is_survived_and_kept() {
 #[tokio::test(start_paused = true)]
 async fn a_process_without_progress_loses_the_lead_to_another() {
     let server = Server::new();
-    let stuck = Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let stuck = Arc::new(AtomicBool::new(false));
     let seen = Arc::clone(&stuck);
     let progress: Probe = Arc::new(move || match seen.load(std::sync::atomic::Ordering::Relaxed) {
         true => Err("the loop has not turned for 10 s".to_owned()),
@@ -390,7 +403,7 @@ async fn a_process_without_progress_loses_the_lead_to_another() {
 #[tokio::test(start_paused = true)]
 async fn a_candidate_that_could_not_schedule_leaves_the_lease_to_another_and_a_leader_is_not_asked() {
     let server = Server::new();
-    let unfit = Arc::new(std::sync::atomic::AtomicBool::new(true));
+    let unfit = Arc::new(AtomicBool::new(true));
     let seen = Arc::clone(&unfit);
     let candidacy: Probe = Arc::new(move || match seen.load(std::sync::atomic::Ordering::Relaxed) {
         true => Err("the view of nodes is 200 s old".to_owned()),
@@ -490,4 +503,54 @@ fn the_epoch_of_a_lease_made_anew_is_above_all_of_the_old_one() {
     let (old, new) = (made_at(1_000_000_000), made_at(1_000_000_001));
     assert!(epoch_of(Some(&old), 1) > epoch_of(Some(&old), 0));
     assert!(epoch_of(Some(&new), 0) > epoch_of(Some(&old), 1_000_000));
+}
+
+/// The controller of a coordinated election writes the holder, or the preferred one.
+fn elect(server: &Server, holder: &str, preferred: Option<&str>) {
+    let lease = json!({
+        "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+        "metadata": {"name": "flotilla", "namespace": "kube-system", "resourceVersion": server.store().version.to_string()},
+        "spec": {
+            "holderIdentity": holder, "preferredHolder": preferred, "leaseDurationSeconds": 5,
+            "leaseTransitions": server.store().spec("leaseTransitions"), "strategy": "OldestEmulationVersion",
+            "renewTime": "2026-01-01T00:00:00.000000Z",
+        },
+    });
+    let mut store = server.store();
+    let method = if store.lease.is_some() { Method::PUT } else { Method::POST };
+    store.apply(&method, lease);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_coordinated_leader_is_elected_by_the_controller_and_leaves_for_its_successor() {
+    let server = Server::new();
+    let mut process = start_with(&server, LeaseConfig { coordinated: true, ..config("host_1") }, None, None);
+    pass(60.0).await;
+    assert_eq!((server.writes(), process.epoch()), (0, None), "it does not create the lease");
+    elect(&server, "host_1", None);
+    process.leads().await;
+    pass(20.0).await;
+    assert!(process.epoch().is_some());
+    assert_eq!(server.store().spec("strategy"), "OldestEmulationVersion");
+    assert_eq!(server.store().spec("leaseTransitions"), 1);
+    elect(&server, "host_1", Some("host_2"));
+    process.end_of_term.cancelled().await;
+    let renewals = server.writes();
+    process.shutdown.cancel();
+    pass(1.0).await;
+    assert_eq!(server.writes(), renewals, "the lead is not renewed");
+    process.drained.cancel();
+    process.end.await.expect("it ends").expect("in good order");
+    assert_eq!((server.holder(), server.store().spec("preferredHolder")), (String::new(), Value::Null));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_coordinated_leader_that_does_not_leave_loses_its_lead_at_the_deadline() {
+    let server = Server::new();
+    let mut process = start_with(&server, LeaseConfig { coordinated: true, ..config("host_1") }, None, None);
+    elect(&server, "host_1", None);
+    process.leads().await;
+    elect(&server, "host_1", Some("host_2"));
+    let lost = process.end.await.expect("it ends").expect_err("the lead is lost");
+    assert!(matches!(&lost, LeaseError::Lost { loss: Loss::EndOfTerm(next), .. } if next == "host_2"), "{lost}");
 }

@@ -305,7 +305,7 @@ impl Scheduled {
         let result = if succeeded { "success" } else { "error" };
         match preemptor {
             PreemptorKind::Pod => self.preemption_victims.observe(f64::from(victims)),
-            PreemptorKind::PodGroup => {
+            PreemptorKind::PodGroup | PreemptorKind::CompositePodGroup => {
                 self.group_preemption_victims.with_label_values::<&str>(&[]).observe(f64::from(victims));
             }
         }

@@ -60,6 +60,7 @@ fn preemption(victims: &[&str]) -> Preemption {
         id: PreemptionId(7),
         preemptor: named("high"),
         kind: PreemptorKind::Pod,
+        pods: vec![named("high").uid],
         scheduler_name: Arc::from("default-scheduler"),
         node: Some(Arc::from("n1")),
         victims: victims.iter().map(|name| Victim { pod: named(name), generation: 3 }).collect(),

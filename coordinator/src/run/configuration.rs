@@ -11,7 +11,9 @@ use std::{
 };
 
 use anyhow::Context as _;
-use flotilla_configuration::{ClientConnection, Configuration, LeaderElection, load_beside, named_modules};
+use flotilla_configuration::{
+    ClientConnection, Configuration, LeaderElection, features::FeatureGates, load_beside, named_modules,
+};
 use flotilla_framework::registry::Registry;
 use flotilla_machine::event::Configuration as MachineConfiguration;
 
@@ -62,7 +64,7 @@ pub(super) fn effective(args: &Args, text: Option<&str>, registry: Registry) -> 
     extender::check(&configuration.extenders)?;
     let election = &configuration.leader_election;
     if election.leader_elect {
-        lease(election, "anybody").validate()?;
+        lease(election, "anybody", &args.gates).validate()?;
     }
     Ok(configuration)
 }
@@ -86,7 +88,7 @@ pub(super) fn shown(written: &Configuration, generation: u64) -> Value {
     shown
 }
 
-pub(super) fn lease(election: &LeaderElection, identity: &str) -> LeaseConfig {
+pub(super) fn lease(election: &LeaderElection, identity: &str, gates: &FeatureGates) -> LeaseConfig {
     LeaseConfig {
         name: election.resource_name.clone(),
         namespace: election.resource_namespace.clone(),
@@ -94,6 +96,7 @@ pub(super) fn lease(election: &LeaderElection, identity: &str) -> LeaseConfig {
         lease_duration: Duration::from_millis(election.lease_duration_ms),
         renew_deadline: Duration::from_millis(election.renew_deadline_ms),
         retry_period: Duration::from_millis(election.retry_period_ms),
+        coordinated: gates.enabled("CoordinatedLeaderElection"),
     }
 }
 
@@ -119,6 +122,7 @@ pub(super) fn machine(args: &Args, generation: u64, written: &Configuration) -> 
         extenders: flotilla_framework::extender::in_order(&written.extenders).into(),
         tie_break_seed: args.tie_break_seed,
         generic_workload: args.gates.enabled("GenericWorkload"),
+        announces_nodes: args.gates.enabled("NominatedNodeNameForExpectation"),
         pod_initial_backoff_ms: milliseconds(written.pod_initial_backoff_seconds),
         pod_max_backoff_ms: milliseconds(written.pod_max_backoff_seconds),
         pops_from_backoff: args.gates.enabled("SchedulerPopFromBackoffQ"),

@@ -1,6 +1,6 @@
 //! The HTTPS endpoints of the process, and access to them.
 
-use std::sync::Arc;
+use std::sync::{Arc, atomic::Ordering};
 
 use flotilla_configuration::features::FeatureGates;
 use tokio::sync::watch;
@@ -86,10 +86,15 @@ impl Coordinator {
             (!shutdown.is_cancelled()).then_some(()).ok_or_else(|| "the process is ending".to_owned())
         });
         let takeover = Check { name: "takeover", probe: self.course.health() };
+        let is_candidate = Arc::clone(&self.is_candidate);
+        let candidate = Check::new("informer-sync", move || {
+            let missing = || "the API server does not have the LeaseCandidate of this process".to_owned();
+            is_candidate.load(Ordering::Relaxed).then_some(()).ok_or_else(missing)
+        });
         HealthChecks {
             healthz: vec![election.clone(), machine.clone(), takeover.clone()],
             livez: vec![machine],
-            readyz: vec![election, synced, takeover, shutdown],
+            readyz: vec![election, candidate, synced, takeover, shutdown],
         }
     }
 

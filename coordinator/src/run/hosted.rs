@@ -11,7 +11,7 @@ use flotilla_machine::{
     machine::Machine,
 };
 use flotilla_runtime::{
-    driver::{self, Handle},
+    driver::{self, Course, Handle},
     fanout::Attach,
 };
 use flotilla_spans::Spans;
@@ -45,12 +45,16 @@ pub struct Hosted {
 }
 
 impl Hosted {
-    /// Runs the coordinator until it ends; calls `started` with its machine at the start. Returns at once when the lead is lost, with work
-    /// in flight: the caller must drop all further output.
+    /// Runs the coordinator until it ends; calls `started` with its machine at the start, which `course` may wrap. Returns at once when the
+    /// lead is lost, with work in flight: the caller must drop all further output.
     ///
     /// # Errors
     /// The reason of the end, unless a signal ended it.
-    pub async fn run(self, started: impl FnOnce(Handle)) -> anyhow::Result<()> {
+    pub async fn run<C: Course>(
+        self,
+        course: impl FnOnce(Machine) -> C + Send + 'static,
+        started: impl FnOnce(Handle),
+    ) -> anyhow::Result<()> {
         let Self { client, events, election, workers, addresses, lease, registry, configuration, signals } = self;
         let outside = Outside {
             client,
@@ -59,7 +63,7 @@ impl Hosted {
             discovery: Discovery::Static(addresses),
             issuer: None,
             spans: Spans::default(),
-            drive: Box::new(driver::spawn_task),
+            drive: Box::new(|machine, performer| driver::spawn_task(course(machine), performer)),
             lost: || {},
             stop: CancellationToken::new(),
         };
@@ -71,6 +75,7 @@ impl Hosted {
             features: Features::default(),
             idle: Machine::new(0, registry),
             is_elected: true,
+            is_coordinated: lease.coordinated,
             lazily: false,
             shown: Value::Null,
         };

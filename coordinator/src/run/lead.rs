@@ -106,7 +106,7 @@ impl Coordinator {
         }
     }
 
-    /// Inputs that follow no action: initial lists complete, election won, caches aging, a watch ended.
+    /// Inputs that follow no action: initial lists complete, election won, caches aging, a watch or the term ended.
     fn told(&self) -> mpsc::Receiver<Input> {
         let (tell, told) = mpsc::channel(ANSWERS);
         let (mut synced, ended, mut leading) = (self.watches.clone(), self.watches.clone(), self.parts.leading.clone());
@@ -124,8 +124,13 @@ impl Coordinator {
             Input::Synced
         };
         let ended = async move { Input::WatchEnded(ended.ended().await) };
-        let inputs: [futures::future::BoxFuture<'static, Input>; 3] =
-            [Box::pin(elected), Box::pin(synced), Box::pin(ended)];
+        let end_of_term = self.end_of_term.clone();
+        let replaced = async move {
+            end_of_term.cancelled().await;
+            Input::TermEnded
+        };
+        let inputs: [futures::future::BoxFuture<'static, Input>; 4] =
+            [Box::pin(elected), Box::pin(synced), Box::pin(ended), Box::pin(replaced)];
         let (looked, viewed) = (tell.clone(), self.watches.clone());
         tokio::spawn(self.stop.clone().run_until_cancelled_owned(async move {
             while looked.send(Input::View(viewed.age())).await.is_ok() {

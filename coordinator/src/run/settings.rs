@@ -46,7 +46,7 @@ impl Settings {
         let election = &configuration.leader_election;
         Ok(Self {
             connection: configuration::connection(args, &configuration.client_connection),
-            election: election.leader_elect.then(|| configuration::lease(election, identity)),
+            election: election.leader_elect.then(|| configuration::lease(election, identity, &args.gates)),
             machine: configuration::machine(args, FIRST_GENERATION, &configuration),
             configuration,
             text,

@@ -92,6 +92,9 @@ pub struct ExplainedPod {
     /// The message of the last report about it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_message: Option<String>,
+    /// The lack of each placement of its pod group in the last attempt, such as `example.com/rack=r3 lacks 2 of 8 pods: …`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub placements: Vec<String>,
 }
 
 /// The state of a pod.
@@ -224,7 +227,9 @@ pub(super) async fn serve(
         (machine.outlook(now_ms, &asked), recall)
     };
     match explain.handle.ask(question).await {
-        Ok((outlook, recall)) => {
+        Ok((mut outlook, recall)) => {
+            // Placements are named by labels of nodes.
+            outlook.iter_mut().filter(|_| !sees_nodes).for_each(|outlook| outlook.placements.clear());
             let pod = outlook.map(ExplainedPod::from);
             let decision = match recall {
                 Some(recall) => decision::told(recall).await,
@@ -279,6 +284,7 @@ impl From<Outlook> for ExplainedPod {
             queued_for_ms: outlook.queued_for_ms,
             last_reason: last_reason.map(|reason| reason.as_str().to_owned()),
             last_message,
+            placements: outlook.placements,
         }
     }
 }

@@ -190,6 +190,17 @@ fn a_leader_that_cannot_schedule_gives_the_lease_back() {
     );
     play("a standby whose watch ended", standby(), Action::Watch, &[(1.0, ended(), &[release(why.as_deref())])]);
 
+    let why = Some("the API server's controller of leader election has chosen another leader".to_owned());
+    after_takeover(
+        "a term that ended",
+        &[
+            (30.0, Input::TermEnded, &[Action::Follow]),
+            (30.1, Input::Followed, &[Action::Drain]),
+            (30.2, Input::Drained, SETTLE_FIRST),
+            (30.3, Input::Settled(None), &[release(why.as_deref())]),
+        ],
+    );
+
     let old = "the pod or node cache is 181 s old, more than 180 s: binding has stopped".to_owned();
     after_takeover(
         "a view that is not told anything",

@@ -11,7 +11,10 @@ use flotilla_framework::{
     pod_group::{GroupApi, GroupKey},
 };
 use flotilla_machine::event::{Event, Selecting, SelectingKind};
-use k8s_openapi::api::{policy::v1 as policy, scheduling::v1beta1 as workloads};
+use k8s_openapi::api::{
+    policy::v1 as policy,
+    scheduling::{v1alpha3 as composite, v1beta1 as workloads},
+};
 use tracing::warn;
 
 use super::{known::Gone, source::Kind};
@@ -100,6 +103,26 @@ impl Kind for PodGroups {
 
     fn deleted(gone: Gone) -> Event {
         group_deleted(&gone, GroupApi::Kubernetes)
+    }
+}
+
+/// All composite pod groups; watched with the feature gate CompositePodGroup.
+pub(super) struct CompositePodGroups;
+
+impl Kind for CompositePodGroups {
+    const PATH: &'static str = "/apis/scheduling.k8s.io/v1alpha3/compositepodgroups";
+    const UNSERVED: Option<&'static str> = Some(
+        "start the API server with --feature-gates=CompositePodGroup=true and --runtime-config=scheduling.k8s.io/v1alpha3=true, or this \
+         process without CompositePodGroup",
+    );
+    type Object = object::Specified<composite::CompositePodGroupSpec>;
+
+    fn applied(object: Self::Object, features: Features) -> Result<Event, IngestError> {
+        Ok(Event::PodGroupApplied(Arc::new(ingest::pod_group::composite(&object.into(), features)?)))
+    }
+
+    fn deleted(gone: Gone) -> Event {
+        group_deleted(&gone, GroupApi::Composite)
     }
 }
 

@@ -945,12 +945,13 @@ async fn device_taint_rules_without_a_right_to_read_them_count_as_empty_and_othe
 async fn every_kind_that_a_plugin_may_read_can_be_watched_and_the_others_always_are() {
     let server = Server::default();
     let (handle, _heard) = listener();
-    let (needs, stop) = (Needs { with_groups: true, ..needs(&[]) }, CancellationToken::new());
+    let features = Features { composite_groups: true, ..Features::default() };
+    let (needs, stop) = (Needs { with_groups: true, features, ..needs(&[]) }, CancellationToken::new());
     let watches = Watches::start(server.client(), handle, server.reporter(), needs, begun(), stop);
     let whats: Vec<&str> = watches.all.iter().map(|(what, _)| *what).collect();
     let read = extension::Kind::ALL.map(extension::Kind::plural);
     let custom = "podgroups.scheduling.x-k8s.io";
-    assert_eq!(whats, [&["pods", "nodes"][..], &read, &[custom, "podgroups"]].concat());
+    assert_eq!(whats, [&["pods", "nodes"][..], &read, &[custom, "podgroups", "compositepodgroups"]].concat());
     let whats = whats.into_iter().filter(|what| *what != custom);
     let mut encoded = flotilla_encoding::testing::KINDS.map(|(_, path)| path.rsplit('/').next().unwrap_or(path));
     encoded.sort_unstable();

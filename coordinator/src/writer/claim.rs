@@ -78,14 +78,12 @@ impl Inner {
         let version = self.claims.of(versions::DEVICES);
         let target = Target { version, namespace: write.object.namespace(), name: write.object.name() };
         let held = progress.of(write);
-        if let ClaimPatch::TellPod { pod, uid, mappings } = patch {
-            let request = request::pod_status_request(target, pod, uid, mappings)?;
-            self.write_pod_status(request).await.map_err(|error| {
-                format!("update pod {}/{pod} ExtendedResourceClaimStatus: {error}", target.namespace)
-            })?;
+        let doing = Doing { pod, target, patch, created: is_create(patch) };
+        if let ClaimPatch::TellPod { .. } | ClaimPatch::SetAmounts { .. } = patch {
+            let request = request::of(target, patch, &held)?;
+            self.write_pod_status(request).await.map_err(|failure| doing.failed(&failure))?;
             return Ok(held.version);
         }
-        let doing = Doing { pod, target, patch, created: is_create(patch) };
         let done = self.settle(&doing, held).await;
         if doing.created {
             let counter = if done.is_ok() { &self.counters.created } else { &self.counters.not_created };
@@ -291,6 +289,9 @@ impl Doing<'_> {
             ClaimPatch::Delete => format!("delete claim {target}: {failure}"),
             ClaimPatch::TellPod { pod, .. } => {
                 format!("update pod {}/{pod} ExtendedResourceClaimStatus: {failure}", target.namespace)
+            }
+            ClaimPatch::SetAmounts { pod, .. } => {
+                format!("updating pod {}/{pod} NodeAllocatableResourceClaimStatuses: {failure}", target.namespace)
             }
         }
     }

@@ -82,17 +82,22 @@ fn pre_bind() -> PreBind {
         namespace: "default".into(),
         name: "web-1".into(),
         node: "n1".into(),
+        is_announced: true,
         writes: vec![set_aside("disk", true), set_aside("reserved", false), select_node()],
     }
 }
 
 /// The event that answers a PreBind, and the requests to the API server.
 async fn outcome_with(lead: Duration, script: Vec<Act>) -> (Event, Asked) {
+    outcome_of(pre_bind(), lead, script).await
+}
+
+async fn outcome_of(pre_bind: PreBind, lead: Duration, script: Vec<Act>) -> (Event, Asked) {
     let (client, asked) = client(script);
     let (_leading, follows) = watch::channel(Leadership::Leading { epoch: 1, valid_until: lease::now() + lead });
     let (handle, mut heard): (_, mpsc::UnboundedReceiver<Event>) = listener();
     let writer = Writer::new(client, handle, follows, Served::default());
-    writer.pre_bind(pre_bind());
+    writer.pre_bind(pre_bind);
     writer.drained().await;
     let event = heard.recv().await.expect("an answer");
     writer.inner.handle.stop();
@@ -135,6 +140,16 @@ async fn volumes_are_written_before_claims_each_fenced_by_its_version() {
     ];
     let expected = expected.map(|(path, body)| ("PATCH".to_owned(), path.to_owned(), body));
     assert_eq!(*asked.lock().expect("unpoisoned"), expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_the_announcement_only_the_objects_are_written() {
+    let quiet = PreBind { is_announced: false, ..pre_bind() };
+    let script = vec![Version("11"), Version("12"), Version("13")];
+    let (event, asked) = outcome_of(quiet, Duration::from_secs(10), script).await;
+    assert_eq!(event, written(&["11", "12", "13"], None));
+    let asked = asked.lock().expect("unpoisoned");
+    assert_eq!((asked.len(), &*asked[0].1), (3, "/api/v1/persistentvolumes/disk"));
 }
 
 #[tokio::test(start_paused = true)]

@@ -11,4 +11,13 @@ pub struct TopologyDomain {
     pub key: Arc<str>,
     /// The label value.
     pub value: Arc<str>,
+    /// The domain of the composite group above, to which the nodes belong too.
+    pub outer: Option<Arc<Self>>,
+}
+
+impl TopologyDomain {
+    /// The domain and the domains around it.
+    pub(crate) fn chain(&self) -> impl Iterator<Item = &Self> {
+        std::iter::successors(Some(self), |domain| domain.outer.as_deref())
+    }
 }

@@ -1,4 +1,4 @@
-//! Binding conditions of the devices of a claim. Source: `isClaimReadyForBinding`, `isClaimTimeout`.
+//! Binding conditions of the devices of a claim. Source: `isClaimReadyForBinding`.
 
 use super::model::claim::{DeviceClaim, DeviceCondition};
 
@@ -32,11 +32,4 @@ pub(super) fn readiness(claim: &DeviceClaim) -> Readiness {
         }
     }
     Readiness::Ready
-}
-
-/// Whether the allocation with binding conditions is older than the timeout. Times in seconds since 1970.
-pub(super) fn is_late(claim: &DeviceClaim, timeout_s: i64, now_s: i64) -> bool {
-    let Some(allocation) = &claim.allocation else { return false };
-    let has_conditions = allocation.results.iter().any(|result| !result.binding_conditions.is_empty());
-    has_conditions && allocation.allocated_s.is_some_and(|since_s| since_s.saturating_add(timeout_s) < now_s)
 }

@@ -11,10 +11,13 @@ use std::{
 use super::{
     claimed::PodDevices,
     facts::DeviceFacts,
-    model::{DeviceName, claim::Consumer},
-    objects::{ClaimPatch, DeviceObject},
+    model::{
+        DeviceName,
+        claim::{Consumer, DeviceClaim},
+    },
+    objects::{ClaimPatch, DeviceKey, DeviceObject},
     plan::{self, DevicePlan, Engine},
-    resolve::{BindingTimes, Resolved},
+    resolve::Resolved,
     store::{Changed, Store},
 };
 use crate::{
@@ -22,12 +25,13 @@ use crate::{
     extension::{
         Facts,
         objects::{
-            Awaited, AwaitedDevice, Changes, Object, ObjectCache, ObjectKey, Patch, Plan, PreBindError, Undone, Write,
-            Written,
+            Awaited, AwaitedDevice, Changes, FreedForGroup, Object, ObjectCache, ObjectKey, Patch, Plan, PreBindError,
+            TriedMember, Undone, Write, Written,
         },
     },
     node::NodeInfo,
     plugins::dynamic_resources::LAST_MARK,
+    pod_group::{GroupKey, PodGroup},
     profile::{Args, Profile},
 };
 
@@ -66,10 +70,23 @@ impl DeviceCache {
         nodes
     }
 
+    /// The allocated claims of a pod that made a node infeasible; none without the gate DRAWorkloadResourceClaims.
+    fn marked<'a>(&'a self, pod: &'a PodInfo, unavailable: u64) -> Vec<&'a Arc<DeviceClaim>> {
+        let devices = pod.class.devices.as_ref().filter(|devices| devices.group.is_some());
+        let Some(devices) = devices else { return Vec::new() };
+        let claims = self.store.claims_of(devices, &pod.class.namespace).unwrap_or_default();
+        let count = claims.len();
+        let marked = claims.into_iter().enumerate().filter_map(|(place, claim)| match claim {
+            Resolved::Known(claim) if is_marked(place, count, unavailable) && claim.allocation.is_some() => Some(claim),
+            Resolved::Known(_) | Resolved::Like(_) => None,
+        });
+        marked.collect()
+    }
+
     /// PreFilter result for the claims of a pod or of its class.
     #[must_use]
     pub fn facts(&self, devices: &PodDevices, namespace: &Arc<str>) -> Option<DeviceFacts> {
-        self.store.facts(devices, namespace, BINDING)
+        self.store.facts(devices, namespace)
     }
 
     /// Claims by allocated device, sorted by name. Claims with admin access are left out.
@@ -97,9 +114,6 @@ pub struct Holder {
     /// `namespace/name` of the pods in `reservedFor`.
     pub pods: Vec<String>,
 }
-
-/// Binding conditions are read, and no claim is late: the timeout applies only while a pod waits for it.
-const BINDING: BindingTimes = Some((i64::MAX, 0));
 
 impl ObjectCache for DeviceCache {
     fn apply(&mut self, object: &Object) -> Option<Changes> {
@@ -164,6 +178,12 @@ impl ObjectCache for DeviceCache {
         Ok(plan.map(|plan| Box::new(plan.waiting(waits)) as Box<dyn Plan>))
     }
 
+    fn charged(&self, plan: &dyn Plan, class: &Class) -> Option<Arc<Class>> {
+        let amounts = &plan.of::<DevicePlan>()?.amounts;
+        let footprint = class.devices.as_ref()?.footprint.as_ref().filter(|_| !amounts.is_empty())?;
+        Some(Arc::new(footprint.class_with(class, amounts)))
+    }
+
     fn reserve(&mut self, plan: &dyn Plan) -> BTreeSet<Arc<str>> {
         self.assume(plan, false)
     }
@@ -201,7 +221,9 @@ impl ObjectCache for DeviceCache {
         u64::try_from(timeout / 1_000_000).unwrap_or(0)
     }
 
-    fn timed_out(&self, _plan: &dyn Plan) -> String {
+    fn time_out(&mut self, plan: &dyn Plan) -> String {
+        plan.of().into_iter().for_each(|plan| self.store.time_out(plan));
+        self.version += 1;
         "device binding timeout: context deadline exceeded".to_owned()
     }
 
@@ -221,14 +243,12 @@ impl ObjectCache for DeviceCache {
             Resolved::Known(claim) => Some((place, *claim)),
             Resolved::Like(_) => None,
         });
-        // The last bit covers all further claims. If there are several, none of them is selected.
-        let is_marked = |place: usize| {
-            let is_told = place < LAST_MARK || claims.len() == LAST_MARK + 1;
-            is_told && unavailable >> place.min(LAST_MARK) & 1 == 1
-        };
         let claim = known.find(|(place, claim)| {
             let is_free = claim.reserved_for.iter().all(|consumer| consumer.uid == pod.uid);
-            is_marked(*place) && is_free && claim.reserved_for.len() <= 1 && claim.allocation.is_some()
+            is_marked(*place, claims.len(), unavailable)
+                && is_free
+                && claim.reserved_for.len() <= 1
+                && claim.allocation.is_some()
         });
         let Some((_, claim)) = claim else {
             // A claim from an earlier attempt would block the pod forever.
@@ -244,4 +264,33 @@ impl ObjectCache for DeviceCache {
         };
         Some((vec![write], "deallocation of ResourceClaim completed"))
     }
+
+    fn group_post_filter(
+        &self,
+        group: &PodGroup,
+        members: &[TriedMember<'_>],
+        freed: &BTreeSet<ObjectKey>,
+    ) -> Result<Option<FreedForGroup>, String> {
+        let Some((first, _)) = members.first() else { return Ok(None) };
+        let marked = members.iter().flat_map(|(pod, unavailable)| self.marked(pod, *unavailable));
+        let unavailable = marked.filter(|claim| {
+            let key = ObjectKey::from(DeviceKey::claim(Arc::clone(&claim.namespace), Arc::clone(&claim.name)));
+            !freed.contains(&key)
+        });
+        self.store.free_for_group(group, &first.uid, unavailable)
+    }
+
+    fn set_pod_group(&mut self, key: &GroupKey, group: Option<&Arc<PodGroup>>) {
+        let name = (Arc::clone(&key.namespace), Arc::clone(&key.name));
+        match group.filter(|group| !group.claims.is_empty()) {
+            Some(group) => _ = self.store.groups.insert(name, Arc::clone(group)),
+            None => _ = self.store.groups.remove(&name),
+        }
+    }
+}
+
+/// Whether the claim at this place made a node infeasible. The last bit covers all further claims; if there are several, none of them counts.
+const fn is_marked(place: usize, claims: usize, unavailable: u64) -> bool {
+    let bit = if place < LAST_MARK { place } else { LAST_MARK };
+    (place < LAST_MARK || claims == LAST_MARK + 1) && unavailable >> bit & 1 == 1
 }

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use super::{
-    model::{claim::DeviceClaim, class::DeviceClass, request::ClaimSpec},
+    footprint::Footprint,
+    model::{allocation::Allocation, claim::DeviceClaim, class::DeviceClass, request::ClaimSpec},
     special::{Extended, Served, UNNAMED},
 };
 use crate::class::{Class, NodeTerm};
@@ -30,6 +31,17 @@ pub struct Claims {
     pub extended: Option<Arc<Extended>>,
     /// Namespace of the pods, if they have such resources.
     pub namespace: Arc<str>,
+    /// Requests of the pods, to which their devices add amounts, if DRANodeAllocatableResources is on.
+    pub requests: Option<Requests>,
+}
+
+/// Requests of pods to which their devices add amounts.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub struct Requests {
+    /// Requests without the devices.
+    pub footprint: Arc<Footprint>,
+    /// The claim of each entry of `spec.resourceClaims` that has one, by index in [`Claims::claims`].
+    pub entries: Vec<(Arc<str>, usize)>,
 }
 
 /// State of a claim.
@@ -45,6 +57,8 @@ pub enum ClaimFact {
         skips_operations: bool,
         /// Score of the selected alternatives.
         score: i64,
+        /// Its devices, if DRANodeAllocatableResources is on.
+        devices: Option<Arc<ClaimDevices>>,
     },
     /// Not allocated.
     Unallocated {
@@ -55,11 +69,35 @@ pub enum ClaimFact {
     },
 }
 
+/// Devices of an allocated claim.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub struct ClaimDevices {
+    /// `namespace/name` of the claim.
+    pub label: Arc<str>,
+    /// The allocation.
+    pub allocation: Arc<Allocation>,
+    /// A device maps to an amount of a node's resource, and another pod has the claim.
+    pub is_taken: bool,
+}
+
+impl ClaimDevices {
+    /// Name of the claim.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        name_of(&self.label)
+    }
+}
+
+/// The name in a label of a claim: `namespace/name`, or a placeholder.
+pub(crate) fn name_of(label: &str) -> &str {
+    label.split_once('/').map_or(label, |(_, name)| name)
+}
+
 /// Encloses the index of a claim without a name in the class.
 const NAMELESS: char = '\u{1}';
 
 /// Placeholder for the name of a claim, by its index in the pod. [`with_claim_names`] replaces it.
-pub(super) fn nameless(place: usize) -> String {
+pub(crate) fn nameless(place: usize) -> String {
     format!("{NAMELESS}{place}{NAMELESS}")
 }
 

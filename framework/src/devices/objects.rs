@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::{
     extended::Mapping,
+    footprint::ClaimAmounts,
     model::{
         allocation::Allocation,
         claim::{Consumer, DeviceClaim},
@@ -52,7 +53,7 @@ pub enum DeviceKind {
 }
 
 /// A write to a ResourceClaim, or to a pod because of one. Upstream's order for one claim in PreBind: [`Self::Create`],
-/// [`Self::SetFinalizers`], [`Self::SetStatus`], [`Self::TellPod`].
+/// [`Self::SetFinalizers`], [`Self::SetStatus`], [`Self::TellPod`], and after all claims [`Self::SetAmounts`].
 ///
 /// `uid` and `resource_version` of the [`Write`](crate::extension::objects::Write) are preconditions, except:
 /// - Empty ones are ignored. [`Self::Create`] has none, and [`Self::RemoveReservation`] commutes with other writes.
@@ -69,6 +70,8 @@ pub enum ClaimPatch {
         allocation: Option<Arc<Allocation>>,
         /// `reservedFor` as a whole.
         reserved_for: Vec<Consumer>,
+        /// The entry of `reservedFor` for the pod of the write. After a conflict the writer adds it to the changed claim.
+        consumer: Consumer,
     },
     /// Removes the entry of `status.reservedFor` with this UID: a strategic merge patch of the status, as upstream sends it.
     RemoveReservation(Arc<str>),
@@ -85,6 +88,16 @@ pub enum ClaimPatch {
         uid: Arc<str>,
         /// `requestMappings`.
         mappings: Arc<[Mapping]>,
+    },
+    /// Sets `status.nodeAllocatableResourceClaimStatuses` of a pod in the claim's namespace; an empty list clears it. Precondition and
+    /// response are those of [`Self::TellPod`].
+    SetAmounts {
+        /// Name of the pod.
+        pod: Arc<str>,
+        /// UID of the pod.
+        uid: Arc<str>,
+        /// The list.
+        claims: Arc<[ClaimAmounts]>,
     },
 }
 

@@ -10,6 +10,7 @@ use super::{
     binding::{Readiness, readiness},
     claimed::PodDevices,
     extended::Mapping,
+    footprint::{AllocatedClaim, ClaimAmounts, amounts_of_claims},
     language::Cel,
     model::{
         allocation::{Allocation, DeviceResult},
@@ -38,9 +39,13 @@ const MAX_SELECTORS: usize = 1_024;
 #[derive(Debug)]
 pub(super) struct DevicePlan {
     pub(super) pod: Owner,
+    /// With the gate DRAWorkloadResourceClaims: the group of the pod.
+    pub(super) group: Option<Arc<str>>,
     /// Whether binding conditions are read.
     pub(super) waits: bool,
     pub(super) claims: Vec<Planned>,
+    /// Amounts of the node's own resources that the devices take, if DRANodeAllocatableResources is on.
+    pub(super) amounts: Arc<[ClaimAmounts]>,
 }
 
 #[derive(Debug)]
@@ -50,6 +55,8 @@ pub(super) struct Planned {
     pub(super) uid: Arc<str>,
     /// New allocation; `None`: already allocated.
     pub(super) allocation: Option<Arc<Allocation>>,
+    /// The pod or its group, for which the claim is reserved.
+    pub(super) consumer: Consumer,
     /// Set if the claim must be created first, for extended resources.
     pub(super) special: Option<Special>,
 }
@@ -96,7 +103,11 @@ impl Planned {
         let patches = [
             ClaimPatch::Create(Arc::clone(&special.claim)),
             ClaimPatch::SetFinalizers(vec![FINALIZER.into()]),
-            ClaimPatch::SetStatus { allocation: self.allocation.clone(), reserved_for: vec![consumer(pod)] },
+            ClaimPatch::SetStatus {
+                allocation: self.allocation.clone(),
+                reserved_for: vec![self.consumer.clone()],
+                consumer: self.consumer.clone(),
+            },
             ClaimPatch::TellPod {
                 pod: Arc::clone(&pod.name),
                 uid: Arc::clone(&pod.uid),
@@ -157,6 +168,8 @@ impl Store {
             false => self.search(&unallocated, node, engine)?,
         }
         .into_iter();
+        // kube-scheduler counts entries without a claim here too, so a later claim may get the consumer of another entry.
+        let mut consumers = self.consumers(devices, namespace).into_iter();
         let claims = known.iter().map(|claim| Planned {
             namespace: Arc::clone(&claim.namespace),
             name: Arc::clone(&claim.name),
@@ -165,13 +178,38 @@ impl Store {
                 Some(_) => None,
                 None => self.tentative(&claim.uid).cloned().or_else(|| found.next().map(Arc::new)),
             },
+            consumer: consumers.next().unwrap_or_else(|| consumer(&devices.owner)),
             special: None,
         });
         let mut claims: Vec<Planned> = claims.collect();
+        let amounts = self.amounts(devices, &claims, &known, node)?;
         if let Some(last) = claims.last_mut() {
             last.special = special;
         }
-        Ok(Some(DevicePlan { pod: devices.owner.clone(), waits: true, claims }))
+        let (pod, group) = (devices.owner.clone(), devices.group.clone());
+        Ok(Some(DevicePlan { pod, group, waits: true, claims, amounts }))
+    }
+
+    /// Source: the same computation as in `Filter`, for the selected node.
+    fn amounts(
+        &self,
+        devices: &PodDevices,
+        planned: &[Planned],
+        known: &[&Arc<DeviceClaim>],
+        node: &NodeInfo,
+    ) -> Result<Arc<[ClaimAmounts]>, String> {
+        let (Some(footprint), Some(on_node)) = (&devices.footprint, &node.devices) else {
+            return Ok(Arc::default());
+        };
+        let labels: Vec<String> = known.iter().map(|claim| claim.label()).collect();
+        let claims = planned.iter().zip(known).zip(&labels).map(|((planned, claim), label)| {
+            let allocation = planned.allocation.as_ref().or(claim.allocation.as_ref());
+            let results = allocation.map_or(&[][..], |allocation| &allocation.results);
+            AllocatedClaim { label, name: &claim.name, results }
+        });
+        let claims: Vec<AllocatedClaim<'_>> = claims.collect();
+        let claims = amounts_of_claims(&claims, &devices.entries(), &footprint.containers, &on_node.pools)?;
+        Ok(claims.unwrap_or_default().into())
     }
 
     /// Claim for the extended resources of a pod that devices on the node provide.
@@ -235,7 +273,8 @@ impl Store {
             };
             // Another pod of the group may already have written the allocation.
             let allocation = planned.allocation.clone().filter(|_| claim.allocation.is_none());
-            let is_reserved = claim.is_reserved_for(&plan.pod.uid);
+            let is_reserved = claim.is_reserved_for(&plan.pod.uid)
+                || plan.group.as_ref().is_some_and(|group| claim.is_reserved_for_group(group));
             if is_reserved && allocation.is_none() {
                 continue;
             }
@@ -253,11 +292,25 @@ impl Store {
             }
             let mut reserved_for = claim.reserved_for.clone();
             if !is_reserved {
-                reserved_for.push(consumer(&plan.pod));
+                reserved_for.push(planned.consumer.clone());
             }
-            write(ClaimPatch::SetStatus { allocation, reserved_for });
+            write(ClaimPatch::SetStatus { allocation, reserved_for, consumer: planned.consumer.clone() });
         }
+        writes.extend(self.write_of_amounts(plan, Arc::clone(&plan.amounts)));
         writes
+    }
+
+    /// Writes the amounts of the pod's devices to the pod; no amounts clear those of an earlier write.
+    fn write_of_amounts(&self, plan: &DevicePlan, claims: Arc<[ClaimAmounts]>) -> Option<Write> {
+        let last = plan.claims.last().filter(|_| !plan.amounts.is_empty())?;
+        let claim = self.claim(&(Arc::clone(&last.namespace), Arc::clone(&last.name)));
+        let (pod, uid) = (Arc::clone(&plan.pod.name), Arc::clone(&plan.pod.uid));
+        Some(Write {
+            object: last.key(),
+            uid: Arc::clone(&last.uid),
+            resource_version: claim.map(|claim| Arc::clone(&claim.resource_version)).unwrap_or_default(),
+            patch: patch_of(ClaimPatch::SetAmounts { pod, uid, claims }),
+        })
     }
 
     /// Writes that release the claims of a pod that was not bound.
@@ -271,7 +324,9 @@ impl Store {
             }
             let Some(claim) = claim else { continue };
             let key = planned.key();
-            if written.contains_key(&key) || claim.is_reserved_for(&plan.pod.uid) {
+            // Other pods of the group may need a reservation for the group.
+            let is_written = planned.consumer.uid == plan.pod.uid && written.contains_key(&key);
+            if is_written || claim.is_reserved_for(&plan.pod.uid) {
                 writes.push(Write {
                     object: key,
                     uid: Arc::clone(&claim.uid),
@@ -280,6 +335,7 @@ impl Store {
                 });
             }
         }
+        writes.extend(self.write_of_amounts(plan, Arc::default()));
         writes
     }
 
@@ -389,7 +445,7 @@ pub(super) fn unmade(key: ObjectKey, known: Option<&Arc<DeviceClaim>>, written: 
     writes
 }
 
-fn consumer(pod: &Owner) -> Consumer {
+pub(super) fn consumer(pod: &Owner) -> Consumer {
     let (name, uid) = (Arc::clone(&pod.name), Arc::clone(&pod.uid));
     Consumer { api_group: Arc::default(), resource: "pods".into(), name, uid }
 }

@@ -23,6 +23,9 @@ pub struct NodePools {
     /// Devices of all pools, in search order.
     pub(super) devices: Vec<Candidate>,
     pub(super) slices: Vec<Arc<Slice>>,
+    /// Slices of pools that cannot be used now, with the devices for this node if each device selects its nodes. Claims may have devices of
+    /// them.
+    pub(super) unused: Vec<(Arc<Slice>, Option<Vec<bool>>)>,
     /// Why the pools cannot be computed. No claim can be allocated then.
     pub(super) error: Option<String>,
 }
@@ -127,6 +130,23 @@ impl NodePools {
     pub(super) fn device(&self, candidate: &Candidate) -> (&Device, &Arc<Slice>, &Pool) {
         let slice = &self.slices[candidate.slice as usize];
         (&slice.devices[candidate.index as usize], slice, &self.pools[candidate.pool as usize])
+    }
+
+    /// The device of this name that the node can use. Source: `getDeviceFromSlices`.
+    pub(super) fn find(&self, name: &DeviceName) -> Option<&Device> {
+        let is_of_pool = |slice: &Slice| slice.driver == name.driver && slice.pool == name.pool;
+        let index = |slice: &Slice| slice.devices.iter().position(|device| device.name == name.device);
+        for (at, slice) in self.slices.iter().enumerate().filter(|(_, slice)| is_of_pool(slice)) {
+            let Some(index) = index(slice) else { continue };
+            let is_it = |it: &&Candidate| (it.slice as usize, it.index as usize) == (at, index);
+            return self.devices.iter().find(is_it).filter(|it| it.is_here).map(|_| &slice.devices[index]);
+        }
+        for (slice, here) in self.unused.iter().filter(|(slice, _)| is_of_pool(slice)) {
+            let Some(index) = index(slice) else { continue };
+            let is_here = here.as_ref().is_none_or(|here| here.get(index) == Some(&true));
+            return is_here.then(|| &slice.devices[index]);
+        }
+        None
     }
 
     pub(super) fn name(&self, candidate: &Candidate) -> DeviceName {

@@ -4,9 +4,8 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use super::{
-    binding::{Readiness, is_late, readiness},
     claimed::{ClaimSource, PodClaim, PodDevices},
-    facts::{ClaimFact, Claims, DeviceFacts, nameless},
+    facts::{ClaimDevices, ClaimFact, Claims, DeviceFacts, Requests, nameless},
     model::{
         allocation::Allocation,
         claim::DeviceClaim,
@@ -20,9 +19,6 @@ use crate::volumes::mounts::Owner;
 
 /// Maximum alternatives of a request: `FirstAvailableDeviceRequestMaxSize`.
 const MAX_ALTERNATIVES: i64 = 8;
-
-/// Binding timeout and current time in seconds; `None`: binding conditions are not read.
-pub(super) type BindingTimes = Option<(i64, i64)>;
 
 pub(super) enum Resolved<'a> {
     Known(&'a Arc<DeviceClaim>),
@@ -41,7 +37,7 @@ impl Store {
         namespace: &Arc<str>,
     ) -> Result<Vec<Resolved<'a>>, String> {
         let mut claims = Vec::with_capacity(devices.claims.len());
-        for PodClaim { entry, source } in &devices.claims {
+        for PodClaim { entry, source, .. } in &devices.claims {
             let pod = || format!("{namespace}/{}", devices.owner.name);
             let (name, must_own) = match source {
                 ClaimSource::Like(spec) => {
@@ -67,10 +63,14 @@ impl Store {
             if claim.is_deleting {
                 return Err(format!("resourceclaim {name:?} is being deleted"));
             }
-            let is_own = claim.controller.as_ref().is_some_and(|owner| owner.uid == devices.owner.uid);
-            if must_own && !is_own {
+            let is_own = || claim.controller.as_ref().is_some_and(|owner| owner.uid == devices.owner.uid);
+            if must_own && !is_own() && !is_of_group(claim, devices) {
                 let (claim, pod) = (claim.label(), pod());
-                return Err(format!("ResourceClaim {claim} was not created for Pod {pod} (Pod is not owner)"));
+                let owners = match &devices.group {
+                    Some(group) => format!("neither Pod nor PodGroup {group} is the owner"),
+                    None => "Pod is not owner".to_owned(),
+                };
+                return Err(format!("ResourceClaim {claim} was not created for Pod {pod} ({owners})"));
             }
             claims.push(Resolved::Known(claim));
         }
@@ -86,9 +86,13 @@ impl Store {
         let extended = self.extended(devices);
         let (owner, claims) =
             claims.map_or_else(|| (devices.owner.clone(), devices.claims.clone()), |claims| (Owner::default(), claims));
+        let is_generated = |claim: &PodClaim| matches!(claim.source, ClaimSource::Generated(_));
+        let group = devices.group.clone().filter(|_| claims.iter().any(is_generated));
         Some(PodDevices {
             owner,
+            group,
             claims,
+            footprint: devices.footprint.clone(),
             containers: extended.as_ref().map(Extended::shared).unwrap_or_default(),
             mapped: extended.iter().flat_map(Extended::mapped).cloned().collect(),
             has_left: extended.is_some_and(|extended| extended.has_left),
@@ -102,11 +106,14 @@ impl Store {
         Some(Extended { has_left, ..extended })
     }
 
-    /// Replaces unused generated claims with their specs, because they are interchangeable. `None`: the claims cannot be shared.
+    /// Replaces unused claims that were generated for the pod with their specs, because they are interchangeable. Claims of its group keep
+    /// their names. `None`: the claims cannot be shared.
     fn shared_claims(&self, devices: &PodDevices, namespace: &Arc<str>) -> Option<Vec<PodClaim>> {
-        let like = |claim: &PodClaim| {
-            let ClaimSource::Generated(name) = &claim.source else { return None };
+        let like = |name: &Arc<str>| {
             let known = self.claim(&(Arc::clone(namespace), Arc::clone(name)))?;
+            if is_of_group(known, devices) {
+                return Some(ClaimSource::Generated(Arc::clone(name)));
+            }
             let is_fresh = known.allocation.is_none()
                 && known.reserved_for.is_empty()
                 && !known.is_deleting
@@ -117,26 +124,29 @@ impl Store {
         let mut claims = Vec::with_capacity(devices.claims.len());
         for claim in devices.claims.iter().filter(|claim| claim.source != ClaimSource::NotNeeded) {
             let source = match &claim.source {
-                ClaimSource::Generated(_) => like(claim)?,
+                ClaimSource::Generated(name) => like(name)?,
                 ClaimSource::NotCreated | ClaimSource::Unknown => return None,
+                // It matters which pod has the claim.
+                ClaimSource::Named(_) if devices.footprint.is_some() => return None,
                 other => other.clone(),
             };
-            // The name of an entry matters only in errors.
-            claims.push(PodClaim { entry: Arc::default(), source });
+            // Otherwise the name of an entry matters only in errors.
+            let entry = devices.footprint.as_ref().map(|_| Arc::clone(&claim.entry)).unwrap_or_default();
+            claims.push(PodClaim { entry, source, ..PodClaim::default() });
         }
         Some(claims)
     }
 
     /// PreFilter result for the claims of a class. `None`: no claims.
-    pub(super) fn facts(&self, devices: &PodDevices, namespace: &Arc<str>, times: BindingTimes) -> Option<DeviceFacts> {
-        match self.judge(devices, namespace, times) {
+    pub(super) fn facts(&self, devices: &PodDevices, namespace: &Arc<str>) -> Option<DeviceFacts> {
+        match self.judge(devices, namespace) {
             Ok(claims) if claims.claims.is_empty() && claims.extended.is_none() => None,
             Ok(claims) => Some(DeviceFacts::Claims(Arc::new(claims))),
             Err(facts) => Some(facts),
         }
     }
 
-    fn judge(&self, devices: &PodDevices, namespace: &Arc<str>, times: BindingTimes) -> Result<Claims, DeviceFacts> {
+    fn judge(&self, devices: &PodDevices, namespace: &Arc<str>) -> Result<Claims, DeviceFacts> {
         let refuse = |error: String| DeviceFacts::Refuse(error.into());
         let resolved = self.claims_of(devices, namespace).map_err(refuse)?;
         let mut classes = BTreeMap::new();
@@ -144,12 +154,14 @@ impl Store {
         for (place, claim) in resolved.iter().enumerate() {
             let (label, spec) = match claim {
                 Resolved::Known(claim) => {
-                    if let Some(fact) = allocated(claim, times) {
-                        claims.push(fact);
+                    if let Some(allocation) = &claim.allocation {
+                        let kept = self.devices_of_claim(devices, claim, allocation);
+                        claims.push(fact_of(&claim.spec, allocation, self.has_failed(claim), kept));
                         continue;
                     }
                     if let Some(allocation) = self.tentative(&claim.uid) {
-                        claims.push(fact_of(&claim.spec, allocation, false));
+                        let kept = self.devices_of_claim(devices, claim, allocation);
+                        claims.push(fact_of(&claim.spec, allocation, false, kept));
                         continue;
                     }
                     if self.pending(&claim.uid).is_some() {
@@ -165,7 +177,32 @@ impl Store {
         }
         let extended = self.extended(devices).map(Arc::new);
         let namespace = extended.as_ref().map(|_| Arc::clone(namespace)).unwrap_or_default();
-        Ok(Claims { claims, classes: classes.into_values().collect(), extended, namespace })
+        let requests = devices.footprint.as_ref();
+        let requests =
+            requests.map(|footprint| Requests { footprint: Arc::clone(footprint), entries: devices.entries() });
+        Ok(Claims { claims, classes: classes.into_values().collect(), extended, namespace, requests })
+    }
+
+    /// Source: `claimHasNodeAllocatableMappedDevice` and `validateNodeAllocatableDRAClaimSharing`.
+    fn devices_of_claim(
+        &self,
+        devices: &PodDevices,
+        claim: &DeviceClaim,
+        allocation: &Arc<Allocation>,
+    ) -> Option<Arc<ClaimDevices>> {
+        devices.footprint.as_ref()?;
+        let is_mapped = || allocation.results.iter().any(|result| self.is_mapped(&result.device));
+        // A pod of the group that is being tried has it.
+        let is_own = || {
+            claim.is_reserved_for(&devices.owner.uid)
+                || devices.group.as_ref().is_some_and(|group| claim.is_reserved_for_group(group))
+        };
+        let is_others = claim.allocation.is_none() || !claim.reserved_for.is_empty() && !is_own();
+        Some(Arc::new(ClaimDevices {
+            label: claim.label().into(),
+            allocation: Arc::clone(allocation),
+            is_taken: is_others && is_mapped(),
+        }))
     }
 
     /// Classes that requests refer to. Source: `validateDeviceClass`.
@@ -201,17 +238,19 @@ impl Store {
     }
 }
 
-fn allocated(claim: &DeviceClaim, times: BindingTimes) -> Option<ClaimFact> {
-    let allocation = claim.allocation.as_ref()?;
-    let has_failed = times.is_some_and(|(timeout_s, now_s)| match readiness(claim) {
-        Readiness::Ready => false,
-        Readiness::Waiting => is_late(claim, timeout_s, now_s),
-        Readiness::Failed(_) => true,
-    });
-    Some(fact_of(&claim.spec, allocation, has_failed))
+/// Whether a claim was generated for the group of a pod.
+///
+/// Source: `isForPodGroupByPod`.
+fn is_of_group(claim: &DeviceClaim, devices: &PodDevices) -> bool {
+    devices.group.is_some() && claim.pod_group() == devices.group.as_ref()
 }
 
-fn fact_of(spec: &ClaimSpec, allocation: &Allocation, has_failed: bool) -> ClaimFact {
+fn fact_of(
+    spec: &ClaimSpec,
+    allocation: &Allocation,
+    has_failed: bool,
+    devices: Option<Arc<ClaimDevices>>,
+) -> ClaimFact {
     let is_taken = |label: &str| allocation.results.iter().any(|result| *result.request == *label);
     let scores = spec.requests.iter().flat_map(|request| {
         let asks = if let RequestKind::FirstAvailable(asks) = &request.kind { asks.as_slice() } else { &[] };
@@ -219,5 +258,6 @@ fn fact_of(spec: &ClaimSpec, allocation: &Allocation, has_failed: bool) -> Claim
         taken.map(|(place, _): (i64, _)| MAX_ALTERNATIVES - place).collect::<Vec<_>>()
     });
     let skips_operations = allocation.results.iter().any(|result| !result.skipped_operations.is_empty());
-    ClaimFact::Allocated { nodes: allocation.node_selector.clone(), has_failed, skips_operations, score: scores.sum() }
+    let nodes = allocation.node_selector.clone();
+    ClaimFact::Allocated { nodes, has_failed, skips_operations, score: scores.sum(), devices }
 }

@@ -44,6 +44,27 @@ pub fn allocations(
     Ok(allocations)
 }
 
+/// Devices that are found for each claim, in order, without the IDs of shares.
+#[must_use]
+pub fn devices(found: &Found, wanted: &Wanted, pools: &NodePools) -> Vec<Vec<DeviceResult>> {
+    let of_claim = |(at, claim): (usize, &WantedClaim)| -> Vec<DeviceResult> {
+        let taken = Taken { claim, wanted, alternatives: &found.alternatives[at] };
+        let picks = found.picks.iter().filter(|pick| pick.claim as usize == at);
+        let result = |pick: &Pick| {
+            let ask = taken.ask(pick.request as usize, pick.alternative as usize);
+            result(ask, &pools.devices[pick.device as usize], pools, &mut Arc::default)
+        };
+        picks.map(result).collect()
+    };
+    wanted.claims.iter().enumerate().map(of_claim).collect()
+}
+
+/// Whether a found device takes amounts of the node's own resources.
+#[must_use]
+pub fn takes_of_node(found: &Found, pools: &NodePools) -> bool {
+    found.picks.iter().any(|pick| !pools.device(&pools.devices[pick.device as usize]).0.allocatable.is_empty())
+}
+
 fn result(
     ask: &WantedAsk,
     candidate: &Candidate,

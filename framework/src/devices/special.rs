@@ -149,7 +149,7 @@ pub(super) fn claim(namespace: &Arc<str>, pod: &Owner, attempt: u64, spec: &Arc<
         namespace: Arc::clone(namespace),
         name: name_of(pod, attempt),
         uid: pending_uid(&pod.uid),
-        controller: Some(Controller { kind: "Pod".into(), name, uid }),
+        controller: Some(Controller { kind: "Pod".into(), name, uid, ..Controller::default() }),
         is_extended: true,
         spec: Arc::clone(spec),
         ..DeviceClaim::default()

@@ -8,19 +8,22 @@ use std::{
 
 use super::{
     allocated::Allocated,
+    binding::{Readiness, readiness},
     extended::DeviceClasses,
     inventory::Inventory,
     model::{
+        DeviceName,
         allocation::{Allocation, DeviceResult},
         claim::DeviceClaim,
         slice::Slice,
     },
     objects::{DeviceKey, DeviceKind, DeviceObject},
+    plan::DevicePlan,
     special::{self, pending_uid},
     taints::TaintTracker,
     views::Views,
 };
-use crate::{map::Map, node::NodeInfo, volumes::mounts::Owner};
+use crate::{map::Map, node::NodeInfo, pod_group::PodGroup, volumes::mounts::Owner};
 
 pub(super) type ClaimName = (Arc<str>, Arc<str>);
 
@@ -42,6 +45,10 @@ pub(super) struct Store {
     tracker: TaintTracker,
     allocated: Allocated,
     views: Views,
+    /// UIDs of allocated claims with devices that were not ready within the timeout of a pod. Such an allocation is not waited for again.
+    late: BTreeSet<Arc<str>>,
+    /// Pod groups with claims.
+    pub(super) groups: BTreeMap<ClaimName, Arc<PodGroup>>,
 }
 
 /// An assumed allocation.
@@ -166,6 +173,7 @@ impl Store {
         let (before, after) = (of(old.as_ref()), of(new));
         let mut nodes = BTreeSet::new();
         if before != after {
+            old.iter().for_each(|claim| _ = self.late.remove(&claim.uid));
             nodes.extend(before.iter().flat_map(|allocation| self.count(&allocation.results, false)));
             nodes.extend(after.iter().flat_map(|allocation| self.count(&allocation.results, true)));
         }
@@ -368,6 +376,36 @@ impl Store {
         let Self { views, inventory, allocated, .. } = self;
         let pools = views.pools(node, inventory);
         (!pools.is_empty()).then(|| pools.with(allocated))
+    }
+
+    /// The devices of a plan were not ready within the timeout. Source: `isClaimTimeout`, which compares the time of the allocation; here the
+    /// wait of a pod for it decides.
+    pub(super) fn time_out(&mut self, plan: &DevicePlan) {
+        for planned in &plan.claims {
+            let name = (Arc::clone(&planned.namespace), Arc::clone(&planned.name));
+            let waits =
+                |claim: &&Arc<DeviceClaim>| claim.allocation.is_some() && readiness(claim) == Readiness::Waiting;
+            if let Some(claim) = self.claims.get(&name).filter(waits) {
+                self.late.insert(Arc::clone(&claim.uid));
+            }
+        }
+    }
+
+    /// Whether the devices of an allocated claim failed to become ready.
+    pub(super) fn has_failed(&self, claim: &DeviceClaim) -> bool {
+        match readiness(claim) {
+            Readiness::Ready => false,
+            Readiness::Waiting => self.late.contains(&claim.uid),
+            Readiness::Failed(_) => true,
+        }
+    }
+
+    /// Whether a device maps to an amount of a node's resource. Source: `getDeviceFromManager`.
+    pub(super) fn is_mapped(&self, name: &DeviceName) -> bool {
+        let slices = self.inventory.of_pool(&name.driver, &name.pool);
+        let mut devices = slices.flat_map(|published| &published.slice.devices);
+        let device = devices.find(|device| device.name == name.device);
+        device.is_some_and(|device| device.allocatable.iter().any(|one| one.mapping.is_some()))
     }
 
     pub(super) fn forget_node(&mut self, name: &str) {

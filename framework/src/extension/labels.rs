@@ -39,6 +39,8 @@ fn node(old: &NodeInfo, new: &NodeInfo) -> &'static str {
         "NodeUpdateNodeLabel"
     } else if old.taints != new.taints {
         "NodeUpdateNodeTaint"
+    } else if old.resize_preemption_disabled != new.resize_preemption_disabled {
+        "NodeUpdateNodePreemptionPolicy"
     } else if old.declared_features != new.declared_features {
         "NodeUpdateNodeDeclaredFeature"
     } else if old.csi != new.csi {

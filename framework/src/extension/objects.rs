@@ -16,6 +16,7 @@ use crate::{
         objects::{ClaimPatch, DeviceKey, DeviceObject},
     },
     node::NodeInfo,
+    pod_group::{GroupApi, GroupKey, PodGroup},
     profile::{Args, Profile},
     volumes::{
         node::Attachment,
@@ -156,6 +157,20 @@ pub struct AwaitedDevice {
     pub has_conditions: bool,
 }
 
+/// A claim that PodGroupPostFilter frees for a pod group.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FreedForGroup {
+    /// The write that frees it.
+    pub write: Write,
+    /// kube-scheduler's message.
+    pub message: &'static str,
+    /// Whether no further plugin runs.
+    pub is_last: bool,
+}
+
+/// A pod of a group in PodGroupPostFilter, with the bits as for [`ObjectCache::post_filter`].
+pub type TriedMember<'a> = (&'a PodInfo, u64);
+
 /// The objects that a plugin keeps, with assumed changes: its lister and assume cache. The coordinator has one for each plugin that returns
 /// one from [`Plugin::objects`](super::Plugin::objects). It is called only for classes with [`Class::uses_objects`].
 ///
@@ -220,6 +235,22 @@ pub trait ObjectCache: Debug + Send + Sync {
         None
     }
 
+    /// PodGroupPostFilter: a write for a group that may help its pods, after the writes for these pods. `freed`: the objects of those.
+    ///
+    /// # Errors
+    /// The plugin fails.
+    fn group_post_filter(
+        &self,
+        _group: &PodGroup,
+        _members: &[TriedMember<'_>],
+        _freed: &BTreeSet<ObjectKey>,
+    ) -> Result<Option<FreedForGroup>, String> {
+        Ok(None)
+    }
+
+    /// A pod group of `scheduling.k8s.io` changed; `None`: it is gone.
+    fn set_pod_group(&mut self, _key: &GroupKey, _group: Option<&Arc<PodGroup>>) {}
+
     /// A pod of a class is on a node: bound, assumed, or tentatively. Returns its attachments; at most one plugin may return any.
     fn pod_added(&mut self, _id: ClassId, _class: &Arc<Class>) -> Attachments {
         Vec::new()
@@ -241,6 +272,11 @@ pub trait ObjectCache: Debug + Send + Sync {
     /// # Errors
     /// The failure of Reserve.
     fn plan(&self, pod: &PodInfo, node: &NodeInfo, profile: &Profile) -> Result<Option<Box<dyn Plan>>, String>;
+
+    /// The class of the pod with the requests that it has on the node of a plan, if they differ from those in the pod.
+    fn charged(&self, _plan: &dyn Plan, _class: &Class) -> Option<Arc<Class>> {
+        None
+    }
 
     /// Reserve: assumes a plan until the API contradicts it. Returns the nodes that need [`complete`](Self::complete) again.
     fn reserve(&mut self, plan: &dyn Plan) -> BTreeSet<Arc<str>>;
@@ -273,8 +309,8 @@ pub trait ObjectCache: Debug + Send + Sync {
     /// PreBind: the maximum wait after its writes, in milliseconds.
     fn timeout_ms(&self, args: &Args) -> u64;
 
-    /// PreBind: the error after the maximum wait.
-    fn timed_out(&self, plan: &dyn Plan) -> String;
+    /// PreBind: the maximum wait has passed. Returns the error.
+    fn time_out(&mut self, plan: &dyn Plan) -> String;
 
     /// PreBind: the condition that it waits for.
     fn awaited(&self) -> Awaited;
@@ -298,6 +334,14 @@ impl Object {
     pub fn owner(&self) -> Option<&Arc<str>> {
         let Self::Device(DeviceObject::Claim(claim)) = self else { return None };
         claim.controller.as_ref().map(|owner| &owner.uid)
+    }
+
+    /// The pod group for which a device claim was generated.
+    #[must_use]
+    pub fn pod_group(&self) -> Option<GroupKey> {
+        let Self::Device(DeviceObject::Claim(claim)) = self else { return None };
+        let (namespace, name) = (Arc::clone(&claim.namespace), Arc::clone(claim.pod_group()?));
+        Some(GroupKey { namespace, name, api: GroupApi::Kubernetes })
     }
 
     /// The object's key.

@@ -2,9 +2,9 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use k8s_openapi::api::core::v1 as api;
+use k8s_openapi::api::{core::v1 as api, scheduling::v1beta1};
 
-use super::fields::text;
+use super::{Features, fields::text};
 use crate::{
     devices::{
         amount,
@@ -14,47 +14,67 @@ use crate::{
     volumes::mounts::Owner,
 };
 
-pub(super) fn claimed(pod: &api::Pod, spec: &api::PodSpec) -> Option<Arc<PodDevices>> {
+pub(super) fn claimed(pod: &api::Pod, spec: &api::PodSpec, features: Features) -> Option<Arc<PodDevices>> {
     let statuses = Statuses::of(pod);
-    let claims: Vec<PodClaim> = spec.resource_claims.iter().flatten().map(|claim| entry(claim, &statuses)).collect();
+    let group = spec.scheduling_group.as_ref().filter(|_| features.workload_claims);
+    let group = group.and_then(|group| group.pod_group_name.as_deref()).map(text);
+    let claims = spec.resource_claims.iter().flatten().map(|claim| {
+        let template = claim.resource_claim_template_name.as_deref();
+        let whole = entry(&claim.name, (claim.resource_claim_name.as_deref(), template), &statuses);
+        PodClaim { template: whole.template.filter(|_| group.is_some()), ..whole }
+    });
+    let claims: Vec<PodClaim> = claims.collect();
     let containers = if asks_for_any(spec) { containers(spec) } else { Vec::new() };
     if claims.is_empty() && containers.is_empty() {
         return None;
     }
     let (name, uid) = (pod.metadata.name.as_deref(), pod.metadata.uid.as_deref());
     let owner = Owner { name: text(name.unwrap_or_default()), uid: text(uid.unwrap_or_default()) };
-    Some(Arc::new(PodDevices { owner, claims, containers, ..PodDevices::default() }))
+    Some(Arc::new(PodDevices { owner, group, claims, containers, ..PodDevices::default() }))
 }
 
-struct Statuses<'a>(BTreeMap<&'a str, &'a api::PodResourceClaimStatus>);
+/// The claims of a pod group.
+pub(super) fn of_group(group: &v1beta1::PodGroup) -> Vec<PodClaim> {
+    let statuses = group.status.as_ref().and_then(|status| status.resource_claim_statuses.as_ref());
+    let statuses = statuses.into_iter().flatten();
+    let statuses = Statuses::new(statuses.map(|status| (&*status.name, status.resource_claim_name.as_deref())));
+    let claims = group.spec.resource_claims.iter().flatten().map(|claim| {
+        let source = (claim.resource_claim_name.as_deref(), claim.resource_claim_template_name.as_deref());
+        entry(&claim.name, source, &statuses)
+    });
+    claims.collect()
+}
+
+/// The names of generated claims, by entry.
+struct Statuses<'a>(BTreeMap<&'a str, Option<&'a str>>);
 
 impl<'a> Statuses<'a> {
     fn of(pod: &'a api::Pod) -> Self {
         let statuses = pod.status.as_ref().and_then(|status| status.resource_claim_statuses.as_ref());
+        let statuses = statuses.into_iter().flatten();
+        Self::new(statuses.map(|status| (&*status.name, status.resource_claim_name.as_deref())))
+    }
+
+    fn new(statuses: impl Iterator<Item = (&'a str, Option<&'a str>)>) -> Self {
         let mut by_name = BTreeMap::new();
-        for status in statuses.into_iter().flatten() {
+        for (entry, claim) in statuses {
             // The first of two with the same name counts.
-            by_name.entry(&*status.name).or_insert(status);
+            by_name.entry(entry).or_insert(claim);
         }
         Self(by_name)
     }
 }
 
-/// Source: `resourceclaim.Name`.
-fn entry(claim: &api::PodResourceClaim, statuses: &Statuses<'_>) -> PodClaim {
-    let generated = || match statuses.0.get(&*claim.name) {
-        None => ClaimSource::NotCreated,
-        Some(status) => status
-            .resource_claim_name
-            .as_ref()
-            .map_or(ClaimSource::NotNeeded, |name| ClaimSource::Generated(text(name))),
-    };
-    let source = match (&claim.resource_claim_name, &claim.resource_claim_template_name) {
-        (Some(name), _) => ClaimSource::Named(text(name)),
-        (None, Some(_)) => generated(),
+/// Source: `resourceclaim.Name`, `resourceclaim.NameFromPodGroup`.
+fn entry(name: &str, (claim, template): (Option<&str>, Option<&str>), statuses: &Statuses<'_>) -> PodClaim {
+    let source = match (claim, template.map(|_| statuses.0.get(name))) {
+        (Some(claim), _) => ClaimSource::Named(text(claim)),
         (None, None) => ClaimSource::Unknown,
+        (None, Some(None)) => ClaimSource::NotCreated,
+        (None, Some(Some(None))) => ClaimSource::NotNeeded,
+        (None, Some(Some(Some(made)))) => ClaimSource::Generated(text(made)),
     };
-    PodClaim { entry: text(&claim.name), source }
+    PodClaim { entry: text(name), source, template: template.map(text) }
 }
 
 /// Whether a container requests a resource that a device class may provide. For most pods this is the only cost.

@@ -21,6 +21,12 @@ pub struct Features {
     pub group_preemption_policy: bool,
     /// `TopologyAwareWorkloadScheduling`: pod groups are tried in each of their placements.
     pub topology_aware: bool,
+    /// `CompositePodGroup`: pod groups may be part of composite pod groups.
+    pub composite_groups: bool,
+    /// `DRAWorkloadResourceClaims`: pods may share the claims of their pod group, which are reserved for the group.
+    pub workload_claims: bool,
+    /// `InPlacePodVerticalScalingSchedulerPreemption`: a bound pod with a deferred resize is tried on its node.
+    pub deferred_resizes: bool,
     /// Gates of Dynamic Resource Allocation.
     pub devices: DeviceFeatures,
 }
@@ -45,6 +51,8 @@ pub struct DeviceFeatures {
     pub fractional_ranges: bool,
     /// `DRAListTypeAttributes`: constraints compare lists as sets.
     pub list_attributes: bool,
+    /// `DRANodeAllocatableResources`: a pod's devices take amounts of the node's resources, which its requests do not contain.
+    pub node_allocatable: bool,
     /// `DRAOptionalNodeOperations`: a slice with `skipNodeOperations` needs a node that declares this feature.
     pub optional_node_operations: bool,
     /// `DRAPartitionableDevices`: devices may consume shared counters. Otherwise such devices are not allocated.
@@ -81,6 +89,9 @@ impl Default for Features {
             pod_level_resizes: true,
             group_preemption_policy: false,
             topology_aware: false,
+            composite_groups: false,
+            workload_claims: false,
+            deferred_resizes: false,
             devices: DeviceFeatures::default(),
         }
     }
@@ -97,6 +108,7 @@ impl Default for DeviceFeatures {
             taint_rules: true,
             fractional_ranges: false,
             list_attributes: false,
+            node_allocatable: false,
             optional_node_operations: false,
             partitionable_devices: true,
         }

@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1 as api;
 use super::{
     Features, devices,
     fields::{IngestError, node_term, resources, text, toleration},
-    mounts, pods,
+    footprint, mounts, pods,
     requests::{self, Amounts, DEFAULT_MEMORY, DEFAULT_MILLI_CPU, Reading},
     selectors::labels,
 };
@@ -23,13 +23,22 @@ pub(super) fn class(pod: &api::Pod, spec: &api::PodSpec, features: Features) -> 
     let required = affinity.and_then(|node| node.required_during_scheduling_ignored_during_execution.as_ref());
     let preferred = affinity.and_then(|node| node.preferred_during_scheduling_ignored_during_execution.as_ref());
     let wanted = requests::total(pod, spec, Reading::of_spec(features))?;
-    let accounted = match requests::is_told(pod) {
+    let accounted = match requests::has_status(pod, features) {
         true => requests::total(pod, spec, Reading::of_status(features))?,
         false => wanted.clone(),
     };
     let labels = labels(&pod.metadata);
     let nonzero = nonzero(pod, spec, &accounted, features)?;
+    let deferring_node = spec
+        .node_name
+        .as_deref()
+        .filter(|name| !name.is_empty() && features.deferred_resizes && requests::is_resize_deferred(pod));
     let defaults = [("cpu", parsed(DEFAULT_MILLI_CPU)), ("memory", parsed(DEFAULT_MEMORY))];
+    let mut devices = devices::claimed(pod, spec, features);
+    if let Some(devices) = devices.as_mut().filter(|_| features.devices.node_allocatable) {
+        let footprint = footprint::footprint(pod, spec, features, &defaults)?;
+        Arc::make_mut(devices).footprint = Some(Arc::new(footprint));
+    }
     let scored = Reading { skip_pod_level: true, non_missing: &defaults, ..Reading::of_spec(features) };
     Ok(Class {
         namespace: text(namespace),
@@ -38,7 +47,8 @@ pub(super) fn class(pod: &api::Pod, spec: &api::PodSpec, features: Features) -> 
         accounted: resources(&accounted),
         nonzero_milli_cpu: nonzero.get("cpu").map_or(0, |cpu| cpu.milli()),
         nonzero_memory: nonzero.get("memory").map_or(0, |memory| memory.units()),
-        node_name: None,
+        node_name: deferring_node.map(text),
+        resize_deferred: deferring_node.is_some(),
         node_selector: spec.node_selector.iter().flatten().map(|(key, value)| (text(key), text(value))).collect(),
         required_terms: required.map(|selector| selector.node_selector_terms.iter().map(node_term).collect()),
         preferred_terms: preferred
@@ -56,7 +66,7 @@ pub(super) fn class(pod: &api::Pod, spec: &api::PodSpec, features: Features) -> 
         terminating: pod.metadata.deletion_timestamp.is_some(),
         declared_features: declared_features(spec),
         volumes: mounts::volumes(&pod.metadata, spec),
-        devices: devices::claimed(pod, spec),
+        devices,
         fields: Vec::new(),
         within: None,
     })

@@ -1,15 +1,15 @@
-//! Reads PodGroups of `scheduling.k8s.io` and of `scheduling.x-k8s.io`.
+//! Reads PodGroups of `scheduling.k8s.io` and of `scheduling.x-k8s.io`, and CompositePodGroups.
 
 use std::collections::BTreeMap;
 
 use k8s_openapi::{
-    api::scheduling::v1beta1 as api,
+    api::scheduling::{v1alpha3, v1beta1 as api},
     apimachinery::pkg::{api::resource::Quantity, apis::meta::v1::ObjectMeta},
 };
 use serde::Deserialize;
 
 use super::{
-    Features,
+    Features, devices,
     fields::{IngestError, quantities, resources, text},
 };
 use crate::pod_group::{GroupApi, GroupCondition, PodGroup, Topology};
@@ -41,6 +41,8 @@ pub fn coscheduling(metadata: &ObjectMeta, spec: &CoschedulingSpec) -> Result<Po
         uid: present(&metadata.uid, "metadata.uid")?,
         generation: metadata.generation.unwrap_or(0),
         api: GroupApi::Coscheduling,
+        parent: None,
+        created_s: created_s(metadata),
         // The API server rejects a number below 1, but an absent one counts as 0.
         min_count: Some(spec.min_member.and_then(|count| u32::try_from(count).ok()).unwrap_or(0)),
         priority: 0,
@@ -49,6 +51,7 @@ pub fn coscheduling(metadata: &ObjectMeta, spec: &CoschedulingSpec) -> Result<Po
         min_resources: (!amounts.is_nothing()).then(|| Box::new(amounts)),
         never_preempts: None,
         topology: Topology::Off,
+        claims: Vec::new(),
     })
 }
 
@@ -66,23 +69,65 @@ pub fn pod_group(group: &api::PodGroup, features: Features) -> Result<PodGroup, 
         uid: present(&metadata.uid, "metadata.uid")?,
         generation: metadata.generation.unwrap_or(0),
         api: GroupApi::Kubernetes,
+        parent: group.spec.parent_composite_pod_group_name.as_deref().map(text).filter(|_| features.composite_groups),
+        created_s: created_s(metadata),
         // The API server rejects a count below 1.
         min_count: gang.map(|gang| u32::try_from(gang.min_count).unwrap_or(0)),
         priority: group.spec.priority.unwrap_or(0),
         disrupted_whole: group.spec.disruption_mode.as_ref().is_some_and(|mode| mode.all.is_some()),
         condition: group.status.as_ref().and_then(condition),
         min_resources: None,
-        never_preempts: features
-            .group_preemption_policy
-            .then(|| group.spec.preemption_policy.as_deref() == Some("Never")),
+        never_preempts: never_preempts(group.spec.preemption_policy.as_deref(), features),
         topology: if features.topology_aware { topology(&group.spec) } else { Topology::Off },
+        claims: if features.workload_claims { devices::of_group(group) } else { Vec::new() },
     })
+}
+
+/// Reads a composite pod group.
+///
+/// # Errors
+/// A missing name, namespace or UID.
+pub fn composite(group: &v1alpha3::CompositePodGroup, features: Features) -> Result<PodGroup, IngestError> {
+    let present = |field: &Option<String>, path| field.as_deref().map(text).ok_or(IngestError::Missing(path));
+    let (metadata, spec) = (&group.metadata, &group.spec);
+    let gang = spec.scheduling_policy.gang.as_ref();
+    let constraints = spec.scheduling_constraints.as_ref().and_then(|constraints| constraints.topology.as_ref());
+    Ok(PodGroup {
+        namespace: present(&metadata.namespace, "metadata.namespace")?,
+        name: present(&metadata.name, "metadata.name")?,
+        uid: present(&metadata.uid, "metadata.uid")?,
+        generation: metadata.generation.unwrap_or(0),
+        api: GroupApi::Composite,
+        parent: spec.parent_composite_pod_group_name.as_deref().map(text),
+        created_s: created_s(metadata),
+        min_count: gang.map(|gang| u32::try_from(gang.min_group_count).unwrap_or(0)),
+        priority: spec.priority.unwrap_or(0),
+        disrupted_whole: spec.disruption_mode.as_ref().is_some_and(|mode| mode.all.is_some()),
+        // kube-scheduler 1.37 writes no condition of a composite group.
+        condition: None,
+        min_resources: None,
+        never_preempts: never_preempts(spec.preemption_policy.as_deref(), features),
+        topology: key(constraints.and_then(|all| all.first()).map(|first| &*first.key)),
+        claims: Vec::new(),
+    })
+}
+
+fn created_s(metadata: &ObjectMeta) -> i64 {
+    metadata.creation_timestamp.as_ref().map_or(0, |time| time.0.as_second())
+}
+
+fn never_preempts(policy: Option<&str>, features: Features) -> Option<bool> {
+    features.group_preemption_policy.then(|| policy == Some("Never"))
+}
+
+fn key(key: Option<&str>) -> Topology {
+    key.map_or(Topology::Unconstrained, |key| Topology::Key(text(key)))
 }
 
 /// Source: `getTopologyKey`, which reads the first constraint only.
 fn topology(spec: &api::PodGroupSpec) -> Topology {
     let constraints = spec.scheduling_constraints.as_ref().and_then(|constraints| constraints.topology.as_ref());
-    constraints.and_then(|all| all.first()).map_or(Topology::Unconstrained, |first| Topology::Key(text(&first.key)))
+    key(constraints.and_then(|all| all.first()).map(|first| &*first.key))
 }
 
 fn condition(status: &api::PodGroupStatus) -> Option<GroupCondition> {
@@ -148,6 +193,32 @@ mod tests {
         let error =
             read(serde_json::json!({ "minMember": 1, "minResources": {"cpu": "many"} })).expect_err("no amount");
         assert!(error.starts_with("spec.minResources[cpu]"), "{error}");
+    }
+
+    #[test]
+    fn a_composite_group_is_a_gang_of_groups_and_pod_groups_have_parents_behind_the_gate() {
+        let metadata = serde_json::json!({
+            "name": "g", "namespace": "n", "uid": "u", "creationTimestamp": "2026-01-01T00:00:01Z",
+        });
+        let features = Features { composite_groups: true, topology_aware: true, ..Features::default() };
+        let group = serde_json::from_value(serde_json::json!({"metadata": metadata, "spec": {
+            "workloadRef": {"workloadName": "w", "templateName": "t"}, "parentCompositePodGroupName": "top",
+            "schedulingPolicy": {"gang": {"minGroupCount": 2}}, "priority": 7, "disruptionMode": {"all": {}},
+            "schedulingConstraints": {"topology": [{"key": "rack"}]},
+        }}));
+        let group = composite(&group.expect("a CompositePodGroup"), features).expect("sound");
+        assert_eq!((group.api, group.min_count, group.priority), (GroupApi::Composite, Some(2), 7));
+        assert_eq!(group.parent.as_deref(), Some("top"));
+        assert_eq!((group.disrupted_whole, group.created_s), (true, 1_767_225_601));
+        assert_eq!(group.topology, Topology::Key("rack".into()));
+        let leaf: api::PodGroup = serde_json::from_value(serde_json::json!({
+            "metadata": metadata, "spec": {"parentCompositePodGroupName": "top", "schedulingPolicy": {"basic": {}}},
+        }))
+        .expect("a PodGroup");
+        for (gate, expected) in [(true, Some("top")), (false, None)] {
+            let read = pod_group(&leaf, Features { composite_groups: gate, ..features }).expect("sound");
+            assert_eq!(read.parent.as_deref(), expected);
+        }
     }
 
     #[test]

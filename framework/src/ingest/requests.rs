@@ -11,6 +11,7 @@ use k8s_openapi::api::core::v1 as api;
 use super::{
     Features,
     fields::{IngestError, ResourceList, quantities, text},
+    footprint,
 };
 use crate::quantity::Quantity;
 
@@ -32,6 +33,8 @@ pub struct Reading<'a> {
     pub use_pod_level_status: bool,
     /// Ignore pod-level resources.
     pub skip_pod_level: bool,
+    /// Add the amounts of devices in `status.nodeAllocatableResourceClaimStatuses`.
+    pub use_devices: bool,
     /// Defaults for resources that a container does not name.
     pub non_missing: &'a [(&'a str, Quantity)],
 }
@@ -46,7 +49,12 @@ impl Reading<'_> {
     /// The requests that count on the pod's node.
     #[must_use]
     pub fn of_status(features: Features) -> Self {
-        Self { use_status: true, use_pod_level_status: features.pod_level_resizes, ..Self::of_spec(features) }
+        Self {
+            use_status: true,
+            use_pod_level_status: features.pod_level_resizes,
+            use_devices: features.devices.node_allocatable,
+            ..Self::of_spec(features)
+        }
     }
 }
 
@@ -81,6 +89,15 @@ pub fn limits(pod: &api::Pod, spec: &api::PodSpec) -> Result<Amounts, IngestErro
     Ok(sum)
 }
 
+/// Sums of the containers' requests and limits in the spec.
+///
+/// # Errors
+/// The first invalid or negative amount.
+pub(super) fn of_containers(pod: &api::Pod, spec: &api::PodSpec) -> Result<[Amounts; 2], IngestError> {
+    let sum = |source| aggregate(pod, spec, Reading::default(), source);
+    Ok([sum(RequestSource::Spec)?, sum(RequestSource::Limits)?])
+}
+
 /// Whether the pod has pod-level requests of a supported kind; limits do not count. Source: `IsPodLevelRequestsSet`.
 #[must_use]
 pub fn is_pod_level_set(spec: &api::PodSpec) -> bool {
@@ -88,9 +105,13 @@ pub fn is_pod_level_set(spec: &api::PodSpec) -> bool {
     requests.into_iter().flatten().any(|(name, _)| is_pod_level(name))
 }
 
-/// Whether the status contains resources. Otherwise a reading of the status equals one of the spec.
+/// Whether the status contains amounts that count. Otherwise a reading of the status equals one of the spec.
 #[must_use]
-pub fn is_told(pod: &api::Pod) -> bool {
+pub fn has_status(pod: &api::Pod, features: Features) -> bool {
+    features.devices.node_allocatable && footprint::has_amounts(pod) || has_resources(pod)
+}
+
+fn has_resources(pod: &api::Pod) -> bool {
     let Some(status) = &pod.status else { return false };
     let containers = status.container_statuses.iter().chain(&status.init_container_statuses).flatten();
     let mut containers = containers.map(|status| status.allocated_resources.is_some() || status.resources.is_some());
@@ -112,13 +133,15 @@ pub fn extended(spec: &api::PodSpec) -> Vec<Arc<str>> {
     names.into_iter().map(text).collect()
 }
 
-fn is_pod_level(name: &str) -> bool {
+pub(super) fn is_pod_level(name: &str) -> bool {
     matches!(name, "cpu" | "memory") || name.starts_with("hugepages-")
 }
 
 fn containers(pod: &api::Pod, spec: &api::PodSpec, reading: Reading<'_>) -> Result<Amounts, IngestError> {
-    let wanted = aggregate(pod, spec, reading, RequestSource::Spec)?;
-    if !reading.use_status || !is_told(pod) {
+    let mut wanted = aggregate(pod, spec, reading, RequestSource::Spec)?;
+    let devices = if reading.use_devices { footprint::of_status(pod)? } else { Amounts::new() };
+    add(&mut wanted, &devices);
+    if !reading.use_status || !has_resources(pod) {
         return Ok(wanted);
     }
     let status = pod.status.as_ref();
@@ -131,10 +154,12 @@ fn containers(pod: &api::Pod, spec: &api::PodSpec, reading: Reading<'_>) -> Resu
             quantities(Some(allocated), "status.allocatedResources")?,
             quantities(Some(actuated), "status.resources.requests")?,
         ),
-        None => (
-            aggregate(pod, spec, reading, RequestSource::Allocated)?,
-            aggregate(pod, spec, reading, RequestSource::Actuated)?,
-        ),
+        None => {
+            // The kubelet adds the devices' amounts only to the actuated resources.
+            let mut allocated = aggregate(pod, spec, reading, RequestSource::Allocated)?;
+            add(&mut allocated, &devices);
+            (allocated, aggregate(pod, spec, reading, RequestSource::Actuated)?)
+        }
     };
     let mut sum = allocated;
     raise(&mut sum, &actuated);
@@ -243,14 +268,20 @@ fn pod_level(pod: &api::Pod, spec: &api::PodSpec, reading: Reading<'_>, sum: &mu
     Ok(())
 }
 
-/// Whether the kubelet reported a resize as infeasible. The first such condition decides.
+/// Whether the kubelet reported a resize as infeasible.
 fn is_resize_infeasible(pod: &api::Pod) -> bool {
-    let conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
-    conditions
-        .filter(|condition| condition.type_ == "PodResizePending")
-        .map(|condition| condition.reason.as_deref() == Some("Infeasible"))
-        .next()
-        .unwrap_or(false)
+    pending_resize(pod) == Some("Infeasible")
+}
+
+/// Whether the kubelet has deferred a resize. Source: `IsPodResizeDeferred`.
+pub(super) fn is_resize_deferred(pod: &api::Pod) -> bool {
+    pending_resize(pod) == Some("Deferred")
+}
+
+/// The reason why a resize is pending. The first such condition decides.
+fn pending_resize(pod: &api::Pod) -> Option<&str> {
+    let mut conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    conditions.find(|condition| condition.type_ == "PodResizePending")?.reason.as_deref()
 }
 
 fn add(sum: &mut Amounts, other: &Amounts) {

@@ -36,6 +36,10 @@ impl Plugin for DynamicResources {
         NAME
     }
 
+    fn skips_deferred_resizes(&self) -> bool {
+        true
+    }
+
     fn pre_filter(&self, preparation: &mut Preparation<'_>) -> PreFilter {
         match &preparation.facts.devices {
             None => PreFilter::Skip,

@@ -42,6 +42,10 @@ impl Plugin for InterPodAffinity {
         "InterPodAffinity"
     }
 
+    fn skips_deferred_resizes(&self) -> bool {
+        true
+    }
+
     fn pre_filter(&self, preparation: &mut Preparation<'_>) -> PreFilter {
         match &preparation.class.pod_affinity.error {
             Some(error) => PreFilter::Refuse(format!("parsing pod: {error}")),

@@ -36,6 +36,10 @@ impl Plugin for NodeAffinity {
         "NodeAffinity"
     }
 
+    fn skips_deferred_resizes(&self) -> bool {
+        true
+    }
+
     fn pre_filter(&self, preparation: &mut Preparation<'_>) -> PreFilter {
         let class = preparation.class;
         if class.required_terms.is_none()

@@ -19,6 +19,10 @@ impl Plugin for NodeDeclaredFeatures {
         "NodeDeclaredFeatures"
     }
 
+    fn skips_deferred_resizes(&self) -> bool {
+        true
+    }
+
     fn pre_filter(&self, preparation: &mut Preparation<'_>) -> PreFilter {
         if preparation.class.declared_features.is_empty() { PreFilter::Skip } else { PreFilter::Continue }
     }

@@ -18,6 +18,10 @@ impl Plugin for NodePorts {
         "NodePorts"
     }
 
+    fn skips_deferred_resizes(&self) -> bool {
+        true
+    }
+
     fn pre_filter(&self, preparation: &mut Preparation<'_>) -> PreFilter {
         if preparation.class.host_ports.is_empty() { PreFilter::Skip } else { PreFilter::Continue }
     }

@@ -14,9 +14,10 @@ use crate::{
         wakers::{NODE_ADD, NODE_ALLOCATABLE, POD_DELETE, POD_SCALE_DOWN, TARGET_SCALE_DOWN},
     },
     profile::{Args, NodeResourcesFitArgs, ScoringStrategyKind},
-    resources::is_extended,
+    resources::{Resources, is_extended},
     snapshot::{Accounts, ScalarColumn, Slot, Snapshot},
     status::{FilterResult, Refusal},
+    symbols::Symbol,
 };
 
 const TOO_MANY_PODS: u64 = 1;
@@ -39,7 +40,10 @@ impl Plugin for NodeResourcesFit {
     fn filter(&self, preparation: &mut Preparation<'_>) -> Option<Filter> {
         let NodeResourcesFitArgs { ignored_resources, ignored_resource_groups, .. } =
             &preparation.args.node_resources_fit;
-        let fits = Fits::new(preparation.class, ignored_resources, ignored_resource_groups);
+        let mut fits = Fits::new(preparation.class, ignored_resources, ignored_resource_groups);
+        if let (Some(resize), Some(node)) = (&mut fits.resize, &preparation.class.node_name) {
+            resize.node = preparation.symbols.number(node);
+        }
         Some(Filter::Node(Box::new(fits.with_facts(preparation.facts))))
     }
 
@@ -60,7 +64,10 @@ impl Plugin for NodeResourcesFit {
 
     fn lacks(&self, class: &Class, args: &Args, place: NodeContext<'_>) -> Vec<Lack> {
         let NodeResourcesFitArgs { ignored_resources, ignored_resource_groups, .. } = &args.node_resources_fit;
-        Fits::new(class, ignored_resources, ignored_resource_groups).lacks(&place.nodes.accounts, place.slot)
+        let fits = Fits::new(class, ignored_resources, ignored_resource_groups);
+        let is_own = class.node_name.as_ref() == Some(&place.node.name);
+        let more = fits.resize.as_ref().filter(|_| is_own).map(|resize| &resize.more);
+        fits.lacks(&place.nodes.accounts, place.slot, more)
     }
 
     /// Like upstream's hint, this one does not consider the ignored resources.
@@ -78,11 +85,12 @@ impl Plugin for NodeResourcesFit {
 
     fn wakes(&self, event: ClusterEvent<'_>, class: &Class, _args: &Args) -> bool {
         let fits = || Fits::new(class, &[], &[]);
+        let concerns = |node: &NodeInfo| !class.resize_deferred || class.node_name.as_ref() == Some(&node.name);
         match event {
-            ClusterEvent::NodeAdded(node) => fits().empty(node),
+            ClusterEvent::NodeAdded(node) => concerns(node) && fits().empty(node),
             ClusterEvent::NodeUpdated { old, new } => {
                 let fits = fits();
-                fits.empty(new) && fits.grew(old, new)
+                concerns(new) && fits.empty(new) && fits.grew(old, new)
             }
             ClusterEvent::PodRemoved(_) => true,
             ClusterEvent::PodUpdated { old, new } => old.accounted != new.accounted,
@@ -106,6 +114,17 @@ fn is_behind(old: Option<&DeviceClass>, new: &DeviceClass, class: &Class) -> boo
     }
 }
 
+fn beyond(requests: &Resources, charged: &Resources) -> Resources {
+    let more = |request: i64, charged: i64| (request - charged).max(0);
+    let scalars = requests.scalars.iter().map(|(name, amount)| (Arc::clone(name), more(*amount, charged.get(name))));
+    Resources {
+        milli_cpu: more(requests.milli_cpu, charged.milli_cpu),
+        memory: more(requests.memory, charged.memory),
+        ephemeral_storage: more(requests.ephemeral_storage, charged.ephemeral_storage),
+        scalars: scalars.collect(),
+    }
+}
+
 struct Fits {
     milli_cpu: i64,
     memory: i64,
@@ -115,6 +134,14 @@ struct Fits {
     /// Resources that devices provide if a node has none.
     mapped: Vec<Arc<str>>,
     nothing: bool,
+    resize: Option<Resize>,
+}
+
+/// A deferred resize of a bound pod.
+struct Resize {
+    node: Symbol,
+    /// The requests beyond those that are charged to the node. Source: `adjustDeltasToAccomodateCacheDiscrepancy`.
+    more: Resources,
 }
 
 impl Fits {
@@ -134,6 +161,9 @@ impl Fits {
             scalars: scalars.collect(),
             mapped: class.devices.iter().flat_map(|devices| &devices.mapped).cloned().collect(),
             nothing: requests.is_nothing(),
+            resize: class
+                .resize_deferred
+                .then(|| Resize { node: Symbol::NONE, more: beyond(requests, &class.accounted) }),
         }
     }
 
@@ -185,10 +215,11 @@ impl Fits {
     }
 
     /// Insufficient resources of [`Self::judge`], with amounts.
-    fn lacks(&self, accounts: &Accounts, slot: Slot) -> Vec<Lack> {
+    fn lacks(&self, accounts: &Accounts, slot: Slot, more: Option<&Resources>) -> Vec<Lack> {
         let at = slot as usize;
         let lack = |name: &str, request: i64, allocatable: i64, charged: i64| {
-            let short = request.saturating_sub(allocatable.saturating_sub(charged));
+            let needed = more.filter(|_| name != "pods").map_or(request, |more| more.get(name));
+            let short = needed.saturating_sub(allocatable.saturating_sub(charged));
             (request > 0 && short > 0).then(|| Lack::Resource { name: name.into(), short, request, allocatable })
         };
         let pods = lack("pods", 1, accounts.allowed_pods[at], accounts.pods[at]);
@@ -208,40 +239,48 @@ impl Fits {
         ];
         let scalars = self.scalars.iter().map(|(name, request)| {
             let (allocatable, charged) = accounts.scalar_amounts(name, slot);
-            if self.is_delegated(name, allocatable) { None } else { lack(name, *request, allocatable, charged) }
+            let is_charged = more.is_some_and(|more| more.get(name) == 0);
+            let is_skipped = is_charged || self.is_delegated(name, allocatable);
+            if is_skipped { None } else { lack(name, *request, allocatable, charged) }
         });
         fixed.into_iter().chain(scalars).flatten().collect()
     }
 
-    fn judge(&self, accounts: &Accounts, scalars: &ScalarColumns<'_>, slot: Slot) -> FilterResult {
-        let at = slot as usize;
+    fn judge(&self, nodes: &Snapshot, scalars: &ScalarColumns<'_>, slot: Slot) -> FilterResult {
+        let (accounts, at) = (&nodes.accounts, slot as usize);
+        let more = self.resize.as_ref().filter(|resize| resize.node == nodes.name(slot)).map(|resize| &resize.more);
         let mut short = 0;
         let mut never = false;
         if accounts.pods[at] + 1 > accounts.allowed_pods[at] {
             short |= TOO_MANY_PODS;
         }
         if !self.nothing {
-            let mut check = |bit: u64, request: i64, allocatable: i64, charged: i64| {
-                if request > 0 && request > allocatable.saturating_sub(charged) {
+            let mut check = |bit: u64, [request, needed]: [i64; 2], allocatable: i64, charged: i64| {
+                if request > 0 && needed > allocatable.saturating_sub(charged) {
                     short |= bit;
                     never |= request > allocatable;
                 }
             };
-            check(CPU, self.milli_cpu, accounts.allocatable_milli_cpu[at], accounts.milli_cpu[at]);
-            check(MEMORY, self.memory, accounts.allocatable_memory[at], accounts.memory[at]);
+            let both = |request, needed: fn(&Resources) -> i64| [request, more.map_or(request, needed)];
+            let cpu = both(self.milli_cpu, |more| more.milli_cpu);
+            check(CPU, cpu, accounts.allocatable_milli_cpu[at], accounts.milli_cpu[at]);
+            let memory = both(self.memory, |more| more.memory);
+            check(MEMORY, memory, accounts.allocatable_memory[at], accounts.memory[at]);
             check(
                 EPHEMERAL_STORAGE,
-                self.ephemeral_storage,
+                both(self.ephemeral_storage, |more| more.ephemeral_storage),
                 accounts.allocatable_ephemeral_storage[at],
                 accounts.ephemeral_storage[at],
             );
             for (index, ((name, request), column)) in self.scalars.iter().zip(scalars).enumerate() {
                 let (allocatable, charged) =
                     column.map_or((0, 0), |column| (column.allocatable(slot), column.charged(slot)));
-                if self.is_delegated(name, allocatable) {
+                let needed = more.map_or(*request, |more| more.get(name));
+                if needed == 0 || self.is_delegated(name, allocatable) {
                     continue;
                 }
-                check(1 << (FIRST_SCALAR + index).min(63), *request, allocatable, charged);
+                // Of a scalar, kube-scheduler compares only the missing part with the size of the node.
+                check(1 << (FIRST_SCALAR + index).min(63), [needed; 2], allocatable, charged);
             }
         }
         match (short, never) {
@@ -254,14 +293,12 @@ impl Fits {
 
 impl NodeFilter for Fits {
     fn filter(&self, nodes: &Snapshot, slot: Slot) -> FilterResult {
-        self.judge(&nodes.accounts, &self.columns(&nodes.accounts), slot)
+        self.judge(nodes, &self.columns(&nodes.accounts), slot)
     }
 
     fn sieve(&self, nodes: &Snapshot, todo: &mut Vec<Slot>, refused: &mut dyn FnMut(Slot, Refusal)) {
         let scalars = self.columns(&nodes.accounts);
-        todo.retain(|&slot| {
-            self.judge(&nodes.accounts, &scalars, slot).map_err(|refusal| refused(slot, refusal)).is_ok()
-        });
+        todo.retain(|&slot| self.judge(nodes, &scalars, slot).map_err(|refusal| refused(slot, refusal)).is_ok());
     }
 
     fn reasons(&self, detail: u64) -> Vec<String> {

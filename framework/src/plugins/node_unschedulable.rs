@@ -18,6 +18,10 @@ impl Plugin for NodeUnschedulable {
         "NodeUnschedulable"
     }
 
+    fn skips_deferred_resizes(&self) -> bool {
+        true
+    }
+
     fn filter(&self, preparation: &mut Preparation<'_>) -> Option<Filter> {
         (!tolerates(preparation.class)).then(|| Filter::Node(Box::new(NotCordoned)))
     }

@@ -35,6 +35,10 @@ impl Plugin for NodeVolumeLimits {
         "NodeVolumeLimits"
     }
 
+    fn skips_deferred_resizes(&self) -> bool {
+        true
+    }
+
     fn pre_filter(&self, preparation: &mut Preparation<'_>) -> PreFilter {
         let may_be_limited = preparation.class.volumes.iter().any(|volumes| volumes.may_be_limited());
         if may_be_limited { PreFilter::Continue } else { PreFilter::Skip }
@@ -140,6 +144,15 @@ impl Limits {
         (0..).zip(&self.facts.demanded).find(|(_, driver)| is_missing(driver)).map(|(place, _)| place)
     }
 
+    /// Whether no driver can be over its limit, even if all volumes on the node were different ones of that driver. Needs no allocation,
+    /// unlike [`Self::over`].
+    fn is_far_from_limits(new: &New<'_>, csi: &NodeCsi, nodes: &Snapshot, slot: Slot) -> bool {
+        let tenants = nodes.tenants(slot).iter();
+        let taken: usize = tenants.map(|(class, _)| nodes.attachments(*class).len()).sum();
+        let most = i64::try_from(taken + csi.attached.len() + new.len()).unwrap_or(i64::MAX);
+        new.iter().all(|attachment| csi.limit(&attachment.driver).is_none_or(|limit| most <= i64::from(limit)))
+    }
+
     /// Drivers over their limit, with the excess.
     fn over<'a>(&self, mut new: New<'a>, csi: &NodeCsi, nodes: &Snapshot, slot: Slot) -> Vec<(&'a Arc<str>, i64)> {
         let tenants = nodes.tenants(slot).iter();
@@ -188,7 +201,11 @@ impl NodeFilter for Limits {
         if let Some((place, _)) = (0..).zip(&self.facts.uncountable).find(|(_, (class, _))| stands(*class)) {
             return Err(Refusal::error(STANDING | place));
         }
-        if self.over(new, csi, nodes, slot).is_empty() { Ok(()) } else { Err(Refusal::unschedulable(TOO_MANY)) }
+        if Self::is_far_from_limits(&new, csi, nodes, slot) || self.over(new, csi, nodes, slot).is_empty() {
+            Ok(())
+        } else {
+            Err(Refusal::unschedulable(TOO_MANY))
+        }
     }
 
     fn reasons(&self, detail: u64) -> Vec<String> {

@@ -47,6 +47,10 @@ impl Plugin for PodTopologySpread {
         "PodTopologySpread"
     }
 
+    fn skips_deferred_resizes(&self) -> bool {
+        true
+    }
+
     fn pre_filter(&self, preparation: &mut Preparation<'_>) -> PreFilter {
         let own = !preparation.class.spread.is_empty();
         let what = if own { "obtaining pod's" } else { "setting default" };

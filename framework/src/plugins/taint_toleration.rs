@@ -23,6 +23,10 @@ impl Plugin for TaintToleration {
         "TaintToleration"
     }
 
+    fn skips_deferred_resizes(&self) -> bool {
+        true
+    }
+
     fn filter(&self, preparation: &mut Preparation<'_>) -> Option<Filter> {
         let tolerations = preparation.class.tolerations.clone();
         let refused = preparation.taint_sets.iter().map(|taints| untolerated(taints, &tolerations)).collect();

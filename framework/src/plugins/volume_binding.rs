@@ -44,6 +44,10 @@ impl Plugin for VolumeBinding {
         "VolumeBinding"
     }
 
+    fn skips_deferred_resizes(&self) -> bool {
+        true
+    }
+
     fn pre_filter(&self, preparation: &mut Preparation<'_>) -> PreFilter {
         match preparation.facts.volumes.as_ref().map(|facts| &facts.binding) {
             None | Some(Binding::Nothing) => PreFilter::Skip,

@@ -27,6 +27,10 @@ impl Plugin for VolumeRestrictions {
         "VolumeRestrictions"
     }
 
+    fn skips_deferred_resizes(&self) -> bool {
+        true
+    }
+
     fn pre_filter(&self, preparation: &mut Preparation<'_>) -> PreFilter {
         let Some(facts) = &preparation.facts.volumes else { return PreFilter::Skip };
         let has_disks = preparation.class.volumes.iter().any(|volumes| volumes.disks().next().is_some());

@@ -27,6 +27,10 @@ impl Plugin for VolumeZone {
         "VolumeZone"
     }
 
+    fn skips_deferred_resizes(&self) -> bool {
+        true
+    }
+
     fn pre_filter(&self, preparation: &mut Preparation<'_>) -> PreFilter {
         match preparation.facts.volumes.as_ref().map(|facts| &facts.zones) {
             None => PreFilter::Skip,

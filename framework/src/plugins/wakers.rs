@@ -13,6 +13,7 @@ pub(super) const NODE_ALLOCATABLE: &str = "NodeUpdateNodeAllocatable";
 pub(super) const NODE_LABEL: &str = "NodeUpdateNodeLabel";
 pub(super) const NODE_TAINT: &str = "NodeUpdateNodeTaint";
 pub(super) const NODE_FEATURE: &str = "NodeUpdateNodeDeclaredFeature";
+pub(super) const NODE_PREEMPTION_POLICY: &str = "NodeUpdateNodePreemptionPolicy";
 pub(super) const POD_ADD: &str = "AssignedPodAdd";
 pub(super) const POD_DELETE: &str = "AssignedPodDelete";
 pub(super) const POD_LABEL: &str = "AssignedPodUpdatePodLabel";

@@ -19,6 +19,8 @@ pub enum GroupApi {
     Kubernetes,
     /// `scheduling.x-k8s.io` of scheduler-plugins, read by the plugin Coscheduling.
     Coscheduling,
+    /// CompositePodGroups of `scheduling.k8s.io`, behind the feature gate CompositePodGroup. No pod names one.
+    Composite,
 }
 
 impl GroupApi {
@@ -26,19 +28,8 @@ impl GroupApi {
     #[must_use]
     pub const fn plugin(self) -> &'static str {
         match self {
-            Self::Kubernetes => PLUGIN,
+            Self::Kubernetes | Self::Composite => PLUGIN,
             Self::Coscheduling => COSCHEDULING,
-        }
-    }
-
-    /// The message for a pod without an existing group.
-    #[must_use]
-    pub fn absent(self, name: &str) -> String {
-        match self {
-            Self::Kubernetes => format!("waiting for pods's pod group {name:?} to appear in scheduling queue"),
-            Self::Coscheduling => {
-                format!("PodGroup not found: the label {LABEL} names {name:?}; create it, or remove the label")
-            }
         }
     }
 }
@@ -52,6 +43,35 @@ pub struct GroupKey {
     pub name: Arc<str>,
     /// Its API.
     pub api: GroupApi,
+}
+
+impl GroupKey {
+    /// The name of the group's entity in the queue and in messages. Source: `EntityKey.String`.
+    #[must_use]
+    pub fn entity(&self) -> String {
+        let kind = match self.api {
+            GroupApi::Kubernetes => "podgroup",
+            GroupApi::Coscheduling => "podgroup.scheduling.x-k8s.io",
+            GroupApi::Composite => "compositepodgroup",
+        };
+        format!("{kind}/{}/{}", self.namespace, self.name)
+    }
+
+    /// The message for pods of a group that does not exist.
+    #[must_use]
+    pub fn absent(&self) -> String {
+        let name = &self.name;
+        match self.api {
+            GroupApi::Kubernetes => format!("waiting for pods's pod group {name:?} to appear in scheduling queue"),
+            GroupApi::Coscheduling => {
+                format!("PodGroup not found: the label {LABEL} names {name:?}; create it, or remove the label")
+            }
+            GroupApi::Composite => format!(
+                "failed to build hierarchy snapshot: composite pod group object not found in state for {}",
+                self.entity()
+            ),
+        }
+    }
 }
 
 /// Whether a profile names the plugin Coscheduling at any extension point.
@@ -135,10 +155,13 @@ mod tests {
 
     #[test]
     fn the_message_about_an_absent_group_names_it() {
+        let key = |api| GroupKey { namespace: "n".into(), name: "g".into(), api };
         let native = "waiting for pods's pod group \"g\" to appear in scheduling queue";
-        assert_eq!(GroupApi::Kubernetes.absent("g"), native);
+        assert_eq!(key(GroupApi::Kubernetes).absent(), native);
         let crd =
             "PodGroup not found: the label scheduling.x-k8s.io/pod-group names \"g\"; create it, or remove the label";
-        assert_eq!(GroupApi::Coscheduling.absent("g"), crd);
+        assert_eq!(key(GroupApi::Coscheduling).absent(), crd);
+        let composite = "failed to build hierarchy snapshot: composite pod group object not found in state for compositepodgroup/n/g";
+        assert_eq!(key(GroupApi::Composite).absent(), composite);
     }
 }

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     class::{Class, TopologyDomain},
+    domain_labels::DomainLabels,
     node::NodeId,
     plugins::scorer,
     profile::{Args, Plugins, WeightedPlugin},
@@ -52,8 +53,10 @@ pub struct Assigned<'a> {
     pub pods: Vec<&'a Class>,
 }
 
-/// PlacementGenerate: the placements of a group, sorted by name, which is the value of the label; `None` is one with all nodes. kube-scheduler tries them in any order.
-/// `scheduled`: the group's pods with a node, as `namespace/name`.
+/// PlacementGenerate: the placements of a group, sorted by the value of the label; `None` is one with all nodes. kube-scheduler tries them in
+/// any order.
+///
+/// `scheduled`: the group's pods with a node, as `namespace/name`. `outer`: the placement of the composite group above.
 ///
 /// # Errors
 /// There is no placement.
@@ -62,21 +65,24 @@ pub fn placements(
     plugins: &Plugins,
     nodes: &Snapshot,
     scheduled: &[(String, Option<NodeId>)],
-) -> Result<Vec<Option<TopologyDomain>>, NoPlacements> {
-    let Topology::Key(key) = topology else { return Ok(vec![None]) };
+    outer: Option<&Arc<TopologyDomain>>,
+) -> Result<Vec<Option<Arc<TopologyDomain>>>, NoPlacements> {
+    let Topology::Key(key) = topology else { return Ok(vec![outer.cloned()]) };
     if !plugins.placement_generate.iter().any(|name| name == GENERATOR) {
-        return Ok(vec![None]);
+        return Ok(vec![outer.cloned()]);
     }
     let symbol = nodes.symbols.get(key).unwrap_or(Symbol::NONE);
     let value = |slot: Slot| Some(nodes.label(symbol, slot)).filter(|value| *value != Symbol::NONE);
     let required = required(nodes, value, scheduled).map_err(|error| {
         NoPlacements::Failed(format!("cannot determine domain for already scheduled pods: {error}"))
     })?;
+    let around = DomainLabels::of_nodes(outer.map(|outer| &**outer), nodes);
+    let live = nodes.live().filter(|&slot| around.has(nodes, slot));
     let domains: BTreeMap<&str, Symbol> =
-        nodes.live().filter_map(value).map(|value| (nodes.symbols.text(value), value)).collect();
+        live.filter_map(value).map(|value| (nodes.symbols.text(value), value)).collect();
     let domains = domains.into_iter().filter(|(_, value)| required.is_none_or(|required| required == *value));
-    let placements: Vec<_> =
-        domains.map(|(value, _)| Some(TopologyDomain { key: Arc::clone(key), value: value.into() })).collect();
+    let domain = |value: &str| TopologyDomain { key: Arc::clone(key), value: value.into(), outer: outer.cloned() };
+    let placements: Vec<_> = domains.map(|(value, _)| Some(Arc::new(domain(value)))).collect();
     match placements.is_empty() {
         true => Err(NoPlacements::Unschedulable("no feasible placements found".to_owned())),
         false => Ok(placements),
@@ -145,10 +151,8 @@ fn counts(scheduled: usize, placements: &[Assigned<'_>]) -> Result<Vec<i64>, Str
 fn utilization(args: &Args, nodes: &Snapshot, placement: &Assigned<'_>) -> i64 {
     let resources = &args.node_resources_fit.scoring_strategy.resources;
     let request = |name: &str| placement.pods.iter().map(|class| class.score_requests.get(name)).sum();
-    let domain = placement.domain;
-    let symbol = |text: &str| nodes.symbols.get(text).unwrap_or(Symbol::NONE);
-    let within = domain.map(|domain| (symbol(&domain.key), symbol(&domain.value)));
-    let slots = nodes.live().filter(|&slot| within.is_none_or(|(key, value)| nodes.label(key, slot) == value));
+    let within = DomainLabels::of_nodes(placement.domain, nodes);
+    let slots = nodes.live().filter(|&slot| within.has(nodes, slot));
     scorer::utilization(resources, request, nodes, slots)
 }
 

@@ -314,7 +314,8 @@ fn trials_end_when_there_are_enough_candidates_and_those_without_violations_come
 /// A unit with pods on node 0 and `elsewhere` on node 1.
 fn unit(priority: i32, is_of_group: bool, pods: Vec<PlacedPod>, elsewhere: Vec<PlacedPod>) -> Unit<NodeId> {
     let at = |id, pods: Vec<PlacedPod>| pods.into_iter().map(move |pod| (pod, NodeId(id)));
-    Unit { priority, is_of_group, pods: at(0, pods).chain(at(1, elsewhere)).collect() }
+    let kind = if is_of_group { UnitKind::PodGroup } else { UnitKind::Pod };
+    Unit { priority, kind, pods: at(0, pods).chain(at(1, elsewhere)).collect() }
 }
 
 /// The layout as text: units in order, each with its pods here, `+` and those on other nodes, and `!` for each violation.

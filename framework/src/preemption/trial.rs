@@ -73,8 +73,8 @@ pub fn lay_out<'a>(
 
 /// As [`lay_out`], with pod groups: the units that have pods on the node.
 ///
-/// A unit is a potential victim if all of its pods are. Units with a pod of an unknown class are not victims. Source: `SelectVictimsOnNode`, `MoreImportantVictim` and
-/// `FilterVictimsWithPDBViolation` with the feature gate GenericWorkload.
+/// A unit is a potential victim if all of its pods are. Units with a pod of an unknown class are not victims. Source:
+/// `SelectVictimsOnNode`, `MoreImportantVictim` and `FilterVictimsWithPDBViolation` with the feature gate GenericWorkload.
 #[must_use]
 pub fn lay_out_units(
     node: NodeId,

@@ -7,13 +7,24 @@ use std::{cmp::Reverse, sync::Arc};
 use super::{Budget, PlacedPod};
 use crate::class::{Class, ClassId};
 
+/// The kind of a unit; the greater is more important. Source: `victimRank`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum UnitKind {
+    /// A pod without a group.
+    Pod,
+    /// A pod that names a group, or all pods of a group.
+    PodGroup,
+    /// All pods below a composite group.
+    CompositePodGroup,
+}
+
 /// Pods that are evicted together or not at all, or a single pod; `P` is the location of each.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unit<P> {
     /// The priority for preemption: the group's for pods of a group, whatever their own is.
     pub priority: i32,
-    /// The pods name a group. Such a unit is more important than a pod without one, even if it is a single pod.
-    pub is_of_group: bool,
+    /// Its kind.
+    pub kind: UnitKind,
     /// The pods with their locations; never empty.
     pub pods: Vec<(PlacedPod, P)>,
 }
@@ -21,9 +32,9 @@ pub struct Unit<P> {
 impl<P> Unit<P> {
     /// The same pods with other locations.
     pub fn map<Q>(self, mut location: impl FnMut(P) -> Q) -> Unit<Q> {
-        let Self { priority, is_of_group, pods } = self;
+        let Self { priority, kind, pods } = self;
         let pods = pods.into_iter().map(|(standing, known)| (standing, location(known))).collect();
-        Unit { priority, is_of_group, pods }
+        Unit { priority, kind, pods }
     }
 
     /// The pods without their locations.
@@ -35,12 +46,12 @@ impl<P> Unit<P> {
     fn importance(&self, now_ns: i64) -> Importance {
         let started = self.standing().map(|pod| pod.started_or(now_ns)).min();
         let first = self.standing().map(|pod| (Arc::clone(&pod.name), Arc::clone(&pod.uid))).min();
-        (Reverse((self.priority, self.is_of_group, self.pods.len())), started, first)
+        (Reverse((self.priority, self.kind, self.pods.len())), started, first)
     }
 }
 
 /// The smaller is reprieved first.
-type Importance = (Reverse<(i32, bool, usize)>, Option<i64>, Option<(Arc<str>, Arc<str>)>);
+type Importance = (Reverse<(i32, UnitKind, usize)>, Option<i64>, Option<(Arc<str>, Arc<str>)>);
 
 /// Sorts units, the most important first.
 pub fn sort_by_importance<P>(units: &mut [Unit<P>], now_ns: i64) {

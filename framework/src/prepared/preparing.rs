@@ -21,7 +21,8 @@ impl Prepared {
     ) -> Vec<&'static str> {
         let mut skipped = Vec::new();
         for plugin in profile.plugins.pre_filter.iter().filter_map(|name| registry.find(name)) {
-            let answer = plugin.pre_filter(preparation);
+            let is_skipped = preparation.class.resize_deferred && plugin.skips_deferred_resizes();
+            let answer = if is_skipped { PreFilter::Skip } else { plugin.pre_filter(preparation) };
             if answer != PreFilter::Skip {
                 self.parts.add(registry, Point::PreFilter, plugin.name());
             }
@@ -85,6 +86,9 @@ impl Prepared {
             let Some(plugin) = registry.find(name).filter(|plugin| !skipped.contains(&plugin.name())) else {
                 continue;
             };
+            if preparation.class.resize_deferred && plugin.skips_deferred_resizes() {
+                continue;
+            }
             preparation.is_pre_filtered = profile.plugins.pre_filter.contains(name);
             self.parts.add(registry, Point::Filter, name);
             let Some(filter) = plugin.filter(preparation) else { continue };
@@ -97,6 +101,10 @@ impl Prepared {
     }
 
     pub(super) fn prepare_scores(&mut self, registry: Registry, profile: &Profile, preparation: &mut Preparation<'_>) {
+        if preparation.class.resize_deferred {
+            // kube-scheduler scores no single feasible node.
+            return;
+        }
         let mut raws = 0;
         let mut failed = None;
         let first = Order::try_from(profile.plugins.filter.len()).unwrap_or(Order::MAX).saturating_add(1);

@@ -16,6 +16,9 @@ pub struct Args {
     /// `DynamicResourcesArgs`.
     #[serde(default)]
     pub dynamic_resources: DynamicResourcesArgs,
+    /// `GangSchedulingArgs`, which only Flotilla has.
+    #[serde(default, skip_serializing_if = "GangSchedulingArgs::is_empty")]
+    pub gang_scheduling: GangSchedulingArgs,
     /// `InterPodAffinityArgs`.
     #[serde(default)]
     pub inter_pod_affinity: InterPodAffinityArgs,
@@ -72,6 +75,31 @@ impl Default for DynamicResourcesArgs {
     fn default() -> Self {
         let seconds = |seconds: i64| Some(GoDuration { nanoseconds: seconds * 1_000_000_000 });
         Self { filter_timeout: seconds(10), binding_timeout: seconds(600) }
+    }
+}
+
+/// `GangSchedulingArgs`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct GangSchedulingArgs {
+    /// The search that follows if a group does not fit in the order of its pods; `None`: no search.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pod_group_search: Option<PodGroupSearch>,
+}
+
+/// The search for another order of the pods of a group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct PodGroupSearch {
+    /// The maximum number of decisions on a pod, 1 to 1,000,000.
+    pub max_steps: u32,
+}
+
+impl GangSchedulingArgs {
+    /// Whether they are the default.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.pod_group_search.is_none()
     }
 }
 

@@ -112,6 +112,10 @@ impl Snapshot {
             ("pods by class", self.tenants(slot) == whole.tenants(other)),
             ("amounts", pairs(own, at) == pairs(its, there) && own.requested(slot) == its.requested(other)),
             ("unschedulable", self.unschedulable(slot) == whole.unschedulable(other)),
+            (
+                "the policy of preemption for resizes",
+                self.resize_preemption_disabled(slot) == whole.resize_preemption_disabled(other),
+            ),
             ("taints", taints(self, at) == taints(whole, there)),
         ];
         checks.into_iter().find(|(_, same)| !same).map(|(what, _)| what)

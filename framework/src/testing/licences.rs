@@ -187,7 +187,7 @@ impl ObjectCache for Cache {
         self.timeout_ms
     }
 
-    fn timed_out(&self, plan: &dyn Plan) -> String {
+    fn time_out(&mut self, plan: &dyn Plan) -> String {
         let name = plan.of().map(|licence: &Licence| Arc::clone(&licence.key.name)).unwrap_or_default();
         format!("licence {name} is not good yet")
     }

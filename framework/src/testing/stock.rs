@@ -14,6 +14,8 @@ pub fn pod_group(name: &str, min_count: Option<u32>) -> PodGroup {
         uid: format!("uid-{name}").into(),
         generation: 1,
         api: GroupApi::Kubernetes,
+        parent: None,
+        created_s: 0,
         min_count,
         priority: 0,
         disrupted_whole: false,
@@ -21,6 +23,7 @@ pub fn pod_group(name: &str, min_count: Option<u32>) -> PodGroup {
         min_resources: None,
         never_preempts: None,
         topology: Topology::default(),
+        claims: Vec::new(),
     }
 }
 

@@ -285,7 +285,7 @@ impl ObjectCache for VolumeCache {
         u64::try_from(args.volume_binding.bind_timeout_seconds).unwrap_or(0).saturating_mul(1_000)
     }
 
-    fn timed_out(&self, _plan: &dyn Plan) -> String {
+    fn time_out(&mut self, _plan: &dyn Plan) -> String {
         "binding volumes: context deadline exceeded".to_owned()
     }
 

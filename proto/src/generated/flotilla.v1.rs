@@ -631,6 +631,9 @@ pub struct Node {
     /// The CSINode. Absent: the node has none.
     #[prost(message, optional, tag = "10")]
     pub csi: ::core::option::Option<NodeCsi>,
+    /// Whether spec.podPreemptionPolicy.disableResizePreemption has entries.
+    #[prost(bool, tag = "11")]
+    pub resize_preemption_disabled: bool,
 }
 /// A CSINode.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -738,7 +741,7 @@ pub struct Class {
     /// Non-zero memory request that the pod adds to its node, in bytes.
     #[prost(int64, tag = "7")]
     pub nonzero_memory_bytes: i64,
-    /// spec.nodeName; absent if unset.
+    /// The only feasible node. Absent: any.
     #[prost(string, optional, tag = "8")]
     pub node_name: ::core::option::Option<::prost::alloc::string::String>,
     /// spec.nodeSelector.
@@ -780,6 +783,9 @@ pub struct Class {
     /// The metadata that plugins read, sorted: name, namespace, labels by key in byte order.
     #[prost(message, repeated, tag = "22")]
     pub fields: ::prost::alloc::vec::Vec<PodField>,
+    /// Whether the pod is bound to node_name, and its kubelet has deferred a resize.
+    #[prost(bool, tag = "23")]
+    pub resize_deferred: bool,
 }
 /// A metadata field of a pod that plugins read.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

@@ -71,14 +71,17 @@ fn features() -> impl Strategy<Value = DeclaredFeatures> {
 pub(crate) fn node() -> impl Strategy<Value = NodeInfo> {
     let images = vec((vec(text(), 0..3), any::<i64>()), 0..3);
     let rest = (features(), images, option::of(node_csi().prop_map(Arc::new)));
-    (text(), text(), labels(), vec(taint(), 0..3), any::<bool>(), resources(), any::<i64>(), rest).prop_map(
-        |(name, uid, labels, taints, unschedulable, allocatable, allowed_pods, (declared_features, images, csi))| {
+    let flags = (any::<bool>(), any::<bool>());
+    (text(), text(), labels(), vec(taint(), 0..3), flags, resources(), any::<i64>(), rest).prop_map(
+        |(name, uid, labels, taints, flags, allocatable, allowed_pods, (declared_features, images, csi))| {
+            let (unschedulable, resize_preemption_disabled) = flags;
             NodeInfo {
                 name,
                 uid,
                 labels,
                 taints,
                 unschedulable,
+                resize_preemption_disabled,
                 allocatable,
                 allowed_pods,
                 declared_features,
@@ -271,7 +274,7 @@ fn owner() -> impl Strategy<Value = Owner> {
 pub(crate) fn class() -> impl Strategy<Value = Class> {
     let amounts = (resources(), resources(), resources(), any::<i64>(), any::<i64>());
     let affinity = (
-        option::of(text()),
+        (option::of(text()), any::<bool>()),
         vec((text(), text()), 0..3),
         option::of(vec(term(), 0..3)),
         vec((any::<i32>(), term()), 0..3),
@@ -288,7 +291,7 @@ pub(crate) fn class() -> impl Strategy<Value = Class> {
     (text(), labels(), amounts, affinity, rest, others).prop_map(
         |(namespace, labels, amounts, affinity, rest, others)| {
             let (requests, score_requests, accounted, nonzero_milli_cpu, nonzero_memory) = amounts;
-            let (node_name, node_selector, required_terms, preferred_terms) = affinity;
+            let ((node_name, resize_deferred), node_selector, required_terms, preferred_terms) = affinity;
             let (tolerations, host_ports, images) = rest;
             let (spread, pod_affinity, owner, terminating, declared_features, volumes, fields) = others;
             Class {
@@ -300,6 +303,7 @@ pub(crate) fn class() -> impl Strategy<Value = Class> {
                 nonzero_milli_cpu,
                 nonzero_memory,
                 node_name,
+                resize_deferred,
                 node_selector,
                 required_terms,
                 preferred_terms,

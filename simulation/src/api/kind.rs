@@ -46,6 +46,7 @@ kinds! {
     StatefulSet "StatefulSet" "apps/v1" "statefulsets" true true;
     PodDisruptionBudget "PodDisruptionBudget" "policy/v1" "poddisruptionbudgets" true true;
     PodGroup "PodGroup" "scheduling.k8s.io/v1beta1" "podgroups" true true;
+    CompositePodGroup "CompositePodGroup" "scheduling.k8s.io/v1alpha3" "compositepodgroups" true true;
     PersistentVolumeClaim "PersistentVolumeClaim" "v1" "persistentvolumeclaims" true true;
     PersistentVolume "PersistentVolume" "v1" "persistentvolumes" false true;
     StorageClass "StorageClass" "storage.k8s.io/v1" "storageclasses" false false;

@@ -1,7 +1,8 @@
 //! Named defects that tests can switch on, to test the simulation.
 //!
-//! Next to code that keeps an invariant of docs/concepts/reliability.md, `planted("a-name")` disables that code. Only the simulation builds
-//! with the feature `planted`; otherwise the result is constant `false`.
+//! Where code keeps an invariant of docs/concepts/reliability.md, `planted("a-name")` disables it. Most defects are at a boundary: of the
+//! machine (`simulation/src/defects.rs`) or of the API server's client. [`limit`] and [`loses`] are such places in the pure crates. Only
+//! the simulation builds with the feature `planted`; otherwise no defect can be planted.
 //!
 //! The feature also meters work: code that loops over the contents of objects counts units of about 10 ns, and the simulation limits the
 //! work per event. Nothing is timed, so a run has the same numbers on every machine.
@@ -94,6 +95,19 @@ mod on {
         debug_assert!(super::DEFECTS.iter().any(|(known, _)| *known == name), "{name} is not in the list");
         PLANTED.get() == Some(name)
     }
+
+    /// Whether pods do not wake for an event with this label of kube-scheduler. `removes`: an object of devices is deleted.
+    #[must_use]
+    pub fn loses(label: &str, removes: bool) -> bool {
+        match PLANTED.get() {
+            Some("wakes-nobody-for-new-nodes") => label == "NodeAdd",
+            Some("wakes-nobody-for-changed-nodes") => label.starts_with("NodeUpdate"),
+            Some("wakes-nobody-for-pods-that-go") => label == "AssignedPodDelete",
+            // Rules have the label of the slices that they taint.
+            Some("wakes-nobody-for-deleted-rules") => removes && label == "resource.k8s.io/ResourceSliceUpdate",
+            _ => false,
+        }
+    }
 }
 
 /// No defect is planted.
@@ -102,6 +116,29 @@ mod on {
 #[inline(always)]
 pub const fn planted(_name: &str) -> bool {
     false
+}
+
+/// Every event wakes pods.
+#[cfg(not(feature = "planted"))]
+#[must_use]
+#[inline(always)]
+pub const fn loses(_label: &str, _removes: bool) -> bool {
+    false
+}
+
+/// The unchanged limit.
+#[cfg(not(feature = "planted"))]
+#[must_use]
+#[inline(always)]
+pub const fn limit(_defect: &str, bound: u64) -> u64 {
+    bound
+}
+
+/// As [`scaled`]; with this defect there is no limit.
+#[cfg(feature = "planted")]
+#[must_use]
+pub fn limit(defect: &str, bound: u64) -> u64 {
+    if planted(defect) { u64::MAX } else { scaled(bound) }
 }
 
 /// Divisor of some limits in simulations, so that cheap objects reach them.
@@ -201,4 +238,4 @@ mod meter {
 #[cfg(feature = "planted")]
 pub use meter::{begin_event, end_event, spend, take_most};
 #[cfg(feature = "planted")]
-pub use on::{plant, planted};
+pub use on::{loses, plant, planted};

@@ -17,6 +17,7 @@ pub(super) fn lines(told: &Explained) -> Vec<String> {
         if let Some(message) = &pod.last_message {
             lines.push(format!("last message: {message}"));
         }
+        lines.extend(pod.placements.iter().map(|lack| format!("placement {lack}")));
     }
     lines.push(decides(coordinator));
     lines
@@ -160,6 +161,7 @@ mod tests {
             queued_for_ms: None,
             last_reason: None,
             last_message: None,
+            placements: Vec::new(),
         };
         let coordinator = coordinator(true, None);
         Explained {

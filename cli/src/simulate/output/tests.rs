@@ -33,11 +33,12 @@ fn outcome(pods: usize) -> SimulationResult {
         node: Some("n1".into()),
         message: String::new(),
         first_message: None,
+        nominated_node: None,
     };
     let mut placements: Vec<Placement> = (1..pods).map(placed).collect();
     let message = "0/1 nodes are available: 1 Insufficient cpu.".to_owned();
     let first_message = Some("0/1 nodes are available: 1 Too many pods.".to_owned());
-    placements.push(Placement { pod: pod("large", "100"), node: None, message, first_message });
+    placements.push(Placement { pod: pod("large", "100"), node: None, message, first_message, nominated_node: None });
     let took = Duration::from_millis(10);
     let latencies = (1..=pods as u64).map(Duration::from_micros).collect();
     SimulationResult { decisions: placements.len(), placements, took, latencies, ..SimulationResult::default() }

@@ -14,7 +14,8 @@ read! {
     } ..default;
     status: pb::PodStatus => api::PodStatus {
         allocated_resources, conditions, container_statuses, extended_resource_claim_status, init_container_statuses,
-        nominated_node_name, phase, resource_claim_statuses, resources, start_time,
+        node_allocatable_resource_claim_statuses, nominated_node_name, phase, resource_claim_statuses, resources,
+        start_time,
     } ..default;
     condition: pb::PodCondition => api::PodCondition { message, reason, status, type_ = condition.r#type } ..default;
     container: pb::Container => api::Container {
@@ -25,7 +26,8 @@ read! {
     } ..default;
     port: pb::ContainerPort => api::ContainerPort { host_ip, host_port, protocol } ..default;
     status: pb::ContainerStatus => api::ContainerStatus { allocated_resources, name, resources } ..default;
-    resources: pb::ResourceRequirements => api::ResourceRequirements { claims = None, limits, requests };
+    resources: pb::ResourceRequirements => api::ResourceRequirements { claims, limits, requests };
+    claim: pb::ContainerResourceClaim => api::ResourceClaim { name, request = None };
     rule: pb::ContainerRestartRule => api::ContainerRestartRule { action, exit_codes = None };
     mount: pb::VolumeMount => api::VolumeMount { bind_mount_options } ..default;
     affinity: pb::Affinity => api::Affinity { node_affinity, pod_affinity, pod_anti_affinity };
@@ -59,6 +61,13 @@ read! {
     group: pb::PodSchedulingGroup => api::PodSchedulingGroup { pod_group_name };
     claim: pb::PodResourceClaim => api::PodResourceClaim { name, resource_claim_name, resource_claim_template_name };
     claim: pb::PodResourceClaimStatus => api::PodResourceClaimStatus { name, resource_claim_name };
+    status: pb::NodeAllocatableResourceClaimStatus => api::NodeAllocatableResourceClaimStatus {
+        containers, mapping, overhead, resource_claim_name,
+    };
+    mapping: pb::NodeAllocatableMappedResources => api::NodeAllocatableMappedResources { name, quantity };
+    overhead: pb::NodeAllocatableOverheadResources => api::NodeAllocatableOverheadResources {
+        name, per_container, per_pod,
+    };
     claim: pb::PodExtendedResourceClaimStatus => api::PodExtendedResourceClaimStatus {
         request_mappings, resource_claim_name,
     };

@@ -1,7 +1,10 @@
 //! Objects that select or group pods: namespaces, services, controllers, budgets, pod groups.
 
 use k8s_openapi::{
-    api::{policy::v1 as policy, scheduling::v1beta1 as workloads},
+    api::{
+        policy::v1 as policy,
+        scheduling::{v1alpha3 as composite, v1beta1 as workloads},
+    },
     apimachinery::pkg::apis::meta::v1::{Condition, LabelSelector, Time},
 };
 
@@ -37,9 +40,27 @@ read! {
         disruptions_allowed = Some(status.disruptions_allowed),
     };
     group: pb::PodGroup => Specified<workloads::PodGroupSpec, workloads::PodGroupStatus> { metadata, spec, status };
-    status: pb::PodGroupStatus => workloads::PodGroupStatus { conditions } ..default;
+    status: pb::PodGroupStatus => workloads::PodGroupStatus { conditions, resource_claim_statuses };
+    status: pb::PodGroupResourceClaimStatus => workloads::PodGroupResourceClaimStatus { name, resource_claim_name };
+    claim: pb::PodGroupResourceClaim => workloads::PodGroupResourceClaim {
+        name, resource_claim_name, resource_claim_template_name,
+    };
     spec: pb::PodGroupSpec => workloads::PodGroupSpec {
-        disruption_mode, preemption_policy, priority, scheduling_constraints, scheduling_policy = spec.scheduling_policy.unwrap_or_default().into(),
+        disruption_mode, parent_composite_pod_group_name, preemption_policy, priority, resource_claims,
+        scheduling_constraints,
+        scheduling_policy = spec.scheduling_policy.unwrap_or_default().into(),
+    } ..default;
+    group: pb::CompositePodGroup => Specified<composite::CompositePodGroupSpec> { metadata, spec, status = None };
+    spec: pb::CompositePodGroupSpec => composite::CompositePodGroupSpec {
+        disruption_mode, parent_composite_pod_group_name, preemption_policy, priority, scheduling_constraints,
+        scheduling_policy = spec.scheduling_policy.unwrap_or_default().into(),
+    } ..default;
+    policy: pb::CompositePodGroupSchedulingPolicy => composite::CompositePodGroupSchedulingPolicy { gang } ..default;
+    gang: pb::CompositeGangSchedulingPolicy => composite::CompositeGangSchedulingPolicy { min_group_count };
+    constraints: pb::PodGroupSchedulingConstraints => composite::CompositePodGroupSchedulingConstraints { topology };
+    constraint: pb::TopologyConstraint => composite::TopologyConstraint { key };
+    mode: pb::DisruptionMode => composite::CompositeDisruptionMode {
+        all = mode.all.map(|_| composite::AllCompositeDisruptionMode::default()),
     } ..default;
     constraints: pb::PodGroupSchedulingConstraints => workloads::PodGroupSchedulingConstraints { topology };
     constraint: pb::TopologyConstraint => workloads::TopologyConstraint { key };

@@ -23,8 +23,13 @@ read! {
     counter: pb::Counter => api::Counter { value };
     device: pb::Device => api::Device {
         all_nodes, allow_multiple_allocations, attributes, binding_conditions, binding_failure_conditions,
-        binds_to_node, capacity, consumes_counters, name, node_name, node_selector, taints,
-    } ..default;
+        binds_to_node, capacity, consumes_counters, name, node_allocatable_resources, node_name, node_selector, taints,
+    };
+    resource: pb::NodeAllocatableResource => api::NodeAllocatableResource { mapping, overhead };
+    mapping: pb::NodeAllocatableMapping => api::NodeAllocatableMapping {
+        capacity_key, capacity_multiplier, device_multiplier,
+    };
+    overhead: pb::NodeAllocatableOverhead => api::NodeAllocatableOverhead { per_container, per_pod };
     attribute: pb::DeviceAttribute => api::DeviceAttribute {
         bool, bools, int, ints, string, strings, version, versions,
     };
@@ -45,8 +50,8 @@ read! {
     } ..default;
     device: pb::DeviceV1beta1 => api::Device { name } from basic {
         all_nodes, allow_multiple_allocations, attributes, binding_conditions, binding_failure_conditions,
-        binds_to_node, capacity, consumes_counters, node_name, node_selector, taints,
-    } ..default;
+        binds_to_node, capacity, consumes_counters, node_allocatable_resources, node_name, node_selector, taints,
+    };
 }
 
 impl TryFrom<pb::DeviceTaintRule> for Specified<TaintRuleSpec> {

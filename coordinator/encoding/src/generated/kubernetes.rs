@@ -84,7 +84,7 @@ pub struct ObjectMeta {
     #[prost(message, repeated, tag = "13")]
     pub owner_references: ::prost::alloc::vec::Vec<OwnerReference>,
 }
-/// Metadata of device objects, the only ones with an age and finalizers that are read.
+/// Metadata of device objects, the only ones with finalizers that are read.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct DeviceMeta {
     #[prost(string, tag = "1")]
@@ -108,6 +108,22 @@ pub struct DeviceMeta {
     pub owner_references: ::prost::alloc::vec::Vec<OwnerReference>,
     #[prost(string, repeated, tag = "14")]
     pub finalizers: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+}
+/// Metadata of pod groups, which are tried in the order of their creation.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GroupMeta {
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    #[prost(string, tag = "3")]
+    pub namespace: ::prost::alloc::string::String,
+    #[prost(string, tag = "5")]
+    pub uid: ::prost::alloc::string::String,
+    #[prost(string, tag = "6")]
+    pub resource_version: ::prost::alloc::string::String,
+    #[prost(int64, tag = "7")]
+    pub generation: i64,
+    #[prost(message, optional, tag = "8")]
+    pub creation_timestamp: ::core::option::Option<Time>,
 }
 /// Any object; only its name is read.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -283,6 +299,37 @@ pub struct PodStatus {
     >,
     #[prost(message, optional, tag = "20")]
     pub resources: ::core::option::Option<ResourceRequirements>,
+    #[prost(message, repeated, tag = "21")]
+    pub node_allocatable_resource_claim_statuses: ::prost::alloc::vec::Vec<
+        NodeAllocatableResourceClaimStatus,
+    >,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct NodeAllocatableResourceClaimStatus {
+    #[prost(string, tag = "1")]
+    pub resource_claim_name: ::prost::alloc::string::String,
+    #[prost(string, repeated, tag = "2")]
+    pub containers: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    #[prost(message, repeated, tag = "4")]
+    pub mapping: ::prost::alloc::vec::Vec<NodeAllocatableMappedResources>,
+    #[prost(message, repeated, tag = "5")]
+    pub overhead: ::prost::alloc::vec::Vec<NodeAllocatableOverheadResources>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct NodeAllocatableMappedResources {
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    #[prost(message, optional, tag = "2")]
+    pub quantity: ::core::option::Option<Quantity>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct NodeAllocatableOverheadResources {
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    #[prost(message, optional, tag = "2")]
+    pub per_pod: ::core::option::Option<Quantity>,
+    #[prost(message, optional, tag = "3")]
+    pub per_container: ::core::option::Option<Quantity>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct PodCondition {
@@ -355,6 +402,13 @@ pub struct ResourceRequirements {
         ::prost::alloc::string::String,
         Quantity,
     >,
+    #[prost(message, repeated, tag = "3")]
+    pub claims: ::prost::alloc::vec::Vec<ContainerResourceClaim>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ContainerResourceClaim {
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ContainerRestartRule {
@@ -650,6 +704,15 @@ pub struct NodeSpec {
     pub unschedulable: bool,
     #[prost(message, repeated, tag = "5")]
     pub taints: ::prost::alloc::vec::Vec<Taint>,
+    #[prost(message, optional, tag = "8")]
+    pub pod_preemption_policy: ::core::option::Option<NodePodPreemptionPolicy>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct NodePodPreemptionPolicy {
+    #[prost(string, repeated, tag = "1")]
+    pub disable_resize_preemption: ::prost::alloc::vec::Vec<
+        ::prost::alloc::string::String,
+    >,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Taint {
@@ -740,7 +803,7 @@ pub struct PodDisruptionBudgetStatus {
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct PodGroup {
     #[prost(message, optional, tag = "1")]
-    pub metadata: ::core::option::Option<ObjectMeta>,
+    pub metadata: ::core::option::Option<GroupMeta>,
     #[prost(message, optional, tag = "2")]
     pub spec: ::core::option::Option<PodGroupSpec>,
     #[prost(message, optional, tag = "3")]
@@ -748,16 +811,33 @@ pub struct PodGroup {
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct PodGroupSpec {
+    #[prost(string, optional, tag = "1")]
+    pub parent_composite_pod_group_name: ::core::option::Option<
+        ::prost::alloc::string::String,
+    >,
     #[prost(message, optional, tag = "3")]
     pub scheduling_policy: ::core::option::Option<PodGroupSchedulingPolicy>,
     #[prost(message, optional, tag = "4")]
     pub scheduling_constraints: ::core::option::Option<PodGroupSchedulingConstraints>,
+    #[prost(message, repeated, tag = "5")]
+    pub resource_claims: ::prost::alloc::vec::Vec<PodGroupResourceClaim>,
     #[prost(message, optional, tag = "6")]
     pub disruption_mode: ::core::option::Option<DisruptionMode>,
     #[prost(int32, optional, tag = "8")]
     pub priority: ::core::option::Option<i32>,
     #[prost(string, optional, tag = "9")]
     pub preemption_policy: ::core::option::Option<::prost::alloc::string::String>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct PodGroupResourceClaim {
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    #[prost(string, optional, tag = "2")]
+    pub resource_claim_name: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(string, optional, tag = "3")]
+    pub resource_claim_template_name: ::core::option::Option<
+        ::prost::alloc::string::String,
+    >,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct PodGroupSchedulingConstraints {
@@ -790,6 +870,49 @@ pub struct AllDisruptionMode {}
 pub struct PodGroupStatus {
     #[prost(message, repeated, tag = "1")]
     pub conditions: ::prost::alloc::vec::Vec<Condition>,
+    #[prost(message, repeated, tag = "2")]
+    pub resource_claim_statuses: ::prost::alloc::vec::Vec<PodGroupResourceClaimStatus>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct PodGroupResourceClaimStatus {
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    #[prost(string, optional, tag = "2")]
+    pub resource_claim_name: ::core::option::Option<::prost::alloc::string::String>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct CompositePodGroup {
+    #[prost(message, optional, tag = "1")]
+    pub metadata: ::core::option::Option<GroupMeta>,
+    #[prost(message, optional, tag = "2")]
+    pub spec: ::core::option::Option<CompositePodGroupSpec>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct CompositePodGroupSpec {
+    #[prost(string, optional, tag = "1")]
+    pub parent_composite_pod_group_name: ::core::option::Option<
+        ::prost::alloc::string::String,
+    >,
+    #[prost(message, optional, tag = "3")]
+    pub scheduling_policy: ::core::option::Option<CompositePodGroupSchedulingPolicy>,
+    #[prost(message, optional, tag = "4")]
+    pub scheduling_constraints: ::core::option::Option<PodGroupSchedulingConstraints>,
+    #[prost(message, optional, tag = "5")]
+    pub disruption_mode: ::core::option::Option<DisruptionMode>,
+    #[prost(int32, optional, tag = "7")]
+    pub priority: ::core::option::Option<i32>,
+    #[prost(string, optional, tag = "8")]
+    pub preemption_policy: ::core::option::Option<::prost::alloc::string::String>,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct CompositePodGroupSchedulingPolicy {
+    #[prost(message, optional, tag = "2")]
+    pub gang: ::core::option::Option<CompositeGangSchedulingPolicy>,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct CompositeGangSchedulingPolicy {
+    #[prost(int32, tag = "1")]
+    pub min_group_count: i32,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct PersistentVolumeClaim {
@@ -1346,6 +1469,34 @@ pub struct Device {
     >,
     #[prost(bool, optional, tag = "12")]
     pub allow_multiple_allocations: ::core::option::Option<bool>,
+    #[prost(btree_map = "string, message", tag = "14")]
+    pub node_allocatable_resources: ::prost::alloc::collections::BTreeMap<
+        ::prost::alloc::string::String,
+        NodeAllocatableResource,
+    >,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct NodeAllocatableResource {
+    #[prost(message, optional, tag = "3")]
+    pub mapping: ::core::option::Option<NodeAllocatableMapping>,
+    #[prost(message, optional, tag = "4")]
+    pub overhead: ::core::option::Option<NodeAllocatableOverhead>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct NodeAllocatableMapping {
+    #[prost(string, optional, tag = "1")]
+    pub capacity_key: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(message, optional, tag = "2")]
+    pub capacity_multiplier: ::core::option::Option<Quantity>,
+    #[prost(message, optional, tag = "3")]
+    pub device_multiplier: ::core::option::Option<Quantity>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct NodeAllocatableOverhead {
+    #[prost(message, optional, tag = "1")]
+    pub per_pod: ::core::option::Option<Quantity>,
+    #[prost(message, optional, tag = "2")]
+    pub per_container: ::core::option::Option<Quantity>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct DeviceAttribute {
@@ -1573,6 +1724,11 @@ pub struct BasicDevice {
     >,
     #[prost(bool, optional, tag = "11")]
     pub allow_multiple_allocations: ::core::option::Option<bool>,
+    #[prost(btree_map = "string, message", tag = "14")]
+    pub node_allocatable_resources: ::prost::alloc::collections::BTreeMap<
+        ::prost::alloc::string::String,
+        NodeAllocatableResource,
+    >,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Binding {

@@ -2,24 +2,25 @@
 //! up its work limit. The group is tried again when its object, its members, objects of its plugins, or the configuration change. The flush
 //! applies as for pods ([`crate::held`]).
 
-use super::{Group, Groups, Hold, Read};
+use flotilla_framework::pod_group::Hierarchy as _;
+
+use super::{Groups, Hold, Read, members::Turns};
 use crate::{
     event::TimeMs,
     judge::work::GROUP_WORK,
-    machine::Machine,
-    subject::{GroupKey, Subject, Uid},
+    subject::{GroupKey, Uid},
 };
 
-impl Machine {
+impl Turns<'_> {
     /// Whether another attempt would fail like the one in this event.
-    pub(super) fn fails_for_good(&self, key: &GroupKey) -> bool {
-        let waiting = self.groups.known.get(key).into_iter().flat_map(|group| group.waiting.keys());
-        let mut subjects = waiting.filter_map(|uid| self.subject_of_member(uid));
-        self.judge.states().work.of_event() > GROUP_WORK || subjects.any(|subject| self.judge.is_held(subject))
+    pub(crate) fn fails_for_good(&self, key: &GroupKey) -> bool {
+        let waiting = self.groups.below(key).flat_map(|group| group.waiting.keys());
+        let mut subjects = waiting.filter_map(|uid| self.pods.member_subject(uid));
+        self.judge.states().work().of_event() > GROUP_WORK || subjects.any(|subject| self.judge.is_held(subject))
     }
 
-    pub(super) fn hold_group(&mut self, now_ms: TimeMs, key: &GroupKey, message: String) {
-        let Some(read) = self.groups.known.get(key).map(|group| self.read_by(group)) else { return };
+    pub(crate) fn hold(&mut self, now_ms: TimeMs, key: &GroupKey, message: String) {
+        let read = self.read_by(key);
         if let Some(group) = self.groups.known.get_mut(key) {
             group.held = Some(Hold { since_ms: now_ms, message, read });
             self.groups.changed.insert(key.clone());
@@ -30,7 +31,7 @@ impl Machine {
     /// Releases a group if the inputs of its next attempt changed.
     pub(super) fn review_hold(&mut self, key: &GroupKey) {
         let Some(group) = self.groups.known.get(key) else { return };
-        let is_over = group.held.as_ref().is_some_and(|hold| hold.read != self.read_by(group));
+        let is_over = group.held.as_ref().is_some_and(|hold| hold.read != self.read_by(key));
         if let Some(group) = self.groups.known.get_mut(key).filter(|_| is_over) {
             group.held = None;
         }
@@ -38,7 +39,7 @@ impl Machine {
 
     /// Objects changed: releases the groups with changed inputs.
     pub(crate) fn review_held_groups(&mut self, now_ms: TimeMs) {
-        let Groups { known, changed, held, .. } = &mut self.groups;
+        let Groups { known, changed, held, .. } = &mut *self.groups;
         if held.is_empty() {
             return;
         }
@@ -49,7 +50,7 @@ impl Machine {
 
     /// Releases the groups that were held for longer than this.
     pub(crate) fn flush_held_groups(&mut self, now_ms: TimeMs, longest_ms: TimeMs) {
-        let Groups { known, changed, held, .. } = &mut self.groups;
+        let Groups { known, changed, held, .. } = &mut *self.groups;
         let is_due = |hold: &mut Hold| now_ms.saturating_sub(hold.since_ms) > longest_ms;
         let mut is_any_due = false;
         held.retain(|key| {
@@ -66,15 +67,15 @@ impl Machine {
         }
     }
 
-    fn read_by(&self, group: &Group) -> Read {
+    fn read_by(&self, key: &GroupKey) -> Read {
         let member = |uid: &Uid| {
-            let subject = self.subject_of_member(uid)?;
-            Some((uid.clone(), subject, self.facts_of(subject)))
+            let subject = self.pods.member_subject(uid)?;
+            Some((uid.clone(), subject, self.judge.facts_version(subject)))
         };
-        (group.object.as_ref().map(|object| object.generation), group.waiting.keys().filter_map(member).collect())
-    }
-
-    pub(super) fn subject_of_member(&self, uid: &Uid) -> Option<Subject> {
-        Some((self.member_profile(uid)?, self.pods.get(uid)?.class))
+        let leaves = self.groups.leaves(key);
+        let objects = std::iter::once(key).chain(&leaves).map(|key| self.groups.object(key));
+        let generations = objects.map(|object| object.map(|object| object.generation)).collect();
+        let waiting = self.groups.below(key).flat_map(|group| group.waiting.keys());
+        (generations, waiting.filter_map(member).collect())
     }
 }

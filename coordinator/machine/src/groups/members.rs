@@ -3,51 +3,59 @@
 use std::sync::Arc;
 
 use flotilla_framework::{
-    class::PodInfo,
-    pod_group::{GroupApi, Membership, PodGroup},
+    admission,
+    extension::ClusterEvent,
+    plugins::dynamic_resources,
+    pod_group::{GroupApi, Hierarchy as _, PodGroup},
 };
 
-use super::Group;
+use super::{Group, Groups};
 use crate::{
     event::TimeMs,
-    machine::Machine,
-    pods::{Indexed, PodStage},
+    judge::{
+        Judge,
+        extender_answers::{Asked, ExtenderAnswer},
+    },
+    pods::{Indexed, PodStage, Pods},
     queue::{
-        QueuePosition, QueuedEntityInfo,
+        Queue, QueuePosition, QueuedEntityInfo,
         incoming::{SCHEDULE_ATTEMPT_FAILURE, UNSCHEDULED_POD_ADD},
     },
-    subject::{GroupKey, ProfileIndex, Subject, Uid},
+    settings::Settings,
+    subject::{GroupKey, Subject, Uid},
 };
 
-impl Machine {
-    pub(crate) fn group_of(&self, info: &PodInfo) -> Option<GroupKey> {
-        self.membership.group_of(info)
-    }
+/// The parts of the machine that decide when a group has its turn. They change no pod.
+#[derive(Debug)]
+pub(crate) struct Turns<'m> {
+    pub(crate) groups: &'m mut Groups,
+    pub(crate) queue: &'m mut Queue,
+    pub(crate) judge: &'m mut Judge,
+    pub(crate) pods: &'m Pods,
+    pub(crate) settings: &'m Settings,
+    /// The number of events so far that may make room for a group.
+    pub(crate) rooms_made: u64,
+}
 
-    /// A changed configuration may change the groups of all pods. The caller admits the pods without a node again.
-    pub(crate) fn set_membership(&mut self, now_ms: TimeMs, membership: Membership) {
-        if self.membership == membership {
-            return;
-        }
-        let old = std::mem::replace(&mut self.membership, membership);
-        let infos: Vec<Arc<PodInfo>> = self.pods.values().map(|pod| Arc::clone(&pod.info)).collect();
-        for info in infos {
-            let now = self.group_of(&info).filter(|_| !info.finished);
-            if let Some(key) = old.group_of(&info).filter(|key| now.as_ref() != Some(key)) {
-                self.drop_member(&info.uid, &key);
-                if self.pods.get(&info.uid).is_some_and(|pod| pod.stage.is_member()) {
-                    self.edit(now_ms, &info.uid, |pod| pod.enter(PodStage::Foreign));
-                }
-            }
-            if let Some(key) = now {
-                self.add_member(&info.uid, key, info.priority);
-            }
-        }
+impl Group {
+    /// The waiting members in the order of the attempt, without gated ones.
+    ///
+    /// Source: `PodGroupMemberPodsOrderingFunc`.
+    pub(super) fn in_order(&self, pods: &Pods) -> Vec<Uid> {
+        let mut members: Vec<_> = self.waiting.iter().filter(|(uid, _)| !self.gated.contains(*uid)).collect();
+        members.sort_by_cached_key(|(uid, sequence)| {
+            let (priority, attempts) = pods.get(uid).map_or((0, 0), |pod| (pod.info.priority, pod.attempts.count));
+            (std::cmp::Reverse((priority, attempts)), **sequence)
+        });
+        members.into_iter().map(|(uid, _)| Arc::clone(uid)).collect()
     }
+}
 
-    pub(crate) fn pod_group_applied(&mut self, object: &Arc<PodGroup>) {
+impl Groups {
+    /// The watch shows the object of a group. Returns whether the group may be preempted in another way.
+    pub(crate) fn apply(&mut self, object: &Arc<PodGroup>) -> bool {
         let key = object.group_key();
-        let group = self.groups.entry(&key);
+        let group = self.entry(&key);
         let priority = group.lowest.filter(|_| key.api == GroupApi::Coscheduling).unwrap_or(object.priority);
         let object = match priority == object.priority {
             true => object,
@@ -56,25 +64,31 @@ impl Machine {
         if group.object.as_ref().is_some_and(|known| known.uid != object.uid) {
             group.told = None;
         }
-        let as_victim = |object: &PodGroup| (object.priority, object.disrupted_whole);
-        let is_other_victim = group.object.as_deref().map(as_victim) != Some(as_victim(object));
+        let as_victim = |object: &PodGroup| (object.priority, object.disrupted_whole, object.parent_key());
+        let before = group.object.as_deref().map(as_victim);
+        let is_other_victim = before != Some(as_victim(object));
         group.object = Some(Arc::clone(object));
-        self.groups.changed.insert(key);
-        if is_other_victim {
-            self.forget_unresolvable();
-        }
+        self.move_child(&key, before.and_then(|(.., parent)| parent), object.parent_key());
+        is_other_victim
     }
 
-    pub(crate) fn pod_group_deleted(&mut self, key: GroupKey) {
-        let Some(group) = self.groups.known.get_mut(&key) else { return };
-        (group.object, group.told) = (None, None);
+    /// The object of a group is deleted. `false`: the group is unknown.
+    pub(crate) fn delete(&mut self, key: &GroupKey) -> bool {
+        let Some(group) = self.known.get_mut(key) else { return false };
         group.forget_attempt();
-        self.groups.changed.insert(key);
-        self.forget_unresolvable();
+        group.told = None;
+        let parent = group.object.as_ref().and_then(|object| object.parent_key());
+        // The groups below lose their root with the object.
+        self.touch(key);
+        if let Some(group) = self.known.get_mut(key) {
+            group.object = None;
+        }
+        self.move_child(key, parent, None);
+        true
     }
 
     /// Updates the group of a pod: its members, and those that wait.
-    pub(crate) fn follow_group(&mut self, uid: &Uid, before: Option<&Indexed>, after: Option<&Indexed>) {
+    pub(crate) fn follow(&mut self, settings: &Settings, uid: &Uid, before: Option<&Indexed>, after: Option<&Indexed>) {
         let member = |pod: Option<&Indexed>| pod.map(|pod| pod.stage).filter(|stage| stage.is_member());
         let (waited, waits) = (member(before), member(after));
         let is_same_pod = before.zip(after).is_some_and(|(before, after)| before.has_info_of(after));
@@ -82,14 +96,14 @@ impl Machine {
             return;
         }
         let named = |pod: &&Indexed| !pod.info.finished;
-        let key = |pod: Option<&Indexed>| pod.filter(named).and_then(|pod| self.group_of(&pod.info));
+        let key = |pod: Option<&Indexed>| pod.filter(named).and_then(|pod| settings.group_of(&pod.info));
         let (old, new) = (key(before), key(after));
         let moves = old != new;
         if let Some(old) = old {
             if moves {
                 self.drop_member(uid, &old);
             } else if waited.is_some() && waits.is_none() {
-                self.groups.leave(uid, old);
+                self.leave(uid, old);
             }
         }
         let Some((key, pod)) = new.zip(after) else { return };
@@ -97,22 +111,22 @@ impl Machine {
             self.add_member(uid, key.clone(), pod.info.priority);
         }
         if let Some(PodStage::Member { is_gated, .. }) = waits.filter(|_| moves || waits != waited) {
-            self.groups.wait(uid, key, is_gated);
+            self.wait(uid, key, is_gated);
         }
     }
 
-    fn add_member(&mut self, uid: &Uid, key: GroupKey, priority: i32) {
-        if self.groups.entry(&key).members.insert(Arc::clone(uid)) {
+    pub(crate) fn add_member(&mut self, uid: &Uid, key: GroupKey, priority: i32) {
+        if self.entry(&key).members.insert(Arc::clone(uid)) {
             if key.api == GroupApi::Coscheduling {
                 self.lower_priority(&key, priority);
             }
-            self.groups.changed.insert(key);
+            self.changed.insert(key);
         }
     }
 
     /// A pod joined a group: the group's priority is the lowest of its pods.
     fn lower_priority(&mut self, key: &GroupKey, priority: i32) {
-        let group = self.groups.entry(key);
+        let group = self.entry(key);
         let lowest = group.lowest.map_or(priority, |lowest| lowest.min(priority));
         group.lowest = Some(lowest);
         if let Some(object) = group.object.as_mut().filter(|object| object.priority != lowest) {
@@ -120,92 +134,102 @@ impl Machine {
         }
     }
 
-    fn drop_member(&mut self, uid: &Uid, key: &GroupKey) {
-        if let Some(group) = self.groups.known.get_mut(key) {
+    /// The gated members for which the hint of DynamicResources returns Queue. All other reasons for a gate end with an event of the pod.
+    pub(crate) fn worth_asking(&self, (pods, judge): (&Pods, &Judge), event: ClusterEvent<'_>) -> Vec<Uid> {
+        if !matches!(event, ClusterEvent::DeviceChanged { .. }) {
+            return Vec::new();
+        }
+        let hint = |subject: Subject| judge.hint(dynamic_resources::NAME, event, subject);
+        self.gated.iter().filter(|uid| pods.member_subject(uid).is_some_and(hint)).cloned().collect()
+    }
+
+    pub(crate) fn drop_member(&mut self, uid: &Uid, key: &GroupKey) {
+        self.gated.remove(uid);
+        if let Some(group) = self.known.get_mut(key) {
             group.members.remove(uid);
             group.lowest = group.lowest.filter(|_| !group.members.is_empty());
             group.leave(uid);
-            self.groups.changed.insert(key.clone());
+            self.changed.insert(key.clone());
         }
-    }
-
-    pub(crate) fn join_group(&mut self, now_ms: TimeMs, uid: &Uid, profile: ProfileIndex, key: &GroupKey) {
-        if let Some(message) = self.excess(uid) {
-            return self.leave_untried(now_ms, uid, profile, message);
-        }
-        let is_gated = self.gate(profile, uid).is_some();
-        self.edit(now_ms, uid, |pod| {
-            pod.enter(PodStage::Member { profile, is_gated });
-            pod.attempts.first_queued_ms.get_or_insert(now_ms);
-        });
-        // The configuration or the group's object may have changed instead of the pod.
-        self.groups.changed.insert(key.clone());
-    }
-
-    /// An assumed member lost its node because of an error: it waits with its group again, which backs off. kube-scheduler retries the
-    /// group at once.
-    pub(crate) fn rejoin_group(&mut self, now_ms: TimeMs, uid: &Uid, profile: ProfileIndex, key: &GroupKey) {
-        self.join_group(now_ms, uid, profile, key);
-        let Some(group) = self.groups.known.get_mut(key) else { return };
-        (group.errors, group.popped) = (group.errors + 1, None);
-        if !self.queue.is_active(&group.entity) {
-            self.set_backoff(now_ms, key);
-        }
-    }
-
-    /// The number of members with a node, and of all members.
-    pub(super) fn counts(&self, group: &Group) -> (usize, usize) {
-        let has_place = |uid: &&Uid| self.pods.get(uid).is_some_and(|pod| pod.charge.is_some());
-        (group.members.iter().filter(has_place).count(), group.members.len())
-    }
-
-    /// The waiting members in the order of the attempt, without gated ones.
-    ///
-    /// Source: `PodGroupMemberPodsOrderingFunc`.
-    pub(super) fn in_order(&self, group: &Group) -> Vec<Uid> {
-        let mut members: Vec<_> = group.waiting.iter().filter(|(uid, _)| !group.gated.contains(*uid)).collect();
-        members.sort_by_cached_key(|(uid, sequence)| {
-            let (priority, attempts) = self.pods.get(uid).map_or((0, 0), |pod| (pod.info.priority, pod.attempts.count));
-            (std::cmp::Reverse((priority, attempts)), **sequence)
-        });
-        members.into_iter().map(|(uid, _)| Arc::clone(uid)).collect()
     }
 
     /// The subject of the first waiting member, which is also the group's in the queue.
-    pub(super) fn subject_of(&self, group: &Group) -> Option<Subject> {
-        let (uid, _) = group.waiting.iter().min_by_key(|(_, sequence)| **sequence)?;
-        let pod = self.pods.get(uid)?;
-        let PodStage::Member { profile, .. } = pod.stage else { return None };
-        Some((profile, pod.class))
+    fn subject_of(&self, pods: &Pods, key: &GroupKey) -> Option<Subject> {
+        let waiting = self.below(key).flat_map(|group| &group.waiting);
+        let (uid, _) = waiting.min_by_key(|(_, sequence)| **sequence)?;
+        pods.member_subject(uid)
     }
 
-    /// The plugin that keeps a group from its turn, and kube-scheduler's message; `None`: the group may be tried.
-    pub(crate) fn group_gate(&self, key: &GroupKey) -> Option<(&'static str, String)> {
-        let group = self.groups.known.get(key)?;
-        let Some(object) = &group.object else { return Some((key.api.plugin(), key.api.absent(&key.name))) };
-        let profile = |uid: &Uid| match self.pods.get(uid)?.stage {
-            PodStage::Member { profile, .. } => self.profile(profile),
-            _ => None,
+    /// The plugin that keeps a group, with all groups of the same root, from its turn, and kube-scheduler's message; `None`: it may be tried.
+    pub(crate) fn gate(
+        &self,
+        (settings, pods, judge): (&Settings, &Pods, &Judge),
+        key: &GroupKey,
+    ) -> Option<(&'static str, String)> {
+        self.known.get(key)?;
+        let root = match self.root(key) {
+            Ok(root) => root,
+            Err(message) => return Some((key.api.plugin(), message)),
         };
-        let (gated, members) = (group.gated.len(), group.members.len());
-        let is_gated = object.is_gated_by(gated, members) || gated == group.waiting.len();
-        if let Some(uid) = group.gated.first().filter(|_| is_gated) {
-            let info = self.pods.get(uid).map(|pod| &pod.info)?;
+        let group = self.known.get(&root)?;
+        let object = group.object.as_ref()?;
+        let below: Vec<&Group> = self.below(&root).collect();
+        let count = |of: fn(&Group) -> usize| below.iter().map(|group| of(group)).sum::<usize>();
+        let profile = |uid: &Uid| settings.profile(pods.member_subject(uid)?.0);
+        let (gated, members) = (count(|group| group.gated.len()), count(|group| group.members.len()));
+        let is_gated = object.is_gated_by(gated, members) || gated == count(|group| group.waiting.len());
+        if let Some(uid) = below.iter().flat_map(|group| &group.gated).min().filter(|_| is_gated) {
+            let info = pods.get(uid).map(|pod| &pod.info)?;
             let profile = profile(uid)?;
-            let gate = flotilla_framework::admission::gate(self.registry, profile, info);
-            let gate = gate.or_else(|| self.judge.cache().objects.gate(profile, info));
+            let gate = admission::gate(settings.registry(), profile, info);
+            let gate = gate.or_else(|| judge.cache().objects().gate(profile, info));
             return Some(gate.unwrap_or_default());
         }
         if let Some(hold) = &group.held {
             return Some((key.api.plugin(), hold.message.clone()));
         }
-        let first = group.waiting.keys().next()?;
-        let message = object.gate(&profile(first)?.plugins, members)?;
+        let first = below.iter().flat_map(|group| group.waiting.keys()).next()?;
+        let message = self.tree_gate(&root, &profile(first)?.plugins)?;
         Some((key.api.plugin(), message))
     }
 
-    pub(crate) fn group_entity(&self, key: &GroupKey) -> Option<&Uid> {
-        self.groups.known.get(key).map(|group| &group.entity)
+    /// The entity in the queue of a group and all groups of the same root.
+    pub(crate) fn entity_of(&self, key: &GroupKey) -> Option<&Uid> {
+        let root = self.root(key).ok()?;
+        self.known.get(&root).map(|group| &group.entity)
+    }
+
+    fn entity_info(&self, pods: &Pods, key: &GroupKey) -> Option<QueuedEntityInfo> {
+        let group = self.known.get(key)?;
+        let (queued_ms, sequence) = group.queued?;
+        let priority = group.object.as_ref().map_or(0, |object| object.priority);
+        let place = QueuePosition { priority, queued_ms, sequence };
+        Some(QueuedEntityInfo {
+            subject: self.subject_of(pods, key)?,
+            place,
+            until_ms: group.until_ms,
+            refusals: group.refusals,
+        })
+    }
+}
+
+impl Turns<'_> {
+    /// A failed attempt with an error: the group backs off.
+    pub(crate) fn fail(&mut self, now_ms: TimeMs, key: &GroupKey) {
+        if let Some(group) = self.groups.known.get_mut(key) {
+            (group.errors, group.popped) = (group.errors + 1, None);
+        }
+        self.set_backoff(now_ms, key);
+    }
+
+    /// An assumed member waits with its group again because of an error: the group backs off. kube-scheduler retries it at once.
+    pub(crate) fn rejoined(&mut self, now_ms: TimeMs, key: &GroupKey) {
+        let Ok(root) = self.groups.root(key) else { return };
+        let Some(group) = self.groups.known.get_mut(&root) else { return };
+        (group.errors, group.popped) = (group.errors + 1, None);
+        if !self.queue.is_active(&group.entity) {
+            self.set_backoff(now_ms, &root);
+        }
     }
 
     pub(crate) fn review_groups(&mut self, now_ms: TimeMs) {
@@ -215,12 +239,18 @@ impl Machine {
         }
     }
 
-    pub(super) fn review_group(&mut self, now_ms: TimeMs, key: &GroupKey) {
+    /// Updates the group's place in the queue. A group below another has none: the root is reviewed instead.
+    fn review_group(&mut self, now_ms: TimeMs, key: &GroupKey) {
         self.review_hold(key);
-        let is_gated = self.group_gate(key).is_some();
+        let root = self.groups.root(key).ok();
+        let is_below = root.as_ref().is_some_and(|root| root != key);
+        self.groups.changed.extend(root.filter(|_| is_below));
+        let has_turn = !is_below
+            && self.groups.gate((self.settings, self.pods, self.judge), key).is_none()
+            && self.groups.waiting_below(key) > 0;
         let Some(group) = self.groups.known.get_mut(key) else { return };
         let entity = Arc::clone(&group.entity);
-        if is_gated || group.waiting.is_empty() {
+        if !has_turn {
             group.forget_attempt();
             (group.queued, group.popped) = (None, None);
             self.queue.remove(&entity);
@@ -228,7 +258,7 @@ impl Machine {
         }
         group.queued.get_or_insert_with(|| self.queue.stamp(now_ms));
         let until_ms = group.until_ms;
-        let Some(entity_info) = self.group_entity_info(key) else { return };
+        let Some(entity_info) = self.groups.entity_info(self.pods, key) else { return };
         if self.queue.contains(&entity) {
             self.queue.update_entity(&entity, entity_info);
         } else if self.queue.pace().is_going_on(until_ms, now_ms) {
@@ -238,28 +268,16 @@ impl Machine {
         }
     }
 
-    pub(super) fn group_entity_info(&self, key: &GroupKey) -> Option<QueuedEntityInfo> {
-        let group = self.groups.known.get(key)?;
-        let (queued_ms, sequence) = group.queued?;
-        let priority = group.object.as_ref().map_or(0, |object| object.priority);
-        let place = QueuePosition { priority, queued_ms, sequence };
-        Some(QueuedEntityInfo {
-            subject: self.subject_of(group)?,
-            place,
-            until_ms: group.until_ms,
-            refusals: group.refusals,
-        })
-    }
-
     /// Starts the backoff after a failed attempt. The maximum backoff grows with the square root of the number of pods, except for
     /// `scheduling.x-k8s.io`: scheduler-plugins has only the backoff of each pod.
-    pub(super) fn set_backoff(&mut self, now_ms: TimeMs, key: &GroupKey) {
+    pub(crate) fn set_backoff(&mut self, now_ms: TimeMs, key: &GroupKey) {
         let pace = self.queue.pace();
+        let waiting = self.groups.waiting_below(key);
         let Some(group) = self.groups.known.get_mut(key) else { return };
         let count = if group.errors > 0 { group.errors } else { group.refusals };
         group.queued = Some(self.queue.stamp(now_ms));
         // An early attempt keeps the backoff.
-        let pods = if key.api == GroupApi::Coscheduling { 1 } else { group.waiting.len() };
+        let pods = if key.api == GroupApi::Coscheduling { 1 } else { waiting };
         let expiry_ms = pace.expiry(now_ms, count, pods);
         let until_ms = group.popped.take().unwrap_or(expiry_ms);
         let (entity, is_error) = (Arc::clone(&group.entity), group.errors > 0);
@@ -270,7 +288,7 @@ impl Machine {
         self.queue.remove(&entity);
         // The group waits for time only: an empty activeQ would pop it at once, endlessly. Only a later pod that has found a node may let
         // it go first ([`Machine::gives_way`]).
-        match self.group_entity_info(key) {
+        match self.groups.entity_info(self.pods, key) {
             Some(entity_info) if is_error => {
                 self.queue.err(&entity, entity_info, now_ms, SCHEDULE_ATTEMPT_FAILURE);
             }
@@ -278,5 +296,25 @@ impl Machine {
             None => {}
         }
         self.groups.changed.insert(key.clone());
+    }
+
+    /// Stores an extender's answer about a member for the next attempt. `false`: the group no longer waits for it.
+    ///
+    /// A group is decided within one event, but extenders answer later. If a member needs an answer, the attempt is reverted, the extenders
+    /// are called, and the attempt restarts with all earlier answers. So each attempt gets one answer further. If a member's feasible nodes
+    /// change meanwhile, the extenders are called again, a limited number of times. After that the answer counts for its nodes only.
+    ///
+    /// Source: `podGroupPodSchedulingAlgorithm`, which calls them as for any pod, each member after those before it.
+    pub(crate) fn take_answer(
+        &mut self,
+        asked: &Asked<'_>,
+        key: &GroupKey,
+        for_room: bool,
+        answer: ExtenderAnswer,
+    ) -> bool {
+        let is_current = self.settings.generation() == Some(asked.generation);
+        let group = self.groups.known.get_mut(key).filter(|group| is_current && group.attempt_from.is_some());
+        let group = group.filter(|group| self.queue.is_active(&group.entity));
+        group.map(|group| group.heard.keep(asked, for_room, answer)).is_some()
     }
 }

@@ -8,19 +8,19 @@ use std::sync::Arc;
 use flotilla_framework::{plugins::default_preemption, pod_group::UNSCHEDULABLE, resources::Resources};
 
 use super::tried::{Seeker, Tried};
-use crate::{machine::Machine, pods::Pod};
+use crate::{pods::Pod, site::Site};
 
 /// A resource, its unit in messages, and its amounts.
 type Amount<'a> = (&'a str, &'static str, i64, i64);
 
-impl Machine {
+impl Site<'_> {
     /// The result of an attempt at a group if the cluster lacks its `minResources`.
     pub(super) fn lacks_resources(&self, seeker: &Seeker<'_>) -> Option<Tried> {
         let gap = self.resource_gap(seeker)?;
         let object = seeker.object;
         let reason =
             format!("{UNSCHEDULABLE}, minResources of PodGroup {} exceed the free resources: {gap}", object.key());
-        Some(Tried::none(reason, seeker.members))
+        Some(Tried::none(reason, seeker.branch))
     }
 
     fn resource_gap(&self, seeker: &Seeker<'_>) -> Option<String> {
@@ -44,7 +44,7 @@ impl Machine {
     /// The free amounts of the wanted resources and the free number of pods, over all nodes. Linear in nodes and pods: once per attempt of a
     /// group with `minResources`, some 5 ms with 150,000 pods.
     fn free_for(&self, seeker: &Seeker<'_>, wanted: &Resources) -> (Resources, i64) {
-        let nodes = &self.judge.cache().nodes;
+        let nodes = self.shards.judge.cache().nodes();
         let mut free = Resources {
             scalars: wanted.scalars.iter().map(|(name, _)| (Arc::clone(name), 0)).collect(),
             ..Resources::default()
@@ -57,7 +57,8 @@ impl Machine {
         let key = seeker.object.group_key();
         let preempts = self.may_preempt(seeker);
         let is_free = |pod: &Pod| {
-            (preempts && self.rank_of(pod) < seeker.object.priority) || self.group_of(&pod.info).as_ref() == Some(&key)
+            (preempts && self.rank_of(pod) < seeker.object.priority)
+                || self.settings.group_of(&pod.info).as_ref() == Some(&key)
         };
         for pod in self.pods.values() {
             let is_there = pod.charge.as_ref().is_some_and(|charge| nodes.contains_key(&charge.node));
@@ -70,7 +71,7 @@ impl Machine {
     }
 
     fn may_preempt(&self, seeker: &Seeker<'_>) -> bool {
-        let profile = self.profile(seeker.profile);
+        let profile = self.settings.profile(seeker.profile);
         let is_on = profile.is_some_and(|profile| {
             profile.plugins.pod_group_post_filter.iter().any(|name| name == default_preemption::NAME)
         });

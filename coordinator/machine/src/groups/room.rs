@@ -12,70 +12,76 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use flotilla_framework::{
-    class::PodInfo,
     plugins::{default_preemption, dynamic_resources},
-    pod_group::{GroupApi, PodGroup},
-    preemption::{DryRun, PlacedPod, Unit, is_local, reprieve, sort_by_importance, words},
+    preemption::{PlacedPod, Unit, is_local, reprieve, sort_by_importance, words},
 };
 
 use super::{
+    claims::FreedClaims,
     scratch::{Removed, Scratch},
-    tried::{Asks, GroupPreemption, GroupRefusal, MemberNominations, Seeker},
+    search::Course,
+    tried::{Asks, GroupPreemption, GroupRefusal, MemberNominations, Seeker, Tried},
 };
 use crate::{
-    action::{PodName, Unreserve},
-    event::TimeMs,
+    action::Unreserve,
     judge::decision::Placement,
-    machine::Machine,
     pods::Pod,
-    preempt::{Location, MAX_VICTIMS, NOW_NS, Preemptor},
-    subject::{GroupKey, Uid},
+    preempt::{Location, MAX_VICTIMS, NOW_NS},
+    site::Site,
+    subject::Uid,
 };
 
 const PREFIX: &str = "pod group preemption: ";
-/// DynamicResources' message about a group, even without claims.
-const CLAIMS: &str = "deallocation and deletion of ResourceClaims completed";
 /// Maximum number of nodes to recount during the search. Only groups with affinities or spread constraints recount; at some 20 ns per node
 /// the limit is a second.
 const MAX_COUNTED: usize = 50_000_000;
 
-impl Machine {
-    /// Searches for room, frees claims that block members, and preempts the victims.
+/// The result of the search for room.
+pub(super) struct Room {
+    pub(super) outcome: GroupPreemption,
+    /// The pods to delete; `None`: none are searched for.
+    pub(super) victims: Option<Vec<PlacedPod>>,
+    /// Writes to claims that block members.
+    pub(super) freed: Vec<Unreserve>,
+}
+
+impl Site<'_> {
+    /// Searches for room, and for claims that block members.
     ///
     /// # Errors
     /// Extenders have to be called first.
-    pub(super) fn make_room(&mut self, now_ms: TimeMs, seeker: &Seeker<'_>) -> Result<GroupPreemption, Asks> {
-        let plugins = self.profile(seeker.profile).map(|profile| profile.plugins.pod_group_post_filter.clone());
+    pub(super) fn find_room(&mut self, seeker: &Seeker<'_>, tried: &Tried) -> Result<Room, Asks> {
+        let plugins =
+            self.settings.profile(seeker.profile).map(|profile| profile.plugins.pod_group_post_filter.clone());
         let has = |name: &str| plugins.iter().flatten().any(|known| known == name);
-        let claims = has(dynamic_resources::NAME).then_some(CLAIMS);
+        // DynamicResources frees no claim of a composite group, or of one with a topology constraint.
+        let frees = !seeker.branch.is_composite() && !seeker.branch.has_constraint();
         // Uses the results of the attempt, before pods are removed for the search.
-        let freed = if claims.is_some() { self.claims_to_free(seeker) } else { Vec::new() };
-        let room = self.room(now_ms, seeker, claims, has(default_preemption::NAME))?;
-        freed.into_iter().for_each(|unreserve| self.free(unreserve));
-        Ok(room)
-    }
-
-    fn claims_to_free(&self, seeker: &Seeker<'_>) -> Vec<Unreserve> {
-        let to_free = |uid: &Uid| {
-            let class = self.pods.get(uid)?.class;
-            Some(self.claim_to_free(uid, (seeker.profile, class))?.0)
+        let FreedClaims { writes: freed, result } = match frees && has(dynamic_resources::NAME) {
+            true => self.claims_to_free(seeker, tried),
+            false => FreedClaims::default(),
         };
-        seeker.members.iter().filter_map(to_free).collect()
+        let (outcome, victims) = match result {
+            Err(error) => (GroupPreemption::Failed(failed(dynamic_resources::NAME, &error)), None),
+            Ok(Some((message, true))) => (GroupPreemption::None(message.to_owned()), None),
+            Ok(claims) => self.room(seeker, claims.map(|(message, _)| message), has(default_preemption::NAME))?,
+        };
+        Ok(Room { outcome, victims, freed })
     }
 
     fn room(
         &mut self,
-        now_ms: TimeMs,
         seeker: &Seeker<'_>,
         claims: Option<&str>,
         may_preempt: bool,
-    ) -> Result<GroupPreemption, Asks> {
+    ) -> Result<(GroupPreemption, Option<Vec<PlacedPod>>), Asks> {
         if !may_preempt {
-            return Ok(GroupPreemption::None(claims.unwrap_or_default().to_owned()));
+            return Ok((GroupPreemption::None(claims.unwrap_or_default().to_owned()), None));
         }
         let refused = |reason: &str| {
             let reason = format!("{PREFIX}{reason}");
-            Ok(GroupPreemption::None(claims.into_iter().chain([&*reason]).collect::<Vec<_>>().join(", ")))
+            let message = claims.into_iter().chain([&*reason]).collect::<Vec<_>>().join(", ");
+            Ok((GroupPreemption::None(message), None))
         };
         let pods_never_preempt = || self.members(seeker).any(|pod| pod.info.never_preempts);
         if seeker.object.never_preempts.unwrap_or_else(pods_never_preempt) {
@@ -85,32 +91,30 @@ impl Machine {
             let nominations =
                 self.members(seeker).map(|pod| (Arc::clone(&pod.info.uid), pod.nominated_node().cloned()));
             let message = format!("{PREFIX}ongoing preemption on nominated nodes");
-            return Ok(GroupPreemption::Coming(message, nominations.collect()));
+            return Ok((GroupPreemption::Coming(message, nominations.collect()), None));
         }
         let mut units = self.units_of(self.pods.iter().map(|(uid, _)| uid), seeker.object.priority);
         sort_by_importance(&mut units, NOW_NS);
         if units.is_empty() {
             let message = format!("{PREFIX}No preemption victims found for incoming preemptor");
-            return Ok(GroupPreemption::None(message));
+            return Ok((GroupPreemption::None(message), None));
         }
         let (victims, nominations) = match Scratch::new(self).search(seeker, units)? {
             Ok(found) => found,
             Err(GroupRefusal::Rejected(reason)) => return refused(&reason),
             Err(GroupRefusal::Failed(error)) => {
-                let plugin = default_preemption::NAME;
-                let message = format!("error in {plugin:?} PodGroupPostFilter plugins: {PREFIX}{error}");
-                return Ok(GroupPreemption::Failed(message));
+                let message = failed(default_preemption::NAME, &format!("{PREFIX}{error}"));
+                return Ok((GroupPreemption::Failed(message), None));
             }
         };
-        let under_way = self.preemptions.victims();
+        let under_way = self.shards.preemptions.victims();
         if under_way > 0 && under_way + victims.len() > MAX_VICTIMS {
-            self.status.preemptions_postponed += 1;
+            self.shards.status.preemptions_postponed += 1;
             return refused(&format!("{under_way} victims are already being deleted; tried again when they are gone"));
         }
-        self.evict_for_group(now_ms, seeker, &victims);
         let count = victims.len();
         let message = format!("{PREFIX}found a placement for podgroup, preempting {count} victims");
-        Ok(GroupPreemption::Coming(message, nominations))
+        Ok((GroupPreemption::Coming(message, nominations), Some(victims)))
     }
 
     fn members(&self, seeker: &Seeker<'_>) -> impl Iterator<Item = &Pod> {
@@ -129,45 +133,19 @@ impl Machine {
 
     /// Whether the profile enables preemption for groups, and there is a potential victim.
     pub(super) fn may_make_room(&self, seeker: &Seeker<'_>) -> bool {
-        let profile = self.profile(seeker.profile);
+        let profile = self.settings.profile(seeker.profile);
         let is_on = |plugins: &[String]| plugins.iter().any(|known| known == default_preemption::NAME);
         let priority = seeker.object.priority;
         profile.is_some_and(|profile| is_on(&profile.plugins.pod_group_post_filter))
             && (self.residents.any_at_all_below(priority) || self.groups.any_below(priority))
     }
-
-    /// The priority at which a pod is preempted: that of its group of `scheduling.k8s.io`, if it has one.
-    ///
-    /// Source: `GetPodPriority`.
-    pub(crate) fn rank_of(&self, pod: &Pod) -> i32 {
-        self.object_of(pod).map_or(pod.info.priority, |object| object.priority)
-    }
-
-    /// The group that a pod is preempted with. Pods of `scheduling.x-k8s.io` are preempted as pods without a group, as by kube-scheduler.
-    pub(crate) fn object_of(&self, pod: &Pod) -> Option<&PodGroup> {
-        self.groups.known.get(&self.group_as_victim(&pod.info)?)?.object.as_deref()
-    }
-
-    pub(crate) fn group_as_victim(&self, info: &PodInfo) -> Option<GroupKey> {
-        self.group_of(info).filter(|key| key.api == GroupApi::Kubernetes)
-    }
-
-    /// Deletes the victims for a group.
-    fn evict_for_group(&mut self, now_ms: TimeMs, seeker: &Seeker<'_>, victims: &[PlacedPod]) {
-        let first = seeker.members.first().and_then(|uid| self.pods.get(uid));
-        let Some(scheduler_name) = first.map(|pod| Arc::clone(&pod.info.scheduler_name)) else { return };
-        let object = seeker.object;
-        // No pod has the UID of a group, so a lookup of the preemptor finds none.
-        let name = PodName {
-            uid: Arc::clone(&object.uid),
-            namespace: Arc::clone(&object.namespace),
-            name: Arc::clone(&object.name),
-        };
-        self.evict(now_ms, Preemptor { name, scheduler_name, node: None }, victims, true);
-    }
 }
 
-impl Scratch<'_> {
+fn failed(plugin: &str, error: &str) -> String {
+    format!("error in {plugin:?} PodGroupPostFilter plugins: {error}")
+}
+
+impl Scratch<'_, '_> {
     /// Removes the potential victims, tries the group, and puts back the pods that need not go. Returns the victims, and the nominations of
     /// members.
     fn search(
@@ -176,11 +154,14 @@ impl Scratch<'_> {
         units: Vec<Unit<Location>>,
     ) -> Result<Result<(Vec<PlacedPod>, MemberNominations), GroupRefusal>, Asks> {
         let units = units.into_iter().map(|unit| unit.map(|(_, charge)| self.remove(charge))).collect();
-        let tried = self.nested().try_placements(seeker, true)?;
-        let placed: Vec<(&Uid, &Placement)> = tried.placed().collect();
+        let tried = self.nested().try_root(seeker, &mut Course::greedy(true))?;
+        let tried = self.nested().search_after(seeker, true, tried)?;
         if let Err(refusal) = tried.outcome {
             return Ok(Err(refusal));
         }
+        // As in the attempt, nominations of members without a node reserve nothing from the others.
+        self.try_together(seeker.members);
+        let placed: Vec<(&Uid, &Placement)> = tried.found().collect();
         let node = |(uid, placement): &(&Uid, &Placement)| (Arc::clone(uid), Some(Arc::clone(&placement.charge.node)));
         let nominations = placed.iter().map(node).collect();
         Ok(self.reprieve(units, &placed).map(|victims| (victims, nominations)))
@@ -192,11 +173,13 @@ impl Scratch<'_> {
         units: Vec<Unit<Removed>>,
         placed: &[(&Uid, &Placement)],
     ) -> Result<Vec<PlacedPod>, GroupRefusal> {
+        // A member of a group in a domain was decided with another class.
+        placed.iter().for_each(|(_, placement)| _ = self.shards.judge.open(placement.subject()));
         let is_local = |placement: &Placement| {
-            self.judge.states().get(placement.subject()).is_some_and(|state| is_local(&state.prepared))
+            self.shards.judge.states().get(placement.subject()).is_some_and(|state| is_local(state.prepared()))
         };
         let counts = !placed.iter().all(|(_, placement)| is_local(placement));
-        let counted = units.len().saturating_mul(placed.len()).saturating_mul(self.judge.cache().nodes.len());
+        let counted = units.len().saturating_mul(placed.len()).saturating_mul(self.shards.judge.cache().nodes().len());
         if counts && counted > MAX_COUNTED {
             return Err(GroupRefusal::Rejected(format!(
                 "{} pods or groups of lower priority are too many potential victims for a group with affinity or spread constraints",
@@ -238,19 +221,14 @@ impl Scratch<'_> {
 
     fn still_fits(&mut self, uid: &Uid, placement: &Placement) -> bool {
         let subject = placement.subject();
-        let Some(node) = self.judge.cache().nodes.get(&placement.charge.node).map(|node| node.id) else { return false };
+        let Some(node) = self.shards.judge.cache().nodes().get(&placement.charge.node).map(|node| node.id) else {
+            return false;
+        };
         let Some(priority) = self.pods.get(uid).map(|pod| pod.info.priority) else { return false };
-        if !self.judge.open(subject) {
+        if !self.shards.judge.open(subject) {
             return false;
         }
-        let nominations = self.judge.nominator().concerning(uid, priority, self.judge.cache());
-        self.judge.count_dry_run(subject);
-        let fits = self.judge.contained(subject, |judge| {
-            let Some((state, cache)) = judge.with_nodes(subject) else { return false };
-            let mut dry_run = DryRun::new(&state.prepared, &cache.snapshot, &state.matches);
-            let beside = nominations.beside(node);
-            dry_run.refusal(&state.prepared, &mut cache.snapshot, node, beside).is_none()
-        });
-        fits.unwrap_or(false)
+        let nominations = self.shards.judge.nominator().concerning(uid, priority, self.shards.judge.cache());
+        self.shards.judge.fits_beside(subject, node, nominations.beside(node))
     }
 }

@@ -47,14 +47,14 @@ pub(super) fn wrong_about(
     cache: &Cache,
     repeats: &mut impl FnMut(Slot) -> bool,
 ) -> Option<&'static str> {
-    let Some(slot) = cache.snapshot.slot(offer.node) else {
+    let Some(slot) = cache.snapshot().slot(offer.node) else {
         let is_unknown = !cache.may_have_been(offer.node, ask.revision, ask.newest);
         return is_unknown.then_some("which did not exist");
     };
     if offer.node > ask.newest {
         return Some("which did not exist yet");
     }
-    if cache.snapshot.rank(slot) != offer.rank {
+    if cache.snapshot().rank(slot) != offer.rank {
         return Some("with an incorrect rank");
     }
     // A node that changed its holder since may have belonged to any worker.

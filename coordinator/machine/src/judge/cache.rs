@@ -19,18 +19,38 @@ use flotilla_framework::{
     volumes::node::Attachment,
 };
 
-use super::past::{Before, Past};
 use crate::{directory::Directory, event::WorkerId, images::Images, judge::classes::Classes};
+
+pub(crate) mod past;
+mod verbs;
+
+use past::{Before, Past};
 
 /// Maximum number of changes in the log, for repairing offers and explaining decisions. Older offers are requested again. At 24 bytes each
 /// the log takes 1.5 MiB.
 const MAX_LOG: usize = 65_536;
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub(crate) struct Charge {
     pub(crate) node: Arc<str>,
     pub(crate) class: ClassId,
+    /// The fields of that class if it is not the class of the pod: its devices take amounts of the node.
+    pub(crate) with_devices: Option<Arc<Class>>,
 }
+
+impl Charge {
+    pub(crate) const fn new(node: Arc<str>, class: ClassId) -> Self {
+        Self { node, class, with_devices: None }
+    }
+}
+
+impl PartialEq for Charge {
+    fn eq(&self, other: &Self) -> bool {
+        self.node == other.node && self.class == other.class
+    }
+}
+
+impl Eq for Charge {}
 
 #[derive(Debug)]
 pub(crate) struct Node {
@@ -46,18 +66,18 @@ pub(crate) type Residents = Map<ClassId, u32>;
 
 #[derive(Debug, Default)]
 pub(crate) struct Cache {
-    pub(crate) nodes: Map<Arc<str>, Node>,
-    pub(crate) snapshot: Snapshot,
-    pub(crate) classes: Classes,
-    pub(crate) in_play: SelectorsInPlay,
-    pub(crate) directory: Directory,
-    pub(crate) objects: Objects,
+    nodes: Map<Arc<str>, Node>,
+    snapshot: Snapshot,
+    classes: Classes,
+    in_play: SelectorsInPlay,
+    directory: Directory,
+    objects: Objects,
     residents: Map<Arc<str>, Residents>,
     names: Map<NodeId, Arc<str>>,
     images: Images,
     log: VecDeque<Happening>,
     /// The state of nodes before the changes in the log.
-    pub(super) past: Past,
+    past: Past,
     revision: Revision,
     next_node: u32,
     /// The number of charged pods with a class that is too large for workers.
@@ -112,6 +132,35 @@ impl Cache {
         self.past.clear();
     }
 
+    pub(crate) const fn nodes(&self) -> &Map<Arc<str>, Node> {
+        &self.nodes
+    }
+
+    pub(crate) const fn snapshot(&self) -> &Snapshot {
+        &self.snapshot
+    }
+
+    /// The nodes, for temporary charges.
+    pub(super) const fn snapshot_mut(&mut self) -> &mut Snapshot {
+        &mut self.snapshot
+    }
+
+    pub(crate) const fn classes(&self) -> &Classes {
+        &self.classes
+    }
+
+    pub(crate) const fn in_play(&self) -> &SelectorsInPlay {
+        &self.in_play
+    }
+
+    pub(crate) const fn directory(&self) -> &Directory {
+        &self.directory
+    }
+
+    pub(crate) const fn objects(&self) -> &Objects {
+        &self.objects
+    }
+
     /// The number of changes so far.
     pub(crate) const fn revision(&self) -> Revision {
         self.revision
@@ -134,7 +183,7 @@ impl Cache {
 
     /// The class of a pod with these fields, as far as selectors in play read them. The pod's own selectors come into play; `distinctions`
     /// receives the ones that are new. Adds a user of the class. A placed pod's class has no device claims.
-    pub(crate) fn acquire_signed(
+    pub(super) fn acquire_signed(
         &mut self,
         whole: &Arc<Class>,
         is_placed: bool,
@@ -153,12 +202,7 @@ impl Cache {
         id
     }
 
-    /// Removes a user of a class. [`Self::take_forgotten`] returns the classes that become unused.
-    pub(crate) fn release_class(&mut self, id: ClassId) {
-        self.classes.release(id);
-    }
-
-    pub(crate) fn take_forgotten(&mut self) -> Option<ClassId> {
+    fn take_forgotten(&mut self) -> Option<ClassId> {
         let (gone, class) = self.classes.take_forgotten()?;
         self.in_play.leave_class(&class);
         self.snapshot.forget_class(gone);
@@ -195,7 +239,7 @@ impl Cache {
     }
 
     /// Sets the volume attachments of a class. Nodes with such pods change.
-    pub(crate) fn set_attachments(&mut self, class: ClassId, attachments: &Arc<[Attachment]>) {
+    fn set_attachments(&mut self, class: ClassId, attachments: &Arc<[Attachment]>) {
         let mut before = Before::Attachments(class, self.snapshot.attachments(class).into());
         self.snapshot.set_attachments(class, attachments);
         let holding = self.residents.iter().filter(|(_, residents)| residents.contains_key(&class));
@@ -205,8 +249,7 @@ impl Cache {
         }
     }
 
-    /// Adds or updates a node. The caller first removes a node with the same name and another UID.
-    pub(crate) fn apply_node(&mut self, info: &Arc<NodeInfo>) -> NodeEvent {
+    fn apply_node(&mut self, info: &Arc<NodeInfo>) -> NodeEvent {
         let Some(node) = self.nodes.get_mut(&info.name) else {
             self.next_node += 1;
             let id = NodeId(self.next_node);
@@ -233,40 +276,13 @@ impl Cache {
     }
 
     /// As [`Self::apply_node`], for a known node that differs only in its devices.
-    pub(crate) fn set_devices(&mut self, info: &Arc<NodeInfo>) {
+    fn set_devices(&mut self, info: &Arc<NodeInfo>) {
         let Some(node) = self.nodes.get_mut(&info.name) else { return };
         let before = Before::Devices(node.info.devices.clone());
         node.info = Arc::clone(info);
         let id = node.id;
         self.snapshot.set_devices(id, info.devices.clone());
         self.touch_node(id, What::Changed, before);
-    }
-
-    /// Removes a node. The charges on its name stay.
-    pub(crate) fn remove_node(&mut self, name: &str) -> Option<Node> {
-        let node = self.nodes.swap_remove(name)?;
-        self.images.remove(&node.info);
-        self.names.swap_remove(&node.id);
-        let pods = self.snapshot.slot(node.id).map_or_else(Vec::new, |slot| self.snapshot.tenants(slot).to_vec());
-        self.snapshot.remove_node(node.id);
-        self.touch_node(node.id, What::Reshaped, Before::Gone(Arc::clone(&node.info), pods));
-        Some(node)
-    }
-
-    /// Sets the holder of a node; `after` is the last request before. Returns the node's number and its previous holder.
-    pub(crate) fn set_holder(
-        &mut self,
-        name: &str,
-        worker: Option<WorkerId>,
-        after: RequestId,
-    ) -> Option<(NodeId, Option<WorkerId>)> {
-        let node = self.nodes.get_mut(name)?;
-        let (id, old) = (node.id, std::mem::replace(&mut node.worker, worker));
-        if old != worker {
-            node.held_after = after;
-            self.note_holder(name);
-        }
-        Some((id, old))
     }
 
     /// The holder of the node in a slot at the time of a request; `Err`: the holder changed since.
@@ -313,8 +329,7 @@ impl Cache {
         self.holders[slot as usize] = (node.worker, node.held_after);
     }
 
-    /// Charges a pod to a node. Returns the change for the holder, if the node is known.
-    pub(crate) fn charge(&mut self, name: &Arc<str>, class: ClassId) -> Option<(WorkerId, Change)> {
+    fn charge(&mut self, name: &Arc<str>, class: ClassId) -> Option<(WorkerId, Change)> {
         self.classes.retain(class);
         self.untold += u64::from(!self.classes.is_sendable(class));
         *self.residents.entry(Arc::clone(name)).or_default().entry(class).or_insert(0) += 1;
@@ -325,8 +340,7 @@ impl Cache {
         Some((worker?, Change::AddPods { node: id, class, count: 1 }))
     }
 
-    /// Removes a pod's charge. The caller releases the class.
-    pub(crate) fn discharge(&mut self, name: &str, class: ClassId) -> Option<(WorkerId, Change)> {
+    fn discharge(&mut self, name: &str, class: ClassId) -> Option<(WorkerId, Change)> {
         if let Some(residents) = self.residents.get_mut(name) {
             if let Some(count) = residents.get_mut(&class) {
                 self.untold -= u64::from(!self.classes.is_sendable(class));

@@ -6,7 +6,7 @@ use super::cache::{Cache, Happening, What};
 
 /// The changes since a revision; `None` if there are so many that a new evaluation is cheaper.
 pub(super) fn changes(cache: &Cache, since: Revision) -> Option<Vec<Happening>> {
-    let bound = (cache.nodes.len() / 2).max(256);
+    let bound = (cache.nodes().len() / 2).max(256);
     cache.changes_since(since).filter(|changes| changes.len() <= bound).map(Iterator::collect)
 }
 

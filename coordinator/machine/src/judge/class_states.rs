@@ -19,7 +19,7 @@ use flotilla_framework::{
 use super::{
     ask::{Ask, wrong_about},
     cache::Cache,
-    class_state::ClassState,
+    class_state::{ClassState, Evaluator, Known},
     families::{Families, FamilyState, MAX_ROWS},
     live::Live,
     work::{NODE, PASSED, Work},
@@ -50,9 +50,9 @@ pub(crate) struct ClassStates {
     /// Bytes of the facts, and of strings that no node has.
     bytes: usize,
     clock: u64,
-    pub(crate) work: Work,
+    pub(super) work: Work,
     /// Traced evaluations that ended since the last report.
-    pub(crate) over: Vec<Over>,
+    pub(super) over: Vec<Over>,
 }
 
 impl ClassStates {
@@ -97,25 +97,22 @@ impl ClassStates {
         let clock = self.clock;
         let state = self.all.entry(subject).or_insert_with(|| {
             let facts = Arc::new(cache.facts(class));
-            let can_be_told = facts.is_sendable() && class.is_sendable();
-            let prepared = Prepared::new(registry, profile, class, &facts, &cache.snapshot);
+            let is_sendable = facts.is_sendable() && class.is_sendable();
+            let prepared = Prepared::new(registry, profile, class, &facts, cache.snapshot());
             let bytes = facts.bytes() + prepared.missing().bytes();
             self.bytes += bytes;
             ClassState {
                 prepared,
                 facts,
                 facts_version: version,
-                live: None,
-                ask: None,
+                known: Known::Nothing,
+                evaluator: if is_sendable { Evaluator::Workers } else { Evaluator::Coordinator },
                 matches: Matches::default(),
                 family: FamilyState::default(),
                 columns: None,
                 used: clock,
                 wants_all: false,
-                too_many_strata: false,
-                refuted: false,
                 mismatches: 0,
-                can_be_told,
                 bytes,
                 kept: 0,
                 counted: 0,
@@ -128,16 +125,14 @@ impl ClassStates {
 
     /// Discards all views, after a worker's result was incorrect.
     pub(crate) fn distrust(&mut self) {
-        for state in self.all.values_mut() {
-            state.live = None;
-        }
+        self.all.values_mut().for_each(|state| state.known.forget());
         self.families.clear();
     }
 
     /// Discards the view of one subject, so that it is requested again.
     pub(crate) fn forget_view(&mut self, subject: Subject) {
         if let Some(state) = self.all.get_mut(&subject) {
-            state.live = None;
+            state.known.forget();
         }
     }
 
@@ -154,7 +149,7 @@ impl ClassStates {
     pub(crate) fn keep_covered(&mut self, subject: Subject) -> Option<bool> {
         let clock = self.clock;
         let state = self.all.get_mut(&subject)?;
-        if state.own().is_some() || state.ask.is_some() {
+        if state.own().is_some() || state.ask().is_some() {
             state.used = clock;
             return Some(state.prepared.is_wide());
         }
@@ -168,9 +163,9 @@ impl ClassStates {
     }
 
     pub(crate) fn close(&mut self, subject: Subject) {
-        let Some(state) = self.all.swap_remove(&subject) else { return };
+        let Some(mut state) = self.all.swap_remove(&subject) else { return };
         self.bytes -= state.bytes + state.kept;
-        if let Some(ask) = state.ask {
+        if let Some(ask) = state.known.end() {
             self.requests.swap_remove(&ask.request);
             self.note_end(subject, &ask, Some("no longer needed"));
         }
@@ -193,7 +188,7 @@ impl ClassStates {
     pub(crate) fn asked(&mut self, subject: Subject, ask: Ask) {
         let Some(state) = self.all.get_mut(&subject) else { return };
         self.requests.insert(ask.request, subject);
-        if let Some(old) = state.ask.replace(ask) {
+        if let Some(old) = state.known.begin(ask) {
             self.requests.swap_remove(&old.request);
         }
     }
@@ -216,9 +211,10 @@ impl ClassStates {
         let Some(subject) = self.subject_of(request) else { return Ok(()) };
         let Self { all, looked_at, offered, .. } = self;
         let Some(state) = all.get_mut(&subject) else { return Ok(()) };
-        let Some(ask) = &mut state.ask else { return Ok(()) };
+        let ClassState { known, prepared, .. } = state;
+        let Some(ask) = known.ask_mut() else { return Ok(()) };
         let Some(&nodes) = ask.owing.get(&worker) else { return Ok(()) };
-        offered.resize(cache.snapshot.capacity(), 0);
+        offered.resize(cache.snapshot().capacity(), 0);
         *looked_at += 1;
         let mut repeats = |slot: Slot| {
             let last = offered.get_mut(slot as usize).map(|last| std::mem::replace(last, *looked_at));
@@ -226,7 +222,7 @@ impl ClassStates {
         };
         let wanted = Wanted { nodes, k: ask.k };
         let made: &Ask = ask;
-        evaluation.check(&state.prepared, wanted, |offer| wrong_about(offer, worker, made, cache, &mut repeats))?;
+        evaluation.check(prepared, wanted, |offer| wrong_about(offer, worker, made, cache, &mut repeats))?;
         ask.owing.remove(&worker);
         ask.answers.push(evaluation);
         self.conclude(subject);
@@ -235,7 +231,10 @@ impl ClassStates {
 
     pub(super) fn conclude(&mut self, subject: Subject) {
         let Some(state) = self.all.get_mut(&subject) else { return };
-        let Some(ask) = state.ask.take_if(|ask| ask.owing.is_empty()) else { return };
+        if state.ask().is_none_or(|ask| !ask.owing.is_empty()) {
+            return;
+        }
+        let Some(ask) = state.known.end() else { return };
         self.requests.swap_remove(&ask.request);
         self.note_end(subject, &ask, None);
         let Some(state) = self.all.get_mut(&subject) else { return };
@@ -245,7 +244,7 @@ impl ClassStates {
             state.family.wants_own = false;
             let view = View::new(&state.prepared, ask.answers);
             let live = Live::new(view, ask.revision, !state.prepared.is_wide(), ask.trace);
-            state.live = Some(live.with_source(ask.source));
+            state.known.set_own(live.with_source(ask.source));
         }
         self.make_room_for_rows(subject);
     }
@@ -254,8 +253,8 @@ impl ClassStates {
     pub(crate) fn give_up(&mut self, worker: WorkerId, why: &'static str) {
         let mut given_up = Vec::new();
         for (subject, state) in &mut self.all {
-            if state.ask.as_ref().is_some_and(|ask| ask.owing.contains_key(&worker))
-                && let Some(ask) = state.ask.take()
+            if state.owes(worker)
+                && let Some(ask) = state.known.end()
             {
                 self.requests.swap_remove(&ask.request);
                 given_up.push((*subject, ask));
@@ -265,8 +264,7 @@ impl ClassStates {
     }
 
     pub(crate) fn owes(&self, worker: WorkerId, request: RequestId) -> bool {
-        let ask = self.subject_of(request).and_then(|subject| self.all.get(&subject)?.ask.as_ref());
-        ask.is_some_and(|ask| ask.owing.contains_key(&worker))
+        self.subject_of(request).and_then(|subject| self.all.get(&subject)).is_some_and(|state| state.owes(worker))
     }
 
     /// A worker cannot answer because of too many strata: only the coordinator evaluates the subject from now on.
@@ -277,19 +275,23 @@ impl ClassStates {
         if let Some(subject) = self.requests.swap_remove(&request)
             && let Some(state) = self.all.get_mut(&subject)
         {
-            state.too_many_strata = true;
-            if let Some(ask) = state.ask.take() {
+            state.evaluator = Evaluator::Coordinator;
+            if let Some(ask) = state.known.end() {
                 self.note_end(subject, &ask, Some("more strata than an answer may hold"));
             }
         }
     }
 
     pub(crate) fn asks(&self) -> impl Iterator<Item = &Ask> {
-        self.all.values().filter_map(|state| state.ask.as_ref())
+        self.all.values().filter_map(ClassState::ask)
     }
 
     pub(crate) fn asks_mut(&mut self) -> impl Iterator<Item = &mut Ask> {
-        self.all.values_mut().filter_map(|state| state.ask.as_mut())
+        self.all.values_mut().filter_map(|state| state.known.ask_mut())
+    }
+
+    pub(crate) const fn work(&self) -> &Work {
+        &self.work
     }
 
     pub(crate) const fn bytes(&self) -> usize {
@@ -303,11 +305,13 @@ impl ClassStates {
     pub(crate) fn evaluate_here(&mut self, subject: Subject, cache: &Cache) {
         let Some(evaluation) = self.evaluation_here(subject, cache) else { return };
         let Some(state) = self.all.get_mut(&subject) else { return };
-        state.matches.refresh(&state.prepared, &cache.snapshot);
-        state.refuted = false;
+        state.matches.refresh(&state.prepared, cache.snapshot());
+        if state.evaluator == Evaluator::CoordinatorOnce {
+            state.evaluator = Evaluator::Workers;
+        }
         state.family.wants_own = false;
         let view = View::new(&state.prepared, vec![evaluation]);
-        state.live = Some(Live::new(view, cache.revision(), true, None));
+        state.known.set_own(Live::new(view, cache.revision(), true, None));
         self.make_room_for_rows(subject);
     }
 
@@ -322,7 +326,7 @@ impl ClassStates {
         let Self { all, scratch, .. } = self;
         let state = all.get(&subject)?;
         self.work.add(NODE * slots.len() as u64);
-        let evaluation = Columns::answer_of(&state.prepared, &cache.snapshot, slots, (k as usize).max(1), scratch);
+        let evaluation = Columns::answer_of(&state.prepared, cache.snapshot(), slots, (k as usize).max(1), scratch);
         self.count_devices(subject);
         Some(evaluation)
     }
@@ -338,17 +342,17 @@ impl ClassStates {
         let state = self.all.get_mut(&subject)?;
         let is_new = state.columns.is_none();
         let columns = state.columns.get_or_insert_default();
-        let evaluated = columns.refresh(&state.prepared, &cache.snapshot, &mut self.scratch);
-        let passed = if state.prepared.is_within() { cache.snapshot.capacity() as u64 / PASSED } else { 0 };
+        let evaluated = columns.refresh(&state.prepared, cache.snapshot(), &mut self.scratch);
+        let passed = if state.prepared.is_within() { cache.snapshot().capacity() as u64 / PASSED } else { 0 };
         self.work.add(NODE * evaluated as u64 + passed);
         // The filters' results about devices.
         self.bytes -= state.kept;
         state.kept = state.prepared.bytes();
         self.bytes += state.kept;
-        let everything = cache.snapshot.node_count().max(1);
-        let evaluation = columns.answer_all(&state.prepared, &cache.snapshot, everything, &mut self.scratch);
+        let everything = cache.snapshot().node_count().max(1);
+        let evaluation = columns.answer_all(&state.prepared, cache.snapshot(), everything, &mut self.scratch);
         if is_new {
-            self.make_room_for_columns(subject, cache.snapshot.capacity());
+            self.make_room_for_columns(subject, cache.snapshot().capacity());
         }
         Some(evaluation)
     }
@@ -367,9 +371,7 @@ impl ClassStates {
     pub(crate) fn make_room_for_rows(&mut self, newest: Subject) {
         // A row with up to 8 keys counts once; each further key takes 16 of its 120 bytes.
         let size = |state: &ClassState| 1 + state.prepared.keys_len().saturating_sub(8) / 8;
-        let rows = |state: &ClassState| {
-            size(state) * (state.family.rows() + state.live.as_ref().map_or(0, |live| live.view.rows()))
-        };
+        let rows = |state: &ClassState| size(state) * (state.family.rows() + state.known.rows());
         if self.all.get(&newest).is_none_or(|state| rows(state) == 0) {
             return;
         }
@@ -378,7 +380,7 @@ impl ClassStates {
             let others = self.all.iter_mut().filter(|(subject, state)| **subject != newest && rows(state) > 0);
             let Some((_, oldest)) = others.min_by_key(|(_, state)| state.used) else { break };
             total -= rows(oldest);
-            oldest.live = None;
+            oldest.known.forget();
             oldest.family.whole = None;
         }
     }
@@ -392,7 +394,7 @@ impl ClassStates {
 
     fn make_room(&mut self) {
         while self.all.len() >= MAX_SUBJECTS || self.bytes > MAX_FACT_BYTES {
-            let idle = self.all.iter().filter(|(_, state)| state.ask.is_none());
+            let idle = self.all.iter().filter(|(_, state)| state.ask().is_none());
             let oldest = idle.min_by_key(|(_, state)| state.used).map(|(subject, _)| *subject);
             // The limit on requests is lower, so some view has no request.
             let Some(subject) = oldest else { break };

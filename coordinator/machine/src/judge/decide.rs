@@ -10,14 +10,14 @@ use flotilla_framework::{
     evaluation::Offer,
     select::Best,
 };
-use flotilla_planted::planted;
 
 use super::{
     Judge, Mismatch,
     cache::Charge,
+    cache::past::Unknowable,
+    class_state::Evaluator,
     decision::{Attempt, Basis, Decided, Decision, Need, Placement, PostFilter, Want},
     extender_answers::Step,
-    past::Unknowable,
     work::NODE,
 };
 use crate::{
@@ -34,7 +34,7 @@ impl Judge {
     /// them from workers or evaluates on the coordinator.
     pub(super) fn decide_now(&mut self, attempt: &Attempt<'_>) -> Decided {
         let &Attempt { subject, from, is_member, extenders, .. } = attempt;
-        if self.cache.nodes.is_empty() {
+        if self.cache.nodes().is_empty() {
             let diagnosis = Diagnosis::new(NO_NODES.to_owned(), Vec::new());
             return Ok(Decision::Refuse(diagnosis, PostFilter::Skip));
         }
@@ -78,7 +78,7 @@ impl Judge {
                     if let Some(error) = known.score_error() {
                         return Ok(Decision::Fail(error));
                     }
-                    if known.confirms(&self.cache, offer, total) || planted("believes-workers") {
+                    if known.confirms(&self.cache, offer, total) {
                         let rivals = if attempt.is_traced { known.rivals(&self.cache, offer) } else { None };
                         self.states.get_mut(subject).into_iter().for_each(|state| state.mismatches = 0);
                         return self.place(attempt, offer, total, repaired, rivals);
@@ -159,7 +159,7 @@ impl Judge {
         if !alone && state.can_be_asked() {
             return Some(Want::Offers(subject));
         }
-        self.counts.evaluations_refuted += u64::from(state.is_refuted());
+        self.counts.evaluations_refuted += u64::from(state.evaluator == Evaluator::CoordinatorOnce);
         self.evaluate_here(subject);
         None
     }
@@ -173,7 +173,7 @@ impl Judge {
             Some(head) => head,
             None => {
                 // The head has no selectors and no labels.
-                let class = self.cache.classes.get(subject.1)?.head();
+                let class = self.cache.classes().get(subject.1)?.head();
                 let head = self.cache.acquire_signed(&Arc::new(class), false, &mut Vec::new());
                 self.states.set_head(subject, head);
                 head
@@ -191,10 +191,10 @@ impl Judge {
     /// The decision that is independent of the nodes, if any.
     fn judge_class(&self, subject: Subject) -> Option<Decision> {
         let prepared = &self.states.get(subject)?.prepared;
-        let nodes = &self.cache.snapshot;
+        let nodes = self.cache.snapshot();
         let nodes = match prepared.is_within() {
             true => nodes.live().filter(|&slot| prepared.holds(nodes, slot)).count(),
-            false => self.cache.nodes.len(),
+            false => self.cache.nodes().len(),
         };
         if let Some(error) = prepared.error().map(str::to_owned) {
             return Some(Decision::Fail(error));
@@ -254,7 +254,8 @@ impl Judge {
             Ok(reservations) => reservations,
             Err(error) => return Ok(Decision::Fail(error)),
         };
-        let charge = Charge { node, class };
+        let with_devices = self.cache.objects().charged(&reservations, &attempt.pod.class);
+        let charge = Charge { with_devices, ..Charge::new(node, class) };
         let (revision, basis) = (self.cache.revision(), self.basis(attempt));
         Ok(Decision::Place(Placement { profile, charge, reservations, total, repaired, revision, basis, rivals }))
     }
@@ -275,7 +276,7 @@ impl Judge {
         Basis {
             facts: state.map(|state| Arc::clone(&state.facts)).unwrap_or_default(),
             fact_bytes: state.map_or(0, |state| state.bytes),
-            class_bytes: self.cache.classes.bytes_of(subject.1),
+            class_bytes: self.cache.classes().bytes_of(subject.1),
             nominations,
             asked_extenders: false,
         }

@@ -7,7 +7,7 @@ use flotilla_framework::{
     select::Nominations, shard::Revision,
 };
 
-use super::past::Unknowable;
+use super::cache::past::Unknowable;
 use super::{
     cache::Charge,
     extender_answers::{ExtenderAnswers, Question},

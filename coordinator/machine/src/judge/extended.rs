@@ -79,12 +79,12 @@ impl Judge {
         let nominations = self.nominations(&attempt.pod.uid, attempt.pod.priority);
         let subject = attempt.subject;
         let ClassState { prepared, matches, .. } = self.states.get_mut(subject)?;
-        matches.refresh(prepared, &self.cache.snapshot);
-        let nodes = extended.nodes.iter().filter_map(|name| Some(self.cache.nodes.get(name)?.id));
+        matches.refresh(prepared, self.cache.snapshot());
+        let nodes = extended.nodes.iter().filter_map(|name| Some(self.cache.nodes().get(name)?.id));
         let nodes: Vec<_> = nodes.collect();
-        let evaluation = extender::evaluate(prepared, &self.cache.snapshot, matches, &nodes);
+        let evaluation = extender::evaluate(prepared, self.cache.snapshot(), matches, &nodes);
         let mut view = View::new(prepared, vec![evaluation]);
-        view.lay_over(prepared, &mut self.cache.snapshot, matches, &nominations, None);
+        view.lay_over(prepared, self.cache.snapshot_mut(), matches, &nominations, None);
         let feasible = view.feasible(prepared, None).unwrap_or_default();
         if feasible.len() > 1
             && let Some(error) = prepared.score_error()
@@ -109,7 +109,8 @@ impl Judge {
         let Some(known) = self.states.known(subject) else { return Err(Need::offers(subject)) };
         let diagnosis = extended.diagnosis(known.prepared, known.view.refused(), known.view.covered() as usize);
         let candidates = extended.objections.iter().filter(|(_, objection)| objection.code == Code::Unschedulable);
-        let candidates: Vec<NodeId> = candidates.filter_map(|(name, _)| Some(self.cache.nodes.get(name)?.id)).collect();
+        let candidates: Vec<NodeId> =
+            candidates.filter_map(|(name, _)| Some(self.cache.nodes().get(name)?.id)).collect();
         Ok(Decision::Refuse(diagnosis, PostFilter::Run(candidates)))
     }
 }

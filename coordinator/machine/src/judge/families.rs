@@ -122,14 +122,14 @@ impl Families {
             return false;
         };
         if changes.iter().any(|change| change.what == What::Reshaped) {
-            list.sorted = list.sorted.regrouped(ground.clone(), &cache.snapshot);
+            list.sorted = list.sorted.regrouped(ground.clone(), cache.snapshot());
             list.number = self.clock;
         }
         let none = Matches::default();
         for node in nodes_of(&changes) {
-            let slot = cache.snapshot.slot(node);
-            let result = slot.map(|slot| head.judge_with(&cache.snapshot, slot, &none));
-            list.sorted.repair(&cache.snapshot, node, result.as_ref());
+            let slot = cache.snapshot().slot(node);
+            let result = slot.map(|slot| head.judge_with(cache.snapshot(), slot, &none));
+            list.sorted.repair(cache.snapshot(), node, result.as_ref());
         }
         list.repaired_to = cache.revision();
         true

@@ -11,7 +11,6 @@ use flotilla_framework::{
     class::{Class, ClassId},
     select::Nominations,
 };
-use flotilla_planted::planted;
 
 use super::cache::Cache;
 use crate::subject::Uid;
@@ -23,6 +22,22 @@ pub(crate) struct Nominated {
     pub(crate) class: (ClassId, Arc<Class>),
 }
 
+/// The nominations of pods that wait: `Queued`, `Gated` or `Member` ([`PodStage`](crate::pods::PodStage)).
+///
+/// ```text
+///      preemption, PreBind, the watch
+///  no <---------------------------------------------> nominated
+///      decided, deleted, finished: Machine::follow
+///      failed, refused without victims: Machine::nominate_local
+///      the watch shows a change: Pods::apply
+/// ```
+///
+/// A nomination names its node, so it outlives the node. Meanwhile it reserves nothing, and its pod does not try the node first
+/// ([`Self::concerning`]). It counts again if a node with this name is added. The deletion wakes the pod if a plugin that refused it has a
+/// hint for it (`Machine::node_deleted`). A member of a pod group waits for the next attempt at its group, which comes by time. That attempt
+/// decides the member as if it had no nomination. Its result (`groups/outcome.rs`) binds the member, or nominates it to another node. If
+/// the member found a node but its group did not fit, the nomination ends. If the member was refused, or victims on the nominated node are
+/// still terminating, it stays.
 #[derive(Debug, Default)]
 pub(crate) struct Nominator {
     pods: BTreeMap<Uid, Nominated>,
@@ -62,7 +77,7 @@ impl Nominator {
 
     /// Sets the nomination of a pod, and returns the previous one.
     pub(crate) fn set(&mut self, uid: &Uid, now: Option<Nominated>) -> Option<Nominated> {
-        if self.pods.get(uid) == now.as_ref() || (now.is_none() && planted("keeps-nominations")) {
+        if self.pods.get(uid) == now.as_ref() {
             return now;
         }
         self.version += 1;
@@ -82,16 +97,6 @@ impl Nominator {
         before
     }
 
-    /// Removes a nomination temporarily, while the pod is charged.
-    pub(crate) fn withhold(&mut self, uid: &Uid) -> Option<Nominated> {
-        self.set(uid, None)
-    }
-
-    /// Reverts [`Self::withhold`].
-    pub(crate) fn give_back(&mut self, uid: &Uid, nominated: Nominated) {
-        self.set(uid, Some(nominated));
-    }
-
     /// The classes of the pods nominated to a node that concern a pod with this priority.
     pub(crate) fn beside(&self, uid: &Uid, priority: i32, node: &str) -> Vec<ClassId> {
         let pods = self.nodes.get(node).into_iter().flatten().filter(|other| *other != uid);
@@ -109,7 +114,7 @@ impl Nominator {
     }
 
     pub(crate) fn concerning(&self, uid: &Uid, priority: i32, cache: &Cache) -> Nominations {
-        let id = |node: &Arc<str>| cache.nodes.get(node).map(|node| node.id);
+        let id = |node: &Arc<str>| cache.nodes().get(node).map(|node| node.id);
         let mut nominations =
             Nominations { own: self.pods.get(uid).and_then(|nominated| id(&nominated.node)), ..Nominations::default() };
         for (node, pods) in &self.nodes {

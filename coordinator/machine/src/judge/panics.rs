@@ -68,7 +68,7 @@ impl Judge {
             return None;
         }
         let panicked = self.panics.known.get(&subject)?;
-        let class = self.cache.classes.get(subject.1)?;
+        let class = self.cache.classes().get(subject.1)?;
         (panicked.facts == self.cache.facts_version(class)).then(|| panicked.message.clone())
     }
 
@@ -88,14 +88,14 @@ impl Judge {
         if self.panics.known.len() >= MAX_REMEMBERED {
             self.panics.known.clear();
         }
-        let facts = self.cache.classes.get(subject.1).map_or(0, |class| self.cache.facts_version(class));
+        let facts = self.cache.classes().get(subject.1).map_or(0, |class| self.cache.facts_version(class));
         self.panics.known.insert(subject, Panicked { facts, message: message.clone() });
         message
     }
 
     pub(super) fn restore(&mut self) {
         self.counts.plugin_panics += 1;
-        self.states.work.add(super::work::RESTORED_NODE * self.cache.nodes.len() as u64);
+        self.states.work.add(super::work::RESTORED_NODE * self.cache.nodes().len() as u64);
         self.states.clear();
         self.cache.restore();
     }

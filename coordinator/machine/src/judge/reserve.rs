@@ -1,13 +1,14 @@
-//! Reserve and Unreserve of plugins with objects.
+//! Reserve and the beginning of PreBind, for pods with objects of plugins.
 
-use std::sync::Arc;
+use std::collections::BTreeSet;
 
 use flotilla_framework::{
-    extension::objects::{Undone, Write, Written},
+    extension::objects::{Write, Written},
     objects::Reservation,
 };
 
 use super::{Judge, decision::Attempt};
+use crate::{preparations::Step, subject::ProfileIndex};
 
 /// Maximum number of pods in PreBind. They do not count as binds in flight, because a slow provisioner would block all other pods for ten
 /// minutes. At some 1 KB each they take 16 MiB. If a provisioner needs a minute per volume, all together allow 273 pods a second. A pod
@@ -25,11 +26,11 @@ impl Judge {
         if !attempt.pod.class.uses_objects() {
             return Ok(Vec::new());
         }
-        let (Some(profile), Some(node)) = (self.profile(attempt.subject.0), self.cache.nodes.get(node)) else {
+        let (Some(profile), Some(node)) = (self.profile(attempt.subject.0), self.cache.nodes().get(node)) else {
             return Ok(Vec::new());
         };
-        let reservations = self.cache.objects.plan(attempt.pod, &node.info, profile)?;
-        let awaited = reservations.first().and_then(|first| self.cache.objects.awaited(first));
+        let reservations = self.cache.objects().plan(attempt.pod, &node.info, profile)?;
+        let awaited = reservations.first().and_then(|first| self.cache.objects().awaited(first));
         match awaited.filter(|_| !attempt.may_prepare) {
             None => Ok(reservations),
             Some(awaited) => Err(format!(
@@ -39,39 +40,28 @@ impl Judge {
         }
     }
 
-    pub(crate) fn reserve(&mut self, reservations: &[Reservation]) {
-        for reservation in reservations {
-            let nodes = self.cache.objects.reserve(reservation);
-            nodes.iter().for_each(|node| self.refresh_devices(node));
+    /// Assumes the plans of a pod. Returns the steps of its PreBind, and the writes, each with the index of its step.
+    pub(crate) fn begin_pre_bind(
+        &mut self,
+        profile: ProfileIndex,
+        reservations: Vec<Reservation>,
+    ) -> (Vec<Step>, Vec<(usize, Write)>) {
+        let mut all = Vec::new();
+        let mut timeouts = Vec::with_capacity(reservations.len());
+        for (place, reservation) in reservations.iter().enumerate() {
+            let profile = self.profile(profile);
+            let pre_bind = profile.and_then(|profile| self.cache.objects().pre_bind(reservation, profile));
+            let (writes, timeout_ms) = pre_bind.map_or((Vec::new(), None), |(writes, ms)| (writes, Some(ms)));
+            all.extend(writes.into_iter().map(|write| (place, write)));
+            timeouts.push(timeout_ms);
         }
-    }
-
-    /// Assumes the plans of a pod during an attempt at its group.
-    pub(crate) fn reserve_tentatively(&mut self, reservations: &[Reservation]) {
-        for reservation in reservations {
-            let nodes = self.cache.objects.reserve_tentatively(reservation);
-            nodes.iter().for_each(|node| self.refresh_devices(node));
-        }
-    }
-
-    /// Reverts the plans of a pod without writes.
-    pub(crate) fn unreserve(&mut self, reservations: &[Reservation]) {
-        let none = Written::new();
-        reservations.iter().rev().for_each(|reservation| drop(self.unreserve_one(reservation, &none)));
-    }
-
-    /// Reverts a plan except for written objects. Returns the writes of Unreserve.
-    pub(crate) fn unreserve_one(&mut self, reservation: &Reservation, written: &Written) -> Vec<Write> {
-        let Undone { writes, nodes } = self.cache.objects.unreserve(reservation, written);
-        nodes.iter().for_each(|node| self.refresh_devices(node));
-        writes
-    }
-
-    pub(crate) fn refresh_devices(&mut self, name: &Arc<str>) {
-        let Some(info) = self.cache.nodes.get(name).map(|node| Arc::clone(&node.info)) else { return };
-        let completed = self.cache.objects.complete(&info);
-        if completed.devices != info.devices {
-            self.cache.set_devices(&completed);
-        }
+        self.reserve(&reservations);
+        let step = |(reservation, timeout_ms)| Step {
+            reservation,
+            written: Written::new(),
+            doubted: BTreeSet::new(),
+            timeout_ms,
+        };
+        (reservations.into_iter().zip(timeouts).map(step).collect(), all)
     }
 }

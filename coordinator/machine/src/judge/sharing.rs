@@ -7,7 +7,7 @@ use flotilla_framework::{
 
 use super::{
     cache::Cache,
-    class_state::ClassState,
+    class_state::{ClassState, Known},
     class_states::ClassStates,
     families::FamilyState,
     live::{ClassView, Live},
@@ -17,11 +17,11 @@ use crate::subject::Subject;
 impl ClassStates {
     /// The view of a subject over all nodes, if it has one.
     pub(crate) fn known(&mut self, subject: Subject) -> Option<ClassView<'_>> {
-        let ClassState { prepared, matches, live, .. } = self.all.get_mut(&subject)?;
-        let Live { view, over, revision, source, .. } = live.as_mut()?;
-        let list = match over {
-            None => None,
-            Some(over) => Some(self.families.under(*over)?),
+        let ClassState { prepared, matches, known, .. } = self.all.get_mut(&subject)?;
+        let (Live { view, revision, source, .. }, list) = match known {
+            Known::Nothing | Known::Asked(_, None) => return None,
+            Known::Asked(_, Some(own)) | Known::Own(own) => (own, None),
+            Known::Sorted(laid, over) => (laid, Some(self.families.under(*over)?)),
         };
         let source = list.map_or(source.as_ref(), |list| list.source.as_ref());
         Some(ClassView { prepared, matches, view, family: list.map(|list| &list.sorted), revision: *revision, source })
@@ -38,7 +38,7 @@ impl ClassStates {
     pub(crate) fn wants_own_answers(&mut self, subject: Subject) {
         if let Some(state) = self.get_mut(subject) {
             state.family.wants_own = true;
-            state.live = None;
+            state.known.forget();
         }
     }
 
@@ -49,7 +49,7 @@ impl ClassStates {
     }
 
     pub(crate) fn has_sorted_nodes(&self, head: Subject) -> bool {
-        let coming = |state: &ClassState| state.ask.is_some() || state.family.whole.is_some();
+        let coming = |state: &ClassState| state.ask().is_some() || state.family.whole.is_some();
         self.families.has(head) || self.get(head).is_some_and(coming)
     }
 
@@ -69,7 +69,7 @@ impl ClassStates {
     /// workers.
     pub(crate) fn sort_for(&mut self, subject: Subject, head: Subject, cache: &Cache) -> bool {
         let Some(own) = self.all.get(&subject) else { return false };
-        let over = own.live.as_ref().and_then(|live| live.over);
+        let over = if let Known::Sorted(_, over) = own.known { Some(over) } else { None };
         let known = over.filter(|&over| self.families.under(over).is_some()).map(|(at, _)| at);
         let Some(at) = known.or_else(|| self.find_sorted_nodes(subject, head, cache)) else { return false };
         let Some(of_head) = self.all.get(&head) else { return false };
@@ -81,7 +81,7 @@ impl ClassStates {
             return false;
         };
         own.lay_over(at, list, cache);
-        if own.live.as_mut().is_some_and(Live::has_grown) {
+        if own.known.live_mut().is_some_and(Live::has_grown) {
             self.make_room_for_rows(subject);
         }
         true
@@ -89,10 +89,10 @@ impl ClassStates {
 
     /// The index of the sorted list that the subject needs; builds it from answers or from another list of the family.
     fn find_sorted_nodes(&mut self, subject: Subject, head: Subject, cache: &Cache) -> Option<usize> {
-        let place = (head, Ground::new(&self.all.get(&subject)?.prepared, &cache.snapshot));
+        let place = (head, Ground::new(&self.all.get(&subject)?.prepared, cache.snapshot()));
         let of_head = self.all.get_mut(&head)?;
         if let Some((answers, revision, source)) = of_head.family.whole.take() {
-            match SortedNodes::new(place.1.clone(), &cache.snapshot, &answers) {
+            match SortedNodes::new(place.1.clone(), cache.snapshot(), &answers) {
                 Some(sorted) => self.families.put(place.clone(), sorted, revision, source),
                 None => of_head.family.is_cut = true,
             }
@@ -101,7 +101,7 @@ impl ClassStates {
             return Some(at);
         }
         let (_, other) = self.families.lists.iter().find(|((known, _), _)| *known == head)?;
-        let (sorted, revision) = (other.sorted.regrouped(place.1.clone(), &cache.snapshot), other.repaired_to);
+        let (sorted, revision) = (other.sorted.regrouped(place.1.clone(), cache.snapshot()), other.repaired_to);
         let source = other.source.clone();
         self.families.put(place.clone(), sorted, revision, source);
         self.families.lists.get_index_of(&place)

@@ -2,7 +2,7 @@
 
 use flotilla_framework::snapshot::Slot;
 
-use super::{cache::Cache, class_state::ClassState, class_states::ClassStates};
+use super::{cache::Cache, class_states::ClassStates};
 use crate::{event::WorkerId, subject::Subject};
 
 impl ClassStates {
@@ -13,14 +13,13 @@ impl ClassStates {
     /// different: changes in between would be counted twice. So a class with such counts is completed only if nothing changed since the
     /// request. A request is also not completed if some of the nodes were deleted or changed their holder.
     pub(super) fn stand_in(&mut self, worker: WorkerId, cache: &Cache) -> u64 {
-        let owed = |state: &ClassState| state.ask.as_ref().is_some_and(|ask| ask.owing.contains_key(&worker));
-        let subjects: Vec<Subject> =
-            self.all.iter().filter(|(_, state)| owed(state)).map(|(subject, _)| *subject).collect();
+        let owed = self.all.iter().filter(|(_, state)| state.owes(worker));
+        let subjects: Vec<Subject> = owed.map(|(subject, _)| *subject).collect();
         let mut answered = 0;
         for subject in subjects {
             let Some((slots, k)) = self.owed_nodes(subject, worker, cache) else { continue };
             let Some(evaluation) = self.evaluation_of(subject, cache, &slots, k) else { continue };
-            let Some(ask) = self.all.get_mut(&subject).and_then(|state| state.ask.as_mut()) else { continue };
+            let Some(ask) = self.all.get_mut(&subject).and_then(|state| state.known.ask_mut()) else { continue };
             ask.owing.remove(&worker);
             ask.answers.push(evaluation);
             // The other workers are not responsible for these results.
@@ -34,13 +33,13 @@ impl ClassStates {
     /// The nodes of a late worker, and the number of offers; `None`: the coordinator cannot replace the answer.
     fn owed_nodes(&self, subject: Subject, worker: WorkerId, cache: &Cache) -> Option<(Vec<Slot>, u32)> {
         let state = self.all.get(&subject)?;
-        let ask = state.ask.as_ref()?;
+        let ask = state.ask()?;
         let owed = *ask.owing.get(&worker)? as usize;
         if state.prepared.is_wide() && ask.revision != cache.revision() {
             return None;
         }
-        let there = cache.nodes.values().filter(|node| node.id <= ask.newest);
-        let slots = there.filter_map(|node| cache.snapshot.slot(node.id));
+        let there = cache.nodes().values().filter(|node| node.id <= ask.newest);
+        let slots = there.filter_map(|node| cache.snapshot().slot(node.id));
         let slots: Vec<Slot> = slots.filter(|slot| cache.holder_at(*slot, ask.request) == Ok(Some(worker))).collect();
         (slots.len() == owed).then_some((slots, ask.k))
     }

@@ -3,7 +3,7 @@
 //! If the coordinator evaluates all nodes, a decision takes milliseconds, and a new leader has all pending pods in activeQ. Without a limit
 //! its first event would take longer than its Lease. One unit is some 10 ns, as in [`flotilla_framework::devices`], whose work is included.
 
-use flotilla_planted::{planted, scaled, spend};
+use flotilla_planted::{limit, spend};
 
 /// Limit after which no other pod is decided in the event: 15,000,000 * 10 ns = 150 ms. The next tick is due at once and continues at the
 /// head of the queue. The last decision may exceed the limit by its own work, up to a second for a search of devices.
@@ -53,7 +53,7 @@ impl Work {
     }
 
     pub(crate) fn is_enough(&self) -> bool {
-        self.event >= scaled(EVENT_WORK) && !planted("works-without-end")
+        self.event >= limit("works-without-end", EVENT_WORK)
     }
 
     pub(crate) const fn of_event(&self) -> u64 {

@@ -16,6 +16,7 @@ use crate::{
     event::{PreemptionId, TimeMs},
     machine::Machine,
     pods::{Pod, PodStage},
+    preparations::Preparation,
     subject::Uid,
 };
 
@@ -23,6 +24,8 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct Preemptor {
     pub(crate) name: PodName,
+    pub(crate) kind: PreemptorKind,
+    pub(crate) pods: Vec<Uid>,
     pub(crate) scheduler_name: Arc<str>,
     pub(crate) node: Option<Arc<str>>,
 }
@@ -48,28 +51,19 @@ impl Machine {
         let diagnosis = diagnosis.after(words::found(&node, candidate.victims.len()));
         let progress = self.turn_down(now_ms, uid, diagnosis, Some(Arc::clone(&node)));
         for lower in self.judge.nominator().below(&node, priority) {
-            let nomination = self.nominate_local(now_ms, &lower, None);
-            self.report_nomination(&lower, nomination);
+            let is_changed = self.nominate_local(now_ms, &lower, None) == Nomination::Clear;
+            if let Some(pod) = self.pods.get(&lower).filter(|_| is_changed && self.leading.is_some()) {
+                self.actions.push(Action::Nominate(NominationChange { pod: pod.name(), node: None }));
+            }
             self.wake(now_ms, &lower);
         }
         if let Some(pod) = self.pods.get(uid) {
             let scheduler_name = Arc::clone(&pod.info.scheduler_name);
-            let preemptor = Preemptor { name: pod.name(), scheduler_name, node: Some(node) };
+            let (kind, pods) = (PreemptorKind::Pod, vec![Arc::clone(uid)]);
+            let preemptor = Preemptor { name: pod.name(), kind, pods, scheduler_name, node: Some(node) };
             self.evict(now_ms, preemptor, &candidate.victims, wakes);
         }
         progress
-    }
-
-    /// Any pod of lower priority than an unplaced one: the victim of a preemption without a search, as a planted fault.
-    pub(crate) fn anyone_below(&self, uid: &Uid) -> Option<Candidate> {
-        let pod = self.pods.get(uid).filter(|pod| pod.nominated_node().is_none())?;
-        let cache = self.judge.cache();
-        cache.snapshot.live().find_map(|slot| {
-            let (node, rank) = (cache.snapshot.id(slot)?, cache.snapshot.rank(slot));
-            let is_below = |other: &PlacedPod| other.priority < pod.info.priority && !other.is_preempted;
-            let victims: Vec<PlacedPod> = self.pods_on(cache.name(node)?).filter(is_below).take(1).collect();
-            (!victims.is_empty()).then_some(Candidate { node, rank, violations: 0, victims })
-        })
     }
 
     /// Deletes the victims that are not terminating. `wakes`: their events wake the preemptor.
@@ -88,24 +82,25 @@ impl Machine {
         }
         let uids: Vec<Uid> = deleted.iter().map(|victim| Arc::clone(&victim.pod.uid)).collect();
         let taken_back: Vec<Uid> = in_memory.iter().map(|victim| Arc::clone(&victim.pod.uid)).collect();
-        let Preemptor { name, scheduler_name, node } = preemptor;
+        let Preemptor { name, kind, pods, scheduler_name, node } = preemptor;
         let is_woken = node.is_some() && (!wakes || !taken_back.is_empty());
         let id = self.preemptions.begin(&name.uid, uids, is_woken);
         if let Some(node) = &node {
             self.decisions.note_preemption(now_ms, &name.uid, node, deleted.iter().chain(&in_memory));
         }
-        let kind = if node.is_some() { PreemptorKind::Pod } else { PreemptorKind::PodGroup };
         self.actions.push(Action::Preempt(Preemption {
             id,
             preemptor: name,
             kind,
+            pods,
             scheduler_name,
             node,
             victims: deleted,
             in_memory,
         }));
         for victim in taken_back {
-            self.take_back(now_ms, &victim, &format!("preempted by {PLUGIN}"));
+            let plugin = self.preparations.by_pod.get(&victim).map_or("", Preparation::plugin);
+            self.fail_pre_bind(now_ms, &victim, plugin, &format!("preempted by {PLUGIN}"));
         }
     }
 
@@ -123,24 +118,13 @@ impl Machine {
 
     /// Abandons all preemptions: the next leader finds the deletions in the API server.
     pub(crate) fn give_up_preemptions(&mut self, now_ms: TimeMs) {
-        self.preempting = None;
+        self.preemptions.search = None;
         self.unresolvable.clear();
         for uid in self.preemptions.give_up() {
             self.wake(now_ms, &uid);
         }
         for uid in self.pods.uids(|pod| pod.local_nomination.is_some()) {
             self.edit(now_ms, &uid, Pod::forget_local_nomination);
-        }
-    }
-
-    fn report_nomination(&mut self, uid: &Uid, nomination: Nomination) {
-        let node = match nomination {
-            Nomination::Keep => return,
-            Nomination::Clear => None,
-            Nomination::To(node) => Some(node),
-        };
-        if let Some(pod) = self.pods.get(uid).filter(|_| self.leading.is_some()) {
-            self.actions.push(Action::Nominate(NominationChange { pod: pod.name(), node }));
         }
     }
 }

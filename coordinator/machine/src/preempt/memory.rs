@@ -3,7 +3,7 @@
 
 use flotilla_framework::{map::Map, shard::Revision};
 
-use crate::subject::Subject;
+use crate::{judge::Judge, pods::Pod, subject::Subject};
 
 /// Maximum number of entries; with messages of some 200 bytes they take 1 MiB. A full table is cleared.
 const MAX_KNOWN: usize = 4_096;
@@ -22,17 +22,19 @@ pub(crate) struct Unresolvable {
 }
 
 impl Unresolvable {
-    /// The message for a subject and priority, if the state is unchanged.
-    pub(crate) fn message(&self, subject: Subject, priority: i32, as_of: AsOf) -> Option<&str> {
-        let (known, message) = self.known.get(&(subject, priority))?;
-        (*known == as_of).then_some(message)
+    /// The message for a pod without a nomination, if the state is unchanged.
+    pub(crate) fn message(&self, pod: &Pod, subject: Subject, judge: &Judge) -> Option<&str> {
+        let is_kept = pod.nominated_node().is_none() && !pod.info.never_preempts;
+        let (known, message) = self.known.get(&(subject, pod.info.priority)).filter(|_| is_kept)?;
+        (*known == judge.as_of(subject)?).then_some(message)
     }
 
-    pub(crate) fn remember(&mut self, subject: Subject, priority: i32, as_of: AsOf, message: &str) {
+    pub(crate) fn remember(&mut self, pod: &Pod, subject: Subject, judge: &Judge, message: &str) {
+        let Some(as_of) = judge.as_of(subject).filter(|_| pod.nominated_node().is_none()) else { return };
         if self.known.len() >= MAX_KNOWN {
             self.known.clear();
         }
-        self.known.insert((subject, priority), (as_of, message.to_owned()));
+        self.known.insert((subject, pod.info.priority), (as_of, message.to_owned()));
     }
 
     pub(crate) fn clear(&mut self) {

@@ -10,7 +10,6 @@ use std::{
 use flotilla_framework::{
     extender::{Extender, Proposal, Victims},
     preemption::{Candidate, PlacedPod, pick_one, words},
-    shard::RequestId,
 };
 
 use super::{NOW_NS, PreemptionResult, Round};
@@ -18,21 +17,25 @@ use crate::{
     action::{Action, PreemptionProposal},
     event::TimeMs,
     extend::MARGIN_MS,
-    machine::Machine,
+    site::Site,
 };
 
-impl Machine {
+impl Site<'_> {
     /// Calls the extenders for all candidates. `false`: there is no candidate or no extender.
     pub(super) fn propose(&mut self, now_ms: TimeMs, round: &mut Round) -> bool {
-        let extenders: Vec<Arc<Extender>> =
-            self.interested(&round.uid).filter(|extender| extender.is_preemptor()).cloned().collect();
+        let extenders: Vec<Arc<Extender>> = self
+            .settings
+            .interested(self.pods.get(&round.uid))
+            .filter(|extender| extender.is_preemptor())
+            .cloned()
+            .collect();
         let Some(preemptor) = self.pods.get(&round.uid).map(crate::pods::Pod::name) else { return false };
         if extenders.is_empty() || round.candidates.is_empty() {
             return false;
         }
         let (mut nodes, mut residents, mut victims) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
         for candidate in &round.candidates {
-            let Some(name) = self.judge.cache().name(candidate.node) else { continue };
+            let Some(name) = self.shards.judge.cache().name(candidate.node) else { continue };
             let pods = candidate.victims.iter().map(|pod| Arc::clone(&pod.uid)).collect();
             nodes.insert(Arc::clone(name), Victims { pods, violations: i64::from(candidate.violations) });
             let here: BTreeSet<Arc<str>> = self.residents.on(name).cloned().collect();
@@ -42,54 +45,25 @@ impl Machine {
             victims.extend(elsewhere.map(|pod| (Arc::clone(&pod.info.uid), pod.name())));
             residents.insert(Arc::clone(name), here);
         }
-        self.next_request += 1;
+        let request = self.shards.next_request();
         let patience = extenders.iter().map(|extender| extender.timeout_ms()).fold(MARGIN_MS, TimeMs::saturating_add);
-        round.proposed = Some((self.next_request, now_ms.saturating_add(patience)));
-        self.actions.push(Action::ExtendPreemption(PreemptionProposal {
-            request: self.next_request,
+        round.proposed = Some((request, now_ms.saturating_add(patience)));
+        self.shards.actions.push(Action::ExtendPreemption(PreemptionProposal {
+            request,
             preemptor,
             proposal: Proposal::new(nodes, residents),
             victims,
             extenders: extenders.into(),
         }));
-        self.status.extensions_asked += 1;
+        self.shards.status.extensions_asked += 1;
         true
     }
 
-    pub(crate) fn proposed(&mut self, now_ms: TimeMs, request: RequestId, outcome: Result<Box<Proposal>, String>) {
-        let is_it = |round: &mut Round| round.proposed.is_some_and(|(known, _)| known == request);
-        let round = self.preempting.take_if(is_it);
-        let Some(round) = round.filter(|round| self.is_waited_for(round)) else {
-            self.status.extensions_discarded += 1;
-            return;
-        };
-        let verdict = match outcome {
-            Err(reason) => PreemptionResult::Undecided(words::because(&reason)),
-            Ok(proposal) => self.judge_proposal(&round, &proposal),
-        };
-        self.settle_round(now_ms, round, verdict);
-    }
-
-    pub(crate) fn proposal_deadline(&self) -> Option<TimeMs> {
-        self.preempting.as_ref()?.proposed.map(|(_, until_ms)| until_ms)
-    }
-
-    /// Gives up an overdue answer, so that the queue continues.
-    pub(crate) fn give_up_proposal(&mut self, now_ms: TimeMs) {
-        let is_late = |round: &mut Round| round.proposed.is_some_and(|(_, until_ms)| until_ms <= now_ms);
-        let Some(round) = self.preempting.take_if(is_late) else { return };
-        self.status.extensions_lost += 1;
-        if self.is_waited_for(&round) {
-            let verdict = PreemptionResult::Undecided(words::because("the extenders' answer was lost"));
-            self.settle_round(now_ms, round, verdict);
-        }
-    }
-
     /// The best candidate that extenders left. Pods of the same or a higher priority are never victims.
-    fn judge_proposal(&self, round: &Round, proposal: &Proposal) -> PreemptionResult {
+    pub(super) fn judge_proposal(&self, round: &Round, proposal: &Proposal) -> PreemptionResult {
         let mut candidates = Vec::new();
         for (name, victims) in &proposal.nodes {
-            let Some(node) = self.judge.cache().nodes.get(name).map(|node| node.id) else { continue };
+            let Some(node) = self.shards.judge.cache().nodes().get(name).map(|node| node.id) else { continue };
             let standing: BTreeMap<Arc<str>, PlacedPod> =
                 self.pods_on(name).map(|pod| (Arc::clone(&pod.uid), pod)).collect();
             let mut pods: Vec<PlacedPod> = victims.pods.iter().filter_map(|uid| standing.get(uid).cloned()).collect();
@@ -100,7 +74,13 @@ impl Machine {
                 return PreemptionResult::Undecided(words::because(&reason));
             }
             pods.sort_by(|left, right| left.importance(right, NOW_NS));
-            let rank = self.judge.cache().snapshot.slot(node).map_or(0, |slot| self.judge.cache().snapshot.rank(slot));
+            let rank = self
+                .shards
+                .judge
+                .cache()
+                .snapshot()
+                .slot(node)
+                .map_or(0, |slot| self.shards.judge.cache().snapshot().rank(slot));
             let violations = u32::try_from(victims.violations.max(0)).unwrap_or(u32::MAX);
             candidates.push(Candidate { node, rank, violations, victims: pods });
         }

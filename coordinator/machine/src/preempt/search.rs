@@ -10,6 +10,7 @@ use flotilla_framework::{
     snapshot::Snapshot,
 };
 
+use super::PreemptionResult;
 use crate::{
     event::{TimeMs, WorkerId},
     subject::{Subject, Uid},
@@ -53,7 +54,23 @@ pub(crate) struct Asked {
     pub(super) outcomes: BTreeMap<usize, DryRunResult>,
 }
 
+/// A search that is complete.
+#[derive(Debug)]
+pub(crate) struct Settled {
+    pub(super) uid: Uid,
+    pub(super) subject: Subject,
+    pub(super) diagnosis: Diagnosis,
+    pub(super) result: PreemptionResult,
+    /// The revision at its begin.
+    pub(super) revision: Revision,
+}
+
 impl Round {
+    pub(super) fn settle(self, result: PreemptionResult) -> Settled {
+        let Self { uid, subject, diagnosis, revision, .. } = self;
+        Settled { uid, subject, diagnosis, result, revision }
+    }
+
     pub(super) fn take(&mut self, layout: &Layout, outcome: DryRunResult, nodes: &Snapshot) {
         match layout.candidate(&outcome, nodes) {
             Some(candidate) if self.shortlist.add(candidate.violations) => self.candidates.push(candidate),

@@ -1,4 +1,4 @@
-//! Preemptions in flight: preemptors that wait, and victims.
+//! Preemptions in flight: preemptors that wait, victims, and the search of the next preemptor.
 //!
 //! There is one preemption at a time per preemptor.
 //!
@@ -10,9 +10,13 @@ use std::{
     sync::Arc,
 };
 
-use flotilla_framework::class::PodInfo;
+use flotilla_framework::{class::PodInfo, shard::RequestId};
 
-use crate::{event::PreemptionId, subject::Uid};
+use super::Round;
+use crate::{
+    event::{PreemptionId, TimeMs, WorkerId},
+    subject::Uid,
+};
 
 /// Maximum number of victims in flight. Each takes two requests to the API server, 32 at a time; at 5 ms each these are done after 1.3 s. A
 /// pod that needs more is retried after its backoff.
@@ -34,6 +38,8 @@ pub(crate) struct Preemptions {
     doomed: BTreeMap<Uid, bool>,
     victims: usize,
     last_id: u64,
+    /// The search of the pod at the head of the queue.
+    pub(crate) search: Option<Round>,
 }
 
 impl Preemptions {
@@ -113,5 +119,28 @@ impl Preemptions {
         if !self.doomed.is_empty() {
             self.doomed.remove(uid);
         }
+    }
+
+    /// A worker is gone: its part is tried on the coordinator, with all remaining nodes.
+    pub(crate) fn give_up_trials(&mut self, worker: WorkerId) {
+        let Some(round) = &mut self.search else { return };
+        if let Some(asked) = round.asked.take_if(|asked| asked.owing.contains_key(&worker)) {
+            round.left.extend(asked.nodes.into_iter().rev().map(|(node, _)| node));
+            round.is_local = true;
+        }
+    }
+
+    /// The pending request for dry runs: number, time, and the workers that have not answered.
+    pub(crate) fn trials_owed(&self) -> Option<(RequestId, TimeMs, impl Iterator<Item = WorkerId>)> {
+        let asked = self.search.as_ref()?.asked.as_ref()?;
+        Some((asked.request, asked.asked_ms, asked.owing.keys().copied()))
+    }
+
+    pub(crate) fn trials_asked(&mut self) -> Option<&mut TimeMs> {
+        Some(&mut self.search.as_mut()?.asked.as_mut()?.asked_ms)
+    }
+
+    pub(crate) fn proposal_deadline(&self) -> Option<TimeMs> {
+        self.search.as_ref()?.proposed.map(|(_, until_ms)| until_ms)
     }
 }

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use flotilla_framework::class::PodInfo;
 
-use crate::{machine::Machine, queue::Incoming, tally::PluginPoint};
+use crate::{machine::Machine, queue::Incoming, subject::ProfileIndex, tally::PluginPoint};
 
 /// The counts.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -35,14 +35,14 @@ impl Machine {
     /// Computes the counts.
     #[must_use]
     pub fn census(&self) -> Census {
-        let profiles = self.configuration.as_ref().map(|configuration| &*configuration.profiles).unwrap_or_default();
-        let judged = self.tally.judged(self.registry, profiles);
-        let unschedulable = self.unschedulable_by_plugin();
+        let profiles = self.settings.configuration().map(|configuration| &*configuration.profiles).unwrap_or_default();
+        let judged = self.tally.judged(self.settings.registry(), profiles);
+        let unschedulable = unschedulable_by_plugin(self);
         let mut census = Census {
             judged,
             unschedulable,
             pre_bind_failures: self.preparations.failures.clone(),
-            incoming: self.queue_incoming().clone(),
+            incoming: self.queue.incoming().clone(),
             ..Census::default()
         };
         for pod in self.pods.values() {
@@ -51,4 +51,24 @@ impl Machine {
         }
         census
     }
+}
+
+/// The number of waiting or gated pods per refusing plugin, by `schedulerName` and plugin. A pod counts for each plugin that refused
+/// it.
+///
+/// Source: the metric `unschedulable_pods`.
+fn unschedulable_by_plugin(machine: &Machine) -> BTreeMap<(Arc<str>, &'static str), u64> {
+    let mut counts = BTreeMap::new();
+    let mut add = |profile: ProfileIndex, plugin: &'static str, pods: usize| {
+        if let Some(profile) = machine.settings.profile(profile) {
+            *counts.entry((Arc::clone(&profile.scheduler_name), plugin)).or_insert(0) += pods as u64;
+        }
+    };
+    for ((profile, plugin), pods) in machine.queue.refused_by_plugin() {
+        add(profile, plugin, pods);
+    }
+    for (plugin, pods) in machine.gates.by_plugin() {
+        pods.iter().for_each(|((profile, _), _)| add(*profile, plugin, 1));
+    }
+    counts
 }

@@ -15,7 +15,7 @@ use flotilla_framework::{
 
 use crate::{
     event::{Configuration, Event},
-    judge::{decision::Basis, past::Rewind},
+    judge::{cache::past::Rewind, decision::Basis},
     machine::Machine,
     recall::{Unknowable, explain},
     subject::{PodName, Subject},
@@ -137,17 +137,18 @@ impl Machine {
     /// The decision of another scheduler on a pod, to compare with the current state. `None`: as for [`Self::compare`].
     #[must_use]
     pub fn compare_decision(&mut self, uid: &str, theirs: Theirs) -> Option<Comparison> {
-        let pod = self.pods.get(uid).filter(|pod| pod.stage.waits())?;
-        let configuration = self.configuration.clone().filter(|_| self.synced)?;
-        let subject = (self.profile_index(&pod.info.scheduler_name)?, pod.class);
+        let pod = self.pods.get(uid).filter(|pod| pod.stage.waits() && !pod.is_placed())?;
+        let configuration = self.settings.configuration().cloned().filter(|_| self.synced)?;
+        let subject = (self.settings.profile_index(&pod.info.scheduler_name)?, pod.class);
         let (name, uid, priority) = (pod.name(), Arc::clone(&pod.info.uid), pod.info.priority);
-        let class = self.judge.cache().classes.get(subject.1).map(Arc::clone)?;
+        let class = self.judge.cache().classes().get(subject.1).map(Arc::clone)?;
         let basis = self.judge.open(subject).then(|| self.judge.basis_of(subject, &uid, priority))?;
         // The current state is the state of the decision.
         let nominations = Ok(Some(Box::new(self.judge.nominations(&uid, priority))));
         let basis = Basis { nominations, ..basis };
         let nodes = self.judge.cache().rewind_to(self.judge.cache().revision()).ok()?;
-        Some(Comparison { registry: self.registry, configuration, subject, class, basis, nodes, pod: name, theirs })
+        let registry = self.settings.registry();
+        Some(Comparison { registry, configuration, subject, class, basis, nodes, pod: name, theirs })
     }
 }
 

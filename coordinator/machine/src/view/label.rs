@@ -14,42 +14,44 @@ pub(crate) enum Label {
     Node(usize),
 }
 
-impl Machine {
+impl Label {
     /// Reads the data for an event's label before it is handled.
-    pub(crate) fn label_before(&self, event: &Event) -> Label {
+    pub(crate) fn before(machine: &Machine, event: &Event) -> Self {
         match event {
             // A pod that gets its node counts as added among the assigned pods.
-            Event::PodApplied(pod) if pod.node_name.is_some() => match self.pods.get(&pod.uid) {
-                Some(known) if known.info.node_name.is_some() => Label::Is("AssignedPodUpdate"),
-                _ => Label::Is("AssignedPodAdd"),
+            Event::PodApplied(pod) if pod.node_name.is_some() => match machine.pods.get(&pod.uid) {
+                Some(known) if known.info.node_name.is_some() => Self::Is("AssignedPodUpdate"),
+                _ => Self::Is("AssignedPodAdd"),
             },
-            Event::PodApplied(pod) if self.profile_index(&pod.scheduler_name).is_some() => {
-                Label::Pod(self.pods.len(), ["UnscheduledPodAdd", "UnscheduledPodUpdate"])
+            Event::PodApplied(pod) if machine.settings.profile_index(&pod.scheduler_name).is_some() => {
+                Self::Pod(machine.pods.len(), ["UnscheduledPodAdd", "UnscheduledPodUpdate"])
             }
-            Event::PodDeleted { uid } => match self.pods.get(uid) {
-                Some(pod) if pod.info.node_name.is_some() => Label::Is("AssignedPodDelete"),
-                Some(_) => Label::Is("UnscheduledPodDelete"),
-                None => Label::None,
+            Event::PodDeleted { uid } => match machine.pods.get(uid) {
+                Some(pod) if pod.info.node_name.is_some() => Self::Is("AssignedPodDelete"),
+                Some(_) => Self::Is("UnscheduledPodDelete"),
+                None => Self::None,
             },
-            Event::NodeApplied(_) => Label::Node(self.judge.cache().nodes.len()),
-            Event::NodeDeleted { .. } => Label::Is("NodeDelete"),
+            Event::NodeApplied(_) => Self::Node(machine.judge.cache().nodes().len()),
+            Event::NodeDeleted { .. } => Self::Is("NodeDelete"),
             Event::ObjectApplied(object) => {
                 let key = object.key();
                 let [added, updated, _] = key.labels();
-                Label::Is(if self.judge.cache().objects.contains(&key) { updated } else { added })
+                Self::Is(if machine.judge.cache().objects().contains(&key) { updated } else { added })
             }
-            Event::ObjectDeleted(key) => Label::Is(key.labels()[2]),
-            _ => Label::None,
+            Event::ObjectDeleted(key) => Self::Is(key.labels()[2]),
+            _ => Self::None,
         }
     }
 
     /// The label, after the event.
-    pub(crate) fn label_after(&self, label: Label) -> Option<&'static str> {
-        match label {
-            Label::None => None,
-            Label::Is(label) => Some(label),
-            Label::Pod(before, [added, updated]) => Some(if self.pods.len() > before { added } else { updated }),
-            Label::Node(before) => Some(if self.judge.cache().nodes.len() > before { "NodeAdd" } else { "NodeUpdate" }),
+    pub(crate) fn after(self, machine: &Machine) -> Option<&'static str> {
+        match self {
+            Self::None => None,
+            Self::Is(label) => Some(label),
+            Self::Pod(before, [added, updated]) => Some(if machine.pods.len() > before { added } else { updated }),
+            Self::Node(before) => {
+                Some(if machine.judge.cache().nodes().len() > before { "NodeAdd" } else { "NodeUpdate" })
+            }
         }
     }
 }

@@ -39,6 +39,8 @@ pub struct Outlook {
     pub queued_for_ms: Option<TimeMs>,
     /// The last report of a leader.
     pub told: Option<(Reason, String)>,
+    /// The lack of each placement of its pod group in the last attempt, and of the composite groups above.
+    pub placements: Vec<String>,
 }
 
 /// The state of a pod, in terms of kube-scheduler's queue. All times are in milliseconds.
@@ -131,79 +133,81 @@ impl Machine {
             uid: Arc::clone(uid),
             scheduler_name: Arc::clone(&pod.info.scheduler_name),
             priority: pod.info.priority,
-            standing: self.pod_state(now_ms, uid, pod),
+            standing: pod_state(self, now_ms, uid, pod),
             attempts: pod.attempts.count,
             queued_for_ms: pod.attempts.first_queued_ms.map(|since| now_ms.saturating_sub(since)),
             told: pod.attempts.last_report.clone(),
+            placements: self.settings.group_of(&pod.info).map(|key| self.groups.lacks_of(&key)).unwrap_or_default(),
         })
-    }
-
-    fn pod_state(&self, now_ms: TimeMs, uid: &Uid, pod: &Pod) -> PodState {
-        let node = || pod.charge.as_ref().map(|charge| Arc::clone(&charge.node)).unwrap_or_default();
-        match pod.stage {
-            PodStage::Assigned => PodState::Bound { node: node() },
-            PodStage::Preparing(_) => {
-                let left = |until_ms: TimeMs| until_ms.saturating_sub(now_ms);
-                PodState::Preparing { node: node(), left_ms: self.preparations.deadline(uid).map(left) }
-            }
-            PodStage::Assumed(_) => PodState::Binding { node: node(), answered: !self.binding.contains(uid) },
-            PodStage::Gated(gate) => match self.gate(gate.profile, uid) {
-                Some((plugin, message)) => PodState::Gated { plugin: Some(plugin), message },
-                None => PodState::Gated { plugin: None, message: self.excess(uid).unwrap_or_else(|| held(pod)) },
-            },
-            PodStage::Foreign => PodState::NotOurs(self.not_ours(pod)),
-            PodStage::Member { .. } => match self.group_of(&pod.info) {
-                Some(key) => self.group_state(now_ms, &key),
-                None => PodState::NotOurs(NotOurs::Elsewhere),
-            },
-            PodStage::Queued(_) => self.queued(now_ms, uid),
-        }
-    }
-
-    fn group_state(&self, now_ms: TimeMs, key: &GroupKey) -> PodState {
-        match (self.group_gate(key), self.group_entity(key)) {
-            (None, Some(entity)) => self.queued(now_ms, entity),
-            (Some((plugin, message)), _) => PodState::Gated { plugin: Some(plugin), message },
-            (None, None) => PodState::NotOurs(NotOurs::Elsewhere),
-        }
-    }
-
-    fn queued(&self, now_ms: TimeMs, uid: &Uid) -> PodState {
-        match self.queue.sub_queue(uid) {
-            Some(SubQueue::Active(place)) => {
-                PodState::Active { ahead: self.queue.ahead_of(place), for_ms: now_ms.saturating_sub(place.queued_ms) }
-            }
-            Some(SubQueue::Backoff(until_ms)) => PodState::BackingOff { left_ms: until_ms.saturating_sub(now_ms) },
-            Some(SubQueue::Parked { rejectors, since_ms, looked_at_ms }) => {
-                let longest = self.configuration.as_ref().map_or(0, |known| known.pod_max_in_unschedulable_ms);
-                let rejected_by = rejectors.plugins.iter().chain(rejectors.pending.iter());
-                let rejected_by =
-                    rejected_by.map(|&plugin| Rejection { plugin, waits_for: wakers::of(self.registry, plugin) });
-                PodState::Unschedulable {
-                    for_ms: now_ms.saturating_sub(since_ms),
-                    rejected_by: rejected_by.collect(),
-                    flush_in_ms: looked_at_ms.saturating_add(longest).saturating_sub(now_ms),
-                }
-            }
-            // A queued pod is in the queue; the audit checks it.
-            None => PodState::Active { ahead: 0, for_ms: 0 },
-        }
-    }
-
-    fn not_ours(&self, pod: &Pod) -> NotOurs {
-        if pod.info.finished {
-            NotOurs::Finished
-        } else if self.profile_index(&pod.info.scheduler_name).is_none() {
-            NotOurs::OtherScheduler
-        } else if pod.info.deleting {
-            NotOurs::Deleting
-        } else {
-            NotOurs::Elsewhere
-        }
     }
 }
 
 /// The error that a pod is held for.
 fn held(pod: &Pod) -> String {
     pod.attempts.last_report.as_ref().map(|(_, message)| message.clone()).unwrap_or_default()
+}
+
+fn pod_state(machine: &Machine, now_ms: TimeMs, uid: &Uid, pod: &Pod) -> PodState {
+    let node = || pod.charge.as_ref().map(|charge| Arc::clone(&charge.node)).unwrap_or_default();
+    match pod.stage {
+        PodStage::Assigned => PodState::Bound { node: node() },
+        PodStage::Preparing(_) => {
+            let left = |until_ms: TimeMs| until_ms.saturating_sub(now_ms);
+            PodState::Preparing { node: node(), left_ms: machine.preparations.deadline(uid).map(left) }
+        }
+        PodStage::Assumed(_) => PodState::Binding { node: node(), answered: !machine.binding.contains(uid) },
+        PodStage::Gated(gate) => match pod.gate((&machine.settings, &machine.judge), gate.profile) {
+            Some((plugin, message)) => PodState::Gated { plugin: Some(plugin), message },
+            None => PodState::Gated { plugin: None, message: pod.excess(&machine.judge).unwrap_or_else(|| held(pod)) },
+        },
+        PodStage::Foreign => PodState::NotOurs(not_ours(machine, pod)),
+        PodStage::Member { .. } => match machine.settings.group_of(&pod.info) {
+            Some(key) => group_state(machine, now_ms, &key),
+            None => PodState::NotOurs(NotOurs::Elsewhere),
+        },
+        PodStage::Queued(_) => queued(machine, now_ms, uid),
+    }
+}
+
+fn group_state(machine: &Machine, now_ms: TimeMs, key: &GroupKey) -> PodState {
+    let gate = machine.groups.gate((&machine.settings, &machine.pods, &machine.judge), key);
+    match (gate, machine.groups.entity_of(key)) {
+        (None, Some(entity)) => queued(machine, now_ms, entity),
+        (Some((plugin, message)), _) => PodState::Gated { plugin: Some(plugin), message },
+        (None, None) => PodState::NotOurs(NotOurs::Elsewhere),
+    }
+}
+
+fn queued(machine: &Machine, now_ms: TimeMs, uid: &Uid) -> PodState {
+    match machine.queue.sub_queue(uid) {
+        Some(SubQueue::Active(place)) => {
+            PodState::Active { ahead: machine.queue.ahead_of(place), for_ms: now_ms.saturating_sub(place.queued_ms) }
+        }
+        Some(SubQueue::Backoff(until_ms)) => PodState::BackingOff { left_ms: until_ms.saturating_sub(now_ms) },
+        Some(SubQueue::Parked { rejectors, since_ms, looked_at_ms }) => {
+            let longest = machine.settings.configuration().map_or(0, |known| known.pod_max_in_unschedulable_ms);
+            let rejected_by = rejectors.plugins.iter().chain(rejectors.pending.iter());
+            let rejected_by = rejected_by
+                .map(|&plugin| Rejection { plugin, waits_for: wakers::of(machine.settings.registry(), plugin) });
+            PodState::Unschedulable {
+                for_ms: now_ms.saturating_sub(since_ms),
+                rejected_by: rejected_by.collect(),
+                flush_in_ms: looked_at_ms.saturating_add(longest).saturating_sub(now_ms),
+            }
+        }
+        // A queued pod is in the queue; the audit checks it.
+        None => PodState::Active { ahead: 0, for_ms: 0 },
+    }
+}
+
+fn not_ours(machine: &Machine, pod: &Pod) -> NotOurs {
+    if pod.info.finished {
+        NotOurs::Finished
+    } else if machine.settings.profile_index(&pod.info.scheduler_name).is_none() {
+        NotOurs::OtherScheduler
+    } else if pod.info.deleting {
+        NotOurs::Deleting
+    } else {
+        NotOurs::Elsewhere
+    }
 }

@@ -27,13 +27,13 @@ use flotilla_framework::{
 use crate::{
     action::{Binding, Victim},
     event::{Configuration, TimeMs},
-    judge::{decision::Basis, past::Rewind},
+    judge::{cache::past::Rewind, decision::Basis},
     machine::Machine,
     outlook,
     subject::{PodName, Subject, Uid},
 };
 
-pub use crate::judge::past::Unknowable;
+pub use crate::judge::cache::past::Unknowable;
 
 /// Default number of kept decisions. One takes up to 256 bytes and some 200 for the pod's names. Its class and facts, some 3 KB, are shared
 /// by the pods of a class. This is 7.5 MB with few classes, and up to `MAX_BYTES` if each pod has its own class.
@@ -201,6 +201,34 @@ impl Decisions {
         self.most > 0
     }
 
+    pub(crate) fn keep_binding(
+        &mut self,
+        configuration: &Arc<Configuration>,
+        subject: Subject,
+        class: &Arc<Class>,
+        binding: &Binding,
+        basis: Basis,
+    ) {
+        if !self.are_kept() {
+            return;
+        }
+        let Binding { uid, namespace, name, node, revision, total, attempt, waited_ms, decided_ms, .. } = binding;
+        let (uid, namespace, name) = (Arc::clone(uid), Arc::clone(namespace), Arc::clone(name));
+        self.keep(Kept {
+            pod: PodName { uid, namespace, name },
+            node: Arc::clone(node),
+            subject,
+            class: Arc::clone(class),
+            configuration: Arc::clone(configuration),
+            basis,
+            revision: *revision,
+            total: *total,
+            attempt: *attempt,
+            waited_ms: *waited_ms,
+            decided_ms: *decided_ms,
+        });
+    }
+
     pub(crate) fn keep(&mut self, new: Kept) {
         let last = self.kept.back().map(|(last, _)| last);
         // Decisions that share a class are consecutive; otherwise the count of bytes is too low.
@@ -246,25 +274,6 @@ impl Machine {
         self
     }
 
-    pub(crate) fn keep_decision(&mut self, subject: Subject, class: &Arc<Class>, binding: &Binding, basis: Basis) {
-        let Some(configuration) = self.configuration.as_ref().filter(|_| self.decisions.are_kept()) else { return };
-        let Binding { uid, namespace, name, node, revision, total, attempt, waited_ms, decided_ms, .. } = binding;
-        let (uid, namespace, name) = (Arc::clone(uid), Arc::clone(namespace), Arc::clone(name));
-        self.decisions.keep(Kept {
-            pod: PodName { uid, namespace, name },
-            node: Arc::clone(node),
-            subject,
-            class: Arc::clone(class),
-            configuration: Arc::clone(configuration),
-            basis,
-            revision: *revision,
-            total: *total,
-            attempt: *attempt,
-            waited_ms: *waited_ms,
-            decided_ms: *decided_ms,
-        });
-    }
-
     /// The last decision that placed a pod; `None`: not kept, or not made by this process.
     ///
     /// Searches all kept decisions and copies the nodes: some 2 ms for 5,000.
@@ -274,7 +283,7 @@ impl Machine {
         let kept = self.decisions.kept.iter().rev().map(|(kept, _)| kept).find(is_asked)?.clone();
         let rooms = self.decisions.rooms.iter().filter(|room| room.uid == kept.pod.uid).cloned().collect();
         let rewind = self.judge.cache().rewind_to(kept.revision);
-        Some(Recall { kept, registry: self.registry, rewind, rooms, now_ms })
+        Some(Recall { kept, registry: self.settings.registry(), rewind, rooms, now_ms })
     }
 }
 

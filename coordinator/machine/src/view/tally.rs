@@ -112,7 +112,12 @@ impl Tally {
     }
 
     pub(crate) fn count_group(&mut self, attempt: GroupAttempt) {
-        self.groups.push(GroupAttempt { placements: std::mem::take(&mut self.placements), ..attempt });
+        self.groups.push(attempt);
+    }
+
+    /// The placements of the group since the last call.
+    pub(crate) fn take_placements(&mut self) -> PlacementCounts {
+        std::mem::take(&mut self.placements)
     }
 
     pub(crate) const fn count_placement(&mut self, is_feasible: bool) {

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use flotilla_framework::{
     select::View,
-    shard::RequestId,
     trace::{Context, Sampling},
 };
 
@@ -13,9 +12,25 @@ use crate::{
     event::TimeMs,
     machine::Machine,
     pods::Pod,
-    subject::{Subject, Uid},
+    subject::Uid,
     trace::{Asker, Choice, Decided, Evaluated, Failed, Over, Part, Trace, Traced},
 };
+
+impl Pod {
+    /// The trace of an attempt, if it is sampled.
+    pub(crate) fn traced(&self, sampling: Option<Sampling>, attempt: u32) -> Option<Traced> {
+        let sampling = sampling?;
+        let uid = &self.info.uid;
+        let (context, parent) = match self.info.trace_parent.as_deref() {
+            Some(parent) if !parent.is_recorded => return None,
+            Some(parent) => (Context::of_attempt_within(parent.context, uid, attempt), Some(parent.context.span)),
+            None => (Context::of_attempt(uid, attempt), None),
+        };
+        // The pod's author chooses its trace ID, but not its UID, so the UID decides.
+        let is_taken = sampling.takes(Context::of_attempt(uid, attempt).trace);
+        is_taken.then_some(Traced { context, parent, queued_ms: self.attempts.trace.queued_ms, class: self.class })
+    }
+}
 
 impl Machine {
     /// Traces the attempts that `sampling` takes, except for pods with an annotation that disables recording.
@@ -25,50 +40,12 @@ impl Machine {
         self
     }
 
-    /// The trace of an attempt, if it is sampled.
-    pub(crate) fn traced(&self, pod: &Pod, attempt: u32) -> Option<Traced> {
-        let sampling = self.tracing?;
-        let uid = &pod.info.uid;
-        let (context, parent) = match pod.info.trace_parent.as_deref() {
-            Some(parent) if !parent.is_recorded => return None,
-            Some(parent) => (Context::of_attempt_within(parent.context, uid, attempt), Some(parent.context.span)),
-            None => (Context::of_attempt(uid, attempt), None),
-        };
-        // The pod's author chooses its trace ID, but not its UID, so the UID decides.
-        let is_taken = sampling.takes(Context::of_attempt(uid, attempt).trace);
-        is_taken.then_some(Traced { context, parent, queued_ms: pod.attempts.trace.queued_ms, class: pod.class })
-    }
-
-    /// Requests from now on belong to this pod's trace.
-    pub(crate) fn ask_for_the_sake_of(&mut self, uid: &Uid) {
-        if self.tracing.is_some() {
-            self.cause = Some(Arc::clone(uid));
-        }
-    }
-
-    /// Requests from now on belong to the first waiting pod of this subject.
-    pub(crate) fn ask_ahead_for(&mut self, subject: Subject) {
-        if self.tracing.is_some() {
-            self.cause = self.queue.first_of(subject).map(Arc::clone);
-        }
-    }
-
-    /// The span of the next request.
-    pub(crate) fn asker(&self, request: RequestId) -> Option<Asker> {
-        let pod = self.pods.get(self.cause.as_ref()?)?;
-        let attempt = self.traced(pod, pod.attempts.count + 1)?;
-        let within = if pod.attempts.from.is_some() { attempt.part(Part::Cycle) } else { attempt.context };
-        Some(Asker { context: within.child("evaluate", request), parent: within.span })
-    }
-
     /// Emits records of completed evaluations.
     pub(crate) fn record_evaluations(&mut self) {
-        if self.judge.states().over.is_empty() {
-            return;
-        }
         for over in self.judge.take_ended() {
             let Over { asker, subject, asked_ms, revision, workers, nodes, failure } = over;
-            let Some(profile) = self.profile(subject.0).map(|profile| Arc::clone(&profile.scheduler_name)) else {
+            let Some(profile) = self.settings.profile(subject.0).map(|profile| Arc::clone(&profile.scheduler_name))
+            else {
                 continue;
             };
             let (Asker { context, parent }, class) = (asker, subject.1);
@@ -81,12 +58,12 @@ impl Machine {
     pub(crate) fn trace_decision(&mut self, now_ms: TimeMs, uid: &Uid, choice: Option<Choice>) -> Option<Traced> {
         self.tracing?;
         let pod = self.pods.get(uid)?;
-        let attempt = self.traced(pod, pod.attempts.count)?;
+        let attempt = pod.traced(self.tracing, pod.attempts.count)?;
         if pod.attempts.trace.decided == pod.attempts.count {
             return Some(attempt);
         }
         let began_ms = pod.attempts.trial.began_ms.unwrap_or(now_ms);
-        let profile = self.profile_index(&pod.info.scheduler_name);
+        let profile = self.settings.profile_index(&pod.info.scheduler_name);
         let state = profile.and_then(|profile| self.judge.states().get((profile, pod.class)));
         let answers = state.and_then(|state| state.own());
         let own = [attempt.context.span, attempt.part(Part::Cycle).span];
@@ -95,7 +72,7 @@ impl Machine {
             attempt,
             began_ms,
             revision: self.judge.cache().revision(),
-            nodes: self.judge.cache().nodes.len(),
+            nodes: self.judge.cache().nodes().len(),
             feasible: answers.map(|answers| feasible(&answers.view)),
             evaluation: others.map(|asker| asker.context),
             choice,
@@ -119,15 +96,6 @@ impl Machine {
             self.actions.push(Action::Trace(Box::new(Trace::Failed(failed))));
         }
         Some(attempt.context)
-    }
-
-    /// The binder records the end of the attempt.
-    pub(crate) fn leave_trace_to_binder(&mut self, uid: &Uid) {
-        if self.tracing.is_some()
-            && let Some(attempts) = self.pods.attempts_mut(uid)
-        {
-            attempts.trace.ended = attempts.count;
-        }
     }
 }
 

@@ -5,21 +5,24 @@ use std::sync::Arc;
 use flotilla_framework::{
     class::{NodeTerm, PodInfo, Requirement},
     devices::{
+        amount::Amount,
         claimed::{ClaimSource, PodClaim, PodDevices},
         extended::Asking,
+        footprint::Footprint,
         model::{
             DeviceName,
             allocation::{Allocation, DeviceResult},
             claim::{Controller, DeviceClaim, DeviceCondition, DeviceStatus},
             class::DeviceClass,
             request::{AllocationMode, Ask, ClaimSpec, Request, RequestKind},
-            slice::{Device, Nodes, Slice},
+            slice::{AllocatableMapping, Device, NodeAllocatable, Nodes, Slice},
             taint::{DeviceTaint, DeviceTaintRule, TaintSelector},
         },
         objects::{ClaimPatch, DeviceKey, DeviceObject},
     },
     extension::objects::{ObjectKey, Patch},
     profile::{Profile, WeightedPlugin},
+    quantity::Quantity,
     testing::{self, node},
     volumes::mounts::Owner,
 };
@@ -73,6 +76,7 @@ pub(crate) fn claim(name: &str, pod: Option<&str>, count: i64) -> DeviceClaim {
             kind: "Pod".into(),
             name: pod.into(),
             uid: testing::pod(pod).build().uid,
+            ..Controller::default()
         }),
         spec: Arc::new(ClaimSpec { requests: vec![request], ..ClaimSpec::default() }),
         ..DeviceClaim::default()
@@ -82,7 +86,7 @@ pub(crate) fn claim(name: &str, pod: Option<&str>, count: i64) -> DeviceClaim {
 pub(crate) fn pod_with(name: &str, source: ClaimSource) -> PodInfo {
     let uid = testing::pod(name).build().uid;
     let owner = Owner { name: name.into(), uid };
-    let claims = vec![PodClaim { entry: "gpus".into(), source }];
+    let claims = vec![PodClaim { entry: "gpus".into(), source, ..PodClaim::default() }];
     let devices = PodDevices { owner, claims, ..PodDevices::default() };
     testing::pod(name).class(|class| class.devices = Some(Arc::new(devices))).build()
 }
@@ -116,7 +120,7 @@ impl World {
         self.tell(Event::ObjectApplied(object.into()));
     }
 
-    fn device_claim(&self, name: &str) -> &DeviceClaim {
+    pub(crate) fn device_claim(&self, name: &str) -> &DeviceClaim {
         match &self.devices[&DeviceKey::claim("default".into(), name.into())] {
             DeviceObject::Claim(claim) => claim,
             other => panic!("{other:?} is no claim"),
@@ -147,12 +151,19 @@ impl World {
             let mut claim = DeviceClaim::clone(&known);
             match patch {
                 ClaimPatch::SetFinalizers(finalizers) => claim.finalizers.clone_from(finalizers),
-                ClaimPatch::SetStatus { allocation, reserved_for } => {
+                ClaimPatch::SetStatus { allocation, reserved_for, .. } => {
                     assert!(allocation.is_none() || claim.allocation.is_none(), "{} is allocated twice", claim.name);
                     claim.allocation = allocation.clone().or(claim.allocation);
                     claim.reserved_for.clone_from(reserved_for);
                 }
                 ClaimPatch::Create(_) => {}
+                ClaimPatch::SetAmounts { uid, claims, .. } => {
+                    let pod = self.api.get_mut(uid).expect("the pod exists");
+                    let footprint = pod.class.devices.as_ref().and_then(|devices| devices.footprint.clone());
+                    pod.class = Arc::new(footprint.expect("requests").class_with(&pod.class, claims));
+                    versions.push((write.object.clone(), Arc::clone(&claim.resource_version)));
+                    continue;
+                }
                 ClaimPatch::TellPod { .. } => {
                     versions.push((write.object.clone(), Arc::clone(&claim.resource_version)));
                     continue;
@@ -475,7 +486,7 @@ fn another_pod_of_the_group_allocates_the_shared_claim_if_the_first_one_cannot()
         let [second] = world.pre_binds.make_contiguous() else { panic!("{:?}", world.pre_binds) };
         assert!(matches!(
             &second.writes[1].patch,
-            Patch::Claim(ClaimPatch::SetStatus { allocation: Some(_), reserved_for }) if reserved_for.len() == 1
+            Patch::Claim(ClaimPatch::SetStatus { allocation: Some(_), reserved_for, .. }) if reserved_for.len() == 1
         ));
         claiming(&mut world, "other", 1);
         world.advance(120_000);
@@ -556,4 +567,102 @@ fn the_wait_for_devices_to_get_ready_is_told_when_it_begins_and_with_what_came_o
     assert_eq!(ends("Ready", 1_000), (DeviceWaitStatus::Success, 1_000, 1, true));
     assert_eq!(ends("Broken", 2_000), (DeviceWaitStatus::Failure, 2_000, 1, true));
     assert_eq!(ends("Other", 600_000).0, DeviceWaitStatus::Timeout);
+}
+
+#[test]
+fn devices_that_are_not_ready_in_time_are_given_back_and_others_are_allocated() {
+    let mut world = world(1, &[]);
+    let mut slow = slice("n1", 1);
+    slow.devices[0].binding_conditions = vec!["Ready".into()];
+    world.store_device(slow.into());
+    world.node(node("n1").build());
+    claiming(&mut world, "p", 1);
+    world.settle();
+    let quick = Slice { name: "n1-quick".into(), pool: "quick".into(), ..slice("n1", 1) };
+    world.store_device(quick.into());
+    world.advance(600_000);
+    assert!(world.message_of("p").is_some_and(|message| message.contains("device binding timeout")));
+    world.advance(60_000);
+    let writes = world.unreserves.iter().flat_map(|unreserve| &unreserve.writes);
+    let freed = writes.filter(|write| matches!(write.patch, Patch::Claim(ClaimPatch::Deallocate)));
+    assert_eq!(freed.count(), 1, "{:?}", world.unreserves);
+    let free = DeviceClaim { allocation: None, reserved_for: Vec::new(), ..world.device_claim("p").clone() };
+    world.store_device(free.into());
+    world.advance(60_000);
+    let claim = world.device_claim("p");
+    assert_eq!(&*claim.allocation.as_ref().expect("allocated").results[0].device.pool, "quick");
+    assert_eq!(world.place_of("p"), Some("n1"));
+}
+
+/// The world with one node of four cores. Each of its devices takes two.
+fn world_with_cores() -> World {
+    let mut world = World::with_profiles(vec![profile()]);
+    world.join("worker");
+    world.store_device(DeviceClass { name: "gpu".into(), ..DeviceClass::default() }.into());
+    let mut of_node = slice("n1", 2);
+    let mapping = AllocatableMapping { per_device: Amount::parse("2").ok(), ..AllocatableMapping::default() };
+    let cores = NodeAllocatable { resource: "cpu".into(), mapping: Some(mapping), overhead: None };
+    of_node.devices.iter_mut().for_each(|device| device.allocatable = vec![cores.clone()]);
+    world.store_device(of_node.into());
+    world.node(node("n1").capacity("cpu", "4").build());
+    world.settle();
+    world
+}
+
+/// A pod that requests one core and claims a device.
+fn with_cores(name: &str) -> PodInfo {
+    let plain = pod_with(name, ClaimSource::Generated(name.into()));
+    let footprint = Footprint {
+        total: vec![("cpu".into(), Quantity::from_units(1))],
+        nonzero: [Quantity::from_units(1), Quantity::from_units(0)],
+        ..Footprint::default()
+    };
+    let devices = plain.class.devices.as_deref().expect("claims").clone();
+    let devices = PodDevices { footprint: Some(Arc::new(footprint)), ..devices };
+    testing::pod(name).request("cpu", "1").class(|class| class.devices = Some(Arc::new(devices))).build()
+}
+
+#[test]
+fn the_cores_that_devices_take_are_charged_to_the_node_until_the_pod_is_gone() {
+    let mut world = world_with_cores();
+    world.store_device(claim("p", Some("p"), 1).into());
+    let pod = with_cores("p");
+    let uid = Arc::clone(&pod.uid);
+    world.pod(pod);
+    world.settle();
+    assert_eq!(world.place_of("p"), Some("n1"));
+    world.pod(testing::pod("two-cores").request("cpu", "2").build());
+    world.store_device(claim("q", Some("q"), 1).into());
+    world.pod(with_cores("q"));
+    world.settle();
+    let places = (world.place_of("two-cores"), world.place_of("q"));
+    assert_eq!(places, (None, None), "one core is left of four");
+    let message = world.message_of("q").unwrap_or_default();
+    assert!(message.starts_with("0/1 nodes are available: 1 Insufficient cpu."), "{message}");
+    world.tell(Event::PodDeleted { uid });
+    world.advance(60_000);
+    assert!(world.place_of("two-cores").is_some() || world.place_of("q").is_some(), "three cores are free");
+}
+
+#[test]
+fn the_cores_of_a_pod_whose_writes_fail_are_free_again() {
+    let mut world = world_with_cores();
+    world.store_device(claim("p", Some("p"), 1).into());
+    world.tell(Event::PodApplied(Arc::new(with_cores("p"))));
+    while world.pre_binds.is_empty() {
+        assert!(world.workers.keys().copied().collect::<Vec<_>>().into_iter().any(|id| world.run_worker(id)), "stuck");
+    }
+    let writes = &world.pre_binds.front().expect("the writes of the pod").writes;
+    let last = writes.last().map(|write| &write.patch);
+    let Some(Patch::Claim(ClaimPatch::SetAmounts { claims, .. })) = last else { panic!("{last:?}") };
+    assert_eq!(claims[0].mapping, [("cpu".into(), Amount::parse("2").expect("a quantity"))]);
+    world.refuse_pre_bind("the API server is away");
+    world.pod(testing::pod("four-cores").request("cpu", "4").build());
+    world.settle();
+    assert_eq!(world.place_of("four-cores"), Some("n1"), "the node is free until the pod is tried again");
+    let writes = world.unreserves.iter().flat_map(|unreserve| &unreserve.writes);
+    let cleared = writes.filter(
+        |write| matches!(&write.patch, Patch::Claim(ClaimPatch::SetAmounts { claims, .. }) if claims.is_empty()),
+    );
+    assert_eq!(cleared.count(), 1);
 }

@@ -8,11 +8,14 @@ use flotilla_framework::{
     profile::WeightedPlugin,
     testing::{PodBuilder, node, pod, pod_group},
 };
-use flotilla_machine::event::{Configuration, Event};
+use flotilla_machine::{
+    event::{Configuration, Event},
+    outlook::PodName,
+};
 
 use crate::{groups, world::World};
 
-fn configuration() -> Configuration {
+pub(crate) fn configuration() -> Configuration {
     let mut configuration = groups::configuration(2);
     let mut profile = configuration.profiles[0].clone();
     profile.plugins.placement_generate = vec!["TopologyPlacementGenerator".to_owned()];
@@ -115,6 +118,23 @@ fn a_gang_that_fits_in_no_domain_stays_pending_although_the_cluster_has_room() {
     );
     let pod = world.reports.iter().find(|report| &*report.name == "m1").expect("a report");
     assert_eq!(pod.message, "0/1 nodes are available: 1 Insufficient cpu.");
+    let lack = |rack: &str| format!("rack={rack} lacks 1 of 2 pods: 0/1 nodes are available: 1 Insufficient cpu.");
+    assert_eq!(lacks(&world, "m0"), ["a", "b", "c"].map(lack));
+}
+
+/// What each placement lacks, for the report about a pod.
+fn lacks(world: &World, name: &str) -> Vec<String> {
+    let name = PodName { namespace: "default".into(), name: name.into() };
+    world.machine.outlook(0, &name).expect("a known pod").placements
+}
+
+#[test]
+fn a_report_names_sixteen_placements_and_counts_the_others() {
+    let racks: Vec<String> = (0..20).map(|rack| format!("r{rack:02}")).collect();
+    let racks: Vec<&str> = racks.iter().map(String::as_str).collect();
+    let world = Gang { racks: &racks, ..Gang::default() }.world();
+    let lacks = lacks(&world, "m1");
+    assert_eq!((lacks.len(), &*lacks[16]), (17, "and 4 more"));
 }
 
 #[test]
@@ -162,4 +182,22 @@ fn a_gang_may_leave_preemption_to_no_pod() {
     let expected = "all pods in a single pod group should have the same preemption policy as the pod group's preemption \
                     policy, got PreemptLowerPriority and Never";
     assert_eq!(message(&world), expected);
+}
+
+#[test]
+fn a_search_for_victims_costs_about_the_same_with_and_without_domains() {
+    let work = |topology: Topology| {
+        let racks: Vec<&str> = ["a", "b"].repeat(10);
+        let names: Vec<(String, String)> =
+            (0..80).map(|at| (format!("low{at}"), format!("n{}", at % racks.len()))).collect();
+        let standing = names.iter().map(|(name, node)| standing(name, "1", node).build()).collect();
+        let group = PodGroup { topology, ..Gang::default().group };
+        let mut world = Gang { racks: &racks, standing, group, ..Gang::default() }.world();
+        world.advance(2_000);
+        world.settle();
+        assert_eq!(bound(&world).len(), 2, "it makes room");
+        world.machine.status().event_work_largest
+    };
+    let (within, without) = (work(Topology::Key("rack".into())), work(Topology::Off));
+    assert!(within < 2 * without, "{within} units of work in domains, {without} without");
 }

@@ -373,7 +373,7 @@ fn who_was_refused_from_afar_was_not_told_of_events() {
     }
     world.pod(asks("big", "2"));
     world.settle();
-    let refused = world.machine.unschedulable_by_plugin();
+    let refused = world.machine.census().unschedulable;
     let refused: Vec<_> = refused.iter().map(|((profile, plugin), pods)| (&**profile, *plugin, *pods)).collect();
     assert_eq!(refused, [("default-scheduler", "NodeResourcesFit", 1)]);
     world.node(node("c").capacity("cpu", "2").build());

@@ -25,7 +25,7 @@ fn waiting(world: &World) -> [u64; 4] {
 }
 
 fn incoming(world: &World) -> Vec<(&'static str, &'static str, u64)> {
-    world.machine.queue_incoming().iter().collect()
+    world.machine.census().incoming.iter().collect()
 }
 
 #[test]
@@ -52,7 +52,7 @@ fn a_pod_whose_backoff_is_over_goes_straight_to_the_active_queue() {
     world.settle();
     world.advance(5_000);
     world.node(node("n").capacity("cpu", "2").build());
-    assert_eq!(world.machine.queue_incoming().get("active", "NodeUpdateNodeAllocatable"), 1);
+    assert_eq!(world.machine.census().incoming.get("active", "NodeUpdateNodeAllocatable"), 1);
 }
 
 #[test]
@@ -66,7 +66,7 @@ fn gated_pods_wait_for_their_own_update_and_for_nothing_else() {
     assert_eq!(world.machine.status().decisions, 0, "not even the flush lets it in");
     world.pod(pod("web").gate("a").label("x", "y").request("cpu", "1").build());
     assert_eq!(waiting(&world), [0, 0, 0, 1]);
-    let by_plugin = world.machine.unschedulable_by_plugin();
+    let by_plugin = world.machine.census().unschedulable;
     assert_eq!(
         by_plugin.into_iter().map(|((_, plugin), pods)| (plugin, pods)).collect::<Vec<_>>(),
         [("SchedulingGates", 1)]
@@ -117,7 +117,7 @@ fn an_update_wakes_a_pod_only_if_it_means_something_to_who_refused_it() {
     world.pod(pod("web").label("a", "b").tolerate("t", "Exists", "", "").build());
     world.settle();
     assert_eq!(world.place_of("web"), Some("n"), "it tolerates the taint");
-    assert_eq!(world.machine.queue_incoming().get("backoff", "TargetPodUpdatePodToleration"), 1);
+    assert_eq!(world.machine.census().incoming.get("backoff", "TargetPodUpdatePodToleration"), 1);
 }
 
 #[test]
@@ -219,7 +219,7 @@ fn pods_that_wait_too_long_are_tried_again_and_counted() {
     assert_eq!(world.machine.status().flushed, 0, "longer than five minutes, looked at every half minute");
     world.advance(30_000);
     assert_eq!(world.machine.status().flushed, 3);
-    assert_eq!(world.machine.queue_incoming().get("active", "UnschedulableTimeout"), 3);
+    assert_eq!(world.machine.census().incoming.get("active", "UnschedulableTimeout"), 3);
     assert_eq!(world.reports.len(), 4, "one of them is tried for all");
     world.advance(290_000);
     assert_eq!(world.machine.status().flushed, 3, "and the time begins anew");

@@ -162,6 +162,21 @@ fn a_write_that_fails_is_told_in_the_servers_words_and_the_pod_is_tried_again() 
 }
 
 #[test]
+fn without_the_announcement_of_its_node_a_failed_pod_has_no_nomination_to_clear() {
+    let mut world = world(&[("disk", "n2")]);
+    let quiet = Configuration { announces_nodes: false, ..Configuration::new(2, vec![profile()]) };
+    world.tell(Event::Configured(Arc::new(quiet)));
+    world.store_claim(claim("data", "local"));
+    world.pod(pod_with("web", &["data"]));
+    world.settle_without_writes();
+    assert!(world.pre_binds.iter().all(|pre_bind| !pre_bind.is_announced));
+    world.refuse_pre_bind("etcd is away");
+    assert!(world.failed("web", "etcd is away"), "{:?}", world.message_of("web"));
+    let report = world.reports.last().expect("it was reported");
+    assert_eq!(report.nomination, Nomination::Keep);
+}
+
+#[test]
 fn a_volume_that_changed_since_the_decision_is_not_written_and_the_next_attempt_sees_it_as_it_is() {
     let mut world = world(&[("disk", "n1"), ("other", "n2")]);
     world.store_claim(claim("data", "local"));

@@ -34,6 +34,9 @@ pub(super) fn kind(place: FieldName) -> Kind {
         | ("Attribute", _)
         | ("DeviceCondition", "kind" | "status" | "reason")
         | ("Scheduled" | "GroupCondition", "reason")
+        // Pod groups are distinguished from other owners and consumers of claims by these.
+        | ("Controller", "api_group" | "kind")
+        | ("Consumer", "api_group" | "resource")
         | ("Reply", "version" | "plugins") => Kind::Fixed,
         ("Scheduled" | "GroupCondition" | "Refuse" | "Decision", "message")
         | ("Result", "Err")

@@ -7,18 +7,17 @@ use std::{
     task::{Poll, Wake, Waker},
 };
 
-use flotilla_machine::machine::Machine;
 use tokio::sync::Notify;
 
-use super::{Handle, Performer, Turn, now, open};
+use super::{Course, Handle, Performer, Turn, now, open};
 
 /// As [`spawn`](super::spawn), but as a task of the current runtime, on its clock. It is for a deterministic runtime of one thread with a
 /// paused clock. Elsewhere a decision would block the other tasks.
 ///
 /// # Panics
 /// Outside of a tokio runtime.
-pub fn spawn_task(machine: Machine, performer: impl Performer) -> Handle {
-    let (mut owner, near) = open(None, machine, performer);
+pub fn spawn_task(course: impl Course, performer: impl Performer) -> Handle {
+    let (mut owner, near) = open(None, course, performer);
     let stop = Arc::new(Stop(Notify::new()));
     let handle = near.woken_by(Waker::from(Arc::clone(&stop)));
     tokio::spawn(async move {

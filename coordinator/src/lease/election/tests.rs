@@ -21,6 +21,7 @@ fn held_by(holder: &str, transitions: i32, renewed_s: i64) -> Record {
         transitions,
         acquired: None,
         renewed: Some(Timestamp::from_second(renewed_s).expect("a second in range")),
+        preferred: None,
         committed: None,
     }
 }
@@ -454,4 +455,81 @@ fn a_record_that_was_taken_by_a_write_whose_answer_was_lost_says_nothing_of_who_
     let Step::Update(claim) = crashed.next(t0 + LEASE) else { panic!("an expired record is open") };
     crashed.written(t0 + LEASE, t0 + LEASE, stored("c", claim, 105));
     assert_eq!(crashed.after(), None, "a leader that was killed says nothing");
+}
+
+fn coordinated(now: Instant) -> Election {
+    candidate("a", now).coordinated(true)
+}
+
+/// Reads this record at `now`.
+fn read(election: &mut Election, now: Instant, record: Option<Record>) -> Step {
+    assert_eq!(election.next(now), Step::Get);
+    election.observe(now, record);
+    election.next(now)
+}
+
+#[test]
+fn a_coordinated_candidate_waits_until_the_record_names_it() {
+    let t0 = Instant::now();
+    let preferring = Record { preferred: Some("b".to_owned()), ..held_by("a", 3, 100) };
+    for (case, record) in [
+        ("no record", None),
+        ("no holder", Some(held_by("", 3, 100))),
+        ("another holder", Some(held_by("b", 3, 100))),
+        ("its own term has ended", Some(preferring)),
+    ] {
+        let mut election = coordinated(t0);
+        assert!(matches!(read(&mut election, t0, record), Step::Wait(until) if until > t0), "{case}");
+        assert_eq!(election.lead(), None);
+    }
+    let mut election = coordinated(t0);
+    read(&mut election, t0, Some(held_by("b", 3, 100)));
+    // An expired record of another holder is the controller's.
+    let later = t0 + 2 * LEASE;
+    assert!(matches!(read(&mut election, later, Some(held_by("b", 3, 100))), Step::Wait(_)));
+    election.notice(later, Some(held_by("a", 3, 130)));
+    let Step::Update(claim) = read(&mut election, later, Some(held_by("a", 3, 130))) else { panic!("it is elected") };
+    assert_eq!(claim, Claim { transitions: 4, acquired: None });
+    election.written(later, later, held_by("a", 4, 130));
+    assert_eq!(election.lead(), Some((later + DEADLINE, 4)));
+}
+
+#[test]
+fn a_coordinated_candidate_does_not_claim_an_expired_record() {
+    let t0 = Instant::now();
+    let mut election = coordinated(t0);
+    // The watch shows the election, and reads fail until the record has expired.
+    election.notice(t0, Some(held_by("a", 3, 100)));
+    let expired = t0 + LEASE + secs(1.0);
+    assert!(matches!(read(&mut election, expired, Some(held_by("a", 3, 100))), Step::Wait(_)));
+}
+
+#[test]
+fn a_coordinated_leader_ends_its_lead_when_another_holder_is_preferred() {
+    let t0 = Instant::now();
+    let mut election = coordinated(t0);
+    read(&mut election, t0, Some(held_by("a", 3, 100)));
+    election.written(t0, t0, held_by("a", 4, 100));
+    assert_eq!(election.successor(), None);
+    let t1 = t0 + RETRY;
+    assert!(matches!(election.next(t1), Step::Update(_)));
+    election.refused(t1);
+    let ending = Record { preferred: Some("b".to_owned()), ..held_by("a", 4, 101) };
+    assert_eq!(read(&mut election, t1, Some(ending)), Step::Wait(t0 + DEADLINE));
+    assert_eq!((election.successor(), election.lead()), (Some("b"), Some((t0 + DEADLINE, 4))));
+    assert_eq!(election.next(t0 + DEADLINE), Step::Lost(Loss::EndOfTerm("b".to_owned())));
+}
+
+#[test]
+fn a_coordinated_leader_does_not_create_a_deleted_record() {
+    let t0 = Instant::now();
+    let mut election = coordinated(t0);
+    read(&mut election, t0, Some(held_by("a", 3, 100)));
+    election.written(t0, t0, held_by("a", 4, 100));
+    let t1 = t0 + RETRY;
+    assert!(matches!(election.next(t1), Step::Update(_)));
+    election.refused(t1);
+    assert_eq!(read(&mut election, t1, None), Step::Wait(t1 + RETRY));
+    assert_eq!(read(&mut election, t1 + RETRY, None), Step::Wait(t1 + 2 * RETRY));
+    assert_eq!(election.next(t0 + DEADLINE), Step::Lost(Loss::Deadline));
 }

@@ -66,13 +66,16 @@ impl Doing<'_> {
         match patch {
             ClaimPatch::Create(_) => self.is_created(fresh).map(|()| ClaimCheck::Done(on)),
             ClaimPatch::SetFinalizers(_) => self.finalizers(patch, fresh, on),
-            ClaimPatch::SetStatus { allocation, .. } => self.status(allocation.as_ref(), fresh, on),
+            ClaimPatch::SetStatus { allocation, consumer, .. } => {
+                self.status((allocation.as_ref(), consumer), fresh, on)
+            }
             ClaimPatch::RemoveReservation(uid) if !fresh.is_reserved_for(uid) => Ok(ClaimCheck::Done(on)),
             ClaimPatch::Deallocate if fresh.allocation.is_none() => Ok(ClaimCheck::Done(on)),
             ClaimPatch::Deallocate => Err(format!("claim {target} got changed in the meantime")),
-            ClaimPatch::RemoveReservation(_) | ClaimPatch::Delete | ClaimPatch::TellPod { .. } => {
-                Ok(ClaimCheck::Again(patch.clone(), on))
-            }
+            ClaimPatch::RemoveReservation(_)
+            | ClaimPatch::Delete
+            | ClaimPatch::TellPod { .. }
+            | ClaimPatch::SetAmounts { .. } => Ok(ClaimCheck::Again(patch.clone(), on)),
         }
     }
 
@@ -117,13 +120,13 @@ impl Doing<'_> {
 
     fn status(
         &self,
-        allocation: Option<&Arc<Allocation>>,
+        (allocation, consumer): (Option<&Arc<Allocation>>, &Consumer),
         fresh: &DeviceClaim,
         on: Held,
     ) -> Result<ClaimCheck, String> {
         let target = self.target;
         let is_ours = |made: &Allocation| allocation.is_none_or(|ours| ours.results == made.results);
-        if fresh.is_reserved_for(self.pod.uid) && fresh.allocation.as_deref().is_some_and(is_ours) {
+        if fresh.is_reserved_for(&consumer.uid) && fresh.allocation.as_deref().is_some_and(is_ours) {
             return Ok(ClaimCheck::Done(on));
         }
         if allocation.is_some() {
@@ -137,12 +140,8 @@ impl Doing<'_> {
             return Err(format!("claim {target} got deallocated elsewhere in the meantime"));
         }
         let mut reserved_for = fresh.reserved_for.clone();
-        reserved_for.push(Consumer {
-            api_group: "".into(),
-            resource: "pods".into(),
-            name: self.pod.name.into(),
-            uid: self.pod.uid.into(),
-        });
-        Ok(ClaimCheck::Again(ClaimPatch::SetStatus { allocation: allocation.cloned(), reserved_for }, on))
+        reserved_for.push(consumer.clone());
+        let (allocation, consumer) = (allocation.cloned(), consumer.clone());
+        Ok(ClaimCheck::Again(ClaimPatch::SetStatus { allocation, reserved_for, consumer }, on))
     }
 }

@@ -6,7 +6,7 @@
 use std::fmt;
 
 use flotilla_encoding::Encoding;
-use flotilla_framework::devices::{extended::Mapping, objects::ClaimPatch};
+use flotilla_framework::devices::{extended::Mapping, footprint::ClaimAmounts, objects::ClaimPatch};
 use http::{
     Method, Request,
     header::{ACCEPT, CONTENT_TYPE},
@@ -61,7 +61,7 @@ pub(super) fn of(target: Target<'_>, patch: &ClaimPatch, held: &Held) -> Result<
             metadata["finalizers"] = json!(finalizers);
             request(Method::PATCH, &target.one(), MERGE, &json!({ "metadata": metadata }))
         }
-        ClaimPatch::SetStatus { allocation, reserved_for } => {
+        ClaimPatch::SetStatus { allocation, reserved_for, consumer: _ } => {
             let mut operations = vec![
                 json!({ "op": "replace", "path": "/metadata/uid", "value": held.uid }),
                 json!({ "op": "replace", "path": "/metadata/resourceVersion", "value": held.version }),
@@ -89,6 +89,7 @@ pub(super) fn of(target: Target<'_>, patch: &ClaimPatch, held: &Held) -> Result<
             request(Method::DELETE, &target.one(), JSON, &options)
         }
         ClaimPatch::TellPod { pod, uid, mappings } => pod_status_request(target, pod, uid, mappings),
+        ClaimPatch::SetAmounts { pod, uid, claims } => amounts_request(target, pod, uid, claims),
     }
 }
 
@@ -105,7 +106,7 @@ pub(super) fn replace(target: Target<'_>, claim: Vec<u8>) -> Result<Request<Vec<
 }
 
 /// Writes the name of the claim for extended resources to the pod.
-pub(super) fn pod_status_request(
+fn pod_status_request(
     target: Target<'_>,
     pod: &str,
     uid: &str,
@@ -118,7 +119,38 @@ pub(super) fn pod_status_request(
     };
     let mappings: Vec<Value> = mappings.iter().map(mapping).collect();
     let status = json!({ "resourceClaimName": target.name, "requestMappings": mappings });
-    let body = json!({ "metadata": { "uid": uid }, "status": { "extendedResourceClaimStatus": status } });
+    status_request(target, pod, uid, &json!({ "extendedResourceClaimStatus": status }))
+}
+
+/// Writes the amounts that the devices of a pod take to the pod. An empty list clears them, as upstream's patch.
+fn amounts_request(
+    target: Target<'_>,
+    pod: &str,
+    uid: &str,
+    claims: &[ClaimAmounts],
+) -> Result<Request<Vec<u8>>, String> {
+    let claim = |claim: &ClaimAmounts| {
+        let mapping = claim.mapping.iter().map(|(name, amount)| json!({ "name": name, "quantity": amount.text() }));
+        let overhead = claim.overhead.iter().map(|(name, overhead)| {
+            let mut value = json!({ "name": name });
+            for (field, amount) in [("perPod", &overhead.per_pod), ("perContainer", &overhead.per_container)] {
+                if let Some(amount) = amount {
+                    value[field] = json!(amount.text());
+                }
+            }
+            value
+        });
+        json!({
+            "resourceClaimName": claim.claim, "containers": claim.containers,
+            "mapping": mapping.collect::<Vec<_>>(), "overhead": overhead.collect::<Vec<_>>(),
+        })
+    };
+    let claims: Vec<Value> = claims.iter().map(claim).collect();
+    status_request(target, pod, uid, &json!({ "nodeAllocatableResourceClaimStatuses": claims }))
+}
+
+fn status_request(target: Target<'_>, pod: &str, uid: &str, status: &Value) -> Result<Request<Vec<u8>>, String> {
+    let body = json!({ "metadata": { "uid": uid }, "status": status });
     request(Method::PATCH, &format!("/api/v1/namespaces/{}/pods/{pod}/status", target.namespace), MERGE, &body)
 }
 

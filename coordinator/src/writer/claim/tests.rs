@@ -166,12 +166,18 @@ fn protect() -> Write {
 }
 
 fn allocate() -> Write {
-    let patch = ClaimPatch::SetStatus { allocation: Some(allocation()), reserved_for: vec![consumer()] };
+    let patch =
+        ClaimPatch::SetStatus { allocation: Some(allocation()), reserved_for: vec![consumer()], consumer: consumer() };
     to("gpu", "claim-uid", "7", patch)
 }
 
 fn reserve() -> Write {
-    to("gpu", "claim-uid", "7", ClaimPatch::SetStatus { allocation: None, reserved_for: vec![consumer()] })
+    to(
+        "gpu",
+        "claim-uid",
+        "7",
+        ClaimPatch::SetStatus { allocation: None, reserved_for: vec![consumer()], consumer: consumer() },
+    )
 }
 
 fn create() -> Write {
@@ -180,7 +186,12 @@ fn create() -> Write {
     let claim = DeviceClaim {
         namespace: "shop".into(),
         name: "web-1-extended".into(),
-        controller: Some(Controller { kind: "Pod".into(), name: "web-1".into(), uid: "u1".into() }),
+        controller: Some(Controller {
+            kind: "Pod".into(),
+            name: "web-1".into(),
+            uid: "u1".into(),
+            ..Controller::default()
+        }),
         spec: Arc::new(ClaimSpec { requests: vec![request], ..ClaimSpec::default() }),
         ..DeviceClaim::default()
     };
@@ -213,7 +224,15 @@ async fn outcome(
     let announced = Answer(json!({ "metadata": { "resourceVersion": "1" } }));
     let (writer, asked, mut heard, _leading) = writer(std::iter::once(announced).chain(script).collect());
     let (id, uid, node) = (PreparationId(3), Arc::from("u1"), Arc::from("n1"));
-    writer.pre_bind(PreBind { id, uid, namespace: "shop".into(), name: "web-1".into(), node, writes });
+    writer.pre_bind(PreBind {
+        id,
+        uid,
+        namespace: "shop".into(),
+        name: "web-1".into(),
+        node,
+        is_announced: true,
+        writes,
+    });
     writer.drained().await;
     let Some(Event::Written { versions, failure, .. }) = heard.recv().await else { panic!("no answer") };
     let versions = versions.iter().map(ToString::to_string).collect();
@@ -296,6 +315,28 @@ async fn after_a_conflict_the_write_is_sent_on_the_claim_as_it_is_if_it_still_ma
     assert_eq!(versions, Ok(vec!["9".to_owned()]));
     assert_eq!(asked[2].3[1]["value"], "8");
     assert_eq!(asked[2].3[2]["value"], json!([other_pod(), own_pod()]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reservation_for_the_group_that_another_pod_has_written_is_not_repeated() {
+    let group = Consumer {
+        api_group: "scheduling.k8s.io".into(),
+        resource: "podgroups".into(),
+        name: "g".into(),
+        uid: "group-uid".into(),
+    };
+    let in_json = json!({
+        "apiGroup": "scheduling.k8s.io", "resource": "podgroups", "name": "g", "uid": "group-uid",
+    });
+    let patch = ClaimPatch::SetStatus { allocation: None, reserved_for: vec![group.clone()], consumer: group };
+    let status = |reserved_for: &[Value]| json!({ "status": { "allocation": allocation_as_json(), "reservedFor": reserved_for } });
+    for (reserved_for, expected) in [(vec![in_json.clone()], None), (vec![], Some(json!([in_json])))] {
+        let fresh = Answer(claim("8", &status(&reserved_for)));
+        let script = vec![CONFLICT, fresh, Answer(claim("9", &json!({})))];
+        let (versions, asked) = outcome(vec![to("gpu", "claim-uid", "7", patch.clone())], script).await;
+        assert_eq!(versions, Ok(vec![if expected.is_some() { "9" } else { "8" }.to_owned()]));
+        assert_eq!(asked.get(2).map(|asked| asked.3[2]["value"].clone()), expected);
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -449,6 +490,7 @@ async fn who_does_not_lead_any_more_looks_nothing_up() {
         namespace: "shop".into(),
         name: "web-1".into(),
         node,
+        is_announced: true,
         writes: vec![allocate()],
     });
     writer.drained().await;

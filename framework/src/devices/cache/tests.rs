@@ -50,7 +50,12 @@ fn claim(name: &str, pod: &str) -> DeviceClaim {
         name: name.into(),
         uid: format!("uid-{name}").into(),
         resource_version: "1".into(),
-        controller: Some(Controller { kind: "Pod".into(), name: pod.into(), uid: format!("uid-{pod}").into() }),
+        controller: Some(Controller {
+            kind: "Pod".into(),
+            name: pod.into(),
+            uid: format!("uid-{pod}").into(),
+            ..Controller::default()
+        }),
         spec: Arc::new(spec),
         ..DeviceClaim::default()
     }
@@ -58,7 +63,7 @@ fn claim(name: &str, pod: &str) -> DeviceClaim {
 
 fn with(name: &str, source: ClaimSource) -> PodInfo {
     let owner = Owner { name: name.into(), uid: format!("uid-{name}").into() };
-    let claims = vec![PodClaim { entry: "gpu".into(), source }];
+    let claims = vec![PodClaim { entry: "gpu".into(), source, ..PodClaim::default() }];
     let devices = PodDevices { owner, claims, ..PodDevices::default() };
     pod(name).class(|class| class.devices = Some(Arc::new(devices))).build()
 }
@@ -78,7 +83,7 @@ fn a_claim_is_allocated_with_upstreams_writes() {
     let writes = cache.writes(&*plan);
     let [finalizer, status] = &writes[..] else { panic!("{writes:?}") };
     assert_eq!(finalizer.patch, Patch::Claim(ClaimPatch::SetFinalizers(vec![FINALIZER.into()])));
-    let Patch::Claim(ClaimPatch::SetStatus { allocation: Some(allocation), reserved_for }) = &status.patch else {
+    let Patch::Claim(ClaimPatch::SetStatus { allocation: Some(allocation), reserved_for, .. }) = &status.patch else {
         panic!("{status:?}")
     };
     assert_eq!(allocation.results[0].device.to_string(), "gpu.example.com/n/gpu-0");
@@ -232,7 +237,7 @@ fn extended_resources_get_a_claim_of_their_own_with_upstreams_writes() {
     let [
         ClaimPatch::Create(made),
         finalizers,
-        ClaimPatch::SetStatus { allocation: Some(allocation), reserved_for },
+        ClaimPatch::SetStatus { allocation: Some(allocation), reserved_for, .. },
         told,
     ] = &patches_of[..]
     else {
@@ -359,6 +364,7 @@ fn a_claim_behind_the_32nd_is_never_taken_for_another() {
     let named = |place: usize| PodClaim {
         entry: format!("e{place}").into(),
         source: ClaimSource::Named(format!("c{place}").into()),
+        ..PodClaim::default()
     };
     let of = |count: usize| {
         let owner = Owner { name: "a".into(), uid: "uid-a".into() };

@@ -8,6 +8,9 @@ use super::{DeviceName, allocation::Allocation, request::ClaimSpec};
 /// Finalizer of an allocated claim.
 pub const FINALIZER: &str = "resource.kubernetes.io/delete-protection";
 
+/// API group of pod groups.
+pub const SCHEDULING: &str = "scheduling.k8s.io";
+
 /// Annotation, with the value `true`, of the claim for the extended resources of a pod.
 pub const EXTENDED_RESOURCE_CLAIM: &str = "resource.kubernetes.io/extended-resource-claim";
 
@@ -43,6 +46,8 @@ pub struct DeviceClaim {
 /// The controller of an object.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Controller {
+    /// Group in `apiVersion`; empty for core kinds such as pods.
+    pub api_group: Arc<str>,
     /// `kind`.
     pub kind: Arc<str>,
     /// `name`.
@@ -101,6 +106,22 @@ impl DeviceClaim {
     #[must_use]
     pub fn label(&self) -> String {
         if self.namespace.is_empty() { self.name.to_string() } else { format!("{}/{}", self.namespace, self.name) }
+    }
+
+    /// Name of the pod group for which the claim was generated. Pods do not contain the UID of their group.
+    #[must_use]
+    pub fn pod_group(&self) -> Option<&Arc<str>> {
+        let of_group = |owner: &&Controller| &*owner.api_group == SCHEDULING && &*owner.kind == "PodGroup";
+        self.controller.as_ref().filter(of_group).map(|owner| &owner.name)
+    }
+
+    /// Whether `reservedFor` contains the pod group with this name.
+    #[must_use]
+    pub fn is_reserved_for_group(&self, name: &str) -> bool {
+        let is_it = |consumer: &Consumer| {
+            &*consumer.api_group == SCHEDULING && &*consumer.resource == "podgroups" && &*consumer.name == name
+        };
+        self.reserved_for.iter().any(is_it)
     }
 
     /// Whether `reservedFor` contains this UID.

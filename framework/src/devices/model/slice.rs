@@ -92,8 +92,41 @@ pub struct Device {
     pub binding_failure_conditions: Vec<Arc<str>>,
     /// `allowMultipleAllocations`, if set.
     pub allow_multiple: Option<bool>,
+    /// `nodeAllocatableResources`, sorted by resource, if DRANodeAllocatableResources is on.
+    pub allocatable: Vec<NodeAllocatable>,
     /// Effect of feature gates on the device.
     pub usage: DeviceUsage,
+}
+
+/// A NodeAllocatableResource: the amounts of a resource of the node that a pod with the device takes.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeAllocatable {
+    /// The resource, such as `cpu`.
+    pub resource: Arc<str>,
+    /// `mapping`: the device is an amount of the resource.
+    pub mapping: Option<AllocatableMapping>,
+    /// `overhead`: the device takes an additional amount.
+    pub overhead: Option<AllocatableOverhead>,
+}
+
+/// A NodeAllocatableMapping.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AllocatableMapping {
+    /// `capacityKey`, if set and not empty.
+    pub capacity: Option<Arc<str>>,
+    /// `capacityMultiplier`.
+    pub per_capacity: Option<Amount>,
+    /// `deviceMultiplier`.
+    pub per_device: Option<Amount>,
+}
+
+/// A NodeAllocatableOverhead.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct AllocatableOverhead {
+    /// `perPod`.
+    pub per_pod: Option<Amount>,
+    /// `perContainer`.
+    pub per_container: Option<Amount>,
 }
 
 /// Effect of feature gates on a device.

@@ -30,6 +30,11 @@ impl NodePools {
             Err(error) => Self { error: Some(format!("gather pool information: {error}")), ..Self::default() },
         }
     }
+
+    fn keep_unused(&mut self, slices: &[Relevant<'_>]) {
+        let with_devices = slices.iter().filter(|slice| !slice.published.slice.devices.is_empty());
+        self.unused.extend(with_devices.map(|slice| (Arc::clone(&slice.published.slice), slice.here.clone())));
+    }
 }
 
 /// All pools, in search order.
@@ -39,7 +44,10 @@ fn all(gathering: Gathering<'_>, of: &NodeInfo, inventory: &Inventory) -> NodePo
     let mut last = Vec::new();
     for ((driver, name), mut slices) in gathering.pools {
         slices.sort_by(|a, b| a.published.slice.name.cmp(&b.published.slice.name));
-        let Some(others) = others(&slices, &driver, &name, inventory) else { continue };
+        let Some(others) = others(&slices, &driver, &name, inventory) else {
+            node.keep_unused(&slices);
+            continue;
+        };
         let made = Making { driver, name, slices, others, skips_operations };
         if made.has_binding_conditions() { last.push(made) } else { made.finish(&mut node) }
     }
@@ -117,6 +125,9 @@ impl<'a> Making<'a> {
                 self.lay_out(&mut pool, &numbers, node);
                 pool.end = count(node.devices.len());
             }
+        }
+        if pool.state != PoolState::Complete {
+            node.keep_unused(&self.slices);
         }
         node.pools.push(pool);
     }

@@ -60,7 +60,8 @@ pub fn claim(claim: &api::ResourceClaim, features: Features) -> Result<DeviceCla
 }
 
 fn controller(owner: &OwnerReference) -> Controller {
-    Controller { kind: text(&owner.kind), name: text(&owner.name), uid: text(&owner.uid) }
+    let api_group = owner.api_version.split_once('/').map_or("", |(group, _)| group);
+    Controller { api_group: text(api_group), kind: text(&owner.kind), name: text(&owner.name), uid: text(&owner.uid) }
 }
 
 fn consumer(consumer: &api::ResourceClaimConsumerReference) -> Consumer {

@@ -12,8 +12,8 @@ use crate::{
     devices::{
         amount::Amount,
         model::slice::{
-            Attribute, Capacity, CapacityPolicy, CapacityRange, Consumption, CounterSet, Device, DeviceUsage, Nodes,
-            Slice,
+            AllocatableMapping, AllocatableOverhead, Attribute, Capacity, CapacityPolicy, CapacityRange, Consumption,
+            CounterSet, Device, DeviceUsage, NodeAllocatable, Nodes, Slice,
         },
     },
     excess::objects,
@@ -82,6 +82,9 @@ fn device(device: &api::Device, features: Features) -> Result<Device, IngestErro
     let capacity = |(name, one): (&String, &api::DeviceCapacity)| {
         Ok((text(name), capacity(one, features, || format!("{}.capacity[{name}]", path()))?))
     };
+    let allocatable = device.node_allocatable_resources.iter().flatten().filter(|_| features.devices.node_allocatable);
+    let allocatable = allocatable
+        .map(|(name, one)| node_allocatable(name, one, || format!("{}.nodeAllocatableResources[{name}]", path())));
     Ok(Device {
         name: text(&device.name),
         attributes: device.attributes.iter().flatten().map(|(name, value)| (text(name), attribute(value))).collect(),
@@ -93,7 +96,36 @@ fn device(device: &api::Device, features: Features) -> Result<Device, IngestErro
         binding_conditions: texts(device.binding_conditions.as_ref()),
         binding_failure_conditions: texts(device.binding_failure_conditions.as_ref()),
         allow_multiple: device.allow_multiple_allocations,
+        allocatable: allocatable.collect::<Result<_, IngestError>>()?,
         usage: DeviceUsage::Used,
+    })
+}
+
+fn node_allocatable(
+    name: &str,
+    one: &api::NodeAllocatableResource,
+    path: impl Fn() -> String,
+) -> Result<NodeAllocatable, IngestError> {
+    let optional = |value: Option<&ApiQuantity>, field: &str| {
+        value.map(|value| amount(value, || format!("{}.{field}", path()))).transpose()
+    };
+    let mapping = |mapping: &api::NodeAllocatableMapping| {
+        Ok::<_, IngestError>(AllocatableMapping {
+            capacity: mapping.capacity_key.as_deref().filter(|key| !key.is_empty()).map(text),
+            per_capacity: optional(mapping.capacity_multiplier.as_ref(), "mapping.capacityMultiplier")?,
+            per_device: optional(mapping.device_multiplier.as_ref(), "mapping.deviceMultiplier")?,
+        })
+    };
+    let overhead = |overhead: &api::NodeAllocatableOverhead| {
+        Ok::<_, IngestError>(AllocatableOverhead {
+            per_pod: optional(overhead.per_pod.as_ref(), "overhead.perPod")?,
+            per_container: optional(overhead.per_container.as_ref(), "overhead.perContainer")?,
+        })
+    };
+    Ok(NodeAllocatable {
+        resource: text(name),
+        mapping: one.mapping.as_ref().map(mapping).transpose()?,
+        overhead: one.overhead.as_ref().map(overhead).transpose()?,
     })
 }
 

@@ -12,8 +12,8 @@ use crate::{
         claim::{Consumer, Controller, DeviceClaim, DeviceCondition, DeviceStatus},
         request::{AllocationMode, Ask, ClaimConfig, ClaimSpec, Constraint, ConstraintKind, Request, RequestKind},
         slice::{
-            Attribute, Capacity, CapacityPolicy, CapacityRange, Consumption, CounterSet, Device, DeviceUsage, Nodes,
-            Slice,
+            AllocatableMapping, AllocatableOverhead, Attribute, Capacity, CapacityPolicy, CapacityRange, Consumption,
+            CounterSet, Device, DeviceUsage, Nodes, Slice,
         },
     },
     ingest::DeviceFeatures,
@@ -133,7 +133,7 @@ fn the_metadata_of_a_claim_say_whose_it_is() {
     let read = claim(&object(json!({"metadata": metadata})), features()).expect("a claim that can be read");
     assert_eq!((&*read.resource_version, read.is_deleting, read.is_extended), ("7", true, true));
     assert_eq!(read.finalizers, ["a".into(), "b".into()]);
-    let controller = Controller { kind: "Pod".into(), name: "p".into(), uid: "pod".into() };
+    let controller = Controller { kind: "Pod".into(), name: "p".into(), uid: "pod".into(), ..Controller::default() };
     assert_eq!(read.controller, Some(controller));
     let mut other = metadata;
     other["annotations"] = json!({"resource.kubernetes.io/extended-resource-claim": "yes"});
@@ -320,6 +320,7 @@ fn a_slice_is_read_field_by_field() {
         binding_conditions: vec!["B".into()],
         binding_failure_conditions: vec!["F".into()],
         allow_multiple: Some(false),
+        allocatable: Vec::new(),
         usage: DeviceUsage::Used,
     };
     let expected = Slice {
@@ -378,4 +379,34 @@ fn an_object_that_makes_no_sense_is_told_with_the_field() {
             claim(&object(json!({"metadata": metadata})), features()).expect_err("it has no identity").to_string();
         assert_eq!(missing, format!("metadata.{field} is missing"));
     }
+}
+
+#[test]
+fn amounts_of_a_node_that_devices_take_are_read_with_their_gate() {
+    let source = json!({
+        "metadata": { "name": "s" },
+        "spec": { "driver": "d", "pool": { "name": "p", "generation": 1, "resourceSliceCount": 1 }, "devices": [{
+            "name": "x",
+            "nodeAllocatableResources": {
+                "memory": { "overhead": { "perPod": "64Mi" } },
+                "cpu": { "mapping": { "capacityKey": "cores", "capacityMultiplier": "2" } },
+            },
+        }] },
+    });
+    let source: api::ResourceSlice = serde_json::from_value(source).expect("a slice");
+    let with = |node_allocatable| {
+        let devices = DeviceFeatures { node_allocatable, ..DeviceFeatures::default() };
+        let read = slice(&source, Features { devices, ..Features::default() }).expect("valid");
+        let names: Vec<String> = read.devices[0].allocatable.iter().map(|one| one.resource.to_string()).collect();
+        (names, read)
+    };
+    assert_eq!(with(false).0, Vec::<String>::new());
+    let (names, read) = with(true);
+    assert_eq!(names, ["cpu", "memory"]);
+    let [cpu, memory] = &read.devices[0].allocatable[..] else { panic!("{read:?}") };
+    let mapping =
+        AllocatableMapping { capacity: Some("cores".into()), per_capacity: Some(parsed("2")), per_device: None };
+    assert_eq!((&cpu.mapping, &cpu.overhead), (&Some(mapping), &None));
+    let overhead = AllocatableOverhead { per_pod: Some(parsed("64Mi")), per_container: None };
+    assert_eq!((&memory.mapping, &memory.overhead), (&None, &Some(overhead)));
 }

@@ -81,3 +81,35 @@ fn pod_level_resources_and_their_resizes_count_unless_the_gates_are_off() {
 }
 
 mod devices;
+
+#[test]
+fn a_resize_is_deferred_only_with_the_gate_on_a_node_and_by_the_first_condition() {
+    let on = Features { deferred_resizes: true, ..Features::default() };
+    let condition = |reason: &str| json!({"type": "PodResizePending", "status": "True", "reason": reason});
+    let deferred = || json!({"conditions": [{"type": "Ready"}, condition("Deferred"), condition("Infeasible")]});
+    let bound = || json!({"containers": [], "nodeName": "n"});
+    for (case, spec, status, features, expected) in [
+        ("deferred", bound(), deferred(), on, Some("n")),
+        ("without the gate", bound(), deferred(), Features::default(), None),
+        ("without a node", json!({"containers": []}), deferred(), on, None),
+        ("infeasible", bound(), json!({"conditions": [condition("Infeasible"), condition("Deferred")]}), on, None),
+        ("no condition", bound(), json!({}), on, None),
+    ] {
+        let class = class(spec, status, features);
+        assert_eq!((class.node_name.as_deref(), class.resize_deferred), (expected, expected.is_some()), "{case}");
+    }
+}
+
+#[test]
+fn a_node_disables_preemption_for_resizes_if_any_client_requests_it() {
+    for (policy, expected) in [
+        (Value::Null, false),
+        (json!({}), false),
+        (json!({"disableResizePreemption": []}), false),
+        (json!({"disableResizePreemption": ["example.com/operator"]}), true),
+    ] {
+        let node = json!({"metadata": {"name": "n"}, "spec": {"podPreemptionPolicy": policy}});
+        let node: api::Node = serde_json::from_value(node).expect("a node");
+        assert_eq!(ingest::node(&node).expect("a node that can be read").resize_preemption_disabled, expected);
+    }
+}

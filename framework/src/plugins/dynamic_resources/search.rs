@@ -1,5 +1,6 @@
 //! Evaluates the claims of a class on nodes. Source: `Filter` and `Score` of the plugin.
 
+mod amounts;
 #[cfg(test)]
 mod tests;
 
@@ -42,6 +43,12 @@ pub(crate) const UNAVAILABLE: u64 = 1 << 32;
 pub(crate) const LAST_MARK: usize = 31;
 /// Evaluation error; its index is in the lower half.
 const ERROR: u64 = 1 << 33;
+/// The node lacks CPU, memory or the like for the devices; one bit per resource in the lower half.
+const SHORT: u64 = 1 << 34;
+/// Another pod has a claim; its index is in the lower half.
+const TAKEN: u64 = 1 << 35;
+/// Another reason; its index among the errors is in the lower half.
+const REASON: u64 = 1 << 36;
 /// Maximum number of distinct errors, each of which ends the attempt. Further errors get the last index.
 const MAX_ERRORS: usize = 256;
 
@@ -60,6 +67,7 @@ struct AllocatedClaim {
     nodes: Option<Vec<Term>>,
     has_failed: bool,
     skips_operations: bool,
+    is_taken: bool,
 }
 
 struct Kept {
@@ -69,6 +77,8 @@ struct Kept {
     verdicts: Verdicts,
     scratch: Scratch,
     errors: Vec<String>,
+    /// Resources of [`SHORT`] after the fixed ones.
+    huge_pages: Vec<Arc<str>>,
     /// Work of explanations, counted separately because no decision uses them.
     explained: Work,
     /// Work of all earlier attempts, in units of [`Work`].
@@ -82,11 +92,13 @@ impl Search {
         let is_unallocated = |claim: &ClaimFact| matches!(claim, ClaimFact::Unallocated { .. });
         let may_want = claims.extended.is_some() || claims.claims.iter().any(is_unallocated);
         let allocated = claims.claims.iter().map(|claim| match claim {
-            ClaimFact::Allocated { nodes, has_failed, skips_operations, .. } => {
+            ClaimFact::Allocated { nodes, has_failed, skips_operations, devices, .. } => {
                 // Invalid terms match nothing.
                 let mut compile = |term| selector::compile(term, symbols).ok().flatten();
                 let nodes = nodes.as_ref().map(|terms| terms.iter().filter_map(&mut compile).collect());
-                Some(AllocatedClaim { nodes, has_failed: *has_failed, skips_operations: *skips_operations })
+                let is_taken = devices.as_ref().is_some_and(|devices| devices.is_taken);
+                let (has_failed, skips_operations) = (*has_failed, *skips_operations);
+                Some(AllocatedClaim { nodes, has_failed, skips_operations, is_taken })
             }
             ClaimFact::Unallocated { .. } => None,
         });
@@ -96,6 +108,7 @@ impl Search {
             verdicts: Verdicts::new(Arc::new(Cel::default())),
             scratch: Scratch::default(),
             errors: Vec::new(),
+            huge_pages: Vec::new(),
             explained: Work::default(),
             done: 0,
             exhausted: None,
@@ -117,11 +130,7 @@ impl Search {
 
     fn unavailable<'a>(&'a self, nodes: &'a Snapshot, slot: Slot) -> impl Iterator<Item = usize> + 'a {
         let is_unavailable = move |allocated: &Option<AllocatedClaim>| {
-            let Some(AllocatedClaim { nodes: reach, has_failed, skips_operations }) = allocated else { return false };
-            let declared = nodes.declared_features(slot);
-            *has_failed
-                || *skips_operations && !declared.has(DeclaredFeatures::OPTIONAL_NODE_OPERATIONS)
-                || reach.as_ref().is_some_and(|terms| !terms.iter().any(|term| term.over(nodes).matches(slot)))
+            allocated.as_ref().is_some_and(|claim| claim.has_failed || !claim.reaches(nodes, slot))
         };
         let places = self.allocated.iter().enumerate().filter(move |(_, claim)| is_unavailable(claim));
         places.map(|(place, _)| place)
@@ -170,16 +179,29 @@ impl Search {
             }
             Err(AllocateError::Failed(error)) => error,
         };
-        let place = errors.iter().position(|known| *known == error).unwrap_or_else(|| {
-            if errors.len() < MAX_ERRORS {
-                errors.push(error);
-            }
-            errors.len() - 1
-        });
-        let refusal = Refusal::error(ERROR | place as u64);
+        let refusal = Refusal::error(ERROR | place_of(errors, error));
         kept.exhausted = is_exhausted.then_some(refusal);
         Err(refusal)
     }
+}
+
+impl AllocatedClaim {
+    fn reaches(&self, nodes: &Snapshot, slot: Slot) -> bool {
+        let has_feature = || nodes.declared_features(slot).has(DeclaredFeatures::OPTIONAL_NODE_OPERATIONS);
+        let is_for = |terms: &Vec<Term>| terms.iter().any(|term| term.over(nodes).matches(slot));
+        (!self.skips_operations || has_feature()) && self.nodes.as_ref().is_none_or(is_for)
+    }
+}
+
+/// The index of a text, which is added if it is new.
+fn place_of(texts: &mut Vec<String>, text: String) -> u64 {
+    let place = texts.iter().position(|known| *known == text).unwrap_or_else(|| {
+        if texts.len() < MAX_ERRORS {
+            texts.push(text);
+        }
+        texts.len() - 1
+    });
+    place as u64
 }
 
 /// One bit per unavailable claim. The bit [`LAST_MARK`] covers all further claims.
@@ -198,9 +220,16 @@ impl NodeFilter for Search {
             return Ok(());
         }
         let unavailable = marks(self.unavailable(nodes, slot));
+        let is_taken = |claim: &Option<AllocatedClaim>| {
+            claim.as_ref().is_some_and(|claim| claim.is_taken && claim.reaches(nodes, slot))
+        };
+        if let Some(place) = self.allocated.iter().position(is_taken) {
+            return Err(Refusal::unresolvable(TAKEN | place as u64));
+        }
         // Also searches if a claim is unavailable, because upstream's errors of the search take precedence.
-        if self.may_want {
-            self.find(nodes, slot, served)?;
+        let found = if self.may_want { Some(self.find(nodes, slot, served)?) } else { None };
+        if let Some(requests) = &self.claims.requests {
+            self.fits(requests, found.as_ref().map(|(found, wanted)| (found, &**wanted)), nodes, slot)?;
         }
         if unavailable == 0 { Ok(()) } else { Err(Refusal::unresolvable(UNAVAILABLE | unavailable)) }
     }
@@ -212,6 +241,7 @@ impl NodeFilter for Search {
             LEFT => "cannot schedule extended resource claim",
             LACKING => "cannot fit resource",
             detail if detail & UNAVAILABLE != 0 => "resourceclaim not available on the node",
+            detail if detail & (SHORT | TAKEN | REASON) != 0 => return self.reasons_of_amounts(detail),
             detail => {
                 let place = usize::try_from(detail & u64::from(u32::MAX)).unwrap_or(usize::MAX);
                 let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);

@@ -263,3 +263,55 @@ fn any_pod_that_goes_wakes() {
     let gone = pod("gone").build();
     assert!(alone(NAME).wakes(ClusterEvent::PodRemoved(&gone.class), &pod("p").request("cpu", "1")));
 }
+
+/// Cases of upstream's TestFitsRequest_DeferredResize and of its hints.
+#[test]
+fn a_deferred_resize_needs_only_more_than_its_node_already_counts() {
+    let gpu = "example.com/gpu";
+    let (cpu, many) = ("Insufficient cpu", "Too many pods");
+    let resized = || asks("6m", "1").resize_deferred_on("n");
+    let grown = || {
+        resized().class(|class| {
+            class.accounted.milli_cpu = 4;
+            class.nonzero_milli_cpu = 4;
+        })
+    };
+    let gpus = || pod("p").request(gpu, "2").resize_deferred_on("n");
+    check(vec![
+        ("its node counts all of it", resized(), small(), vec![resized(), asks("4m", "1")], Ok(())),
+        ("its node is over capacity", resized(), small(), vec![resized(), asks("5m", "1")], unschedulable(&[cpu])),
+        ("its node counts a part", grown(), small(), vec![grown(), asks("4m", "1")], Ok(())),
+        ("the rest does not fit", grown(), small(), vec![grown(), asks("5m", "1")], unschedulable(&[cpu])),
+        (
+            "more than its node has",
+            asks("11m", "1").resize_deferred_on("n"),
+            small(),
+            vec![asks("11m", "1").resize_deferred_on("n")],
+            unresolvable(&[cpu]),
+        ),
+        (
+            "another node needs all of it",
+            asks("6m", "1").resize_deferred_on("m"),
+            small(),
+            vec![asks("5m", "1")],
+            unschedulable(&[cpu]),
+        ),
+        ("the pod counts twice", resized(), small().capacity("pods", "1"), vec![resized()], unschedulable(&[many])),
+        ("extended resources that are counted", gpus(), small().capacity(gpu, "1"), vec![gpus()], Ok(())),
+    ]);
+}
+
+#[test]
+fn a_deferred_resize_waits_only_for_its_node() {
+    let (small, large) = (node("n").capacity("cpu", "1").build(), node("n").capacity("cpu", "8").build());
+    let (other_small, other_large) = (node("m").capacity("cpu", "1").build(), node("m").capacity("cpu", "8").build());
+    let resized = pod("p").request("cpu", "2").resize_deferred_on("n");
+    for (case, event, expected) in [
+        ("its node grows", ClusterEvent::NodeUpdated { old: &small, new: &large }, true),
+        ("another node grows", ClusterEvent::NodeUpdated { old: &other_small, new: &other_large }, false),
+        ("its node appears", ClusterEvent::NodeAdded(&large), true),
+        ("another node appears", ClusterEvent::NodeAdded(&other_large), false),
+    ] {
+        assert_eq!(alone(NAME).wakes(event, &resized), expected, "{case}");
+    }
+}

@@ -20,8 +20,8 @@ fn plugins() -> Plugins {
     }
 }
 
-fn domain(value: &str) -> Option<TopologyDomain> {
-    Some(TopologyDomain { key: "rack".into(), value: value.into() })
+fn domain(value: &str) -> Option<Arc<TopologyDomain>> {
+    Some(Arc::new(TopologyDomain { key: "rack".into(), value: value.into(), outer: None }))
 }
 
 #[test]
@@ -29,12 +29,29 @@ fn each_value_of_the_key_is_a_placement() {
     let nodes =
         snapshot(&[rack("n0", "b", vec![]), rack("n1", "a", vec![]), rack("n2", "b", vec![]), (node("n3"), vec![])]);
     let by = |key: &str| Topology::Key(key.into());
-    let all = placements(&by("rack"), &plugins(), &nodes, &[]);
+    let all = placements(&by("rack"), &plugins(), &nodes, &[], None);
     assert_eq!(all, Ok(vec![domain("a"), domain("b")]));
-    assert_eq!(placements(&Topology::Unconstrained, &plugins(), &nodes, &[]), Ok(vec![None]));
-    assert_eq!(placements(&by("rack"), &Plugins::default(), &nodes, &[]), Ok(vec![None]));
+    assert_eq!(placements(&Topology::Unconstrained, &plugins(), &nodes, &[], None), Ok(vec![None]));
+    assert_eq!(placements(&by("rack"), &Plugins::default(), &nodes, &[], None), Ok(vec![None]));
     let none = NoPlacements::Unschedulable("no feasible placements found".to_owned());
-    assert_eq!(placements(&by("block"), &plugins(), &nodes, &[]), Err(none));
+    assert_eq!(placements(&by("block"), &plugins(), &nodes, &[], None), Err(none));
+}
+
+#[test]
+fn the_placements_of_a_group_are_within_that_of_the_composite_group_above() {
+    let labelled = |name: &str, block: &str, value: &str| {
+        let (node, pods) = rack(name, value, vec![]);
+        (node.label("block", block), pods)
+    };
+    let nodes = snapshot(&[labelled("n0", "x", "a"), labelled("n1", "x", "b"), labelled("n2", "y", "c")]);
+    let outer = Arc::new(TopologyDomain { key: "block".into(), value: "x".into(), outer: None });
+    let within = |value: &str| {
+        Some(Arc::new(TopologyDomain { key: "rack".into(), value: value.into(), outer: Some(Arc::clone(&outer)) }))
+    };
+    let racks = placements(&Topology::Key("rack".into()), &plugins(), &nodes, &[], Some(&outer));
+    assert_eq!(racks, Ok(vec![within("a"), within("b")]));
+    let unconstrained = placements(&Topology::Unconstrained, &plugins(), &nodes, &[], Some(&outer));
+    assert_eq!(unconstrained, Ok(vec![Some(outer)]));
 }
 
 #[test]
@@ -43,7 +60,7 @@ fn pods_that_have_a_node_determine_the_domain() {
     let on = |nodes_of: &[Option<u32>]| {
         let scheduled: Vec<_> =
             nodes_of.iter().enumerate().map(|(at, node)| (format!("ns/p{at}"), node.map(NodeId))).collect();
-        placements(&Topology::Key("rack".into()), &plugins(), &nodes, &scheduled)
+        placements(&Topology::Key("rack".into()), &plugins(), &nodes, &scheduled, None)
     };
     let failed =
         |error: &str| Err(NoPlacements::Failed(format!("cannot determine domain for already scheduled pods: {error}")));
@@ -53,8 +70,8 @@ fn pods_that_have_a_node_determine_the_domain() {
     assert_eq!(on(&[None]), failed("getting node for pod ns/p0"));
 }
 
-fn assigned<'a>(domain: &'a Option<TopologyDomain>, member: &'a Class, pods: usize) -> Assigned<'a> {
-    Assigned { domain: domain.as_ref(), pods: vec![member; pods] }
+fn assigned<'a>(domain: &'a Option<Arc<TopologyDomain>>, member: &'a Class, pods: usize) -> Assigned<'a> {
+    Assigned { domain: domain.as_deref(), pods: vec![member; pods] }
 }
 
 #[test]

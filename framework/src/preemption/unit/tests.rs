@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use super::{Unit, reprieve, sort_by_importance, violations};
+use super::{Unit, UnitKind, reprieve, sort_by_importance, violations};
 use crate::{
     class::{Class, ClassId},
     labels::LabelSelector,
@@ -15,7 +15,8 @@ fn standing(name: &str, started_ns: Option<i64>) -> PlacedPod {
 }
 
 fn unit(priority: i32, is_of_group: bool, names: &[&str]) -> Unit<()> {
-    Unit { priority, is_of_group, pods: names.iter().map(|name| (standing(name, None), ())).collect() }
+    let kind = if is_of_group { UnitKind::PodGroup } else { UnitKind::Pod };
+    Unit { priority, kind, pods: names.iter().map(|name| (standing(name, None), ())).collect() }
 }
 
 fn names(units: &[Unit<()>]) -> Vec<String> {
@@ -23,7 +24,7 @@ fn names(units: &[Unit<()>]) -> Vec<String> {
 }
 
 #[test]
-fn priority_comes_before_groups_before_size_before_age_before_names() {
+fn priority_comes_before_kind_before_size_before_age_before_names() {
     let older = Unit { pods: vec![(standing("older", Some(1)), ())], ..unit(1, false, &[]) };
     let younger = Unit { pods: vec![(standing("aged", Some(2)), ())], ..unit(1, false, &[]) };
     let mut units = vec![
@@ -33,10 +34,11 @@ fn priority_comes_before_groups_before_size_before_age_before_names() {
         older,
         unit(1, true, &["one"]),
         unit(1, true, &["two", "more"]),
+        Unit { kind: UnitKind::CompositePodGroup, ..unit(1, true, &["below"]) },
         unit(2, false, &["high"]),
     ];
     sort_by_importance(&mut units, i64::MAX);
-    assert_eq!(names(&units), ["high", "two+more", "one", "older", "aged", "y", "z"]);
+    assert_eq!(names(&units), ["high", "below", "two+more", "one", "older", "aged", "y", "z"]);
 }
 
 #[test]

@@ -181,6 +181,7 @@ fn claims_behind_the_64th_are_not_available_either() {
         nodes: (!is_here).then(Vec::<NodeTerm>::new),
         has_failed: false,
         score: 0,
+        devices: None,
     };
     for place in [0, 30, 31, 32, 63, 64, 100] {
         let claims = (0..=100).map(|at| claim(at != place)).collect();

@@ -11,7 +11,7 @@ use flotilla_framework::{
     volumes::node::Attachment,
 };
 
-use super::cache::{Cache, Happening, What};
+use super::{Cache, Happening, What};
 
 /// Limit of past states: 2,048 nodes of some 8 KiB, together 16 MiB, or 65,536 device states of some 200 bytes, 13 MiB. Added and removed
 /// pods are only in the log of changes.

@@ -89,14 +89,6 @@ pub fn make(run: &Run, folder: &Path) -> anyhow::Result<()> {
     let [seed, count] = [run.seed.to_string(), run.count.to_string()];
     let arguments = ["--seed", &seed, "--count", &count, "--features", &run.features, "--out"].map(Path::new);
     oracle::ask("generate", &[&arguments[..], &[folder]].concat())?;
-    for name in Case::names(folder)? {
-        if folder.join(format!("{name}.config.yaml")).exists() {
-            let mut case = Case::read(folder, &name)?;
-            if case.leave_unbuilt_out() {
-                case.write(folder)?;
-            }
-        }
-    }
     Ok(())
 }
 

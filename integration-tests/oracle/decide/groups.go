@@ -18,8 +18,9 @@ import (
 
 // told is the given answer of one case.
 type told struct {
-	Case       string         `json:"case"`
-	Placements []judge.Placed `json:"placements"`
+	Case        string          `json:"case"`
+	Placements  []judge.Placed  `json:"placements"`
+	Preemptions []judge.Evicted `json:"preemptions"`
 }
 
 // compared is the output line of one case.
@@ -30,8 +31,8 @@ type compared struct {
 	Refused string `json:"refused,omitempty"`
 }
 
-// compareAll compares the answers in a file, one line each, in order.
-func compareAll(folder, answers string, reading cluster.Reading, out io.Writer) error {
+// compareAll compares the answers in a file, one line each, in order. preempts: groups may preempt pods.
+func compareAll(folder, answers string, preempts bool, reading cluster.Reading, out io.Writer) error {
 	file, err := os.Open(answers)
 	if err != nil {
 		return err
@@ -51,7 +52,7 @@ func compareAll(folder, answers string, reading cluster.Reading, out io.Writer) 
 	for range atOnce {
 		judges.Go(func() {
 			for turn := range turns {
-				verdict, err := compareCase(folder, all[turn], reading)
+				verdict, err := compareCase(folder, all[turn], preempts, reading)
 				results[turn] = compared{Case: all[turn].Case, Verdict: verdict}
 				if err != nil {
 					results[turn].Refused = err.Error()
@@ -75,7 +76,7 @@ func compareAll(folder, answers string, reading cluster.Reading, out io.Writer) 
 	return lines.Flush()
 }
 
-func compareCase(folder string, said told, reading cluster.Reading) (*judge.Verdict, error) {
+func compareCase(folder string, said told, preempts bool, reading cluster.Reading) (*judge.Verdict, error) {
 	path := filepath.Join(folder, said.Case)
 	configuration := path + configurationSuffix
 	if _, err := os.Stat(configuration); os.IsNotExist(err) {
@@ -85,7 +86,9 @@ func compareCase(folder string, said told, reading cluster.Reading) (*judge.Verd
 	if err != nil {
 		return nil, err
 	}
-	judge.WithoutPreemption(cfg)
+	if !preempts {
+		judge.WithoutPreemption(cfg)
+	}
 	given, err := cluster.Load([]string{path + clusterSuffix}, reading)
 	if err != nil {
 		return nil, err
@@ -96,5 +99,5 @@ func compareCase(folder string, said told, reading cluster.Reading) (*judge.Verd
 	if err != nil {
 		return nil, err
 	}
-	return asked.CompareGroup(ctx, given.Pending(), said.Placements)
+	return asked.CompareGroup(ctx, given.Pending(), said.Placements, said.Preemptions)
 }

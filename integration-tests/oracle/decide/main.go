@@ -27,7 +27,7 @@ import (
 const usage = `Tells what kube-scheduler makes of each pending pod of a cluster, one JSON object per line.
 
 Usage: decide [--config FILE] [--as-is] FILE...
-       decide [--as-is] --cases FOLDER [--groups FILE] [--feature-gates GATES]
+       decide [--as-is] --cases FOLDER [--groups FILE [--preemption]] [--feature-gates GATES]
 
 FILE holds Kubernetes objects in YAML or JSON, in several documents or lists; - is standard input.
 
@@ -35,6 +35,7 @@ FILE holds Kubernetes objects in YAML or JSON, in several documents or lists; - 
   --cases FOLDER  judge each NAME.yaml by itself, with NAME.config.yaml where that is there; one JSON object per case
   --groups FILE   compare the groups of the cases with these answers, one JSON object per case: "case" and "placements" as
                   flotilla simulate prints them
+  --preemption    groups may preempt pods: the answers have "preemptions" too
   --feature-gates GATES
                   the feature gates of kube-scheduler, as Name=true,Other=false
   --as-is         fill nothing in: the objects are as an API server gave them
@@ -55,6 +56,7 @@ func run(arguments []string, out, problems io.Writer) int {
 	cases := flags.String("cases", "", "")
 	groups := flags.String("groups", "", "")
 	asIs := flags.Bool("as-is", false, "")
+	preempts := flags.Bool("preemption", false, "")
 	gates := flags.String("feature-gates", "", "")
 	switch err := flags.Parse(arguments); {
 	case errors.Is(err, flag.ErrHelp):
@@ -62,7 +64,7 @@ func run(arguments []string, out, problems io.Writer) int {
 		return 0
 	case err != nil:
 		return 2
-	case (*cases == "") == (flags.NArg() == 0), *cases != "" && *configuration != "", *cases == "" && *groups != "":
+	case (*cases == "") == (flags.NArg() == 0), *cases != "" && *configuration != "", *cases == "" && *groups != "", *groups == "" && *preempts:
 		fmt.Fprint(problems, usage)
 		return 2
 	}
@@ -75,7 +77,7 @@ func run(arguments []string, out, problems io.Writer) int {
 	reading := cluster.Reading{AsIs: *asIs}
 	var err error
 	if *groups != "" {
-		err = compareAll(*cases, *groups, reading, out)
+		err = compareAll(*cases, *groups, *preempts, reading, out)
 	} else if *cases != "" {
 		err = decideAll(*cases, reading, out)
 	} else {

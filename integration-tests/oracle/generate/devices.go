@@ -66,6 +66,9 @@ func (w *world) addDevices() {
 		if w.has["gated"] {
 			w.addGatedClaims(namespace)
 		}
+		if w.has["amounts"] {
+			w.addAmountClaims(namespace)
+		}
 		for _, name := range slices.Sorted(maps.Keys(demanding)) {
 			claim := add(w, "resource.k8s.io/v1", "ResourceClaim", &resourcev1.ResourceClaim{ObjectMeta: within(namespace, name)})
 			claim.Spec.Devices.Requests = demanding[name]
@@ -120,6 +123,9 @@ func (w *world) device(name string) resourcev1.Device {
 		device.Capacity = map[resourcev1.QualifiedName]resourcev1.DeviceCapacity{
 			"memory": {Value: resource.MustParse(pick(w.dice, "20Gi", "40Gi", "80Gi"))},
 		}
+	}
+	if w.has["amounts"] {
+		w.takeAmounts(&device)
 	}
 	if w.chance(15) {
 		device.Taints = []resourcev1.DeviceTaint{{Key: "broken", Effect: resourcev1.DeviceTaintEffectNoSchedule}}
@@ -213,8 +219,14 @@ func (w *world) claim(pod *corev1.Pod) {
 	if w.has["gated"] && w.chance(60) {
 		name = pick(w.dice, gatedClaims...)
 	}
+	if w.has["amounts"] && w.chance(70) {
+		name = pick(w.dice, amountClaims...)
+	}
 	pod.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "devices", ResourceClaimName: &name}}
 	pod.Spec.Containers[0].Resources.Claims = []corev1.ResourceClaim{{Name: "devices"}}
+	if w.has["amounts"] {
+		w.useClaims(pod)
+	}
 	if other := pick(w.dice, "single", "picky", "taken"); w.chance(20) && other != name {
 		pod.Spec.ResourceClaims = append(pod.Spec.ResourceClaims, corev1.PodResourceClaim{Name: "other", ResourceClaimName: &other})
 	}

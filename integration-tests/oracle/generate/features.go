@@ -15,7 +15,7 @@ var features = []string{
 }
 
 // apart are features that must be requested by name.
-var apart = []string{"groups", "operators", "topology", "gated"}
+var apart = []string{"groups", "operators", "topology", "gated", "composite", "resizes", "amounts", "shared", "evictions"}
 
 // groups are names for several features.
 var groups = map[string][]string{

@@ -69,6 +69,12 @@ func run(arguments []string, out, problems io.Writer) int {
 		err = cluster.SetGates("DRADerivedAttributes=true,DRADeviceCompatibilityGroups=true,DRAFractionalCapacityRange=true," +
 			"DRAListTypeAttributes=true,DRAOptionalNodeOperations=true")
 	}
+	if err == nil && slices.Contains(asked, "amounts") {
+		err = cluster.SetGates("DRANodeAllocatableResources=true")
+	}
+	if err == nil && slices.Contains(asked, "resizes") {
+		err = cluster.SetGates("InPlacePodVerticalScalingSchedulerPreemption=true")
+	}
 	if err != nil {
 		fmt.Fprintf(problems, "generate: %v\n%s", err, usage)
 		return 2

@@ -43,6 +43,9 @@ func (w *world) addNodes() {
 		if w.has["images"] {
 			w.addImages(node)
 		}
+		if w.has["resizes"] && w.chance(20) {
+			node.Spec.PodPreemptionPolicy = &corev1.NodePodPreemptionPolicy{DisableResizePreemption: []string{"example.com/operator"}}
+		}
 		if w.has["declared"] && w.chance(50) {
 			node.Status.DeclaredFeatures = []string{"RestartAllContainersOnContainerExits"}
 		}

@@ -108,6 +108,12 @@ func (w *world) live(pod *corev1.Pod) {
 	if w.has["resources"] && w.chance(25) {
 		w.resize(pod)
 	}
+	if w.has["resizes"] && w.chance(50) {
+		w.deferResize(pod)
+	}
+	if w.has["amounts"] && w.chance(40) {
+		w.haveDevices(pod)
+	}
 	if w.has["preemption"] {
 		w.begin(pod)
 	}

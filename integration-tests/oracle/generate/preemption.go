@@ -66,8 +66,15 @@ func (w *world) crowd() {
 }
 
 // tellApart sets different start times on nodes with many pods. kube-scheduler keeps the order of up to twelve equally important victims,
-// and uses pdqsort's for more.
+// and uses pdqsort's for more. Victims of a group come from all nodes, and in the order of a map.
 func (w *world) tellApart() {
+	if w.has["evictions"] {
+		for i, pod := range w.pods {
+			begun := metav1.NewTime(longAgo.Add(time.Duration((i*7)%97) * time.Minute))
+			pod.Status.StartTime = &begun
+		}
+		return
+	}
 	onNode := map[string]int{}
 	for _, pod := range w.pods {
 		onNode[pod.Spec.NodeName]++

@@ -154,6 +154,29 @@ func (w *world) resize(pod *corev1.Pod) {
 	}
 }
 
+// deferResize defers a resize of a running pod, which the scheduler then tries on the pod's node. Many of them fill their node.
+func (w *world) deferResize(pod *corev1.Pod) {
+	pod.Status.Phase = corev1.PodRunning
+	pod.Spec.SchedulerName = pick(w.dice, w.schedulers...)
+	main := &pod.Spec.Containers[0]
+	if w.chance(70) && main.Resources.Limits == nil && pod.Spec.Resources == nil {
+		main.Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: quantity(pick(w.dice, "500m", "1", "2", "4"))}
+		if w.chance(50) {
+			main.Resources.Requests[corev1.ResourceMemory] = quantity(pick(w.dice, "256Mi", "1Gi", "4Gi"))
+		}
+		pod.Status.ContainerStatuses = nil
+	}
+	if pod.Status.ContainerStatuses == nil && w.chance(80) {
+		pod.Status.ContainerStatuses = []corev1.ContainerStatus{w.resizedStatus(*main)}
+	}
+	pod.Status.Conditions = append([]corev1.PodCondition{
+		{Type: corev1.PodResizePending, Status: corev1.ConditionTrue, Reason: corev1.PodReasonDeferred},
+	}, pod.Status.Conditions...)
+	if w.has["preemption"] && w.chance(60) {
+		pod.Spec.PriorityClassName = pick(w.dice, "urgent", "urgent", "polite", "normal")
+	}
+}
+
 func (w *world) resizedStatus(container corev1.Container) corev1.ContainerStatus {
 	given := container.Resources.Requests.DeepCopy()
 	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	schedulingv1alpha3 "k8s.io/api/scheduling/v1alpha3"
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -31,9 +32,11 @@ type world struct {
 	// schedulers are the names of the profiles of this case.
 	schedulers    []string
 	configuration *configuration
-	// gang is the pod group of this case, if any, with its pods.
-	gang    *schedulingv1beta1.PodGroup
-	members []*corev1.Pod
+	// gangs and composites are the pod groups of this case, with all their pods.
+	gangs      []*schedulingv1beta1.PodGroup
+	standing   []standing
+	composites []*schedulingv1alpha3.CompositePodGroup
+	members    []*corev1.Pod
 }
 
 // add stores an object.
@@ -85,6 +88,7 @@ func (w *world) chooseFeatures(asked []string) {
 		isTaken := w.chance(60)
 		w.has[feature] = isTaken || len(asked) <= 3
 	}
+	w.has["preemption"] = w.has["preemption"] || w.has["evictions"]
 	if w.has["configuration"] && len(asked) > 3 {
 		w.has["configuration"] = w.chance(55)
 	}

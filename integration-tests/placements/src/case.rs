@@ -65,25 +65,6 @@ impl Case {
         names.sort_unstable();
         Ok(names)
     }
-
-    /// Removes plugins that are not built, which Flotilla rejects. Returns whether there were any.
-    pub fn leave_unbuilt_out(&mut self) -> bool {
-        let mut is_changed = false;
-        let profiles = self.configuration.as_mut().and_then(|root| root.get_mut("profiles")?.as_array_mut());
-        for plugins in profiles.into_iter().flatten().filter_map(|profile| profile.get_mut("plugins")?.as_object_mut())
-        {
-            for point in plugins.values_mut() {
-                for list in ["enabled", "disabled"] {
-                    let Some(plugins) = point.get_mut(list).and_then(Value::as_array_mut) else { continue };
-                    let before = plugins.len();
-                    plugins
-                        .retain(|plugin| plugin["name"].as_str().is_none_or(|name| !crate::normal::is_unbuilt(name)));
-                    is_changed |= plugins.len() < before;
-                }
-            }
-        }
-        is_changed
-    }
 }
 
 fn configuration_path(folder: &Path, name: &str) -> PathBuf {

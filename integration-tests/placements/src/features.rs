@@ -1,7 +1,6 @@
 //! Features of generated clusters.
 
-/// Default features of `integration-tests/oracle/generate`: all that need only built plugins. A new plugin adds its features. `normal.rs`
-/// removes plugins that are not built from kube-scheduler's answers, according to the list of plugins.
+/// Default features of `integration-tests/oracle/generate`. A new plugin adds its features.
 pub const FEATURES: &[&str] = &[
     "resources",
     "taints",

@@ -1,6 +1,5 @@
-//! Parts of kube-scheduler's answers that are not compared: intended differences, and plugins that are not built.
+//! Parts of kube-scheduler's answers that are not compared: intended differences.
 
-use flotilla_configuration::catalogue;
 use serde_json::Value;
 
 /// Whether kube-scheduler rejected a pod because its arithmetic left the range of scores. Flotilla intentionally continues with the limit;
@@ -24,10 +23,6 @@ pub(crate) fn as_chosen(expected: &Value, found: &Value) -> Option<Value> {
     Some(same)
 }
 
-pub(crate) fn is_unbuilt(plugin: &str) -> bool {
-    catalogue::find(plugin).is_some_and(|plugin| !plugin.built)
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -47,10 +42,5 @@ mod tests {
         assert_eq!(as_chosen(&said("a"), &said("b")), Some(said("a")));
         assert_eq!(as_chosen(&said("a"), &said("c")), None, "it is none of them");
         assert_eq!(as_chosen(&json!({ "message": "no" }), &said("a")), None);
-    }
-
-    #[test]
-    fn plugins_that_are_not_built_are_known_by_name() {
-        assert!(is_unbuilt("DeferredPodScheduling") && !is_unbuilt("DynamicResources") && !is_unbuilt("Nonsense"));
     }
 }

@@ -37,9 +37,15 @@ pub struct Comparison {
     /// Reason why kube-scheduler did not run.
     #[serde(default)]
     pub refused: String,
+    /// kube-scheduler's victims if the result differs.
+    #[serde(default)]
+    pub victims: Vec<String>,
     /// Flotilla's result.
     #[serde(skip)]
     pub placements: Value,
+    /// Flotilla's victims.
+    #[serde(skip)]
+    pub preemptions: Value,
 }
 
 impl Comparison {
@@ -56,45 +62,58 @@ impl Comparison {
 struct GroupCase<'a> {
     case: &'a str,
     placements: &'a Value,
+    preemptions: &'a Value,
 }
 
-/// Lets Flotilla place the group of each case with these feature gates, and compares with kube-scheduler.
+/// How groups are compared.
+#[derive(Debug, Clone, Copy)]
+pub struct Comparing<'a> {
+    /// Number of workers.
+    pub workers: u16,
+    /// Feature gates of both schedulers.
+    pub gates: &'a str,
+    /// Whether groups may preempt pods. The oracle needs the gate SchedulerAsyncPreemption off.
+    pub preempts: bool,
+}
+
+/// Lets Flotilla place the group of each case, and compares with kube-scheduler.
 ///
 /// # Errors
 /// Flotilla or kube-scheduler does not run.
-pub fn compare(folder: &Path, workers: u16, gates: &str) -> anyhow::Result<Vec<Comparison>> {
+pub fn compare(folder: &Path, how: Comparing<'_>) -> anyhow::Result<Vec<Comparison>> {
     let names = Case::names(folder)?;
-    let parts = names.chunks(MOST_AT_ONCE).map(|names| compare_some(folder, names, workers, gates));
+    let parts = names.chunks(MOST_AT_ONCE).map(|names| compare_some(folder, names, how));
     Ok(parts.collect::<anyhow::Result<Vec<_>>>()?.into_iter().flatten().collect())
 }
 
-fn compare_some(folder: &Path, names: &[String], workers: u16, gates: &str) -> anyhow::Result<Vec<Comparison>> {
-    let placements = all_placed(folder, names, (workers, gates))?;
+fn compare_some(folder: &Path, names: &[String], how: Comparing<'_>) -> anyhow::Result<Vec<Comparison>> {
+    let answers = all_placed(folder, names, how)?;
     let mut lines = String::new();
-    for (case, placements) in names.iter().zip(&placements) {
-        lines.push_str(&serde_json::to_string(&GroupCase { case, placements })?);
+    for (case, (placements, preemptions)) in names.iter().zip(&answers) {
+        lines.push_str(&serde_json::to_string(&GroupCase { case, placements, preemptions })?);
         lines.push('\n');
     }
     let told = tempfile::NamedTempFile::new().context("cannot make a temporary file")?;
     fs::write(told.path(), lines).with_context(|| format!("{}", told.path().display()))?;
     let arguments = [Path::new("--cases"), folder, Path::new("--groups"), told.path(), Path::new("--feature-gates")];
-    let arguments = [&arguments[..], &[Path::new(gates)]].concat();
+    let preemption = how.preempts.then_some(Path::new("--preemption"));
+    let arguments = [&arguments[..], &[Path::new(how.gates)], preemption.as_slice()].concat();
     let mut comparisons = Vec::new();
-    for (line, placements) in oracle::ask("decide", &arguments)?.lines().zip(placements) {
+    for (line, (placements, preemptions)) in oracle::ask("decide", &arguments)?.lines().zip(answers) {
         let comparison: Comparison = serde_json::from_str(line).with_context(|| format!("{line:?} is not JSON"))?;
-        comparisons.push(Comparison { placements, ..comparison });
+        comparisons.push(Comparison { placements, preemptions, ..comparison });
     }
     ensure!(comparisons.len() == names.len(), "{} cases, {} comparisons", names.len(), comparisons.len());
     Ok(comparisons)
 }
 
 /// Runs are parallel, because they wait half of the time.
-fn all_placed(folder: &Path, names: &[String], how: (u16, &str)) -> anyhow::Result<Vec<Value>> {
+fn all_placed(folder: &Path, names: &[String], how: Comparing<'_>) -> anyhow::Result<Vec<(Value, Value)>> {
     const AT_ONCE: usize = 4;
-    let place = |names: &[String]| -> anyhow::Result<Vec<Value>> {
+    let place = |names: &[String]| -> anyhow::Result<Vec<(Value, Value)>> {
         names.iter().map(|name| placed(folder, name, how)).collect()
     };
-    let parts: Vec<anyhow::Result<Vec<Value>>> = thread::scope(|scope| {
+    let parts: Vec<anyhow::Result<Vec<(Value, Value)>>> = thread::scope(|scope| {
         let parts = names.chunks(names.len().div_ceil(AT_ONCE).max(1));
         let parts: Vec<_> = parts.map(|part| scope.spawn(move || place(part))).collect();
         parts.into_iter().map(|part| part.join().unwrap_or_else(|_| bail!("a thread panicked"))).collect()
@@ -102,11 +121,13 @@ fn all_placed(folder: &Path, names: &[String], how: (u16, &str)) -> anyhow::Resu
     Ok(parts.into_iter().collect::<anyhow::Result<Vec<_>>>()?.concat())
 }
 
-fn placed(folder: &Path, name: &str, (workers, gates): (u16, &str)) -> anyhow::Result<Value> {
+/// The placements and the preemptions.
+fn placed(folder: &Path, name: &str, how: Comparing<'_>) -> anyhow::Result<(Value, Value)> {
     let program = fleet::optimized()?;
     let output = Command::new(&program)
-        .args(["simulate", "--once", "--no-preemption", "--feature-gates", gates, "-o", "json"])
-        .args(["--workers", &workers.to_string(), "-f"])
+        .args(["simulate", "--once", "--feature-gates", how.gates, "-o", "json"])
+        .args((!how.preempts).then_some("--no-preemption"))
+        .args(["--workers", &how.workers.to_string(), "-f"])
         .arg(folder.join(format!("{name}.yaml")))
         .stdin(Stdio::null())
         .output()
@@ -116,7 +137,7 @@ fn placed(folder: &Path, name: &str, (workers, gates): (u16, &str)) -> anyhow::R
     let mut answer: Value = serde_json::from_slice(&output.stdout).with_context(|| format!("{name}: no JSON"))?;
     let mut placements = answer["placements"].take();
     placements.as_array_mut().into_iter().flatten().for_each(decided);
-    Ok(placements)
+    Ok((placements, answer["preemptions"].take()))
 }
 
 /// Keeps the result of the first attempt at each pod, like kube-scheduler's single cycle. Written claims wake refused pods later. A pod

@@ -224,6 +224,8 @@ fn other_cases() -> Vec<Case> {
     let monitored =
         "monitoring: {enabled: true, interval: 5s, labels: {team: a}, prometheus: {serviceAccount: p, namespace: m}}";
     let (monitor, binding) = ("ServiceMonitor flotilla/flotilla-coordinator", "RoleBinding flotilla/p");
+    let elects = "scheduler: {extraArgs: ['--feature-gates=GenericWorkload=true,CoordinatedLeaderElection=true']}";
+    let others = "scheduler: {extraArgs: ['--feature-gates=CoordinatedLeaderElection=false']}";
     let by_namespace = "scheduler: {name: mine}\nbyNamespace: {enabled: true, label: a, value: b}";
     let selected = "/spec/matchResources/namespaceSelector/matchLabels/a";
     let scaler = "hpa: {enabled: true, minReplicas: 4, maxReplicas: 5, targetCPUUtilizationPercentage: 6}";
@@ -277,6 +279,9 @@ fn other_cases() -> Vec<Case> {
         case(monitored, binding, "/subjects/0/namespace", json!("m")),
         case("networkPolicy: {enabled: false}", "NetworkPolicy flotilla/flotilla-default-deny", "", Value::Null),
         case("worker: {extraArgs: ['-v=4']}", WORKER, "/spec/template/spec/containers/0/args", json!("-v=4")),
+        case(elects, "Role flotilla/flotilla-candidate", "/rules/0/resources/0", json!("leasecandidates")),
+        case(elects, "RoleBinding flotilla/flotilla-candidate", "/subjects/0/name", json!("flotilla-coordinator")),
+        case(others, "Role flotilla/flotilla-candidate", "/rules", Value::Null),
     ]
 }
 

@@ -11,7 +11,7 @@ use flotilla_integration_tests::fleet::{
     Fleet, PATIENCE, node_of, pods, profile, wait_for_event, wait_until_refused, wait_until_running,
 };
 use k8s_openapi::api::{
-    core::v1::{Pod, PodSchedulingGroup},
+    core::v1::{Node, Pod, PodSchedulingGroup},
     resource::v1::{DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice},
     scheduling::v1beta1::PodGroup,
 };
@@ -404,6 +404,61 @@ async fn kube_scheduler_and_flotilla_make_the_same_claims_for_extended_resources
         clear(&cluster).await?;
     }
     assert_eq!(made[0], made[1]);
+    Ok(())
+}
+
+const CORE: &str = "core.example.com";
+
+/// A pod with a claim for a device that takes CPU and memory of its node; both containers use it.
+fn with_cores(name: &str, scheduler: &str) -> anyhow::Result<Pod> {
+    let mut pod = claiming(name, scheduler, &[json!({ "name": "cores", "resourceClaimTemplateName": "cores" })])?;
+    let containers = &mut pod.spec.get_or_insert_default().containers;
+    containers[0].resources.get_or_insert_default().claims = Some(from_value(json!([{ "name": "cores" }]))?);
+    let mut second = containers[0].clone();
+    second.name = "second".into();
+    containers.push(second);
+    Ok(pod)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn kube_scheduler_and_flotilla_write_the_same_amounts_that_devices_take_of_a_node() -> anyhow::Result<()> {
+    const GATE: &str = "--feature-gates=DRANodeAllocatableResources=true";
+    let gated = [Component::ApiServer, Component::Scheduler].map(|component| (component, vec![GATE.to_owned()]));
+    let options = Options { kube_scheduler: Some(json!({})), extra_args: BTreeMap::from(gated), ..Options::default() };
+    let cluster = cluster(options, 1, 1).await?;
+    let class = json!({ "metadata": { "name": CORE }, "spec": {
+        "selectors": [{ "cel": { "expression": format!("device.driver == '{CORE}'") } }] } });
+    create::<DeviceClass>(&Api::all(cluster.client()), class).await?;
+    // The API server accepts such devices only of nodes that declare the feature.
+    let declares = json!({ "status": { "declaredFeatures": ["DRANodeAllocatableResources"] } });
+    let nodes: Api<Node> = Api::all(cluster.client());
+    nodes.patch_status("node-0", &PatchParams::default(), &Patch::Merge(declares)).await?;
+    let amounts = json!({
+        "cpu": { "mapping": { "deviceMultiplier": "1500m" } },
+        "memory": { "overhead": { "perPod": "64Mi", "perContainer": "32Mi" } },
+    });
+    let devices = ["a", "b"].map(|name| json!({ "name": name, "nodeAllocatableResources": amounts }));
+    create::<ResourceSlice>(&Api::all(cluster.client()), slice(CORE, "node-0", &devices)).await?;
+    let template = json!({ "metadata": { "name": "cores" }, "spec": { "spec": asks(&[exactly("core", CORE)]) } });
+    create::<ResourceClaimTemplate>(&Api::namespaced(cluster.client(), "default"), template).await?;
+    let _fleet = Fleet::new(&cluster).with_args([GATE.to_owned()]).up("flotilla", 2).await?;
+    let mut written = Vec::new();
+    for scheduler in SCHEDULERS {
+        cluster.create_pods([with_cores("cores", scheduler)?]).await?;
+        let landed = wait_until_running(&cluster, "cores", 1).await?;
+        assert_has_its_claims(&cluster, &landed[0]).await?;
+        let status = landed[0].status.as_ref().and_then(|it| it.node_allocatable_resource_claim_statuses.as_ref());
+        let mut status = serde_json::to_value(status.context("no amounts are written")?)?;
+        status[0]["resourceClaimName"].take();
+        written.push(status);
+        clear(&cluster).await?;
+    }
+    let expected = json!([{
+        "resourceClaimName": null, "containers": ["main", "second"],
+        "mapping": [{ "name": "cpu", "quantity": "1500m" }],
+        "overhead": [{ "name": "memory", "perContainer": "32Mi", "perPod": "64Mi" }],
+    }]);
+    assert_eq!(written, [expected.clone(), expected]);
     Ok(())
 }
 

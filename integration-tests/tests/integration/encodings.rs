@@ -30,9 +30,13 @@ async fn cluster() -> anyhow::Result<ControlPlane> {
     let options = options
         .with_arg(
             Component::ApiServer,
-            "--feature-gates=GenericWorkload=true,TopologyAwareWorkloadScheduling=true,PodGroupPreemptionPolicy=true",
+            "--feature-gates=GenericWorkload=true,TopologyAwareWorkloadScheduling=true,PodGroupPreemptionPolicy=true,\
+             CompositePodGroup=true,DRAWorkloadResourceClaims=true",
         )
-        .with_arg(Component::ApiServer, "--runtime-config=scheduling.k8s.io/v1beta1=true");
+        .with_arg(
+            Component::ApiServer,
+            "--runtime-config=scheduling.k8s.io/v1beta1=true,scheduling.k8s.io/v1alpha3=true",
+        );
     ControlPlane::start(options).await
 }
 

@@ -11,6 +11,7 @@ mod coscheduling;
 mod docs;
 mod drop_in;
 mod e2e;
+mod elections;
 mod encodings;
 mod explain_live;
 mod extenders;

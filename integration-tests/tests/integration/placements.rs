@@ -11,7 +11,7 @@ use std::{
 
 use flotilla_integration_tests::{
     oracle,
-    placements::{self, Run},
+    placements::{self, Run, groups::Comparing},
 };
 use flotilla_placements::{FEATURES, differences, of_groups, outcomes};
 
@@ -61,9 +61,14 @@ fn fresh_clusters_get_the_same_placements() {
 }
 
 /// Feature gates, with the generator's features for which they matter.
-const GATES: [(&str, &str); 3] = [
+const GATES: [(&str, &str); 5] = [
     ("", "resources,taints,spread,operators"),
+    ("DRANodeAllocatableResources=true", "resources,taints,priorities,preemption,claims,extended,amounts"),
     ("TaintTolerationComparisonOperators=true", "resources,taints,spread,operators"),
+    (
+        "InPlacePodVerticalScalingSchedulerPreemption=true",
+        "resources,taints,nodeaffinity,ports,spread,interpod,volumes,priorities,claims,declared,odd,preemption,resizes",
+    ),
     (
         "InPlacePodLevelResourcesVerticalScaling=false,MatchLabelKeysInPodTopologySpread=false,\
          MatchLabelKeysInPodTopologySpreadSelectorMerge=false,PodLevelResources=false,\
@@ -113,9 +118,13 @@ fn fresh_clusters_get_the_same_placements_with_other_feature_gates_of_devices() 
 }
 
 /// Number of clusters with a pod group. Each takes Flotilla's process and the oracle some 120 ms on two cores.
-const GROUPS: u32 = 1_500;
+const GROUPS: u32 = 1_000;
 /// The same with topology constraints, each of which is tried in some three placements.
-const GROUPS_IN_DOMAINS: u32 = 300;
+const GROUPS_IN_DOMAINS: u32 = 250;
+/// The same below composite groups.
+const COMPOSITE_GROUPS: u32 = 300;
+/// The same with claims that the pods share with the group.
+const GROUPS_WITH_CLAIMS: u32 = 250;
 const WORKERS: u16 = 2;
 
 #[test]
@@ -129,6 +138,39 @@ fn fresh_groups_are_placed_in_the_topology_domains_that_kube_schedulers_own_cycl
     compare_groups(variable("FLOTILLA_GROUPS", GROUPS_IN_DOMAINS), "groups,topology", gates);
 }
 
+#[test]
+fn fresh_composite_groups_are_placed_as_kube_schedulers_own_cycle_may_place_them() {
+    let gates = "GenericWorkload=true,TopologyAwareWorkloadScheduling=true,CompositePodGroup=true";
+    compare_groups(variable("FLOTILLA_GROUPS", COMPOSITE_GROUPS), "groups,topology,composite", gates);
+}
+
+#[test]
+fn fresh_groups_share_claims_as_in_kube_schedulers_own_cycle() {
+    let gates = "GenericWorkload=true,DRAWorkloadResourceClaims=true";
+    compare_groups(variable("FLOTILLA_GROUPS", GROUPS_WITH_CLAIMS), "groups,shared", gates);
+}
+
+/// For each set of gates.
+const GROUPS_THAT_EVICT: u32 = 120;
+
+#[test]
+fn fresh_groups_evict_the_pods_that_kube_schedulers_own_cycle_evicts() {
+    // docs/reference/compatibility.md lists why groups with spread constraints or affinities may have other victims.
+    let features = "resources,taints,nodeaffinity,ports,priorities,preemption,groups,evictions";
+    let evicting = |more: &str, gates: &str| {
+        let run = Run {
+            seed: variable("FLOTILLA_SEED", SEED),
+            count: variable("FLOTILLA_GROUPS", GROUPS_THAT_EVICT),
+            features: format!("{features}{more}"),
+        };
+        let gates = format!("GenericWorkload=true,SchedulerAsyncPreemption=false{gates}");
+        compare_run(&run, Comparing { workers: WORKERS, gates: &gates, preempts: true });
+    };
+    evicting("", "");
+    evicting(",topology", ",TopologyAwareWorkloadScheduling=true,PodGroupPreemptionPolicy=true");
+    evicting(",topology,composite", ",TopologyAwareWorkloadScheduling=true,CompositePodGroup=true");
+}
+
 fn compare_groups(count: u32, apart: &str, gates: &str) {
     let run = Run {
         seed: variable("FLOTILLA_SEED", SEED),
@@ -137,12 +179,16 @@ fn compare_groups(count: u32, apart: &str, gates: &str) {
             .map_or_else(|_| of_groups(), |some| format!("{some},groups"))
             .replace("groups", apart),
     };
-    let Run { seed, count, features } = &run;
+    compare_run(&run, Comparing { workers: WORKERS, gates, preempts: false });
+}
+
+fn compare_run(run: &Run, how: Comparing<'_>) {
+    let Run { seed, count, features } = run;
+    let gates = how.gates;
     println!("{count} clusters with a group from seed {seed} with {features} and {gates}");
     let folder = tempfile::tempdir().expect("a temporary folder");
-    placements::make(&run, folder.path()).unwrap_or_else(|error| panic!("{error:#}"));
-    let comparisons =
-        placements::groups::compare(folder.path(), WORKERS, gates).unwrap_or_else(|error| panic!("{error:#}"));
+    placements::make(run, folder.path()).unwrap_or_else(|error| panic!("{error:#}"));
+    let comparisons = placements::groups::compare(folder.path(), how).unwrap_or_else(|error| panic!("{error:#}"));
     let mut counts: BTreeMap<(String, String), u32> = BTreeMap::new();
     for comparison in &comparisons {
         *counts.entry((comparison.outcome.clone(), comparison.result.clone())).or_default() += 1;

@@ -26,7 +26,7 @@ use kube::{
 use serde_json::{from_value, json};
 
 /// Enables pod groups, so that their permissions are needed.
-const GATE: &str = "--feature-gates=GenericWorkload=true";
+const GATE: &str = "--feature-gates=GenericWorkload=true,TopologyAwareWorkloadScheduling=true,CompositePodGroup=true";
 
 /// A claim of an existing volume, one of a volume to provision, a priority class, a group of two, and a shared device.
 const OBJECTS: &str = "\
@@ -126,7 +126,10 @@ fn sharer(name: &str) -> anyhow::Result<Pod> {
 /// Applies `deploy/` as users do. Its pods do not run; the test's processes replace them.
 async fn deployment() -> anyhow::Result<ControlPlane> {
     let mut options = Options::default().with_audit(AuditLevel::Metadata);
-    let serves = vec![GATE.to_owned(), "--runtime-config=scheduling.k8s.io/v1beta1=true".to_owned()];
+    let serves = vec![
+        GATE.to_owned(),
+        "--runtime-config=scheduling.k8s.io/v1beta1=true,scheduling.k8s.io/v1alpha3=true".to_owned(),
+    ];
     options.extra_args.insert(Component::ApiServer, serves);
     let cluster = ControlPlane::start(options).await?;
     cluster.add_nodes([NodeBuilder::new("node").capacity("cpu", "1")]).await?;

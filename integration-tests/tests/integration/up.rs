@@ -115,14 +115,37 @@ fn zone_of(node: &Value) -> Option<&str> {
     node["metadata"]["labels"]["topology.kubernetes.io/zone"].as_str()
 }
 
+const GANG: &str = "
+apiVersion: scheduling.k8s.io/v1beta1
+kind: PodGroup
+metadata: {name: training}
+spec:
+  schedulingPolicy: {gang: {minCount: 1}}
+  schedulingConstraints: {topology: [{key: topology.kubernetes.io/zone}]}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: training-0}
+spec:
+  schedulingGroup: {podGroupName: training}
+  containers: [{name: worker, image: registry.k8s.io/pause:3.10}]
+";
+
 #[test]
 fn a_cluster_in_the_foreground_serves_pods_without_a_scheduler_name_and_ends_with_an_interrupt() -> anyhow::Result<()> {
     let person = Person::new()?;
-    let (child, printed) = start(&person, &["--nodes=1", "--workers=1", "--scheduler-name=default-scheduler"])?;
+    let gates = "--feature-gates=GenericWorkload=true,TopologyAwareWorkloadScheduling=true";
+    let (child, printed) = start(&person, &["--nodes=1", "--workers=1", "--scheduler-name=default-scheduler", gates])?;
     let folder = folder(&printed)?;
-    let commands = "kubectl create deployment plain --image=registry.k8s.io/pause:3.10
-        kubectl rollout status deployment/plain --timeout=60s";
-    paste(&printed, commands)?;
+    fs::write(folder.join("gang.yaml"), GANG)?;
+    let gang = folder.join("gang.yaml").display().to_string();
+    let commands = format!(
+        "kubectl create deployment plain --image=registry.k8s.io/pause:3.10
+        kubectl rollout status deployment/plain --timeout=60s
+        kubectl apply -f {gang}
+        kubectl wait podgroup/training --for=condition=PodGroupInitiallyScheduled --timeout=60s"
+    );
+    paste(&printed, &commands)?;
     signal("INT", child.id())?;
     let (code, words) = end(child)?;
     assert_eq!(code, Some(0), "{words}");

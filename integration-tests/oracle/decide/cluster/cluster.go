@@ -9,6 +9,9 @@ import (
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	compresource "k8s.io/component-helpers/resource"
+	"k8s.io/kubernetes/pkg/features"
 )
 
 // Cluster is the contents of the files.
@@ -87,9 +90,14 @@ func classify(pod *corev1.Pod, nodes map[string]bool) (string, bool) {
 	return "", true
 }
 
-// Pending are the pods to schedule, in the order of the files.
+// Pending are the pods to schedule, in the order of the files: those without a node, and with the feature gate those with a
+// deferred resize.
 func (c *Cluster) Pending() []*corev1.Pod {
-	return slices.DeleteFunc(slices.Clone(c.Pods), func(pod *corev1.Pod) bool { return pod.Spec.NodeName != "" })
+	triesResizes := utilfeature.DefaultFeatureGate.Enabled(features.InPlacePodVerticalScalingSchedulerPreemption)
+	return slices.DeleteFunc(slices.Clone(c.Pods), func(pod *corev1.Pod) bool {
+		isResized := triesResizes && pod.DeletionTimestamp == nil && compresource.IsPodResizeDeferred(pod)
+		return pod.Spec.NodeName != "" && !isResized
+	})
 }
 
 func nodeNames(objects []runtime.Object) map[string]bool {

@@ -36,6 +36,7 @@ var read = map[string]string{
 	"PodDisruptionBudget":   "policy/v1",
 	"PriorityClass":         "scheduling.k8s.io/v1",
 	"PodGroup":              "scheduling.k8s.io/v1beta1",
+	"CompositePodGroup":     "scheduling.k8s.io/v1alpha3",
 	"ResourceClaim":         "resource.k8s.io/v1",
 	"ResourceSlice":         "resource.k8s.io/v1",
 	"DeviceClass":           "resource.k8s.io/v1",

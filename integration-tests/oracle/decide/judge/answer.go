@@ -14,6 +14,8 @@ type Answer struct {
 	// Pod is namespace/name.
 	Pod           string `json:"pod"`
 	SchedulerName string `json:"schedulerName"`
+	// OnNode is the node of a pod with a deferred resize.
+	OnNode string `json:"onNode,omitempty"`
 	// Gated is whether a PreEnqueue plugin gates the pod; Plugin and Reasons have the details.
 	Gated   bool     `json:"gated,omitempty"`
 	Plugin  string   `json:"plugin,omitempty"`

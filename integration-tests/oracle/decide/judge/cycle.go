@@ -50,6 +50,7 @@ func (j *Judge) newCycle(pod *corev1.Pod) (*cycle, error) {
 		answer: &Answer{
 			Pod:           pod.Namespace + "/" + pod.Name,
 			SchedulerName: pod.Spec.SchedulerName,
+			OnNode:        pod.Spec.NodeName,
 			Best:          []string{},
 			Nodes:         []Node{},
 		},
@@ -160,6 +161,10 @@ func (c *cycle) tryNominated(ctx context.Context) {
 
 // score scores the feasible nodes, even a single one, which upstream does not score.
 func (c *cycle) score(ctx context.Context, feasible []fwk.NodeInfo) {
+	if c.pod.Spec.NodeName != "" {
+		c.takeOwnNode(feasible)
+		return
+	}
 	scored, err := c.prioritise(ctx, feasible)
 	switch {
 	case err != nil && len(feasible) == 1:
@@ -184,6 +189,17 @@ func (c *cycle) score(ctx context.Context, feasible []fwk.NodeInfo) {
 			if scores.TotalScore == highest {
 				c.answer.Best = append(c.answer.Best, node.Node)
 			}
+		}
+	}
+}
+
+// takeOwnNode records the only feasible node of a pod with a deferred resize. The scores of some plugins fail for such a pod.
+func (c *cycle) takeOwnNode(feasible []fwk.NodeInfo) {
+	for i := range c.answer.Nodes {
+		node := &c.answer.Nodes[i]
+		if slices.ContainsFunc(feasible, func(info fwk.NodeInfo) bool { return info.Node().Name == node.Node }) {
+			node.Total = new(int64)
+			c.answer.Best = append(c.answer.Best, node.Node)
 		}
 	}
 }

@@ -17,6 +17,8 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/defaultpreemption"
+	"k8s.io/kubernetes/pkg/scheduler/framework/preemption"
 )
 
 // Placed is the given result of one pod: its node, or its message.
@@ -24,6 +26,13 @@ type Placed struct {
 	Pod     string `json:"pod"`
 	Node    string `json:"node"`
 	Message string `json:"message"`
+	// Nominated is the node to which the pod is nominated after the attempt.
+	Nominated string `json:"nominatedNode,omitempty"`
+}
+
+// Evicted is a victim of the group.
+type Evicted struct {
+	Pod string `json:"pod"`
 }
 
 // Verdict is the result of a comparison.
@@ -34,6 +43,8 @@ type Verdict struct {
 	Outcome string `json:"outcome"`
 	// Found is kube-scheduler's result if it differs.
 	Found []Placed `json:"found,omitempty"`
+	// Victims are kube-scheduler's if the result differs.
+	Victims []string `json:"victims,omitempty"`
 }
 
 // mostChoices is the maximum number of tried choices.
@@ -46,7 +57,7 @@ const gatedAfter = 300 * time.Millisecond
 // kube-scheduler does both at random.
 type placements struct {
 	framework.Framework
-	said map[string]Placed
+	attempt *attempt
 	// chosen are the nodes of the pods that are bound. Permit runs only for these.
 	chosen map[string]string
 }
@@ -72,21 +83,31 @@ func (p *placements) RunPlacementScorePlugins(ctx context.Context, state fwk.Pod
 		best = max(best, score.TotalScore)
 	}
 	for i := range scores {
-		if scores[i].TotalScore == best && p.isSaid(scores[i].Placement) {
+		if scores[i].TotalScore == best && p.isSaid(group, scores[i].Placement) {
 			scores[i].TotalScore++
 		}
 	}
 	return scores, status
 }
 
-func (p *placements) isSaid(placement *fwk.Placement) bool {
-	return slices.ContainsFunc(placement.Nodes, func(node fwk.NodeInfo) bool {
-		for _, placed := range p.said {
-			if placed.Node == node.Node().Name {
-				return true
-			}
+// RunPodGroupPostFilterPlugins records the victims of DefaultPreemption, and evicts none.
+func (p *placements) RunPodGroupPostFilterPlugins(ctx context.Context, state *framework.CycleState, group fwk.PodGroupInfo, schedule fwk.PodGroupSchedulingFunc) (*fwk.PodGroupPostFilterResult, *fwk.Status) {
+	for _, plugin := range p.PodGroupPostFilterPlugins() {
+		if plugin, ok := plugin.(*defaultpreemption.DefaultPreemption); ok {
+			plugin.Executor.PreemptPod = p.attempt.evict
 		}
-		return false
+	}
+	p.attempt.preempts = true
+	defer func() { p.attempt.preempts = false }()
+	return p.Framework.RunPodGroupPostFilterPlugins(ctx, state, group, schedule)
+}
+
+// isSaid is whether a placement has the given node of a pod of the group.
+func (p *placements) isSaid(group fwk.PodGroupInfo, placement *fwk.Placement) bool {
+	return slices.ContainsFunc(placement.Nodes, func(node fwk.NodeInfo) bool {
+		return slices.ContainsFunc(group.GetUnscheduledPods(), func(pod *corev1.Pod) bool {
+			return p.attempt.nodeSaid(pod) == node.Node().Name
+		})
 	})
 }
 
@@ -109,12 +130,38 @@ type attempt struct {
 	// widths are the numbers of best nodes at each choice.
 	widths  []int
 	isWrong bool
-	mutex   locks.Mutex
-	failed  map[string]string
+	// preempts is set during the search for victims.
+	preempts bool
+	mutex    locks.Mutex
+	failed   map[string]string
+	// nominated and victims are the results of preemption.
+	nominated map[string]string
+	victims   []string
+}
+
+// evict records a victim. Pods that are terminating already are not passed.
+func (a *attempt) evict(_ context.Context, _ preemption.Candidate, _ preemption.ExecutorPreemptor, victim *corev1.Pod, _ string) (bool, error) {
+	a.mutex.Lock()
+	defer a.mutex.Unlock()
+	a.victims = append(a.victims, key(victim))
+	return false, nil
+}
+
+// nodeSaid is the given node of a pod: where it is nominated during the search for victims.
+func (a *attempt) nodeSaid(pod *corev1.Pod) string {
+	if a.preempts {
+		return a.said[key(pod)].Nominated
+	}
+	return a.said[key(pod)].Node
 }
 
 // CompareGroup compares the given results of a cluster's group; order are all pending pods in order.
-func (j *Judge) CompareGroup(ctx context.Context, order []*corev1.Pod, said []Placed) (*Verdict, error) {
+func (j *Judge) CompareGroup(ctx context.Context, order []*corev1.Pod, said []Placed, evicted []Evicted) (*Verdict, error) {
+	var victims []string
+	for _, one := range evicted {
+		victims = append(victims, one.Pod)
+	}
+	slices.Sort(victims)
 	known := map[string]Placed{}
 	for _, placed := range said {
 		known[placed.Pod] = placed
@@ -137,17 +184,22 @@ func (j *Judge) CompareGroup(ctx context.Context, order []*corev1.Pod, said []Pl
 			verdict.Outcome = "placed"
 		}
 	}
+	if len(victims) > 0 {
+		verdict.Outcome = "preempting"
+	}
 	var path []int
 	for range mostChoices {
-		tried := &attempt{judge: j, said: known, path: path, failed: map[string]string{}}
+		tried := &attempt{judge: j, said: known, path: path, failed: map[string]string{}, nominated: map[string]string{}}
 		nodes := tried.run(ctx, group, order)
 		found, agrees := tried.compare(members, nodes)
+		slices.Sort(tried.victims)
+		agrees = agrees && slices.Equal(tried.victims, victims)
 		if agrees {
-			verdict.Result, verdict.Found = "agrees", nil
+			verdict.Result, verdict.Found, verdict.Victims = "agrees", nil, nil
 			return verdict, nil
 		}
 		if verdict.Found == nil {
-			verdict.Found = found
+			verdict.Found, verdict.Victims = found, tried.victims
 		}
 		if path = tried.next(); path == nil || len(nodes) > 0 {
 			// All choices are tried, or pods were bound and the cluster has changed.
@@ -222,12 +274,16 @@ func (a *attempt) run(ctx context.Context, group *framework.QueuedPodGroupInfo, 
 	chosen := map[string]string{}
 	for name, profile := range sched.Profiles {
 		defer func() { sched.Profiles[name] = profile }()
-		sched.Profiles[name] = &placements{Framework: profile, said: a.said, chosen: chosen}
+		sched.Profiles[name] = &placements{Framework: profile, attempt: a, chosen: chosen}
 	}
 	sched.NextEntity = func(klog.Logger) (framework.QueuedEntityInfo, error) { return group, nil }
-	sched.FailureHandler = func(_ context.Context, _ framework.Framework, info *framework.QueuedPodInfo, status *fwk.Status, _ *fwk.NominatingInfo, _ time.Time) {
+	sched.FailureHandler = func(_ context.Context, _ framework.Framework, info *framework.QueuedPodInfo, status *fwk.Status, nomination *fwk.NominatingInfo, _ time.Time) {
 		a.mutex.Lock()
 		defer a.mutex.Unlock()
+		a.nominated[key(info.Pod)] = info.Pod.Status.NominatedNodeName
+		if nomination != nil && nomination.NominatingMode == fwk.ModeOverride {
+			a.nominated[key(info.Pod)] = nomination.NominatedNodeName
+		}
 		a.failed[key(info.Pod)] = status.AsError().Error()
 	}
 	sched.SchedulePod = func(ctx context.Context, profile framework.Framework, state fwk.CycleState, info *framework.QueuedPodInfo) (scheduler.ScheduleResult, error) {
@@ -277,14 +333,17 @@ func (a *attempt) schedule(ctx context.Context, profile framework.Framework, sta
 
 // choose returns the given node if it is among the best; without a given one, or if it is in another placement, the path's.
 func (a *attempt) choose(pod *corev1.Pod, nodes []fwk.NodeInfo, best []string) string {
-	said := a.said[key(pod)].Node
+	said := a.nodeSaid(pod)
 	isNamed := func(node fwk.NodeInfo) bool { return node.Node().Name == said }
 	if said != "" && slices.ContainsFunc(nodes, isNamed) {
 		if slices.Contains(best, said) {
 			return said
 		}
-		a.isWrong = true
-		return best[0]
+		if !a.preempts {
+			a.isWrong = true
+			return best[0]
+		}
+		// The nomination may be older than the attempt.
 	}
 	choice := 0
 	if at := len(a.widths); at < len(a.path) {
@@ -301,10 +360,10 @@ func (a *attempt) compare(members []*corev1.Pod, nodes map[string]string) ([]Pla
 	var found []Placed
 	for _, pod := range members {
 		name := key(pod)
-		placed := Placed{Pod: name, Node: nodes[name], Message: a.failed[name]}
+		placed := Placed{Pod: name, Node: nodes[name], Message: a.failed[name], Nominated: a.nominated[name]}
 		found = append(found, placed)
 		said := a.said[name]
-		agrees = agrees && placed.Node == said.Node
+		agrees = agrees && placed.Node == said.Node && (placed.Node != "" || placed.Nominated == said.Nominated)
 		isOwn := len(placed.Message) > 2 && placed.Message[:2] == "0/"
 		agrees = agrees && (!isOwn || placed.Message == said.Message)
 	}

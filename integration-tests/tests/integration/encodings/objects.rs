@@ -13,6 +13,7 @@ pub(crate) fn objects() -> Vec<Value> {
         node(),
         pod(),
         pod_group(),
+        composite_pod_group(),
     ];
     objects.extend(selecting());
     objects.extend(storage());
@@ -144,11 +145,31 @@ fn pod_group() -> Value {
         "spec": {
             "schedulingPolicy": { "gang": { "minCount": 3 } }, "preemptionPolicy": "PreemptLowerPriority",
             "schedulingConstraints": { "topology": [{ "key": "example.com/rack" }] },
+            "parentCompositePodGroupName": "above",
+            "workloadRef": { "workloadName": "w", "templateName": "g" },
+            "resourceClaims": [
+                { "name": "gpus", "resourceClaimTemplateName": "gpu" }, { "name": "nic", "resourceClaimName": "nic" },
+            ],
         },
-        "status": { "conditions": [{
-            "type": "PodGroupInitiallyScheduled", "status": "False", "reason": "Unschedulable", "message": "m",
-            "observedGeneration": 1, "lastTransitionTime": "2026-01-01T00:00:00Z",
-        }] },
+        "status": {
+            "conditions": [{
+                "type": "PodGroupInitiallyScheduled", "status": "False", "reason": "Unschedulable", "message": "m",
+                "observedGeneration": 1, "lastTransitionTime": "2026-01-01T00:00:00Z",
+            }],
+            "resourceClaimStatuses": [{ "name": "gpus", "resourceClaimName": "group-gpus" }],
+        },
+    })
+}
+
+fn composite_pod_group() -> Value {
+    json!({
+        "apiVersion": "scheduling.k8s.io/v1alpha3", "kind": "CompositePodGroup",
+        "metadata": { "name": "above", "namespace": "shop" },
+        "spec": {
+            "workloadRef": { "workloadName": "w", "templateName": "t" }, "parentCompositePodGroupName": "top",
+            "schedulingPolicy": { "gang": { "minGroupCount": 2 } }, "preemptionPolicy": "PreemptLowerPriority",
+            "schedulingConstraints": { "topology": [{ "key": "example.com/block" }] }, "disruptionMode": { "all": {} },
+        },
     })
 }
 

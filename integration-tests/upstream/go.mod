@@ -1,5 +1,5 @@
-// Kubernetes' own integration tests of the scheduler, of the same versions as the control plane. The only Go code of ours is
-// util/flotilla.go. The build copies the tests and adds that file to them; README.md describes it.
+// Kubernetes' own integration tests of the scheduler, of the same versions as the control plane. Our Go code is in
+// framework, scheduler_perf and util. The build copies the tests and adds these files to them; README.md describes it.
 //
 // To move to another release of Kubernetes, change k8s.io/kubernetes and every replacement to it, here and in
 // ../../control-plane, and run `go mod tidy`; a test compares the two.
@@ -8,6 +8,7 @@ module flotilla/integration-tests/upstream
 go 1.26.0
 
 tool (
+	k8s.io/component-base/logs/json/register
 	k8s.io/kubernetes/test/integration/dra
 	k8s.io/kubernetes/test/integration/scheduler
 	k8s.io/kubernetes/test/integration/scheduler/bind
@@ -22,13 +23,17 @@ tool (
 	k8s.io/kubernetes/test/integration/scheduler/preemption/podgroup
 	k8s.io/kubernetes/test/integration/scheduler/scoring
 	k8s.io/kubernetes/test/integration/scheduler/taint
+	k8s.io/kubernetes/test/integration/scheduler_perf
 	k8s.io/kubernetes/test/integration/volumescheduling
 )
 
 require (
+	github.com/google/uuid v1.6.0
+	k8s.io/api v0.37.2
 	k8s.io/apimachinery v0.37.2
 	k8s.io/apiserver v0.37.2
 	k8s.io/client-go v0.37.2
+	k8s.io/component-base v0.37.2
 	k8s.io/kube-scheduler v0.0.0
 	k8s.io/kubernetes v1.37.2
 )
@@ -63,6 +68,7 @@ require (
 	github.com/go-errors/errors v1.4.2 // indirect
 	github.com/go-logr/logr v1.4.3 // indirect
 	github.com/go-logr/stdr v1.2.2 // indirect
+	github.com/go-logr/zapr v1.3.0 // indirect
 	github.com/go-openapi/jsonpointer v1.0.0 // indirect
 	github.com/go-openapi/jsonreference v1.0.0 // indirect
 	github.com/go-openapi/swag v0.27.1 // indirect
@@ -84,7 +90,6 @@ require (
 	github.com/google/gnostic-models v0.7.0 // indirect
 	github.com/google/go-cmp v0.7.0 // indirect
 	github.com/google/pprof v0.0.0-20260402051712-545e8a4df936 // indirect
-	github.com/google/uuid v1.6.0 // indirect
 	github.com/gorilla/websocket v1.5.4-0.20250319132907-e064f32e3674 // indirect
 	github.com/grpc-ecosystem/go-grpc-middleware/providers/prometheus v1.1.0 // indirect
 	github.com/grpc-ecosystem/go-grpc-middleware/v2 v2.3.3 // indirect
@@ -158,12 +163,10 @@ require (
 	gopkg.in/inf.v0 v0.9.1 // indirect
 	gopkg.in/natefinch/lumberjack.v2 v2.2.1 // indirect
 	gopkg.in/yaml.v3 v3.0.1 // indirect
-	k8s.io/api v0.37.2 // indirect
 	k8s.io/apiextensions-apiserver v0.0.0 // indirect
 	k8s.io/cli-runtime v0.37.2 // indirect
 	k8s.io/cloud-provider v0.37.2 // indirect
 	k8s.io/cluster-bootstrap v0.0.0 // indirect
-	k8s.io/component-base v0.37.2 // indirect
 	k8s.io/component-helpers v0.37.2 // indirect
 	k8s.io/controller-manager v0.37.2 // indirect
 	k8s.io/cri-client v0.36.1 // indirect

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"sync/atomic"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -28,23 +27,20 @@ type target struct {
 // ceiling binds pods round-robin without scheduling, and writes only bindings: no scheduler that binds pods one by one can be faster. With
 // events it also writes each pod's event, like every scheduler.
 func ceiling(ctx context.Context, client *kubernetes.Clientset, s settings) error {
-	nodes, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{ResourceVersion: "0"})
+	parent := ctx
+	ctx, cancel := context.WithCancelCause(parent)
+	defer cancel(nil)
+	nodes := &ring{}
+	version, err := nodes.list(ctx, client)
 	if err != nil {
-		return fmt.Errorf("cannot list the nodes: %w", err)
+		return err
 	}
-	if len(nodes.Items) == 0 {
-		return fmt.Errorf("there are no nodes")
-	}
-	names := make([]string, len(nodes.Items))
-	for index, node := range nodes.Items {
-		names[index] = node.Name
-	}
+	go func() { cancel(nodes.watch(ctx, client, version)) }()
 	waiting := make(chan target, waitingLimit)
-	var next atomic.Int64
 	for range s.inFlight {
 		go func() {
 			for target := range waiting {
-				node := names[int(next.Add(1))%len(names)]
+				node := nodes.next(ctx)
 				err := bind(ctx, client, target, node)
 				if err == nil && s.events {
 					err = scheduled(ctx, client, target, node)
@@ -55,7 +51,13 @@ func ceiling(ctx context.Context, client *kubernetes.Clientset, s settings) erro
 			}
 		}()
 	}
-	return watchUnbound(ctx, client, waiting)
+	if err := watchUnbound(ctx, client, waiting); err != nil {
+		return err
+	}
+	if parent.Err() != nil {
+		return nil
+	}
+	return context.Cause(ctx)
 }
 
 func bind(ctx context.Context, client *kubernetes.Clientset, target target, node string) error {
@@ -83,7 +85,7 @@ func scheduled(ctx context.Context, client *kubernetes.Clientset, target target,
 	return err
 }
 
-// watchUnbound sends each pod without a node once. Infeasible pods are ignored.
+// watchUnbound sends each pod without a node and without scheduling gates once. Infeasible pods are ignored.
 func watchUnbound(ctx context.Context, client *kubernetes.Clientset, waiting chan<- target) error {
 	unbound := fields.OneTermEqualSelector("spec.nodeName", "").String()
 	pods := client.CoreV1().Pods("")
@@ -91,8 +93,19 @@ func watchUnbound(ctx context.Context, client *kubernetes.Clientset, waiting cha
 	if err != nil {
 		return fmt.Errorf("cannot list the pods: %w", err)
 	}
+	gated := map[types.UID]bool{}
+	send := func(pod *v1.Pod) {
+		if len(pod.Spec.SchedulingGates) > 0 {
+			gated[pod.UID] = true
+			return
+		}
+		delete(gated, pod.UID)
+		if pod.Labels[roleLabel] != roleNowhere {
+			waiting <- target{pod.Namespace, pod.Name, pod.UID}
+		}
+	}
 	for index := range list.Items {
-		send(&list.Items[index], waiting)
+		send(&list.Items[index])
 	}
 	version := list.ResourceVersion
 	for ctx.Err() == nil {
@@ -106,16 +119,13 @@ func watchUnbound(ctx context.Context, client *kubernetes.Clientset, waiting cha
 				return fmt.Errorf("the watch of the pods failed: %v", event.Object)
 			}
 			version = pod.ResourceVersion
-			if event.Type == watch.Added {
-				send(pod, waiting)
+			switch {
+			case event.Type == watch.Added, event.Type == watch.Modified && gated[pod.UID]:
+				send(pod)
+			case event.Type == watch.Deleted:
+				delete(gated, pod.UID)
 			}
 		}
 	}
 	return nil
-}
-
-func send(pod *v1.Pod, waiting chan<- target) {
-	if pod.Labels[roleLabel] != roleNowhere {
-		waiting <- target{pod.Namespace, pod.Name, pod.UID}
-	}
 }

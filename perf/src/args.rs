@@ -20,6 +20,13 @@ Examples:
   # The latency of single pods on an idle cluster
   cargo xtask perf --shape steady-50 --rate 2 --pods 100
 
+  # scheduler_perf's workloads with the label `performance`, each with every scheduler; takes hours
+  cargo xtask perf --upstream
+
+  # One workload of scheduler_perf, and its small workloads that test each operation
+  cargo xtask perf --upstream --workload '^SchedulingBasic/5000Nodes_10000Pods$'
+  cargo xtask perf --upstream --label integration-test,short --scheduler flotilla,kube-scheduler
+
   # All measurements as JSON, and a chart
   cargo xtask perf --shape basic -o json --svg basic.svg > basic.json
 
@@ -43,6 +50,11 @@ Schedulers:
   kube-scheduler  the release in control-plane/go.mod, with the default configuration and no client limit
   flotilla        a coordinator and two workers, over TLS
 
+With --upstream, Kubernetes' own benchmark creates the load, starts etcd and the API server in its process, and measures the
+throughput. The schedulers run in turn, in separate processes, with the workload's KubeSchedulerConfiguration and feature gates, without
+leader election, and with a client limit of 5,000 requests per second. The default is ceiling, kube-scheduler and flotilla.
+integration-tests/upstream/README.md describes the table. Logs are in target/upstream/logs/scheduler_perf.
+
 All schedulers are administrators, which API priority and fairness exempts. The API server's flags are always the same.
 Existing pods are on the same nodes for every scheduler.
 
@@ -51,7 +63,7 @@ The folder of a run is deleted at its end, unless FLOTILLA_KEEP=1 is set.
 Exit codes:
   0    all pods of all runs were bound
   1    the benchmark failed
-  3    some pods were not bound in time; the report lists the runs
+  3    some pods were not bound in time, or a workload failed; the report lists the runs
   130  interrupted";
 
 /// Measure pods bound per second against a real etcd and API server
@@ -62,12 +74,28 @@ Exit codes:
 #[derive(Debug, Clone, Parser)]
 #[command(name = "cargo xtask perf", bin_name = "cargo xtask perf", after_long_help = EXAMPLES)]
 pub(crate) struct Args {
+    /// Run the workloads of Kubernetes' scheduler_perf instead of shapes
+    #[arg(long, conflicts_with_all = ["shape", "rounds", "nodes", "pods", "standing", "rate", "svg"])]
+    pub(crate) upstream: bool,
+    /// Go regular expression that selects workloads by TestCase/Workload. Default: all with the label
+    #[arg(long, value_name = "REGEX", requires = "upstream", default_value = "", hide_default_value = true)]
+    pub(crate) workload: String,
+    /// Comma-separated labels that workloads must have, or with a leading `-` must not have; empty for all workloads
+    #[arg(
+        long,
+        value_name = "LABEL",
+        requires = "upstream",
+        default_value = "performance",
+        allow_hyphen_values = true
+    )]
+    pub(crate) label: String,
     /// Comma-separated shapes of the load, or `all`
     #[arg(long, value_name = "SHAPE", value_delimiter = ',', value_parser = parse_shapes)]
     #[arg(default_value = "basic,spread,anti-affinity,affinity,mixed")]
     pub(crate) shape: Vec<Vec<Shape>>,
     /// Comma-separated schedulers, or `all`
     #[arg(long, value_name = "SCHEDULER", value_delimiter = ',', value_parser = parse_schedulers, default_value = "all")]
+    #[arg(default_value_if("upstream", "true", "ceiling,kube-scheduler,flotilla"))]
     pub(crate) scheduler: Vec<Vec<Scheduler>>,
     /// Runs of each scheduler per shape. Ratios are computed within a round; the report contains medians
     #[arg(long, value_name = "R", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
@@ -93,7 +121,7 @@ pub(crate) struct Args {
     /// Also write a chart of the pods bound over time
     #[arg(long, value_name = "FILE")]
     pub(crate) svg: Option<PathBuf>,
-    /// Maximum seconds until all pods of a run are bound
+    /// Maximum seconds until all pods of a run are bound; with --upstream, of one workload with one scheduler
     #[arg(long, value_name = "SECONDS", default_value = "1200", value_parser = parse_seconds)]
     pub(crate) timeout: Duration,
     /// Folder with flotilla-coordinator and flotilla-worker. Default: build them as in the image
@@ -181,6 +209,19 @@ mod tests {
         assert_eq!(args.shapes().len(), Shape::ALL.len());
         assert_eq!(args.shapes()[0], Shape::Mixed);
         assert_eq!(args.schedulers(), [Scheduler::Flotilla, Scheduler::Ceiling]);
+    }
+
+    #[test]
+    fn workloads_of_scheduler_perf_run_with_three_schedulers_by_default_and_exclude_shapes() {
+        let of = |words: &[&str]| Args::try_parse_from(["perf"].iter().chain(words));
+        let args = of(&["--upstream"]).expect("it is valid");
+        assert_eq!(args.schedulers(), [Scheduler::Ceiling, Scheduler::Stock, Scheduler::Flotilla]);
+        assert_eq!((args.workload.as_str(), args.label.as_str()), ("", "performance"));
+        let args = of(&["--upstream", "--label", "-short", "--scheduler", "all"]).expect("it is valid");
+        assert_eq!((args.schedulers().len(), args.label.as_str()), (Scheduler::ALL.len(), "-short"));
+        for words in [&["--upstream", "--shape", "basic"][..], &["--upstream", "--rounds", "2"], &["--workload", "A"]] {
+            assert!(of(words).is_err(), "{words:?}");
+        }
     }
 
     #[test]

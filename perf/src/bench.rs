@@ -17,8 +17,8 @@ use crate::{
 };
 
 /// Exit code if some pods were not bound in time.
-const INCOMPLETE: u8 = 3;
-const INTERRUPTED: u8 = 130;
+pub(crate) const INCOMPLETE: u8 = 3;
+pub(crate) const INTERRUPTED: u8 = 130;
 
 /// Runs all plans and prints the report. An interrupt ends all processes; the report then contains the finished runs.
 pub(crate) async fn bench(args: &Args) -> anyhow::Result<ExitCode> {

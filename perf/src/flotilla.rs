@@ -1,6 +1,6 @@
 //! Flotilla's processes: a coordinator and its workers.
 
-use std::{fs, path::PathBuf, process::Command};
+use std::{fs, path::Path, process::Command};
 
 use anyhow::Context as _;
 use flotilla_control_plane::free_port;
@@ -10,9 +10,7 @@ use crate::{cluster::Cluster, programs::Programs};
 
 /// Starts them over TLS with the default configuration, and waits until the coordinator leads and all workers are ready.
 pub(crate) async fn start(cluster: &Cluster, programs: &Programs, workers: u32) -> anyhow::Result<Vec<String>> {
-    let authority = Authority::make(now_s())?;
-    let coordinator_tls = certificate(cluster, &authority, Role::Coordinator)?;
-    let worker_tls = certificate(cluster, &authority, Role::Worker)?;
+    let [coordinator_tls, worker_tls] = certificates(cluster.control_plane.folder())?;
     let processes = cluster.control_plane.processes();
     let mut names = vec!["coordinator".to_owned()];
     let mut addresses = Vec::new();
@@ -41,11 +39,15 @@ pub(crate) async fn start(cluster: &Cluster, programs: &Programs, workers: u32) 
     Ok(names)
 }
 
-/// Writes the certificate of a role, and returns the flag with its folder.
-fn certificate(cluster: &Cluster, authority: &Authority, role: Role) -> anyhow::Result<String> {
-    let folder: PathBuf = cluster.control_plane.folder().join(format!("{role}-tls"));
-    fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
-    let pem = authority.issue(role, now_s())?;
-    pem.write_to(&folder).with_context(|| format!("cannot write a certificate into {}", folder.display()))?;
-    Ok(format!("--worker-tls-dir={}", folder.display()))
+/// Writes a certificate for each role below `folder`, and returns the flags of the coordinator and the workers with its folder.
+pub(crate) fn certificates(folder: &Path) -> anyhow::Result<[String; 2]> {
+    let authority = Authority::make(now_s())?;
+    let certificate = |role: Role| -> anyhow::Result<String> {
+        let folder = folder.join(format!("{role}-tls"));
+        fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
+        let pem = authority.issue(role, now_s())?;
+        pem.write_to(&folder).with_context(|| format!("cannot write a certificate into {}", folder.display()))?;
+        Ok(format!("--worker-tls-dir={}", folder.display()))
+    };
+    Ok([certificate(Role::Coordinator)?, certificate(Role::Worker)?])
 }

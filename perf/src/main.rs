@@ -17,6 +17,7 @@ mod run;
 mod schedulers;
 mod shape;
 mod statistics;
+mod upstream;
 mod usage;
 
 use std::process::ExitCode;
@@ -28,7 +29,9 @@ use tokio::runtime::Runtime;
 fn main() -> ExitCode {
     let args = args::Args::parse();
     let outcome = Runtime::new().context("cannot start the runtime").and_then(|runtime| {
-        let outcome = runtime.block_on(bench::bench(&args));
+        let outcome = runtime.block_on(async {
+            if args.upstream { upstream::upstream(&args).await } else { bench::bench(&args).await }
+        });
         // Do not wait for an interrupted build, which ends with this process.
         runtime.shutdown_background();
         outcome

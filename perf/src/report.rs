@@ -1,7 +1,7 @@
 //! The report: medians over rounds, and ratios within a round.
 
 mod picture;
-mod tables;
+pub(crate) mod tables;
 
 use serde::Serialize;
 

@@ -95,7 +95,8 @@ pub(crate) enum Task {
     },
     /// Measure pods bound per second against a real etcd and API server: Flotilla, kube-scheduler and a binder without scheduling; needs Go
     ///
-    /// `cargo xtask perf --help` lists the shapes, the schedulers and all flags.
+    /// With --upstream, runs the workloads of Kubernetes' scheduler_perf. `cargo xtask perf --help` lists the shapes, the schedulers and all
+    /// flags.
     #[command(disable_help_flag = true)]
     Perf {
         /// Arguments of the benchmark, such as --shape spread --rounds 5

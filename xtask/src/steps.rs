@@ -139,9 +139,10 @@ pub(crate) fn unit(root: &Path) -> Vec<Step> {
     let command = "cargo test --workspace --all-features --lib --bins";
     vec![
         Step::new("unit tests, built", 300, built, command).with_words(chosen()).with_words(["--no-run".to_owned()]),
+        // One failure must not hide those of the programs after it.
         Step::new("unit tests", 120, run, command)
             .with_words(chosen())
-            .with_words(["--", "--quiet"].map(str::to_owned)),
+            .with_words(["--no-fail-fast", "--", "--quiet"].map(str::to_owned)),
         // The test build checks every invariant of the machine after each event.
         Step::new(
             "simulation of whole coordinators",
@@ -361,6 +362,7 @@ pub(crate) const SIDE_BY_SIDE: &[&str] = &[
     "preemption",
     "tracing",
     "jaeger",
+    "elections",
     "encodings",
     "chart",
     "drop_in",

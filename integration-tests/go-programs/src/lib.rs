@@ -17,6 +17,7 @@ macro_rules! module {
 
 mod clients;
 mod own;
+mod scheduler_perf;
 mod upstream;
 mod versions;
 
@@ -35,6 +36,7 @@ use flotilla_go_programs::{
 pub use clients::{descheduler, jobset, karpenter, kuberay, kueue};
 pub use flotilla_go_programs::{Programs, Reaper};
 pub use own::{ORACLES, load, oracle, prometheus_operator};
+pub use scheduler_perf::{scheduler_perf, scheduler_perf_folder};
 pub use upstream::{upstream, upstream_quick};
 pub use versions::{SUPPORTED, version};
 

@@ -52,7 +52,7 @@ pub fn load() -> Result<PathBuf> {
 }
 
 /// Runs `go` in a module's folder of the repository, with temporary files in `target/<folder>`.
-fn in_place<T>(module: &str, folder: &str, work: impl FnOnce(&Go<'_>) -> Result<T>) -> Result<T> {
+pub(crate) fn in_place<T>(module: &str, folder: &str, work: impl FnOnce(&Go<'_>) -> Result<T>) -> Result<T> {
     let module = repository().join(module);
     let temporary = target().join(folder).join("building");
     fs::create_dir_all(&temporary)

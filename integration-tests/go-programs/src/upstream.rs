@@ -3,27 +3,27 @@
 //! `go build -overlay` cannot replace files of the module cache, so the build copies the packages into our module. Their imports remain in
 //! the module cache, and are compiled once for all programs.
 
-use std::{fs, path::Path};
+use std::{ffi::OsStr, fs, path::Path};
 
 use anyhow::{Context as _, Result, ensure};
 use flotilla_go_programs::{Go, Kind, Module, Program, Programs};
 
 use crate::target;
 
-const UPSTREAM: Module = Module {
+pub(crate) const UPSTREAM: Module = Module {
     place: "integration-tests/upstream/go.mod",
     go_mod: include_str!("../../upstream/go.mod"),
     go_sum: include_str!("../../upstream/go.sum"),
 };
 
 /// Our files in the copied packages.
-const OUR_FILES: [(&str, &str); 2] = [
+pub(crate) const OUR_FILES: [(&str, &str); 2] = [
     ("framework/api_server.go", include_str!("../../upstream/framework/api_server.go")),
     ("util/flotilla.go", include_str!("../../upstream/util/flotilla.go")),
 ];
 
 /// Part of the build's key, because it contains the changes below.
-const THIS_FILE: &str = include_str!("upstream.rs");
+pub(crate) const THIS_FILE: &str = include_str!("upstream.rs");
 
 /// Number of programs in `cargo xtask test --all`. The first take a minute or two, and test preemption and groups with a real API server,
 /// which unit tests cover least.
@@ -46,11 +46,14 @@ const PROGRAMS: &[Program] = &[
     Program::new("volumescheduling.test", "./volumescheduling", 10),
     Program::new("daemonset.test", "./daemonset", 10),
     Program::new("dra-default.test", "./dra/default", 10),
+    Program::new("dra-ga.test", "./dra/ga", 10),
+    Program::new("dra-all.test", "./dra/all", 10),
 ];
 
 /// Imported packages without tests.
 const IMPORTED: &[&str] = &["./framework", "./util", "./scheduler/podgroup/stepsframework", "./dra"];
 
+/// Folders of the copies. `scheduler` also matches `scheduler_perf`.
 const FOLDERS: &[&str] = &["framework", "util", "scheduler", "volumescheduling", "daemonset", "dra"];
 
 const THEIRS: &str = "\"k8s.io/kubernetes/test/integration/";
@@ -60,11 +63,11 @@ const OURS: &str = "\"flotilla/integration-tests/upstream/";
 const RUN: &str = "go testCtx.Scheduler.Run(";
 
 /// A replacement in one file of a text that occurs exactly once.
-struct Change {
+pub(crate) struct Change {
     /// A line that identifies the file.
-    file: &'static str,
-    find: &'static str,
-    replace: &'static str,
+    pub(crate) file: &'static str,
+    pub(crate) find: &'static str,
+    pub(crate) replace: &'static str,
 }
 
 const CHANGES: &[Change] = &[
@@ -150,29 +153,43 @@ pub fn upstream_quick() -> Result<Programs> {
 
 fn prepare(go: &Go<'_>) -> Result<()> {
     let theirs = go.fetch("k8s.io/kubernetes")?.join("test/integration");
-    for folder in FOLDERS {
-        // Remains of an interrupted build.
-        _ = fs::remove_dir_all(go.module.join(folder));
-    }
+    clear(go.module);
     for package in IMPORTED.iter().copied().chain(PROGRAMS.iter().map(Program::package)) {
-        copy(&theirs.join(package), &go.module.join(package))?;
+        copy(&theirs.join(package), &go.module.join(package), |name| Some(name.to_owned()), changed)?;
     }
-    for (name, text) in OUR_FILES {
-        let added = go.module.join(name);
-        fs::write(&added, text).with_context(|| format!("cannot write {}", added.display()))?;
+    add(go.module, OUR_FILES)
+}
+
+/// Removes the remains of an interrupted build.
+pub(crate) fn clear(module: &Path) {
+    for folder in FOLDERS {
+        _ = fs::remove_dir_all(module.join(folder));
+    }
+}
+
+/// Writes our files into the copied packages.
+pub(crate) fn add<'a>(module: &Path, files: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<()> {
+    for (name, text) in files {
+        let added = module.join(name);
+        let written = added.parent().map_or(Ok(()), fs::create_dir_all).and_then(|()| fs::write(&added, text));
+        written.with_context(|| format!("cannot write {}", added.display()))?;
     }
     Ok(())
 }
 
-/// Copies the Go files of one package, without subpackages.
-fn copy(from: &Path, to: &Path) -> Result<()> {
+/// Copies the Go files of one package, without subpackages. `rename` gives the name of a copy, or leaves the file out.
+pub(crate) fn copy(
+    from: &Path,
+    to: &Path,
+    rename: fn(&str) -> Option<String>,
+    changed: fn(&str) -> Result<String>,
+) -> Result<()> {
     fs::create_dir_all(to).with_context(|| format!("cannot create {}", to.display()))?;
     for entry in fs::read_dir(from).with_context(|| format!("cannot read {}", from.display()))? {
         let path = entry?.path();
-        let Some(name) = path.file_name().filter(|_| path.extension().is_some_and(|extension| extension == "go"))
-        else {
-            continue;
-        };
+        let is_go = path.extension().is_some_and(|extension| extension == "go");
+        let name = path.file_name().and_then(OsStr::to_str).filter(|_| is_go);
+        let Some(name) = name.and_then(rename) else { continue };
         let text = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
         let text = changed(&text).with_context(|| format!("cannot change {}", path.display()))?;
         let to = to.join(name);
@@ -194,11 +211,7 @@ fn changed(original: &str) -> Result<String> {
             None => imported(line),
         });
     }
-    let mut text = lines.join("\n") + "\n";
-    for Change { find, replace, .. } in CHANGES.iter().filter(|change| original.contains(change.file)) {
-        ensure!(text.matches(find).count() == 1, "{find:?} is not found once");
-        text = text.replacen(find, replace, 1);
-    }
+    let text = with_changes(lines.join("\n") + "\n", CHANGES)?;
     // StartSchedulerWithDone names its scheduler differently; no package here calls it.
     ensure!(!text.contains("Scheduler.Run("), "a scheduler is started in a way that is not known");
     ensure!(
@@ -208,13 +221,24 @@ fn changed(original: &str) -> Result<String> {
     Ok(text)
 }
 
+/// Applies the changes of a file.
+pub(crate) fn with_changes(original: String, changes: &[Change]) -> Result<String> {
+    let (mut text, of_file) = (original.clone(), changes.iter().filter(|change| original.contains(change.file)));
+    for Change { find, replace, .. } in of_file {
+        ensure!(text.matches(find).count() == 1, "{find:?} is not found once");
+        text = text.replacen(find, replace, 1);
+    }
+    Ok(text)
+}
+
 fn alias(text: &str) -> Result<&str> {
     let path = format!("{THEIRS}util\"");
     let mut lines = text.lines().filter_map(|line| line.strip_suffix(&path));
     Ok(lines.next().context("a scheduler is started without the package util")?.trim())
 }
 
-fn imported(line: &str) -> String {
+/// Replaces the import of a copied package by that of the copy.
+pub(crate) fn imported(line: &str) -> String {
     let copied = |folder: &&str| line.contains(&format!("{THEIRS}{folder}"));
     if FOLDERS.iter().any(copied) { line.replace(THEIRS, OURS) } else { line.to_owned() }
 }

@@ -3,11 +3,13 @@
 // Scheduler.Run.
 //
 // Environment: FLOTILLA_COORDINATOR and FLOTILLA_WORKER are the paths of the programs, FLOTILLA_WORKERS is the number of workers
-// (0 if unset), FLOTILLA_LOGS is the folder for logs and configurations. framework/api_server.go describes the others.
+// (0 if unset), FLOTILLA_LOGS is the folder for logs and configurations. FLOTILLA_TLS has a folder of certificates for each role (no TLS
+// if unset). framework/api_server.go describes the others.
 package util
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -47,7 +49,7 @@ var ofLogs = []string{"ContextualLogging", "LoggingAlphaOptions", "LoggingBetaOp
 // described holds one instance per TestContext, from InitTestSchedulerWithOptions on.
 var described sync.Map
 
-// instance is one Flotilla: a coordinator, and its workers.
+// instance is one scheduler, such as a coordinator with its workers.
 type instance struct {
 	t         framework.T
 	folder    string
@@ -57,6 +59,8 @@ type instance struct {
 
 // process is one running program.
 type process struct {
+	name   string
+	id     int
 	ctx    context.Context
 	exited <-chan struct{}
 	stop   func()
@@ -91,6 +95,43 @@ func DescribeFlotilla(t framework.T, key any, kubeConfig *restclient.Config, opt
 // describe writes the configuration and the kubeconfig of one Flotilla.
 func describe(t framework.T, kubeConfig *restclient.Config, settings reflect.Value) *instance {
 	t.Helper()
+	files := write(t, kubeConfig, settings, func(*config.KubeSchedulerConfiguration, string) {})
+	unschedulable := field[time.Duration](settings, "podMaxInUnschedulablePodsDuration").String()
+	arguments := files.ofFlotilla("-v=4", "--pod-max-in-unschedulable-pods-duration="+unschedulable)
+	return &instance{t: t, folder: files.folder, arguments: arguments}
+}
+
+// files are the kubeconfig and the configuration of one scheduler, in a folder that also receives its logs.
+type files struct {
+	folder, kubeconfig, configuration string
+}
+
+// ofFlotilla are the arguments of the coordinator.
+func (f files) ofFlotilla(more ...string) []string {
+	arguments := append([]string{
+		"--kubeconfig=" + f.kubeconfig, "--config=" + f.configuration, "--leader-elect=false", "--secure-port=0",
+		transport("coordinator"),
+	}, more...)
+	if gates := gates(); gates != "" {
+		arguments = append(arguments, "--feature-gates="+gates)
+	}
+	return arguments
+}
+
+// transport is the flag for the connections between the coordinator and the workers.
+func transport(role string) string {
+	if certificates := os.Getenv("FLOTILLA_TLS"); certificates != "" {
+		return "--worker-tls-dir=" + filepath.Join(certificates, role+"-tls")
+	}
+	return "--insecure-worker-transport"
+}
+
+// write writes a kubeconfig, and the configuration that settings amount to after adjust, which receives the path of the kubeconfig.
+func write(
+	t framework.T, kubeConfig *restclient.Config, settings reflect.Value,
+	adjust func(configuration *config.KubeSchedulerConfiguration, kubeconfig string),
+) files {
+	t.Helper()
 	folder, err := os.MkdirTemp(os.Getenv("FLOTILLA_LOGS"), fileName(t.Name())+"-")
 	must(t, err)
 	t.Cleanup(func() {
@@ -100,18 +141,10 @@ func describe(t framework.T, kubeConfig *restclient.Config, settings reflect.Val
 	})
 	kubeconfig, configuration := filepath.Join(folder, "kubeconfig"), filepath.Join(folder, "config.yaml")
 	must(t, writeKubeconfig(kubeConfig, kubeconfig))
-	text, err := encode(settings)
+	text, err := encode(settings, func(configuration *config.KubeSchedulerConfiguration) { adjust(configuration, kubeconfig) })
 	must(t, err)
 	must(t, os.WriteFile(configuration, text, 0o600))
-	arguments := []string{
-		"--kubeconfig=" + kubeconfig, "--config=" + configuration, "--leader-elect=false", "--insecure-worker-transport",
-		"--secure-port=0", "-v=4",
-		"--pod-max-in-unschedulable-pods-duration=" + field[time.Duration](settings, "podMaxInUnschedulablePodsDuration").String(),
-	}
-	if gates := gates(); gates != "" {
-		arguments = append(arguments, "--feature-gates="+gates)
-	}
-	return &instance{t: t, folder: folder, arguments: arguments}
+	return files{folder, kubeconfig, configuration}
 }
 
 // SkipSubtest skips a subtest whose feature gates Flotilla refuses, before it starts an API server. A test that is no subtest may go
@@ -177,13 +210,17 @@ func UseShared(t framework.T) {
 func StartShared(ctx context.Context, t framework.T, kubeConfig *restclient.Config, configuration *config.KubeSchedulerConfiguration) {
 	t.Helper()
 	waitForStopped()
-	opts := []scheduler.Option{
+	describe(t, kubeConfig, settings(configuration)).up(ctx)
+}
+
+// settings are the options that kube-scheduler's command derives from its configuration.
+func settings(configuration *config.KubeSchedulerConfiguration) reflect.Value {
+	return read([]scheduler.Option{
 		scheduler.WithProfiles(configuration.Profiles...), scheduler.WithExtenders(configuration.Extenders...),
 		scheduler.WithPercentageOfNodesToScore(configuration.PercentageOfNodesToScore),
 		scheduler.WithPodInitialBackoffSeconds(configuration.PodInitialBackoffSeconds),
 		scheduler.WithPodMaxBackoffSeconds(configuration.PodMaxBackoffSeconds),
-	}
-	describe(t, kubeConfig, read(opts)).up(ctx)
+	})
 }
 
 func (i *instance) startWorkers(ctx context.Context) []string {
@@ -191,26 +228,33 @@ func (i *instance) startWorkers(ctx context.Context) []string {
 	var addresses []string
 	for index := range count {
 		address := freeAddress(i.t)
-		arguments := []string{"--insecure-worker-transport", "--listen=" + address, "-v=2"}
+		arguments := []string{transport("worker"), "--listen=" + address, "-v=2"}
 		i.start(ctx, fmt.Sprintf("worker-%d", index), "FLOTILLA_WORKER", "--health-listen", arguments)
 		addresses = append(addresses, address)
 	}
 	return addresses
 }
 
-// start runs one program until ctx or the test ends, and waits until its health endpoint says that it is ready.
+// start runs one program of Flotilla until ctx or the test ends, and waits until its health endpoint says that it is ready.
 func (i *instance) start(ctx context.Context, name, variable, healthFlag string, arguments []string) {
+	i.t.Helper()
+	health := freeAddress(i.t)
+	i.run(ctx, name, variable, append(slices.Clone(arguments), healthFlag+"="+health), "http://"+health+"/readyz")
+}
+
+// run runs the program in an environment variable until ctx or the test ends, and waits until url, if any, answers that it is ready.
+func (i *instance) run(ctx context.Context, name, variable string, arguments []string, url string) {
 	t := i.t
 	t.Helper()
-	health := freeAddress(t)
 	log, err := os.OpenFile(filepath.Join(i.folder, name+".log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	must(t, err)
 	defer log.Close()
-	command := exec.Command(os.Getenv(variable), append(slices.Clone(arguments), healthFlag+"="+health)...)
+	command := exec.Command(os.Getenv(variable), arguments...)
 	command.Stdout, command.Stderr = log, log
 	exited, err := framework.Start(command)
 	must(t, err)
-	process := &process{ctx: ctx, exited: exited}
+	process := &process{name: name, id: command.Process.Pid, ctx: ctx, exited: exited}
+	i.processes = append(i.processes, process)
 	stopped := make(chan struct{})
 	process.stop = sync.OnceFunc(func() { close(stopped) })
 	go func() {
@@ -229,20 +273,25 @@ func (i *instance) start(ctx context.Context, name, variable, healthFlag string,
 		select {
 		case <-process.exited:
 			if ctx.Err() == nil {
-				t.Errorf("Flotilla's %s ended during the test; see %s", name, log.Name())
+				t.Errorf("%s ended during the test; see %s", name, log.Name())
 			}
 		default:
 		}
 		process.stop()
 		<-process.exited
 	})
-	if err := waitUntilReady(ctx, "http://"+health+"/readyz", process); err != nil {
-		t.Fatalf("Flotilla's %s: %v; see %s", name, err, log.Name())
+	if url == "" {
+		return
+	}
+	if err := waitUntilReady(ctx, url, process); err != nil {
+		t.Fatalf("%s: %v; see %s", name, err, log.Name())
 	}
 }
 
 func waitUntilReady(ctx context.Context, url string, process *process) error {
-	client := http.Client{Timeout: time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+	// kube-scheduler generates its certificate at its start.
+	anyCertificate := &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
+	client := http.Client{Timeout: time.Second, Transport: anyCertificate}
 	deadline := time.Now().Add(readyWithin)
 	last := errors.New("it was not asked")
 	for time.Now().Before(deadline) {
@@ -302,8 +351,8 @@ func field[T any](options reflect.Value, name string) *T {
 	return (*T)(unsafe.Pointer(field.UnsafeAddr()))
 }
 
-// encode gives the KubeSchedulerConfiguration of the options.
-func encode(options reflect.Value) ([]byte, error) {
+// encode gives the KubeSchedulerConfiguration of the options after adjust.
+func encode(options reflect.Value, adjust func(*config.KubeSchedulerConfiguration)) ([]byte, error) {
 	configuration, err := latest.Default()
 	if err != nil {
 		return nil, err
@@ -324,6 +373,7 @@ func encode(options reflect.Value) ([]byte, error) {
 		}
 		configuration.Profiles = append(configuration.Profiles, *profile)
 	}
+	adjust(configuration)
 	yaml, found := apiruntime.SerializerInfoForMediaType(scheme.Codecs.SupportedMediaTypes(), apiruntime.ContentTypeYAML)
 	if !found {
 		return nil, errors.New("no serializer for YAML")

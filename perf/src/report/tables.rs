@@ -173,7 +173,7 @@ fn sum<'a>(processes: impl Iterator<Item = &'a Process>) -> f64 {
 }
 
 /// Markdown table; `numbers` are the numeric columns.
-fn table<T: ToString>(columns: &[T], numbers: Range<usize>) -> Table {
+pub(crate) fn table<T: ToString>(columns: &[T], numbers: Range<usize>) -> Table {
     let mut table = Table::new();
     table.load_style(ASCII_MARKDOWN).set_header(columns.iter().map(T::to_string));
     for column in table.column_iter_mut().skip(numbers.start).take(numbers.len()) {
@@ -194,6 +194,6 @@ fn whole(value: f64) -> String {
     text
 }
 
-fn ratio(value: Option<f64>) -> String {
+pub(crate) fn ratio(value: Option<f64>) -> String {
     value.map_or_else(|| "-".to_owned(), |value| format!("{value:.2}"))
 }

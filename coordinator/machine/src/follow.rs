@@ -27,7 +27,7 @@ impl Machine {
     }
 
     /// Updates everything that follows from a pod, in this order: queue, pod groups, gates, fields that no selector reads, nominator,
-    /// charges, and users of classes. Returns the reasons to wake other pods.
+    /// charges, classes, importance, and users of classes. Returns the reasons to wake other pods.
     pub(crate) fn follow(&mut self, changed: &Changed) -> WakeUps {
         let Changed { uid, before, after } = changed;
         let (before, after) = (before.as_ref(), after.as_ref());
@@ -45,6 +45,7 @@ impl Machine {
         let moved = self.follow_charge(uid, before, after);
         if let (Some(before), Some(after)) = (before, after) {
             self.follow_class(uid, before, after);
+            self.follow_importance(before, after);
         }
         if let Some(before) = before.filter(|before| after.is_none_or(|after| after.class != before.class)) {
             self.shards().release_class(before.class);
@@ -96,6 +97,15 @@ impl Machine {
             self.sign_claiming(uid);
         }
         (!is_signed_again).then_some(moved)
+    }
+
+    /// Dry runs of preemption on the node of a pod end otherwise if its importance changed. They follow the charges of pods anyway.
+    fn follow_importance(&mut self, before: &Indexed, after: &Indexed) {
+        let importance = |pod: &Indexed| (pod.info.priority, pod.info.started_ns);
+        let Some(charge) = after.charge.as_ref().filter(|_| importance(before) != importance(after)) else { return };
+        if let Some(node) = self.judge.cache().nodes().get(&charge.node).map(|node| node.id) {
+            self.judge.searches_mut().forget_outcome(node);
+        }
     }
 
     /// A queued pod with another class or other fields keeps its place.

@@ -43,6 +43,7 @@ pub(crate) mod nominator;
 pub(crate) mod panics;
 mod post_filter;
 pub(crate) mod reserve;
+pub(crate) mod searches;
 mod sharing;
 mod stand_in;
 mod trials;
@@ -55,6 +56,7 @@ use class_states::ClassStates;
 use decision::{Attempt, Want};
 use nominator::Nominator;
 use panics::Panics;
+use searches::Searches;
 
 /// Decides pods on the coordinator's copy of the cluster. It performs no action and knows no queue.
 ///
@@ -84,6 +86,7 @@ pub(crate) struct Judge {
     /// The counters incremented here; all others are 0.
     counts: Status,
     panics: Panics,
+    searches: Searches,
     /// The number of node strings at the last search for outdated classes.
     known_texts: usize,
     /// Incorrect offers since [`Judge::take_mismatches`].
@@ -114,6 +117,7 @@ impl Judge {
             nominator: Nominator::default(),
             counts: Status::default(),
             panics: Panics::default(),
+            searches: Searches::default(),
             known_texts: 0,
             mismatches: Vec::new(),
             next_verified: 0,
@@ -126,6 +130,7 @@ impl Judge {
             self.cache.reseed(configuration.tie_break_seed);
         }
         self.states.clear();
+        self.searches.clear();
         self.forget_panics();
     }
 

@@ -5,19 +5,20 @@
 //!
 //! Source: `RunFilterPluginsWithNominatedPods`, `addGENominatedPods` and `evaluateNominatedNode`.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, iter::Peekable, vec};
 
 use super::{
-    nominated::{Changed, Nominations},
+    nominated::{Changed, Judged, Nominations},
     sorted::SortedNodes,
     view::View,
 };
 use crate::{
+    class::ClassId,
     evaluation::Refused,
     matches::Matches,
     node::NodeId,
     prepared::{Order, Prepared, RESTRICTION},
-    snapshot::{Slot, Snapshot},
+    snapshot::{Slot, Snapshot, Stamp},
     status::{Code, Refusal},
     trial_counts::{self, TrialCounts, known},
 };
@@ -40,8 +41,9 @@ impl View {
         self.changed.clear();
         let taken = self.judge_nominations(prepared, nodes, nominations);
         let new = self.out();
+        let back = old.iter().filter(|node| !self.is_out(**node));
         let moved: Vec<NodeId> =
-            old.iter().chain(&new).copied().filter(|&node| self.is_out(node) != old.contains(&node)).collect();
+            back.chain(new.iter().filter(|node| old.binary_search(node).is_err())).copied().collect();
         for &node in &moved {
             let slot = nodes.slot(node).filter(|&slot| prepared.holds(nodes, slot));
             let judged = || slot.map(|slot| prepared.judge_with(nodes, slot, matches));
@@ -69,7 +71,7 @@ impl View {
         nodes: &mut Snapshot,
         nominations: &Nominations,
     ) -> Option<NodeId> {
-        let Self { counted, changed, blamed, .. } = self;
+        let Self { counted, changed, judged, blamed, .. } = self;
         let counts = prepared.is_wide();
         let idle = trial_counts::idle(prepared, counts.then(|| counted.tables()));
         let mut shifts = trial_counts::no_shifts(prepared);
@@ -94,20 +96,31 @@ impl View {
                 Some(_) => {}
             }
         }
+        let mut earlier = std::mem::take(judged).into_iter().peekable();
         for (node, classes) in &nominations.beside {
             let exists = |&slot: &Slot| prepared.holds(nodes, slot) && prepared.admits_name(nodes, slot);
             let Some(slot) = nodes.slot(*node).filter(exists) else { continue };
-            let others = known(nodes, classes);
-            let before = beside.first_refusal(nodes, slot);
-            if let Some(after) = beside.first_pass(nodes, (*node, slot), &others)
-                && before != Some(after)
+            let stamp = nodes.changed(slot);
+            let known = Judged::take(&mut earlier, *node, stamp, classes).unwrap_or_else(|| {
+                let others = known(nodes, classes);
+                let before = beside.first_refusal(nodes, slot);
+                let after = beside.first_pass(nodes, (*node, slot), &others);
+                Judged { node: *node, classes: classes.clone(), stamp, before, after }
+            });
+            if let Some(after) = known.after
+                && known.before != Some(after)
             {
-                changed.insert(*node, Changed { before, after });
+                changed.insert(*node, Changed { before: known.before, after });
+            }
+            // Counts over domains change with other nodes too.
+            if !counts {
+                judged.push(known);
             }
         }
         taken
     }
 
+    /// The nodes that are feasible only without the nominations, in ascending order.
     fn out(&self) -> Vec<NodeId> {
         self.changed.iter().filter(|(_, changed)| changed.before.is_none()).map(|(node, _)| *node).collect()
     }
@@ -182,5 +195,18 @@ impl View {
 
     pub(crate) fn changed(&self, node: NodeId) -> Option<(Order, Refusal)> {
         self.changed.get(&node).map(|changed| changed.after)
+    }
+}
+
+impl Judged {
+    /// The earlier results of a node, if neither the node nor its nominations changed. Nodes are requested in ascending order.
+    fn take(
+        earlier: &mut Peekable<vec::IntoIter<Self>>,
+        node: NodeId,
+        stamp: Stamp,
+        classes: &[ClassId],
+    ) -> Option<Self> {
+        while earlier.next_if(|known| known.node < node).is_some() {}
+        earlier.next_if(|known| known.node == node && known.stamp == stamp && known.classes == classes)
     }
 }

@@ -12,7 +12,7 @@ use smallvec::SmallVec;
 use super::{
     best::Best,
     counted::{Counted, Raws},
-    nominated::Changed,
+    nominated::{Changed, Judged},
     sorted::{Cursor, SortedNodes},
 };
 use crate::{
@@ -57,6 +57,8 @@ pub struct View {
     /// The number of re-evaluated nodes and of pods that changed counts.
     changes: usize,
     pub(super) changed: BTreeMap<NodeId, Changed>,
+    /// The results of the nominated nodes, in ascending order, unless filters count over domains.
+    pub(super) judged: Vec<Judged>,
     /// The filter that refuses the pod's own nominated node if PreFilters restrict node names; otherwise 0.
     pub(super) blamed: Order,
 }
@@ -130,6 +132,7 @@ impl View {
             covered: 0,
             changes: 0,
             changed: BTreeMap::new(),
+            judged: Vec::new(),
             blamed: 0,
         }
     }

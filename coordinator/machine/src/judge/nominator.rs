@@ -41,7 +41,8 @@ pub(crate) struct Nominated {
 #[derive(Debug, Default)]
 pub(crate) struct Nominator {
     pods: BTreeMap<Uid, Nominated>,
-    nodes: BTreeMap<Arc<str>, BTreeSet<Uid>>,
+    /// Each node with its nominations: priority and class.
+    nodes: BTreeMap<Arc<str>, BTreeMap<Uid, (i32, ClassId)>>,
     /// Members of the group that is being tried: their nominations reserve nothing from each other.
     tried: BTreeSet<Uid>,
     version: u64,
@@ -71,8 +72,7 @@ impl Nominator {
 
     pub(crate) fn below(&self, node: &str, priority: i32) -> Vec<Uid> {
         let pods = self.nodes.get(node).into_iter().flatten();
-        let lower = |uid: &&Uid| self.pods.get(*uid).is_some_and(|known| known.priority < priority);
-        pods.filter(lower).cloned().collect()
+        pods.filter(|(_, (known, _))| *known < priority).map(|(uid, _)| Arc::clone(uid)).collect()
     }
 
     /// Sets the nomination of a pod, and returns the previous one.
@@ -91,7 +91,8 @@ impl Nominator {
             }
         }
         if let Some(now) = now {
-            self.nodes.entry(Arc::clone(&now.node)).or_default().insert(Arc::clone(uid));
+            let (on, known) = (Arc::clone(&now.node), (now.priority, now.class.0));
+            self.nodes.entry(on).or_default().insert(Arc::clone(uid), known);
             self.pods.insert(Arc::clone(uid), now);
         }
         before
@@ -99,9 +100,9 @@ impl Nominator {
 
     /// The classes of the pods nominated to a node that concern a pod with this priority.
     pub(crate) fn beside(&self, uid: &Uid, priority: i32, node: &str) -> Vec<ClassId> {
-        let pods = self.nodes.get(node).into_iter().flatten().filter(|other| *other != uid);
-        let known = pods.filter_map(|other| self.pods.get(other)).filter(|other| other.priority >= priority);
-        known.map(|other| other.class.0).collect()
+        let pods = self.nodes.get(node).into_iter().flatten();
+        let counts = |(other, (known, _)): &(&Uid, &(i32, ClassId))| *other != uid && *known >= priority;
+        pods.filter(counts).map(|(_, (_, class))| *class).collect()
     }
 
     /// Sets the members of the group that is being tried.
@@ -118,14 +119,15 @@ impl Nominator {
         let mut nominations =
             Nominations { own: self.pods.get(uid).and_then(|nominated| id(&nominated.node)), ..Nominations::default() };
         for (node, pods) in &self.nodes {
-            let counts = |other: &&Uid| *other != uid && !self.tried.contains(*other);
-            let others = pods.iter().filter(counts).filter_map(|other| self.pods.get(other));
-            let classes: Vec<ClassId> =
-                others.filter(|other| other.priority >= priority).map(|other| other.class.0).collect();
+            let counts = |(other, (known, _)): &(&Uid, &(i32, ClassId))| {
+                *known >= priority && *other != uid && !self.tried.contains(*other)
+            };
+            let classes: Vec<ClassId> = pods.iter().filter(counts).map(|(_, (_, class))| *class).collect();
             if let Some(id) = id(node).filter(|_| !classes.is_empty()) {
                 nominations.beside.push((id, classes));
             }
         }
+        nominations.beside.sort_unstable_by_key(|(node, _)| *node);
         nominations
     }
 }

@@ -97,6 +97,7 @@ impl Judge {
         self.counts.plugin_panics += 1;
         self.states.work.add(super::work::RESTORED_NODE * self.cache.nodes().len() as u64);
         self.states.clear();
+        self.searches.clear();
         self.cache.restore();
     }
 

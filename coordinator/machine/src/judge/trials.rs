@@ -1,5 +1,7 @@
 //! Trials of nodes for a pod without a decision: feasibility of one node, and dry runs of preemption.
 
+use std::collections::BTreeSet;
+
 use flotilla_framework::{
     class::ClassId,
     contain::contain,
@@ -13,6 +15,7 @@ use flotilla_framework::{
 use super::{
     Judge,
     class_state::ClassState,
+    searches::{Potential, Preempting, SearchState, Searched, Searches},
     work::{self, POTENTIAL_NODE},
 };
 use crate::subject::{Subject, Uid};
@@ -91,8 +94,8 @@ impl Judge {
         self.states.count_devices(subject);
     }
 
-    /// The nodes where preemption may help, in the order of ranks, and the status of the pod's nominated node `own`. `objected`: nodes that
-    /// only extenders rejected.
+    /// The nodes where preemption may help, in the order of ranks. `own`: the pod's nominated node. `objected`: nodes that only extenders
+    /// rejected.
     ///
     /// # Errors
     /// This node is feasible, although workers reported that none is.
@@ -102,46 +105,129 @@ impl Judge {
         subject: Subject,
         own: Option<NodeId>,
         objected: &[NodeId],
-    ) -> Result<(Vec<NodeId>, Code), NodeId> {
+        budgets: u64,
+    ) -> Result<Potential, NodeId> {
         let nominations = self.nominations(uid, priority);
-        self.states.work.add(POTENTIAL_NODE * self.cache.nodes().len() as u64);
-        let found = self.contained(subject, |judge| judge.potential_now(subject, &nominations, own, objected));
-        found.flatten().unwrap_or(Ok((Vec::new(), Code::UnschedulableAndUnresolvable)))
+        let found = self.contained(subject, |judge| {
+            let own_code = judge.status_of(subject, &nominations, own)?;
+            let is_from_workers = judge.is_from_workers(subject);
+            if !objected.is_empty() || !judge.may_remember(subject) {
+                let nodes = judge.statuses(subject, &nominations, None)?;
+                return Some(potential(nodes, is_from_workers, objected).map(|nodes| Potential {
+                    nodes,
+                    own_code,
+                    is_known: false,
+                }));
+            }
+            let is_known = judge.search_again((subject, priority), &nominations, budgets)?;
+            let searched = judge.searches.get((subject, priority))?;
+            Some(match searched.first_feasible().filter(|_| is_from_workers) {
+                Some(node) => Err(node),
+                None => Ok(Potential { nodes: searched.potential(), own_code, is_known }),
+            })
+        });
+        let nothing = Potential { nodes: Vec::new(), own_code: Code::UnschedulableAndUnresolvable, is_known: false };
+        found.flatten().unwrap_or(Ok(nothing))
     }
 
-    fn potential_now(
-        &mut self,
-        subject: Subject,
-        nominations: &Nominations,
-        own: Option<NodeId>,
-        objected: &[NodeId],
-    ) -> Option<Result<(Vec<NodeId>, Code), NodeId>> {
-        let is_from_workers = self.is_from_workers(subject);
+    /// The status of the pod's nominated node.
+    fn status_of(&mut self, subject: Subject, nominations: &Nominations, own: Option<NodeId>) -> Option<Code> {
         let (ClassState { prepared, matches, .. }, cache) = self.with_nodes(subject)?;
         if prepared.refusal().is_some() {
             return None;
         }
-        let (mut own_code, mut potential) = (Code::UnschedulableAndUnresolvable, Vec::new());
+        let snapshot = cache.snapshot_mut();
+        let Some(own) = own.filter(|own| snapshot.slot(*own).is_some()) else {
+            return Some(Code::UnschedulableAndUnresolvable);
+        };
+        let mut dry_run = DryRun::new(prepared, snapshot, matches);
+        let refusal = dry_run.filters_refuse(prepared, snapshot, own, nominations.beside(own));
+        Some(refusal.map_or(Code::Unschedulable, |(_, refusal)| refusal.code))
+    }
+
+    /// Whether the results about a node depend on nothing but the node and its pods.
+    fn may_remember(&self, (profile, class): Subject) -> bool {
+        let state = self.states.get((profile, class));
+        let class = self.cache.classes().get(class);
+        state.is_some_and(|state| is_local(&state.prepared))
+            && class.is_some_and(|class| !class.uses_objects() && !class.resize_deferred)
+    }
+
+    /// Brings the remembered results up to date. Returns whether there were any.
+    fn search_again(&mut self, of: Preempting, nominations: &Nominations, budgets: u64) -> Option<bool> {
+        let facts = self.facts_version(of.0);
+        let state = self.search_state(budgets);
+        let mut earlier = self.searches.take(of);
+        let outdated = earlier.as_mut().and_then(|known| known.follow(facts, state, nominations, &self.cache));
+        let statuses = self.statuses(of.0, nominations, outdated.as_ref())?;
+        let is_known = outdated.is_some();
+        let searched = match earlier.filter(|_| is_known) {
+            Some(mut searched) => {
+                statuses.into_iter().for_each(|status| searched.set(status));
+                searched
+            }
+            None => {
+                let mut searched = Searched::new(facts, state, nominations);
+                searched.set_all(statuses.into_iter());
+                searched
+            }
+        };
+        self.searches.put(of, searched);
+        Some(is_known)
+    }
+
+    /// The state that remembered dry runs depend on. `budgets`: their version.
+    pub(crate) const fn search_state(&self, budgets: u64) -> SearchState {
+        SearchState { revision: self.cache.revision(), nominations: self.nominator.version(), budgets }
+    }
+
+    pub(crate) const fn searches(&self) -> &Searches {
+        &self.searches
+    }
+
+    pub(crate) const fn searches_mut(&mut self) -> &mut Searches {
+        &mut self.searches
+    }
+
+    /// The statuses of these nodes, or of all; `None`: the node is feasible.
+    fn statuses(
+        &mut self,
+        subject: Subject,
+        nominations: &Nominations,
+        nodes: Option<&BTreeSet<NodeId>>,
+    ) -> Option<Vec<Status>> {
+        let count = nodes.map_or_else(|| self.cache.nodes().len(), BTreeSet::len);
+        self.states.work.add(POTENTIAL_NODE * count as u64);
+        let (ClassState { prepared, matches, .. }, cache) = self.with_nodes(subject)?;
         let snapshot = cache.snapshot_mut();
         let mut dry_run = DryRun::new(prepared, snapshot, matches);
-        let slots: Vec<_> = snapshot.live().collect();
-        for slot in slots {
-            let Some(node) = snapshot.id(slot) else { continue };
-            let beside = nominations.beside(node);
-            let code = match dry_run.refusal(prepared, snapshot, node, beside) {
-                Some((_, refusal)) => Some(refusal.code),
-                None if is_from_workers => return Some(Err(node)),
-                None => objected.contains(&node).then_some(Code::Unschedulable),
-            };
-            if own == Some(node) {
-                let refusal = dry_run.filters_refuse(prepared, snapshot, node, beside);
-                own_code = refusal.map_or(Code::Unschedulable, |(_, refusal)| refusal.code);
-            }
-            if code == Some(Code::Unschedulable) {
-                potential.push((snapshot.rank(slot), node));
-            }
-        }
-        potential.sort_unstable();
-        Some(Ok((potential.into_iter().map(|(_, node)| node).collect(), own_code)))
+        let slots: Vec<_> = match nodes {
+            Some(nodes) => nodes.iter().filter_map(|node| snapshot.slot(*node)).collect(),
+            None => snapshot.live().collect(),
+        };
+        let status = |slot| {
+            let node = snapshot.id(slot)?;
+            let refusal = dry_run.refusal(prepared, snapshot, node, nominations.beside(node));
+            Some((snapshot.rank(slot), node, refusal.map(|(_, refusal)| refusal.code)))
+        };
+        Some(slots.into_iter().filter_map(status).collect())
     }
+}
+
+/// The rank and the status of a node; `None`: the node is feasible.
+type Status = (u64, NodeId, Option<Code>);
+
+/// The nodes where preemption may help, in the order of ranks. `Err`: this node is feasible, although workers reported that none is.
+fn potential(statuses: Vec<Status>, is_from_workers: bool, objected: &[NodeId]) -> Result<Vec<NodeId>, NodeId> {
+    let mut potential = Vec::new();
+    for (rank, node, code) in statuses {
+        match code {
+            None if is_from_workers => return Err(node),
+            None if !objected.contains(&node) => {}
+            None | Some(Code::Unschedulable) => potential.push((rank, node)),
+            Some(_) => {}
+        }
+    }
+    potential.sort_unstable();
+    Ok(potential.into_iter().map(|(_, node)| node).collect())
 }

@@ -16,6 +16,8 @@ type BudgetKey = (Arc<str>, Arc<str>);
 pub(crate) struct Budgets {
     known: BTreeMap<BudgetKey, Budget>,
     covering: Map<ClassId, Vec<BudgetKey>>,
+    /// Counts changes.
+    version: u64,
 }
 
 impl Budgets {
@@ -23,6 +25,7 @@ impl Budgets {
     pub(crate) fn apply(&mut self, budget: &Budget) -> Option<LabelSelector> {
         let key = (Arc::clone(&budget.namespace), Arc::clone(&budget.name));
         let old = self.known.insert(key, budget.clone());
+        self.version += u64::from(old.as_ref() != Some(budget));
         let old = old.map(|old| old.selector);
         if old.as_ref() != Some(&budget.selector) {
             self.covering.clear();
@@ -33,6 +36,7 @@ impl Budgets {
     pub(crate) fn delete(&mut self, namespace: &Arc<str>, name: &Arc<str>) -> Option<LabelSelector> {
         let gone = self.known.remove(&(Arc::clone(namespace), Arc::clone(name)))?;
         self.covering.clear();
+        self.version += 1;
         Some(gone.selector)
     }
 
@@ -40,6 +44,10 @@ impl Budgets {
         if !self.covering.is_empty() {
             self.covering.swap_remove(&class);
         }
+    }
+
+    pub(crate) const fn version(&self) -> u64 {
+        self.version
     }
 
     /// The budgets that may cover a pod of one of these classes, sorted.

@@ -19,6 +19,7 @@ use crate::{
     action::{Nomination, Unreserve},
     cycle::Progress,
     event::TimeMs,
+    judge::searches::{Outcome, Potential},
     machine::Machine,
     pods::PodStage,
     site::Site,
@@ -114,8 +115,8 @@ impl Machine {
                 }
                 match layout {
                     Some(layout) => {
-                        let outcome = outcomes.remove(&place).unwrap_or(DryRunResult::Stale);
-                        round.take(&layout, outcome, self.judge.cache().snapshot());
+                        let result = outcomes.remove(&place).unwrap_or(DryRunResult::Stale);
+                        round.add(node, Outcome::of(&layout, result, self.judge.cache().snapshot()));
                     }
                     None => round.skip(node),
                 }
@@ -218,7 +219,9 @@ impl Site<'_> {
             .nominated_node()
             .and_then(|node| Some((self.shards.judge.cache().nodes().get(node)?.id, Arc::clone(node))));
         let own_id = own.as_ref().map(|(id, _)| *id);
-        let (potential, code) = match self.shards.judge.potential_nodes((uid, priority), subject, own_id, objected) {
+        let budgets = self.shards.budgets.version();
+        let found = self.shards.judge.potential_nodes((uid, priority), subject, own_id, objected, budgets);
+        let Potential { nodes: potential, own_code: code, is_known } = match found {
             Ok(potential) => potential,
             Err(suiting) => return end(diagnosis, PreemptionResult::Refuted(suiting)),
         };
@@ -228,7 +231,9 @@ impl Site<'_> {
                 return end(diagnosis, PreemptionResult::Undecided(words::because(reason)));
             }
         }
-        Ok(self.round(uid, subject, diagnosis, priority, potential, objected))
+        let round = self.round(uid, subject, diagnosis, priority, potential, objected);
+        // The coordinator remembers its dry runs, but not those of workers.
+        Ok(Round { is_local: round.is_local || is_known, ..round })
     }
 
     /// The pods on a node. Victims of preemptions in flight count as terminating before the watch shows it.

@@ -17,6 +17,7 @@ use flotilla_framework::{
 use super::{NOW_NS, PreemptionResult, Round, Settled};
 use crate::{
     event::TimeMs,
+    judge::searches::Outcome,
     site::Site,
     subject::{Subject, Uid},
 };
@@ -92,8 +93,16 @@ impl Site<'_> {
         self.shards.status.dry_runs_local += 1;
         let beside = self.shards.judge.nominator().concerning(&round.uid, round.priority, self.shards.judge.cache());
         let Some(mut dry_run) = self.shards.judge.dry_run(round.subject) else { return round.left.clear() };
+        let of = (round.subject, round.priority);
+        let state = self.shards.judge.search_state(self.shards.budgets.version());
+        // Units with pods on other nodes change with these.
+        let has_groups = self.groups.any();
         while !round.shortlist.is_enough() {
             let Some(node) = round.left.pop() else { return };
+            if let Some(known) = self.shards.judge.searches().outcome(of, node, state).filter(|_| !has_groups) {
+                round.add(node, known.clone());
+                continue;
+            }
             let Some(layout) = self.layout(node, beside.beside(node), round.priority) else {
                 round.failures.push((node, DryRunResult::NoVictims));
                 continue;
@@ -101,14 +110,16 @@ impl Site<'_> {
             let Some(outcome) = self.shards.judge.dry_run_whole(round.subject, &mut dry_run, &layout) else { return };
             self.shards.judge.count_dry_run(round.subject);
             let outcome = match outcome {
-                Ok(outcome) => outcome,
+                Ok(result) => Outcome::of(&layout, result, self.shards.judge.cache().snapshot()),
                 Err(panic) => {
                     self.shards.judge.recover(round.subject, &panic);
                     return round.left.clear();
                 }
             };
-            let cache = self.shards.judge.cache();
-            round.take(&layout, outcome, cache.snapshot());
+            if !has_groups {
+                self.shards.judge.searches_mut().remember(of, node, state, &outcome);
+            }
+            round.add(node, outcome);
         }
     }
 

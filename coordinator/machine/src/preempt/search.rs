@@ -7,12 +7,12 @@ use flotilla_framework::{
     node::NodeId,
     preemption::{Candidate, DryRunResult, Layout, Shortlist},
     shard::{Generation, RequestId, Revision},
-    snapshot::Snapshot,
 };
 
 use super::PreemptionResult;
 use crate::{
     event::{TimeMs, WorkerId},
+    judge::searches::Outcome,
     subject::{Subject, Uid},
 };
 
@@ -71,11 +71,14 @@ impl Round {
         Settled { uid, subject, diagnosis, result, revision }
     }
 
-    pub(super) fn take(&mut self, layout: &Layout, outcome: DryRunResult, nodes: &Snapshot) {
-        match layout.candidate(&outcome, nodes) {
-            Some(candidate) if self.shortlist.add(candidate.violations) => self.candidates.push(candidate),
-            Some(_) => {}
-            None => self.failures.push((layout.trial.node, outcome)),
+    pub(super) fn add(&mut self, node: NodeId, outcome: Outcome) {
+        match outcome {
+            Outcome::Candidate(candidate) => {
+                if self.shortlist.add(candidate.violations) {
+                    self.candidates.push(candidate);
+                }
+            }
+            Outcome::Failure(result) => self.failures.push((node, result)),
         }
     }
 

@@ -35,6 +35,7 @@ mod queues;
 mod recall;
 mod replay;
 mod reserve;
+mod searches;
 mod signatures;
 mod simulation;
 mod storage;

@@ -168,6 +168,27 @@ fn what_is_written_stays_taken_until_the_api_says_otherwise() {
     assert_eq!(completed(&mut cache, "n"), node, "version 8 is newer, and has no allocation");
 }
 
+/// A watch that is interrupted misses the write, and the claim is deleted before the next list.
+#[test]
+fn the_devices_of_a_claim_that_is_gone_before_the_watch_shows_its_write_are_free() {
+    for replacement in [None, Some(DeviceClaim { uid: "uid-new".into(), ..claim("c", "a") })] {
+        let mut cache = cluster();
+        let pod = with("a", ClaimSource::Generated("c".into()));
+        let before = completed(&mut cache, "n");
+        let plan = cache.plan(&pod, &before, &profile()).expect("it fits").expect("there is a claim");
+        cache.reserve(&*plan);
+        let key = ObjectKey::from(DeviceKey::claim("default".into(), "c".into()));
+        cache.unreserve(&*plan, &Written::from([(key.clone(), "7".into())]));
+        assert_ne!(completed(&mut cache, "n"), before, "the write is not shown yet");
+        let changes = match replacement {
+            Some(claim) => cache.apply(&Object::Device(claim.into())),
+            None => cache.delete(&key),
+        };
+        let freed: Vec<ObjectKey> = changes.expect("a change").freed.iter().map(Object::key).collect();
+        assert_eq!((freed, completed(&mut cache, "n")), (vec![key], before));
+    }
+}
+
 #[test]
 fn pods_of_equal_claims_share_a_class() {
     let mut cache = cluster();

@@ -32,7 +32,7 @@ pub(super) struct Store {
     claims: BTreeMap<ClaimName, Arc<DeviceClaim>>,
     /// Claims for the extended resources of pods, by UID of the pod.
     special: BTreeMap<Arc<str>, BTreeSet<ClaimName>>,
-    /// Keys of [`Self::pending`] that are written, but that no watch has shown.
+    /// Keys of [`Self::pending`] that are written and that no pod holds, until the watch shows the write or the deletion of the claim.
     unseen: BTreeSet<Arc<str>>,
     /// A list of claims is being received. It is not sorted by version.
     is_listing: bool,
@@ -178,27 +178,15 @@ impl Store {
             nodes.extend(after.iter().flat_map(|allocation| self.count(&allocation.results, true)));
         }
         if let Some(claim) = new {
-            for uid in assumed_uids(claim) {
+            for uid in [Some(Arc::clone(&claim.uid)), special_uid(claim)].into_iter().flatten() {
                 if self.pending.get(&uid).is_some_and(|pending| pending.name == *name && pending.is_over(claim)) {
                     nodes.extend(self.release(&uid));
                 }
             }
         }
-        let gone = old.clone().filter(|old| new.is_none_or(|new| new.uid != old.uid));
         let mut changed = Changed { old: old.map(DeviceObject::Claim), nodes, ..Changed::default() };
-        gone.iter().for_each(|gone| self.release_gone(&mut changed, name, gone));
         self.release_unseen(&mut changed, name, new);
         Some(changed)
-    }
-
-    /// Releases the written allocation of a deleted claim that no pod holds any more: no later event shows the write.
-    fn release_gone(&mut self, changed: &mut Changed, name: &ClaimName, gone: &DeviceClaim) {
-        for uid in assumed_uids(gone) {
-            let pending = self.pending.get(&uid).filter(|pending| pending.name == *name && pending.holders == 0);
-            let Some(pending) = pending else { continue };
-            changed.freed.push(pending.claim(&uid));
-            changed.nodes.extend(self.release(&uid));
-        }
     }
 
     fn set_slice(&mut self, name: &Arc<str>, new: Option<&Arc<Slice>>) -> Option<Changed> {
@@ -307,9 +295,7 @@ impl Store {
         if is_over {
             return self.release(uid);
         }
-        if claim.is_none() {
-            self.unseen.insert(Arc::clone(uid));
-        }
+        self.unseen.insert(Arc::clone(uid));
         BTreeSet::new()
     }
 
@@ -441,11 +427,6 @@ impl Pending {
         let is_shown = |written: &Arc<str>| number(&claim.resource_version) >= number(written);
         claim.allocation.is_some() || self.holders == 0 && self.written.as_ref().is_some_and(is_shown)
     }
-}
-
-/// The keys of [`Store::pending`] under which an allocation of a claim is assumed.
-fn assumed_uids(claim: &DeviceClaim) -> impl Iterator<Item = Arc<str>> {
-    [Some(Arc::clone(&claim.uid)), special_uid(claim)].into_iter().flatten()
 }
 
 fn special_uid(claim: &DeviceClaim) -> Option<Arc<str>> {

@@ -155,10 +155,11 @@ impl View {
         self.own.as_ref().map_or(0, SortedNodes::touched)
     }
 
-    /// The number of nodes that the class holds itself, at some 120 bytes each, besides its own list.
+    /// The number of nodes that the class holds itself, at some 120 bytes each, besides its own list: those that it counts, and those with
+    /// nominated pods.
     #[must_use]
     pub fn rows(&self) -> usize {
-        self.counted.len()
+        self.counted.len() + self.judged.len()
     }
 
     /// The refused nodes by first failing filter, from the class's own answers, without nominations.

@@ -20,7 +20,7 @@ use super::cache::{Cache, What};
 use crate::subject::Subject;
 
 /// Maximum number of remembered classes and priorities; a full table is cleared. On 15,000 nodes each takes some 240 KB for the nodes, and
-/// 600 KB for 1,500 candidates of four pods: 7 MB in all.
+/// 600 KB for 1,500 candidates of four pods: 7 MB in all. If all candidates violate budgets, all nodes are tried: 50 MB in all.
 const MAX_SEARCHES: usize = 8;
 
 /// The class and the priority of the pods that preempt.
@@ -56,6 +56,9 @@ pub(crate) enum Outcome {
     Candidate(Candidate),
     Failure(DryRunResult),
 }
+
+/// A node with its rank and its status; `None`: the node is feasible.
+pub(super) type Status = (u64, NodeId, Option<Code>);
 
 /// The potential nodes of a search.
 #[derive(Debug)]
@@ -159,8 +162,8 @@ impl Searched {
         Some(outdated)
     }
 
-    /// Sets the status of all nodes; `None`: the node is feasible.
-    pub(super) fn set_all(&mut self, nodes: impl Iterator<Item = (u64, NodeId, Option<Code>)>) {
+    /// Adds the statuses of all nodes.
+    pub(super) fn with(mut self, nodes: impl Iterator<Item = Status>) -> Self {
         for (rank, node, code) in nodes {
             match code {
                 None => drop(self.feasible.insert(node)),
@@ -169,10 +172,11 @@ impl Searched {
             }
         }
         self.potential.sort_unstable();
+        self
     }
 
     /// Sets the status of a node.
-    pub(super) fn set(&mut self, (rank, node, code): (u64, NodeId, Option<Code>)) {
+    pub(super) fn set(&mut self, (rank, node, code): Status) {
         let _ = if code.is_none() { self.feasible.insert(node) } else { self.feasible.remove(&node) };
         match (self.potential.binary_search(&(rank, node)), code == Some(Code::Unschedulable)) {
             (Err(at), true) => self.potential.insert(at, (rank, node)),
@@ -181,11 +185,14 @@ impl Searched {
         }
     }
 
-    pub(super) fn first_feasible(&self) -> Option<NodeId> {
-        self.feasible.first().copied()
-    }
-
-    pub(super) fn potential(&self) -> Vec<NodeId> {
-        self.potential.iter().map(|(_, node)| *node).collect()
+    /// The nodes where preemption may help, in the order of ranks.
+    ///
+    /// # Errors
+    /// This node is feasible, although workers reported that none is.
+    pub(super) fn potential(&self, is_from_workers: bool) -> Result<Vec<NodeId>, NodeId> {
+        match self.feasible.first().filter(|_| is_from_workers) {
+            Some(node) => Err(*node),
+            None => Ok(self.potential.iter().map(|(_, node)| *node).collect()),
+        }
     }
 }

@@ -15,7 +15,7 @@ use flotilla_framework::{
 use super::{
     Judge,
     class_state::ClassState,
-    searches::{Potential, Preempting, SearchState, Searched, Searches},
+    searches::{Potential, Preempting, SearchState, Searched, Searches, Status},
     work::{self, POTENTIAL_NODE},
 };
 use crate::subject::{Subject, Uid};
@@ -109,40 +109,25 @@ impl Judge {
     ) -> Result<Potential, NodeId> {
         let nominations = self.nominations(uid, priority);
         let found = self.contained(subject, |judge| {
-            let own_code = judge.status_of(subject, &nominations, own)?;
             let is_from_workers = judge.is_from_workers(subject);
-            if !objected.is_empty() || !judge.may_remember(subject) {
-                let nodes = judge.statuses(subject, &nominations, None)?;
-                return Some(potential(nodes, is_from_workers, objected).map(|nodes| Potential {
-                    nodes,
-                    own_code,
-                    is_known: false,
-                }));
-            }
-            let is_known = judge.search_again((subject, priority), &nominations, budgets)?;
-            let searched = judge.searches.get((subject, priority))?;
-            Some(match searched.first_feasible().filter(|_| is_from_workers) {
-                Some(node) => Err(node),
-                None => Ok(Potential { nodes: searched.potential(), own_code, is_known }),
-            })
+            let (potential, own_code, is_known) = if objected.is_empty() && judge.may_remember(subject) {
+                let of = (subject, priority);
+                let (is_known, own_code) = judge.search_again(of, (&nominations, own), budgets)?;
+                (judge.searches.get(of)?.potential(is_from_workers), own_code, is_known)
+            } else {
+                let (statuses, own_code) = judge.statuses(subject, (&nominations, own), None)?;
+                let is_objected = |node: &NodeId| !is_from_workers && objected.contains(node);
+                let status = |(rank, node, code): Status| {
+                    (rank, node, code.or_else(|| is_objected(&node).then_some(Code::Unschedulable)))
+                };
+                let searched = Searched::new(0, judge.search_state(budgets), &nominations);
+                let searched = searched.with(statuses.into_iter().map(status));
+                (searched.potential(is_from_workers), own_code, false)
+            };
+            Some(potential.map(|nodes| Potential { nodes, own_code, is_known }))
         });
         let nothing = Potential { nodes: Vec::new(), own_code: Code::UnschedulableAndUnresolvable, is_known: false };
         found.flatten().unwrap_or(Ok(nothing))
-    }
-
-    /// The status of the pod's nominated node.
-    fn status_of(&mut self, subject: Subject, nominations: &Nominations, own: Option<NodeId>) -> Option<Code> {
-        let (ClassState { prepared, matches, .. }, cache) = self.with_nodes(subject)?;
-        if prepared.refusal().is_some() {
-            return None;
-        }
-        let snapshot = cache.snapshot_mut();
-        let Some(own) = own.filter(|own| snapshot.slot(*own).is_some()) else {
-            return Some(Code::UnschedulableAndUnresolvable);
-        };
-        let mut dry_run = DryRun::new(prepared, snapshot, matches);
-        let refusal = dry_run.filters_refuse(prepared, snapshot, own, nominations.beside(own));
-        Some(refusal.map_or(Code::Unschedulable, |(_, refusal)| refusal.code))
     }
 
     /// Whether the results about a node depend on nothing but the node and its pods.
@@ -153,27 +138,27 @@ impl Judge {
             && class.is_some_and(|class| !class.uses_objects() && !class.resize_deferred)
     }
 
-    /// Brings the remembered results up to date. Returns whether there were any.
-    fn search_again(&mut self, of: Preempting, nominations: &Nominations, budgets: u64) -> Option<bool> {
-        let facts = self.facts_version(of.0);
-        let state = self.search_state(budgets);
+    /// Brings the remembered results up to date. Returns whether there were any, and the status of the pod's nominated node.
+    fn search_again(
+        &mut self,
+        of: Preempting,
+        (nominations, own): (&Nominations, Option<NodeId>),
+        budgets: u64,
+    ) -> Option<(bool, Code)> {
+        let (facts, state) = (self.facts_version(of.0), self.search_state(budgets));
         let mut earlier = self.searches.take(of);
         let outdated = earlier.as_mut().and_then(|known| known.follow(facts, state, nominations, &self.cache));
-        let statuses = self.statuses(of.0, nominations, outdated.as_ref())?;
+        let (statuses, own_code) = self.statuses(of.0, (nominations, own), outdated.as_ref())?;
         let is_known = outdated.is_some();
         let searched = match earlier.filter(|_| is_known) {
             Some(mut searched) => {
                 statuses.into_iter().for_each(|status| searched.set(status));
                 searched
             }
-            None => {
-                let mut searched = Searched::new(facts, state, nominations);
-                searched.set_all(statuses.into_iter());
-                searched
-            }
+            None => Searched::new(facts, state, nominations).with(statuses.into_iter()),
         };
         self.searches.put(of, searched);
-        Some(is_known)
+        Some((is_known, own_code))
     }
 
     /// The state that remembered dry runs depend on. `budgets`: their version.
@@ -189,18 +174,25 @@ impl Judge {
         &mut self.searches
     }
 
-    /// The statuses of these nodes, or of all; `None`: the node is feasible.
+    /// The statuses of these nodes, or of all, and of the pod's nominated node `own`. `None`: PreFilter rejects the pod.
     fn statuses(
         &mut self,
         subject: Subject,
-        nominations: &Nominations,
+        (nominations, own): (&Nominations, Option<NodeId>),
         nodes: Option<&BTreeSet<NodeId>>,
-    ) -> Option<Vec<Status>> {
+    ) -> Option<(Vec<Status>, Code)> {
         let count = nodes.map_or_else(|| self.cache.nodes().len(), BTreeSet::len);
         self.states.work.add(POTENTIAL_NODE * count as u64);
         let (ClassState { prepared, matches, .. }, cache) = self.with_nodes(subject)?;
+        if prepared.refusal().is_some() {
+            return None;
+        }
         let snapshot = cache.snapshot_mut();
         let mut dry_run = DryRun::new(prepared, snapshot, matches);
+        let own_code = own.filter(|own| snapshot.slot(*own).is_some()).map(|own| {
+            let refusal = dry_run.filters_refuse(prepared, snapshot, own, nominations.beside(own));
+            refusal.map_or(Code::Unschedulable, |(_, refusal)| refusal.code)
+        });
         let slots: Vec<_> = match nodes {
             Some(nodes) => nodes.iter().filter_map(|node| snapshot.slot(*node)).collect(),
             None => snapshot.live().collect(),
@@ -210,24 +202,7 @@ impl Judge {
             let refusal = dry_run.refusal(prepared, snapshot, node, nominations.beside(node));
             Some((snapshot.rank(slot), node, refusal.map(|(_, refusal)| refusal.code)))
         };
-        Some(slots.into_iter().filter_map(status).collect())
+        let statuses = slots.into_iter().filter_map(status).collect();
+        Some((statuses, own_code.unwrap_or(Code::UnschedulableAndUnresolvable)))
     }
-}
-
-/// The rank and the status of a node; `None`: the node is feasible.
-type Status = (u64, NodeId, Option<Code>);
-
-/// The nodes where preemption may help, in the order of ranks. `Err`: this node is feasible, although workers reported that none is.
-fn potential(statuses: Vec<Status>, is_from_workers: bool, objected: &[NodeId]) -> Result<Vec<NodeId>, NodeId> {
-    let mut potential = Vec::new();
-    for (rank, node, code) in statuses {
-        match code {
-            None if is_from_workers => return Err(node),
-            None if !objected.contains(&node) => {}
-            None | Some(Code::Unschedulable) => potential.push((rank, node)),
-            Some(_) => {}
-        }
-    }
-    potential.sort_unstable();
-    Ok(potential.into_iter().map(|(_, node)| node).collect())
 }

@@ -171,7 +171,9 @@ fn what_is_written_stays_taken_until_the_api_says_otherwise() {
 /// A watch that is interrupted misses the write, and the claim is deleted before the next list.
 #[test]
 fn the_devices_of_a_claim_that_is_gone_before_the_watch_shows_its_write_are_free() {
-    for replacement in [None, Some(DeviceClaim { uid: "uid-new".into(), ..claim("c", "a") })] {
+    for replacement in
+        [None, Some(DeviceClaim { uid: "uid-new".into(), resource_version: "9".into(), ..claim("c", "a") })]
+    {
         let mut cache = cluster();
         let pod = with("a", ClaimSource::Generated("c".into()));
         let before = completed(&mut cache, "n");

@@ -33,8 +33,8 @@ use cluster::{World, any_world, best_by_hand, placed};
 fn any_nominations() -> impl Strategy<Value = Nominations> {
     let beside = proptest::collection::btree_map(0..16_u32, vec((0..4_u64).prop_map(ClassId), 1..4), 0..6);
     (beside, option::of((0..20_u32).prop_map(NodeId))).prop_map(|(beside, own)| {
-        let beside = beside.into_iter().map(|(node, classes)| (NodeId(node), classes)).collect();
-        Nominations { beside, own }
+        let pods = |(node, classes): (u32, Vec<ClassId>)| classes.into_iter().map(move |class| (NodeId(node), class));
+        Nominations::new(own, beside.into_iter().rev().flat_map(pods))
     })
 }
 
@@ -51,7 +51,7 @@ fn refusal(prepared: &Prepared, nodes: &Snapshot, node: NodeId, pods: &[ClassId]
 fn by_hand(prepared: &Prepared, nodes: &Snapshot, nominations: &Nominations) -> (Vec<NodeId>, BTreeMap<String, u32>) {
     let (mut kept, mut refused) = (Vec::new(), BTreeMap::new());
     for node in nodes.live().filter_map(|slot| nodes.id(slot)) {
-        let beside = nominations.beside.iter().find(|(known, _)| *known == node);
+        let beside = nominations.nodes().iter().find(|(known, _)| *known == node);
         let first = beside.and_then(|(_, pods)| refusal(prepared, nodes, node, pods));
         let second = refusal(prepared, nodes, node, &[]);
         if first.is_some() && second.is_none() {
@@ -88,8 +88,8 @@ proptest! {
         let mut view = view(&world, &prepared, &owners);
         let plain = (placed(view.best(&prepared, None)), counts(view.refused()));
         // One pod after the other: nominations of the previous pod leave no trace.
-        for nominations in [first, second] {
-            let nominations = Nominations { own: None, ..nominations };
+        for mut nominations in [first, second] {
+            nominations.own = None;
             view.lay_over(&prepared, &mut nodes, &Matches::default(), &nominations, None);
             let (kept, refused) = by_hand(&prepared, &nodes, &nominations);
             let mut choice = nodes.clone();
@@ -115,7 +115,7 @@ proptest! {
         let mut view = view(&world, &prepared, &owners);
         let taken = view.lay_over(&prepared, &mut nodes, &Matches::default(), &nominations, None);
         let passes = |node: &NodeId| {
-            let beside = nominations.beside.iter().find(|(known, _)| known == node);
+            let beside = nominations.nodes().iter().find(|(known, _)| known == node);
             let first = beside.and_then(|(_, pods)| refusal(&prepared, &nodes, *node, pods));
             nodes.slot(*node).is_some() && first.or_else(|| refusal(&prepared, &nodes, *node, &[])).is_none()
         };
@@ -141,7 +141,7 @@ fn a_claim_for_one_pod_is_in_use_where_a_nominated_pod_names_it_too() {
     let facts = Facts { volumes, ..Facts::default() };
     let prepared = Prepared::new(Registry::built_in(), &profile, &class, &facts, &nodes);
     let mut view = View::new(&prepared, vec![cluster::evaluate(&prepared, &nodes, 2)]);
-    let nominations = Nominations { beside: vec![(NodeId(0), vec![ClassId(7)])], own: None };
+    let nominations = Nominations::new(None, [(NodeId(0), ClassId(7))]);
     view.lay_over(&prepared, &mut nodes, &Matches::default(), &nominations, None);
     let words: Vec<String> =
         view.refused_now().iter().flat_map(|group| prepared.reasons(group.order, group.refusal.detail)).collect();
@@ -162,12 +162,12 @@ fn a_node_that_names_leave_out_is_told_by_what_its_filters_say_where_the_pod_is_
     let message = |view: &View| diagnosis::of_nodes(&prepared, &view.refused_now(), 2).message;
     let plain = "0/2 nodes are available: 1 Insufficient cpu, 1 node(s) didn't satisfy plugin(s) [NodeAffinity].";
     assert_eq!(message(&view), plain);
-    let nominations = Nominations { own: Some(NodeId(1)), ..Nominations::default() };
+    let nominations = Nominations::new(Some(NodeId(1)), []);
     assert_eq!(view.lay_over(&prepared, &mut nodes, &Matches::default(), &nominations, None), None);
     let expected = "0/2 nodes are available: 1 Insufficient cpu, 1 node(s) had untolerated taint(s).";
     assert_eq!(message(&view), expected);
     // The filter that refuses the pod's own nominated node is named with those that excluded the others.
-    let nominations = Nominations { own: Some(NodeId(0)), ..Nominations::default() };
+    let nominations = Nominations::new(Some(NodeId(0)), []);
     assert_eq!(view.lay_over(&prepared, &mut nodes, &Matches::default(), &nominations, None), None);
     let expected = "0/2 nodes are available: 1 Insufficient cpu, 1 node(s) didn't satisfy plugin(s) [NodeAffinity \
                     NodeResourcesFit].";

@@ -269,7 +269,7 @@ fn follow(world: &World, owners: &[usize], shards: usize, steps: &[Step]) -> Res
         let id = NodeId(u32::try_from(place).expect("a small cluster"));
         let slot = nodes.slot(id).expect("nodes stay");
         // Other pods are nominated to the changed node, before and after.
-        let kept = Nominations { beside: vec![(id, vec![ClassId(done as u64 % 7)])], own: None };
+        let kept = Nominations::new(None, [(id, ClassId(done as u64 % 7))]);
         view.lay_over(&prepared, &mut nodes, &matches, &kept, None);
         let mut moved: Move<'_> = (id, &[], 0);
         match step {
@@ -301,8 +301,8 @@ fn follow(world: &World, owners: &[usize], shards: usize, steps: &[Step]) -> Res
             family.follow(&prepared, &nodes, &matches, moved);
             family.equals(&prepared, &nodes, &matches, &view, best)?;
             let kept = NodeId(u32::try_from((done * 7 + place) % world.nodes.len()).expect("a small cluster"));
-            let beside = vec![(kept, vec![ClassId(done as u64 % 7)])];
-            let nominations = Nominations { beside, own: (done % 3 == 0).then_some(id) };
+            let beside = [(kept, ClassId(done as u64 % 7))];
+            let nominations = Nominations::new((done % 3 == 0).then_some(id), beside);
             family.equals_beside(&prepared, &mut nodes, &matches, &mut view, &nominations)?;
             if done % 4 == 3 {
                 *family = family.renewed(&prepared, &nodes, &matches);

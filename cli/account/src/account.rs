@@ -110,7 +110,7 @@ pub fn make(
     let mut missing = |(&node, outcome): (&NodeId, &NodeExplanation)| {
         let NodeExplanation::Refused { .. } = outcome else { return None };
         // Filters run with the nominated pods added, so the shortfalls are computed with them too.
-        let beside = nominations.beside.iter().find(|(known, _)| *known == node).map_or(&[][..], |(_, pods)| pods);
+        let beside = nominations.beside(node);
         for &class in beside {
             world.snapshot_mut().add_pod(node, class);
         }

@@ -71,8 +71,7 @@ pub fn make(
     let prepared = Prepared::new(world.registry(), profile, &subject.class, &subject.facts, world.snapshot_mut());
     let budgets = world.budgets();
     let layout = |&node: &NodeId| {
-        let beside = nominations.beside.iter().find(|(known, _)| *known == node);
-        let beside = beside.map_or_else(Vec::new, |(_, classes)| classes.clone());
+        let beside = nominations.beside(node).to_vec();
         let class = |id| world.class(id);
         match world.units(node) {
             Some(units) => lay_out_units(node, units, beside, pod.priority, NOW_NS, &budgets, class),

@@ -134,18 +134,8 @@ impl World {
 
     /// The nominations that affect a pod.
     pub fn nominations(&self, pod: &PodInfo) -> Nominations {
-        let mut nominations = Nominations::default();
-        for (other, node, class) in &self.nominated {
-            if other.uid == pod.uid {
-                nominations.own = Some(*node);
-            } else if other.priority >= pod.priority {
-                match nominations.beside.iter_mut().find(|(known, _)| known == node) {
-                    Some((_, classes)) => classes.push(*class),
-                    None => nominations.beside.push((*node, vec![*class])),
-                }
-            }
-        }
-        nominations
+        let own = self.nominated.iter().find(|(other, ..)| other.uid == pod.uid).map(|(_, node, _)| *node);
+        Nominations::new(own, self.reserving(pod).map(|(_, node, class)| (node, class)))
     }
 
     /// The nominated pods that reserve room from a pod, with node and class.

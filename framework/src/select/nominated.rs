@@ -5,9 +5,8 @@ use crate::{class::ClassId, node::NodeId, prepared::Order, snapshot::Stamp, stat
 /// The nominations that affect one pod.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Nominations {
-    /// Nodes, in ascending order, with the classes of other pods nominated to them, of the pod's priority or higher; a class once for each
-    /// pod.
-    pub beside: Vec<(NodeId, Vec<ClassId>)>,
+    /// Nodes in ascending order, each once.
+    beside: Vec<(NodeId, Vec<ClassId>)>,
     /// The pod's own nominated node.
     pub own: Option<NodeId>,
 }
@@ -31,10 +30,25 @@ pub(super) struct Judged {
 }
 
 impl Nominations {
+    /// `beside` are the other nominated pods of the pod's priority or higher, in any order: node and class.
+    #[must_use]
+    pub fn new(own: Option<NodeId>, beside: impl IntoIterator<Item = (NodeId, ClassId)>) -> Self {
+        let mut pods: Vec<(NodeId, ClassId)> = beside.into_iter().collect();
+        pods.sort_by_key(|(node, _)| *node);
+        let nodes = pods.chunk_by(|(one, _), (other, _)| one == other);
+        Self { beside: nodes.map(|pods| (pods[0].0, pods.iter().map(|(_, class)| *class).collect())).collect(), own }
+    }
+
     /// Whether there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.beside.is_empty() && self.own.is_none()
+    }
+
+    /// Nodes in ascending order, with the classes of the other pods nominated to them; a class once for each pod.
+    #[must_use]
+    pub fn nodes(&self) -> &[(NodeId, Vec<ClassId>)] {
+        &self.beside
     }
 
     /// The classes of the other pods nominated to a node.

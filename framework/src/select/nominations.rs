@@ -97,7 +97,7 @@ impl View {
             }
         }
         let mut earlier = std::mem::take(judged).into_iter().peekable();
-        for (node, classes) in &nominations.beside {
+        for (node, classes) in nominations.nodes() {
             let exists = |&slot: &Slot| prepared.holds(nodes, slot) && prepared.admits_name(nodes, slot);
             let Some(slot) = nodes.slot(*node).filter(exists) else { continue };
             let stamp = nodes.changed(slot);

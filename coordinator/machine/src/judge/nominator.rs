@@ -116,18 +116,15 @@ impl Nominator {
 
     pub(crate) fn concerning(&self, uid: &Uid, priority: i32, cache: &Cache) -> Nominations {
         let id = |node: &Arc<str>| cache.nodes().get(node).map(|node| node.id);
-        let mut nominations =
-            Nominations { own: self.pods.get(uid).and_then(|nominated| id(&nominated.node)), ..Nominations::default() };
-        for (node, pods) in &self.nodes {
-            let counts = |(other, (known, _)): &(&Uid, &(i32, ClassId))| {
-                *known >= priority && *other != uid && !self.tried.contains(*other)
-            };
-            let classes: Vec<ClassId> = pods.iter().filter(counts).map(|(_, (_, class))| *class).collect();
-            if let Some(id) = id(node).filter(|_| !classes.is_empty()) {
-                nominations.beside.push((id, classes));
-            }
-        }
-        nominations.beside.sort_unstable_by_key(|(node, _)| *node);
-        nominations
+        let own = self.pods.get(uid).and_then(|nominated| id(&nominated.node));
+        let counts = |(other, (known, _)): &(&Uid, &(i32, ClassId))| {
+            *known >= priority && *other != uid && !self.tried.contains(*other)
+        };
+        let known = self.nodes.iter().filter_map(|(node, pods)| Some((id(node)?, pods)));
+        let beside = known.flat_map(|(node, pods)| {
+            let pods = pods.iter().filter(counts);
+            pods.map(move |(_, (_, class))| (node, *class))
+        });
+        Nominations::new(own, beside)
     }
 }

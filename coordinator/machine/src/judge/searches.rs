@@ -126,7 +126,7 @@ impl Searched {
         Self {
             facts,
             state,
-            beside: nominations.beside.clone(),
+            beside: nominations.nodes().to_vec(),
             potential: Vec::new(),
             feasible: BTreeSet::new(),
             outcomes: Map::default(),
@@ -148,12 +148,12 @@ impl Searched {
             }
             outdated.insert(change.node);
         }
-        let (before, after) = (&self.beside, &nominations.beside);
+        let (before, after) = (&self.beside, nominations.nodes());
         let differing =
             |known: &(NodeId, Vec<ClassId>), others: &[(NodeId, Vec<ClassId>)]| others.binary_search(known).is_err();
         outdated.extend(before.iter().filter(|known| differing(known, after)).map(|(node, _)| *node));
         outdated.extend(after.iter().filter(|known| differing(known, before)).map(|(node, _)| *node));
-        self.beside.clone_from(after);
+        self.beside = after.to_vec();
         if self.state.budgets != state.budgets {
             self.outcomes.clear();
         }

@@ -237,7 +237,7 @@ impl Decisions {
         let class = if shares_class { 0 } else { new.basis.class_bytes };
         let facts = if shares_facts { 0 } else { new.basis.fact_bytes };
         let nominations = new.basis.nominations.as_ref().ok().and_then(Option::as_ref);
-        let nominated = nominations.map_or(0, |known| BYTES_OF_NOMINATION * (1 + known.beside.len()));
+        let nominated = nominations.map_or(0, |known| BYTES_OF_NOMINATION * (1 + known.nodes().len()));
         let bytes = size_of::<Kept>() + BYTES_OF_NAMES + class + facts + nominated;
         self.bytes += bytes;
         self.kept.push_back((new, bytes));
@@ -355,7 +355,7 @@ pub(crate) fn explain(
     let none = Nominations::default();
     let nominations = basis.nominations.as_ref().map_err(|unknowable| *unknowable)?.as_deref().unwrap_or(&none);
     let known = |class: &ClassId| nodes.class(*class).is_some();
-    if !nominations.beside.iter().flat_map(|(_, classes)| classes).all(known) {
+    if !nominations.nodes().iter().flat_map(|(_, classes)| classes).all(known) {
         return Err(Unknowable::ClassForgotten);
     }
     let prepared = Prepared::new(registry, profile, class, &basis.facts, nodes);

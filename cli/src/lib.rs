@@ -12,6 +12,7 @@ mod comparison;
 mod completion;
 mod config;
 mod explain;
+mod groups;
 mod input;
 #[cfg(feature = "cluster")]
 mod live;

@@ -262,6 +262,12 @@ impl Groups {
         self.key(pod).is_some()
     }
 
+    /// The existing pod group of a pod, and the number of its pods.
+    pub fn group(&self, pod: &PodInfo) -> Option<(&PodGroup, usize)> {
+        let key = self.key(pod)?;
+        Some((self.object(&key)?, self.pods(&key)))
+    }
+
     /// All pods of the pod's group, and of the other groups with the same root.
     pub fn mates(&self, pod: &PodInfo) -> Vec<&Arc<PodInfo>> {
         let Some(key) = self.key(pod) else { return Vec::new() };

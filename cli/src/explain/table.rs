@@ -42,6 +42,9 @@ pub(super) fn print(
     if let Some(text) = placed(account, world) {
         writeln!(out, "  {}", printable(&text))?;
     }
+    if let Some(text) = alone(account, world) {
+        writeln!(out, "  {}", printable(&text))?;
+    }
     for found in starts.iter().filter(|found| account.pod.node_name.is_some() && found.pod == account.pod.key()) {
         writeln!(out, "  it does not start there: {}", printable(&found.reason))?;
     }
@@ -141,6 +144,14 @@ fn heading(account: &Account, world: &World, feasible: usize) -> String {
             format!("{pod}: fits {feasible} of {}, of which {} are equally good", words::nodes(all), many.len())
         }
     }
+}
+
+/// That a pending pod of a group is evaluated without the others.
+fn alone(account: &Account, world: &World) -> Option<String> {
+    let is_evaluated = account.pod.node_name.is_none() && !account.explanation.nodes.is_empty();
+    let (group, pods) = world.groups().group(&account.pod).filter(|_| is_evaluated)?;
+    let pods = if pods == 1 { "1 pod".to_owned() } else { format!("{pods} pods") };
+    Some(format!("evaluated alone; PodGroup {} has {pods}, and `flotilla simulate` places them together", group.key()))
 }
 
 /// How its own node evaluates a pod that is placed already.

@@ -8,6 +8,7 @@ use std::{
 
 use comfy_table::{Cell, Color};
 use flotilla_cluster::Cluster;
+use flotilla_framework::{map::Set, profile::Profile};
 use flotilla_simulate::ledger::{Placement, SimulationResult};
 use serde::Serialize;
 
@@ -16,6 +17,7 @@ use super::{
     usage::{self, Usage},
 };
 use crate::{
+    groups::GroupResult,
     output::{has_colours, json, printable, table, yaml},
     page::report::Figures,
     rollouts::Rollout,
@@ -35,6 +37,9 @@ pub(super) struct Answer<'a> {
     /// Rollouts of which the input has a part.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     rollouts: Vec<Rollout>,
+    /// The pod groups of the decided pods.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    groups: Vec<GroupResult>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     not_created: Vec<NotCreated<'a>>,
     summary: Summary,
@@ -97,7 +102,11 @@ struct Latency {
 }
 
 impl<'a> Answer<'a> {
-    pub(super) fn new(cluster: &'a Cluster, outcome: &'a SimulationResult, workers: u16) -> Self {
+    pub(super) fn new(
+        (cluster, profiles): (&'a Cluster, &[Profile]),
+        outcome: &'a SimulationResult,
+        workers: u16,
+    ) -> Self {
         let placed = outcome.placements.iter().filter(|placement| placement.node.is_some());
         let resources = usage::of(cluster, placed.clone().map(|placement| &*placement.pod), outcome.gone(cluster));
         let (pods, placed) = (outcome.placements.len(), placed.count());
@@ -120,6 +129,7 @@ impl<'a> Answer<'a> {
         let pending = outcome.placements.iter().filter(|placement| placement.node.is_none());
         let messages = pending.map(|placement| (&*placement.pod.uid, &*placement.message));
         let rollouts = Rollout::all(&outcome.report.rollouts, messages);
+        let groups = groups((cluster, profiles), outcome);
         let refused = cluster.made.refused.iter();
         let refused = refused.map(|refused| NotCreated { of: &refused.of, message: Cow::Borrowed(&refused.text) });
         let waiting = outcome.report.not_created.iter();
@@ -135,6 +145,7 @@ impl<'a> Answer<'a> {
             placements: outcome.placements.iter().map(Row::new).collect(),
             preemptions,
             rollouts,
+            groups,
             not_created,
             summary,
         }
@@ -164,7 +175,7 @@ impl<'a> Answer<'a> {
     }
 
     fn print_table(&self, out: &mut dyn Write) -> io::Result<()> {
-        for line in Rollout::lines(&self.rollouts) {
+        for line in Rollout::lines(&self.rollouts).into_iter().chain(GroupResult::lines(&self.groups)) {
             writeln!(out, "{}", printable(&line))?;
         }
         if !self.placements.is_empty() {
@@ -201,6 +212,16 @@ impl Preempted<'_> {
     fn cells(&self) -> [Cell; 3] {
         [&self.pod, self.node, self.by].map(|text| Cell::new(printable(text)))
     }
+}
+
+/// The pod groups of the decided pods.
+fn groups((cluster, profiles): (&Cluster, &[Profile]), outcome: &SimulationResult) -> Vec<GroupResult> {
+    let decided: Set<&str> = outcome.placements.iter().map(|placement| &*placement.pod.uid).collect();
+    let gone: Set<&str> = outcome.gone(cluster).map(|pod| &*pod.uid).collect();
+    let bound = cluster.bound.iter().filter(|pod| !gone.contains(&*pod.uid));
+    let bound = bound.map(|pod| (&**pod, pod.node_name.as_deref()));
+    let placed = outcome.placements.iter().map(|placement| (&*placement.pod, placement.node.as_deref()));
+    GroupResult::all((cluster, profiles), bound.chain(placed), |pod| decided.contains(&*pod.uid))
 }
 
 /// The rows of a table, shortened if there are too many.

@@ -13,8 +13,11 @@ use super::{
 };
 use flotilla_account::amount::Amount;
 
-use crate::rollouts::{NotCreated, Rollout};
-use crate::simulate::usage::Usage;
+use crate::{
+    groups::GroupResult,
+    rollouts::{NotCreated, Rollout},
+    simulate::usage::Usage,
+};
 
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -28,6 +31,9 @@ pub(super) struct Answer {
     pub(super) drains: Vec<Drain>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) rollouts: Vec<Rollout>,
+    /// The pod groups of `pods`, after the changes.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) groups: Vec<GroupResult>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) not_created: Vec<NotCreated>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -173,6 +179,7 @@ impl Answer {
             drains,
             removal: None,
             rollouts: Rollout::all(&after.report.rollouts, after.messages()),
+            groups: groups(&pods, after, profiles),
             not_created: NotCreated::all(&after.report),
             bottleneck: bottleneck(&pods, after, profiles, registry),
             pods,
@@ -183,6 +190,14 @@ impl Answer {
     pub(super) fn has_pending(&self) -> bool {
         self.pods.iter().any(|row| row.change == Change::Pending)
     }
+}
+
+/// The pod groups of these pods.
+fn groups(pods: &[Row], after: &Side, profiles: &[Profile]) -> Vec<GroupResult> {
+    let changed: BTreeSet<&str> = pods.iter().map(|row| row.pod.as_str()).collect();
+    let all = after.cluster.bound.iter().chain(&after.cluster.pending);
+    let all = all.map(|pod| (&**pod, pod.node_name.as_deref()));
+    GroupResult::all((&after.cluster, profiles), all, |pod| changed.contains(pod.key().as_str()))
 }
 
 fn row(key: &String, before: &Side, after: &Side) -> Option<Row> {

@@ -10,6 +10,7 @@ use super::{
     drains::Drain,
 };
 use crate::{
+    groups::GroupResult,
     output::{json, printable, table, yaml},
     rollouts::Rollout,
 };
@@ -38,7 +39,7 @@ impl Answer {
             }
         }
         self.removal.iter().try_for_each(|removal| removal.print(out))?;
-        for line in Rollout::lines(&self.rollouts) {
+        for line in Rollout::lines(&self.rollouts).into_iter().chain(GroupResult::lines(&self.groups)) {
             writeln!(out, "{}", printable(&line))?;
         }
         self.print_pods(out)?;

@@ -13,7 +13,6 @@ use super::{
     compare::{Answer, Change},
     side::{Side, State},
 };
-use crate::rollouts::Rollout;
 use crate::{
     explain::explain_all,
     page::{
@@ -21,6 +20,7 @@ use crate::{
         report::{Comparison, PodLocation, Stand},
     },
 };
+use crate::{groups::GroupResult, rollouts::Rollout};
 
 pub(crate) struct Compared {
     /// The API server refuses pods only with the changes.
@@ -87,12 +87,13 @@ impl Compared {
     }
 
     fn comparison(&self) -> Comparison {
-        let Answer { changes, pods, preemptions, rollouts, removal, bottleneck, .. } = &self.answer;
+        let Answer { changes, pods, preemptions, rollouts, groups, removal, bottleneck, .. } = &self.answer;
         let held = removal.iter().flat_map(|removal| removal.held_lines());
+        let ends = Rollout::lines(rollouts).into_iter().chain(GroupResult::lines(groups));
         let pods = pods.iter().filter(|row| row.change != Change::Waiting);
         let preempted = preemptions.iter().map(|one| (one.pod.clone(), one.node.clone(), one.by.clone()));
         Comparison {
-            changes: changes.iter().cloned().chain(held).chain(Rollout::lines(rollouts)).collect(),
+            changes: changes.iter().cloned().chain(held).chain(ends).collect(),
             pods: pods.map(|row| (row.pod.clone(), row.change.word())).collect(),
             preemptions: preempted.collect(),
             bottleneck: bottleneck.as_ref().map(|one| (one.pod.clone(), one.message.clone(), one.advice.clone())),

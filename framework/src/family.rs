@@ -8,10 +8,12 @@ use crate::{
     class::{Class, PodAffinity},
     extension::{Filter, Score},
     prepared::{Prepared, ScorerPlace},
+    registry::Registry,
 };
 
 impl Class {
-    /// The head of the class's family. It must keep each field that a node-local plugin reads.
+    /// The head of the class's family, with the objects of the class ([`Objects::head`](crate::objects::Objects::head) replaces them). It must
+    /// keep each field that a node-local plugin reads.
     #[must_use]
     pub fn head(&self) -> Self {
         // Only volumes make the namespace matter to a single node.
@@ -29,6 +31,14 @@ impl Class {
 }
 
 impl Prepared {
+    /// Whether all its plugins are kube-scheduler's. These read the objects of a class only by its facts.
+    #[must_use]
+    pub fn is_built_in(&self) -> bool {
+        let filters = self.filters().iter().map(|known| known.plugin);
+        let scorers = self.scorers().iter().map(|scorer| scorer.plugin);
+        filters.chain(scorers).all(|plugin| Registry::built_in().find(plugin).is_some())
+    }
+
     /// Whether node-local results of this class equal those of `head`: the same node-local plugins, and `head` has no others.
     #[must_use]
     pub fn follows(&self, head: &Self) -> bool {

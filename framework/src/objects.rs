@@ -122,6 +122,30 @@ impl Objects {
         self.0.iter().map(|kept| &*kept.cache).filter(|cache| cache.concerns(class))
     }
 
+    /// The head of a class's family for these facts. `None`: no other class has the same results.
+    pub fn head(&mut self, class: &Class, facts: &Facts) -> Option<Class> {
+        if !class.uses_objects() {
+            return Some(class.head());
+        }
+        let mut concerned = self.0.iter_mut().map(|kept| &mut *kept.cache).filter(|cache| cache.concerns(class));
+        let stand_in = concerned.try_fold(Class::clone(class), |class, cache| cache.stand_in(&class, facts));
+        // The objects of the stand-in have no namespace.
+        stand_in.map(|class| Class { namespace: Arc::default(), ..class.head() })
+    }
+
+    /// Whether a class with these facts currently has the results of the head of its family.
+    #[must_use]
+    pub fn follows_head(&self, class: &Class, facts: &Facts) -> bool {
+        !class.uses_objects() || self.concerned(class).all(|cache| cache.equals_stand_in(facts))
+    }
+
+    /// A class is not known any more.
+    pub fn forget_class(&mut self, class: &Class) {
+        if class.uses_objects() {
+            self.0.iter_mut().for_each(|kept| kept.cache.forget_class(class));
+        }
+    }
+
     /// A node with the objects' data.
     #[must_use]
     pub fn complete(&mut self, node: &Arc<NodeInfo>) -> Arc<NodeInfo> {

@@ -13,6 +13,7 @@ pub mod node;
 pub mod objects;
 mod plan;
 mod resolve;
+mod stand_in;
 pub mod storage;
 pub mod translate;
 mod writes;

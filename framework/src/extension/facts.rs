@@ -30,12 +30,6 @@ pub struct Facts {
 }
 
 impl Facts {
-    /// Whether any fact comes from objects that a plugin keeps.
-    #[must_use]
-    pub const fn come_from_objects(&self) -> bool {
-        self.volumes.is_some() || self.devices.is_some()
-    }
-
     /// The extended resources of the class that devices may provide.
     #[must_use]
     pub fn extended(&self) -> Option<&Extended> {

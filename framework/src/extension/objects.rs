@@ -213,6 +213,20 @@ pub trait ObjectCache: Debug + Send + Sync {
     /// Adds the objects' facts to those of a class.
     fn resolve(&self, _class: &Class, _facts: &mut Facts) {}
 
+    /// The class with other objects, for which each node has the same result: the same class for all classes with such facts. `None`: no
+    /// other class has the same results.
+    fn stand_in(&mut self, _class: &Class, _facts: &Facts) -> Option<Class> {
+        None
+    }
+
+    /// Whether a class with these facts currently has the results of its stand-in.
+    fn equals_stand_in(&self, _facts: &Facts) -> bool {
+        false
+    }
+
+    /// A class is not known any more.
+    fn forget_class(&mut self, _class: &Class) {}
+
     /// Adds the objects' data to a node.
     fn complete(&mut self, _node: &mut Arc<NodeInfo>) {}
 

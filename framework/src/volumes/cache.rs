@@ -11,8 +11,11 @@ use std::{
 
 use super::{
     binding,
+    facts::Wanted,
     in_use::StorageInUse,
+    node::{Attachment, NodeCsi},
     objects::{StorageKey, StorageKind, StorageObject, VolumeAttachment},
+    stand_in::{StandIns, placeholder},
     storage::{self, Storage},
 };
 use crate::{
@@ -37,6 +40,11 @@ pub(crate) struct VolumeCache {
     /// Held classes by the objects that determine their attachments.
     by_object: BTreeMap<StorageKey, BTreeSet<ClassId>>,
     by_volume: BTreeMap<Arc<str>, BTreeSet<Arc<str>>>,
+    /// The CSI data of each node with VolumeAttachments.
+    reported: BTreeMap<Arc<str>, Arc<NodeCsi>>,
+    /// The number of holders and of nodes in `reported` with each attachment.
+    taken: BTreeMap<Attachment, u32>,
+    stand_ins: StandIns,
     /// Incremented when the facts of any class with volumes may have changed.
     version: u64,
 }
@@ -46,6 +54,7 @@ struct Holder {
     class: Arc<Class>,
     users: u32,
     keys: Vec<StorageKey>,
+    attachments: Arc<[Attachment]>,
 }
 
 impl VolumeCache {
@@ -57,6 +66,9 @@ impl VolumeCache {
             holders: BTreeMap::new(),
             by_object: BTreeMap::new(),
             by_volume: BTreeMap::new(),
+            reported: BTreeMap::new(),
+            taken: BTreeMap::new(),
+            stand_ins: StandIns::default(),
             version: 0,
         }
     }
@@ -147,15 +159,36 @@ impl VolumeCache {
             Err(error) => (Vec::new(), Some(error)),
         };
         self.version += u64::from(self.standing.set_uncountable(id, error));
-        vec![(id, attachments.into())]
+        let attachments: Arc<[Attachment]> = attachments.into();
+        count(&mut self.taken, &attachments);
+        if let Some(holder) = self.holders.get_mut(&id) {
+            let old = std::mem::replace(&mut holder.attachments, Arc::clone(&attachments));
+            uncount(&mut self.taken, &old);
+        }
+        vec![(id, attachments)]
     }
 
     /// Counts an assigned or nominated pod. The first pod of a class computes the attachments.
     fn enter(&mut self, id: ClassId, class: &Arc<Class>) -> Attachments {
-        let new = || Holder { class: Arc::clone(class), users: 0, keys: Vec::new() };
+        let attachments = Arc::default();
+        let new = || Holder { class: Arc::clone(class), users: 0, keys: Vec::new(), attachments };
         let holder = self.holders.entry(id).or_insert_with(new);
         holder.users += 1;
         if holder.users == 1 { self.attachments(id) } else { Vec::new() }
+    }
+
+    /// Counts the VolumeAttachments of a node.
+    fn report(&mut self, node: &Arc<str>, csi: Option<&Arc<NodeCsi>>) {
+        let csi = csi.filter(|csi| !csi.attached.is_empty());
+        if self.reported.get(node) == csi {
+            return;
+        }
+        csi.iter().for_each(|csi| count(&mut self.taken, &csi.attached));
+        let old = match csi {
+            Some(csi) => self.reported.insert(Arc::clone(node), Arc::clone(csi)),
+            None => self.reported.remove(node),
+        };
+        old.iter().for_each(|old| uncount(&mut self.taken, &old.attached));
     }
 
     fn leave(&mut self, id: ClassId) {
@@ -163,7 +196,9 @@ impl VolumeCache {
         holder.users -= 1;
         if holder.users == 0 {
             self.unfollow(id);
-            self.holders.remove(&id);
+            if let Some(gone) = self.holders.remove(&id) {
+                uncount(&mut self.taken, &gone.attachments);
+            }
             self.version += u64::from(self.standing.set_uncountable(id, None));
         }
     }
@@ -174,6 +209,22 @@ impl VolumeCache {
         let classes = self.by_object.get(key).cloned().unwrap_or_default();
         let attachments = classes.into_iter().flat_map(|class| self.attachments(class)).collect();
         Changes { old: old.map(Object::from), nodes, attachments, ..Changes::default() }
+    }
+}
+
+fn count(taken: &mut BTreeMap<Attachment, u32>, attachments: &[Attachment]) {
+    for attachment in attachments {
+        *taken.entry(attachment.clone()).or_default() += 1;
+    }
+}
+
+fn uncount(taken: &mut BTreeMap<Attachment, u32>, attachments: &[Attachment]) {
+    for attachment in attachments {
+        let Some(users) = taken.get_mut(attachment) else { continue };
+        *users -= 1;
+        if *users == 0 {
+            taken.remove(attachment);
+        }
     }
 }
 
@@ -210,13 +261,40 @@ impl ObjectCache for VolumeCache {
     }
 
     fn resolve(&self, class: &Class, facts: &mut Facts) {
-        facts.volumes = self.objects.facts(class, &self.standing);
+        facts.volumes = self.stand_ins.facts(class).or_else(|| self.objects.facts(class, &self.standing));
+    }
+
+    fn stand_in(&mut self, class: &Class, facts: &Facts) -> Option<Class> {
+        let volumes = self.stand_ins.of(class, facts.volumes.as_deref()?)?;
+        Some(Class { volumes: Some(volumes), ..Class::clone(class) })
+    }
+
+    fn equals_stand_in(&self, facts: &Facts) -> bool {
+        let Some(facts) = &facts.volumes else { return false };
+        facts.wanted.iter().enumerate().all(|(place, wanted)| match wanted {
+            Wanted::Attach { attachment, .. } => {
+                !self.taken.contains_key(attachment)
+                    && !self.taken.contains_key(&placeholder(&attachment.driver, place))
+            }
+            Wanted::Missing(_) | Wanted::Fail { .. } => false,
+        })
+    }
+
+    fn forget_class(&mut self, class: &Class) {
+        self.stand_ins.forget(class);
     }
 
     fn complete(&mut self, node: &mut Arc<NodeInfo>) {
         let csi = self.objects.node_csi(&node.name);
+        self.report(&node.name, csi.as_ref());
         if node.csi != csi {
             *node = Arc::new(NodeInfo { csi, ..NodeInfo::clone(node) });
+        }
+    }
+
+    fn forget_node(&mut self, name: &str) {
+        if let Some(old) = self.reported.remove(name) {
+            uncount(&mut self.taken, &old.attached);
         }
     }
 

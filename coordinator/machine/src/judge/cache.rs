@@ -202,9 +202,22 @@ impl Cache {
         id
     }
 
+    /// The head of a class's family for these facts, with a new user. `None`: no other class has the same results.
+    pub(super) fn acquire_head(&mut self, class: ClassId, facts: &Facts) -> Option<ClassId> {
+        let head = self.objects.head(self.classes.get(class)?, facts)?;
+        // It has no selectors and no labels.
+        Some(self.acquire_signed(&Arc::new(head), false, &mut Vec::new()))
+    }
+
+    /// Whether the results of a class with these facts are currently those of the head of its family.
+    pub(super) fn follows_head(&self, class: ClassId, facts: &Facts) -> bool {
+        self.classes.get(class).is_some_and(|class| self.objects.follows_head(class, facts))
+    }
+
     fn take_forgotten(&mut self) -> Option<ClassId> {
         let (gone, class) = self.classes.take_forgotten()?;
         self.in_play.leave_class(&class);
+        self.objects.forget_class(&class);
         self.snapshot.forget_class(gone);
         Some(gone)
     }
@@ -242,8 +255,8 @@ impl Cache {
     fn set_attachments(&mut self, class: ClassId, attachments: &Arc<[Attachment]>) {
         let mut before = Before::Attachments(class, self.snapshot.attachments(class).into());
         self.snapshot.set_attachments(class, attachments);
-        let holding = self.residents.iter().filter(|(_, residents)| residents.contains_key(&class));
-        let nodes: Vec<NodeId> = holding.filter_map(|(name, _)| Some(self.nodes.get(name)?.id)).collect();
+        let homes = self.snapshot.homes(class);
+        let nodes: Vec<NodeId> = homes.filter_map(|(slot, _)| self.snapshot.id(slot)).collect();
         for node in nodes {
             self.touch_node(node, What::Changed, std::mem::replace(&mut before, Before::Said));
         }

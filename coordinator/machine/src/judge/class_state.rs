@@ -164,14 +164,15 @@ impl ClassState {
         self.ask().is_some_and(|ask| ask.owing.contains_key(&worker))
     }
 
-    /// Whether the class can use its family's sorted list: it has no own answers and no request. A volume filter may fail for a node, which
-    /// a sorted list does not record.
+    /// Whether the class can use its family's sorted list: it has no own answers and no request. Plugins that are not kube-scheduler's may
+    /// read the volumes themselves.
     pub(crate) fn may_share(&self) -> bool {
         !self.family.wants_own
             && !self.prepared.is_within()
             && self.own().is_none()
             && self.ask().is_none()
-            && !self.facts.come_from_objects()
+            && self.facts.devices.is_none()
+            && (self.facts.volumes.is_none() || self.prepared.is_built_in())
             && self.prepared.refusal().is_none()
             && self.prepared.score_error().is_none()
     }

@@ -169,12 +169,17 @@ impl Judge {
     pub(super) fn head_of(&mut self, subject: Subject) -> Option<Subject> {
         let state = self.states.get_mut(subject).filter(|state| state.may_share())?;
         let (known, is_plain) = (state.family.head(), !state.prepared.is_wide());
+        if state.facts.volumes.is_some() && !self.cache.follows_head(subject.1, &state.facts) {
+            return None;
+        }
         let head = match known {
             Some(head) => head,
             None => {
-                // The head has no selectors and no labels.
-                let class = self.cache.classes().get(subject.1)?.head();
-                let head = self.cache.acquire_signed(&Arc::new(class), false, &mut Vec::new());
+                let head = self.cache.acquire_head(subject.1, &state.facts);
+                let Some(head) = head else {
+                    self.states.wants_own_answers(subject);
+                    return None;
+                };
                 self.states.set_head(subject, head);
                 head
             }

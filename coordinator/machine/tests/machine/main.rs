@@ -41,6 +41,7 @@ mod simulation;
 mod storage;
 mod traces;
 mod verdicts;
+mod volume_families;
 mod volume_simulation;
 mod volumes;
 mod workers;

@@ -164,15 +164,13 @@ impl ClassState {
         self.ask().is_some_and(|ask| ask.owing.contains_key(&worker))
     }
 
-    /// Whether the class can use its family's sorted list: it has no own answers and no request. Plugins that are not kube-scheduler's may
-    /// read the volumes themselves.
+    /// Whether the class can use its family's sorted list: it has no own answers and no request.
     pub(crate) fn may_share(&self) -> bool {
         !self.family.wants_own
             && !self.prepared.is_within()
             && self.own().is_none()
             && self.ask().is_none()
             && self.facts.devices.is_none()
-            && (self.facts.volumes.is_none() || self.prepared.is_built_in())
             && self.prepared.refusal().is_none()
             && self.prepared.score_error().is_none()
     }

@@ -175,7 +175,9 @@ impl Judge {
         let head = match known {
             Some(head) => head,
             None => {
-                let head = self.cache.acquire_head(subject.1, &state.facts);
+                // Plugins that are not kube-scheduler's may read the volumes themselves.
+                let may_stand_in = state.facts.volumes.is_none() || state.prepared.is_built_in();
+                let head = may_stand_in.then(|| self.cache.acquire_head(subject.1, &state.facts)).flatten();
                 let Some(head) = head else {
                     self.states.wants_own_answers(subject);
                     return None;

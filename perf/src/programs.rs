@@ -21,7 +21,7 @@ impl Programs {
         let folder = match folder {
             Some(folder) => folder.to_owned(),
             None => {
-                eprintln!("perf: building Flotilla's programs as its image holds them, the first time in five minutes");
+                eprintln!("perf: building Flotilla's programs as in its image, the first time in ten minutes");
                 spawn_blocking(flotilla_test_programs::image).await.context("the build was given up")??
             }
         };

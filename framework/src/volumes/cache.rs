@@ -13,7 +13,7 @@ use super::{
     binding,
     facts::Wanted,
     in_use::StorageInUse,
-    node::{Attachment, NodeCsi},
+    node::Attachment,
     objects::{StorageKey, StorageKind, StorageObject, VolumeAttachment},
     stand_in::{StandIns, placeholder},
     storage::{self, Storage},
@@ -40,9 +40,7 @@ pub(crate) struct VolumeCache {
     /// Held classes by the objects that determine their attachments.
     by_object: BTreeMap<StorageKey, BTreeSet<ClassId>>,
     by_volume: BTreeMap<Arc<str>, BTreeSet<Arc<str>>>,
-    /// The CSI data of each node with VolumeAttachments.
-    reported: BTreeMap<Arc<str>, Arc<NodeCsi>>,
-    /// The number of holders and of nodes in `reported` with each attachment.
+    /// The number of holders with each attachment.
     taken: BTreeMap<Attachment, u32>,
     stand_ins: StandIns,
     /// Incremented when the facts of any class with volumes may have changed.
@@ -66,7 +64,6 @@ impl VolumeCache {
             holders: BTreeMap::new(),
             by_object: BTreeMap::new(),
             by_volume: BTreeMap::new(),
-            reported: BTreeMap::new(),
             taken: BTreeMap::new(),
             stand_ins: StandIns::default(),
             version: 0,
@@ -177,20 +174,6 @@ impl VolumeCache {
         if holder.users == 1 { self.attachments(id) } else { Vec::new() }
     }
 
-    /// Counts the VolumeAttachments of a node.
-    fn report(&mut self, node: &Arc<str>, csi: Option<&Arc<NodeCsi>>) {
-        let csi = csi.filter(|csi| !csi.attached.is_empty());
-        if self.reported.get(node) == csi {
-            return;
-        }
-        csi.iter().for_each(|csi| count(&mut self.taken, &csi.attached));
-        let old = match csi {
-            Some(csi) => self.reported.insert(Arc::clone(node), Arc::clone(csi)),
-            None => self.reported.remove(node),
-        };
-        old.iter().for_each(|old| uncount(&mut self.taken, &old.attached));
-    }
-
     fn leave(&mut self, id: ClassId) {
         let Some(holder) = self.holders.get_mut(&id) else { return };
         holder.users -= 1;
@@ -286,15 +269,8 @@ impl ObjectCache for VolumeCache {
 
     fn complete(&mut self, node: &mut Arc<NodeInfo>) {
         let csi = self.objects.node_csi(&node.name);
-        self.report(&node.name, csi.as_ref());
         if node.csi != csi {
             *node = Arc::new(NodeInfo { csi, ..NodeInfo::clone(node) });
-        }
-    }
-
-    fn forget_node(&mut self, name: &str) {
-        if let Some(old) = self.reported.remove(name) {
-            uncount(&mut self.taken, &old.attached);
         }
     }
 

@@ -1,7 +1,7 @@
 //! Stand-ins for the volumes of a class. Classes with the same stand-in have the same result on each node, so they are a family.
 //!
-//! A stand-in has the facts of the class, with attachments that no node has. It has the same results as the class while none of the volumes
-//! of the class is attached either: each of them counts as one more volume of its driver.
+//! A stand-in has the facts of the class, with attachments that no pod has. It has the same results as the class while no pod on a node has any
+//! of the volumes of the class: each of them counts as one more volume of its driver, even if the node has a VolumeAttachment for it.
 
 #[cfg(test)]
 mod tests;

@@ -10,7 +10,7 @@ use flotilla_framework::{
     },
 };
 use flotilla_machine::event::Event;
-use proptest::{collection::vec, prelude::*};
+use proptest::{collection::vec, option, prelude::*};
 
 use crate::{storage, world::World};
 
@@ -197,13 +197,16 @@ proptest! {
     #[test]
     fn a_pod_with_volumes_gets_the_node_that_it_gets_on_a_new_machine(
         workers in 0..3_usize,
-        rounds in vec((vec(any_change(), 0..2), vec(any_claimed(), 1..3), any::<bool>()), 4..16),
+        rounds in vec((vec(any_change(), 0..2), vec(any_claimed(), 1..3), option::of(0..NODES), any::<bool>()), 4..16),
     ) {
         let mut cluster = Cluster::new(workers);
-        for (number, (changes, claimed, spreads)) in rounds.iter().enumerate() {
+        for (number, (changes, claimed, attached, spreads)) in rounds.iter().enumerate() {
             changes.iter().for_each(|change| cluster.change(change));
             let claims: Vec<String> = claimed.iter().map(|claimed| cluster.claim(claimed)).collect();
             cluster.world.settle();
+            // The newest volume is attached to a node before its pod comes.
+            let newest = cluster.volumes.len().saturating_sub(1);
+            attached.iter().for_each(|&node| cluster.change(&Change::Attached(newest, node)));
             let claims: Vec<&str> = claims.iter().map(String::as_str).collect();
             let mut builder: PodBuilder = pod(&format!("p{number}")).request("cpu", "100m").label("app", "x");
             if *spreads {

@@ -2,12 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use flotilla_cluster::Cluster;
+use flotilla_cluster::{Cluster, Groups};
 use flotilla_framework::{
     class::PodInfo,
     node::NodeInfo,
-    pod_group::{GroupApi, GroupKey, MAX_DEPTH, Membership, PodGroup, Topology},
-    profile::Profile,
+    pod_group::{GroupApi, GroupKey, Hierarchy, PodGroup, Topology},
 };
 use serde::Serialize;
 
@@ -40,28 +39,25 @@ struct Tally<'a> {
 impl GroupResult {
     /// The groups with at least one decided pod: those that are not complete first. `pods` are all pods after the simulation, with their nodes.
     pub(crate) fn all<'a>(
-        (cluster, profiles): (&'a Cluster, &[Profile]),
+        (cluster, groups): (&'a Cluster, &Groups),
         pods: impl Iterator<Item = (&'a PodInfo, Option<&'a str>)>,
         is_decided: impl Fn(&PodInfo) -> bool,
     ) -> Vec<Self> {
-        let objects: BTreeMap<GroupKey, &PodGroup> =
-            cluster.pod_groups().map(|group| (group.group_key(), group)).collect();
-        if objects.is_empty() {
+        if !groups.count() {
             return Vec::new();
         }
-        let membership = Membership::new(cluster.groups.is_some(), profiles);
         let nodes: BTreeMap<&str, &NodeInfo> = cluster.nodes.iter().map(|node| (&*node.name, &**node)).collect();
         let mut tallies: BTreeMap<GroupKey, Tally<'_>> = BTreeMap::new();
         for (pod, node) in pods {
             let node = node.and_then(|name| nodes.get(name).copied());
-            let first = membership.group_of(pod).and_then(|key| objects.get_key_value(&key));
-            let above = |(_, object): &(&GroupKey, &&PodGroup)| objects.get_key_value(&object.parent_key()?);
-            for (key, object) in std::iter::successors(first, above).take(MAX_DEPTH) {
-                tallies.entry(key.clone()).or_default().add(object, node, is_decided(pod));
+            let Some((group, _)) = groups.group(pod) else { continue };
+            for (key, object) in groups.lineage(&group.group_key()) {
+                tallies.entry(key).or_default().add(object, node, is_decided(pod));
             }
         }
         let decided = tallies.into_iter().filter(|(_, tally)| tally.is_decided);
-        let mut all: Vec<Self> = decided.map(|(key, tally)| tally.end(&key, objects[&key])).collect();
+        let end = |(key, tally): (GroupKey, Tally<'_>)| Some(tally.end(groups.object(&key)?));
+        let mut all: Vec<Self> = decided.filter_map(end).collect();
         all.sort_by_key(|group| group.placed == group.pods);
         all
     }
@@ -93,8 +89,8 @@ impl<'a> Tally<'a> {
         }
     }
 
-    fn end(self, key: &GroupKey, group: &PodGroup) -> GroupResult {
-        let kind = match key.api {
+    fn end(self, group: &PodGroup) -> GroupResult {
+        let kind = match group.api {
             GroupApi::Kubernetes => "PodGroup",
             GroupApi::Coscheduling => "PodGroup.scheduling.x-k8s.io",
             GroupApi::Composite => "CompositePodGroup",

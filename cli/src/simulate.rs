@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use flotilla_cluster::{Cluster, Gatherer, InputPosition, Problems};
+use flotilla_cluster::{Cluster, Gatherer, Groups, InputPosition, Problems};
 use flotilla_configuration::{Configuration, features::FeatureGates};
 use flotilla_framework::{profile::Profile, registry::Registry};
 use flotilla_simulate::{ledger::SimulationResult, run::Settings};
@@ -35,7 +35,8 @@ fn simulate(args: &SimulateArgs, registry: Registry) -> Result<ExitCode, Failure
     let is_pending = outcome.placements.iter().any(|placement| placement.node.is_none());
     let is_missing = !cluster.made.refused.is_empty() || !outcome.report.not_created.is_empty();
     let fails = (is_pending || is_missing) && args.fail_on == Some(FailOn::Pending);
-    let answer = Answer::new((&cluster, &settings.profiles), &outcome, args.workers);
+    let groups = Groups::new(registry, &cluster, &settings.profiles);
+    let answer = Answer::new((&cluster, &groups), &outcome, args.workers);
     print_notes(&NotCreated::lines(&NotCreated::all(&outcome.report)));
     print_notes(&[starting::notes(&cluster, &outcome), outcome.notes()].concat());
     if args.output == Format::Html {
@@ -51,7 +52,7 @@ fn simulate(args: &SimulateArgs, registry: Registry) -> Result<ExitCode, Failure
 /// A simulation for the page. `fallback`: the configuration that applies if no file is given.
 pub(crate) fn for_page(args: &SimulateArgs, fallback: Option<&Text>, registry: Registry) -> Result<Simulated, Failure> {
     let (cluster, outcome, settings) = outcome(args, fallback, registry)?;
-    let figures = Answer::new((&cluster, &settings.profiles), &outcome, args.workers).figures();
+    let figures = Answer::new((&cluster, &Groups::default()), &outcome, args.workers).figures();
     Ok(Simulated::new(args, figures, cluster, outcome, settings))
 }
 

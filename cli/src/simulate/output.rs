@@ -7,8 +7,8 @@ use std::{
 };
 
 use comfy_table::{Cell, Color};
-use flotilla_cluster::Cluster;
-use flotilla_framework::{map::Set, profile::Profile};
+use flotilla_cluster::{Cluster, Groups};
+use flotilla_framework::map::Set;
 use flotilla_simulate::ledger::{Placement, SimulationResult};
 use serde::Serialize;
 
@@ -102,11 +102,7 @@ struct Latency {
 }
 
 impl<'a> Answer<'a> {
-    pub(super) fn new(
-        (cluster, profiles): (&'a Cluster, &[Profile]),
-        outcome: &'a SimulationResult,
-        workers: u16,
-    ) -> Self {
+    pub(super) fn new((cluster, groups): (&'a Cluster, &Groups), outcome: &'a SimulationResult, workers: u16) -> Self {
         let placed = outcome.placements.iter().filter(|placement| placement.node.is_some());
         let resources = usage::of(cluster, placed.clone().map(|placement| &*placement.pod), outcome.gone(cluster));
         let (pods, placed) = (outcome.placements.len(), placed.count());
@@ -129,7 +125,7 @@ impl<'a> Answer<'a> {
         let pending = outcome.placements.iter().filter(|placement| placement.node.is_none());
         let messages = pending.map(|placement| (&*placement.pod.uid, &*placement.message));
         let rollouts = Rollout::all(&outcome.report.rollouts, messages);
-        let groups = groups((cluster, profiles), outcome);
+        let groups = group_results((cluster, groups), outcome);
         let refused = cluster.made.refused.iter();
         let refused = refused.map(|refused| NotCreated { of: &refused.of, message: Cow::Borrowed(&refused.text) });
         let waiting = outcome.report.not_created.iter();
@@ -215,13 +211,13 @@ impl Preempted<'_> {
 }
 
 /// The pod groups of the decided pods.
-fn groups((cluster, profiles): (&Cluster, &[Profile]), outcome: &SimulationResult) -> Vec<GroupResult> {
+fn group_results((cluster, groups): (&Cluster, &Groups), outcome: &SimulationResult) -> Vec<GroupResult> {
     let decided: Set<&str> = outcome.placements.iter().map(|placement| &*placement.pod.uid).collect();
     let gone: Set<&str> = outcome.gone(cluster).map(|pod| &*pod.uid).collect();
     let bound = cluster.bound.iter().filter(|pod| !gone.contains(&*pod.uid));
     let bound = bound.map(|pod| (&**pod, pod.node_name.as_deref()));
     let placed = outcome.placements.iter().map(|placement| (&*placement.pod, placement.node.as_deref()));
-    GroupResult::all((cluster, profiles), bound.chain(placed), |pod| decided.contains(&*pod.uid))
+    GroupResult::all((cluster, groups), bound.chain(placed), |pod| decided.contains(&*pod.uid))
 }
 
 /// The rows of a table, shortened if there are too many.

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use flotilla_account::why::{self, Refusal};
+use flotilla_cluster::Groups;
 use flotilla_framework::{profile::Profile, registry::Registry};
 use serde::Serialize;
 
@@ -179,7 +180,7 @@ impl Answer {
             drains,
             removal: None,
             rollouts: Rollout::all(&after.report.rollouts, after.messages()),
-            groups: groups(&pods, after, profiles),
+            groups: groups(&pods, after, &Groups::new(registry, &after.cluster, profiles)),
             not_created: NotCreated::all(&after.report),
             bottleneck: bottleneck(&pods, after, profiles, registry),
             pods,
@@ -193,11 +194,11 @@ impl Answer {
 }
 
 /// The pod groups of these pods.
-fn groups(pods: &[Row], after: &Side, profiles: &[Profile]) -> Vec<GroupResult> {
+fn groups(pods: &[Row], after: &Side, groups: &Groups) -> Vec<GroupResult> {
     let changed: BTreeSet<&str> = pods.iter().map(|row| row.pod.as_str()).collect();
     let all = after.cluster.bound.iter().chain(&after.cluster.pending);
     let all = all.map(|pod| (&**pod, pod.node_name.as_deref()));
-    GroupResult::all((&after.cluster, profiles), all, |pod| changed.contains(pod.key().as_str()))
+    GroupResult::all((&after.cluster, groups), all, |pod| changed.contains(pod.key().as_str()))
 }
 
 fn row(key: &String, before: &Side, after: &Side) -> Option<Row> {

@@ -47,7 +47,7 @@ fn outcome(pods: usize) -> SimulationResult {
 fn printed(pods: usize, format: Format) -> String {
     let (cluster, outcome) = (cluster(), outcome(pods));
     let mut out = Vec::new();
-    Answer::new((&cluster, &[]), &outcome, 2).print(format, &mut out).expect("memory takes everything");
+    Answer::new((&cluster, &Groups::default()), &outcome, 2).print(format, &mut out).expect("memory takes everything");
     String::from_utf8(out).expect("text")
 }
 
@@ -141,7 +141,9 @@ fn an_answer_without_pods_is_only_a_summary() {
     let cluster = Cluster::default();
     let outcome = SimulationResult::default();
     let mut out = Vec::new();
-    Answer::new((&cluster, &[]), &outcome, 1).print(Format::Table, &mut out).expect("memory takes everything");
+    Answer::new((&cluster, &Groups::default()), &outcome, 1)
+        .print(Format::Table, &mut out)
+        .expect("memory takes everything");
     let text = String::from_utf8(out).expect("text");
     assert!(
         text.starts_with("nodes      0, with 0 pods on them before\npods       0: 0 placed, 0 pending\n"),

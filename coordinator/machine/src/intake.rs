@@ -34,6 +34,7 @@ impl Machine {
         // A restored backup may have reverted the deletion of the pod.
         let was_deleting = self.pods.get(uid).is_some_and(|pod| pod.info.deleting);
         let stays = self.preemptions.witness(info) || (was_deleting && !info.deleting);
+        self.release_preemptors(now_ms);
         let is_decided = old.as_ref().is_some_and(|(stage, _)| stage.is_decided());
         let settled = match &info.node_name {
             _ if info.finished => Some((None, PodStage::Foreign)),
@@ -150,6 +151,8 @@ impl Machine {
             return;
         }
         self.preemptions.gone(uid);
+        // Before the event of the deletion, which wakes them.
+        self.release_preemptors(now_ms);
         self.unreserve(now_ms, uid);
         if let Some(changed) = self.pods.remove(uid) {
             self.follow_and_wake(now_ms, &changed);

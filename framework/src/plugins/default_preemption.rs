@@ -1,12 +1,13 @@
 //! DefaultPreemption: pods without a feasible node may preempt pods of lower priority. See [`crate::preemption`].
 
+use super::wakers;
 use crate::{
-    extension::{Kind, Plugin},
+    class::Class,
+    extension::{ClusterEvent, Kind, Plugin},
     profile::{Args, Profile},
 };
 
-/// The plugin. Its hint never wakes pods: upstream registers deletions of assigned pods, but its hint always skips. These deletions wake a
-/// pod through the plugins that rejected it.
+/// The plugin. It rejects preemptors until their victims are deleted.
 #[derive(Debug)]
 pub struct DefaultPreemption;
 
@@ -16,6 +17,15 @@ pub const NAME: &str = "DefaultPreemption";
 impl Plugin for DefaultPreemption {
     fn name(&self) -> &'static str {
         NAME
+    }
+
+    fn events(&self) -> &'static [&'static str] {
+        &[wakers::POD_DELETE]
+    }
+
+    /// Never: the end of the preemption wakes its preemptor. Source: `isPodSchedulableAfterAssignedPodDeletion`, which always skips.
+    fn wakes(&self, _event: ClusterEvent<'_>, _class: &Class, _args: &Args) -> bool {
+        false
     }
 
     fn reads(&self, _args: &Args) -> &'static [Kind] {

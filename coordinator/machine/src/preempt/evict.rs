@@ -84,6 +84,7 @@ impl Machine {
         let taken_back: Vec<Uid> = in_memory.iter().map(|victim| Arc::clone(&victim.pod.uid)).collect();
         let Preemptor { name, kind, pods, scheduler_name, node } = preemptor;
         let is_woken = node.is_some() && (!wakes || !taken_back.is_empty());
+        self.queue.set_preempting(&name.uid, !uids.is_empty());
         let id = self.preemptions.begin(&name.uid, uids, is_woken);
         if let Some(node) = &node {
             self.decisions.note_preemption(now_ms, &name.uid, node, deleted.iter().chain(&in_memory));
@@ -106,13 +107,23 @@ impl Machine {
 
     /// All victims are deleted, or one deletion failed.
     pub(crate) fn preempted(&mut self, now_ms: TimeMs, uid: &Uid, id: PreemptionId, failure: Option<String>) {
-        let Some(woken) = self.preemptions.end(uid, id, failure.is_some()) else {
+        let (pods, failed) = (&self.pods, failure.is_some());
+        let is_gone = |victim: &Uid| pods.get(victim).is_none_or(|victim| victim.charge.is_none());
+        if !self.preemptions.answer(uid, id, failed, is_gone) {
             self.status.preemptions_discarded += 1;
             return;
-        };
-        self.status.preemptions_failed += u64::from(failure.is_some());
-        if woken {
-            self.wake(now_ms, uid);
+        }
+        self.status.preemptions_failed += u64::from(failed);
+        self.release_preemptors(now_ms);
+    }
+
+    /// From now on events wake the preemptors whose preemption ended.
+    pub(crate) fn release_preemptors(&mut self, now_ms: TimeMs) {
+        for (uid, woken) in self.preemptions.take_ready() {
+            self.queue.set_preempting(&uid, false);
+            if woken {
+                self.wake(now_ms, &uid);
+            }
         }
     }
 
@@ -121,6 +132,7 @@ impl Machine {
         self.preemptions.search = None;
         self.unresolvable.clear();
         for uid in self.preemptions.give_up() {
+            self.queue.set_preempting(&uid, false);
             self.wake(now_ms, &uid);
         }
         for uid in self.pods.uids(|pod| pod.local_nomination.is_some()) {

@@ -1,9 +1,10 @@
 //! Preemptions in flight: preemptors that wait, victims, and the search of the next preemptor.
 //!
-//! There is one preemption at a time per preemptor.
+//! There is one preemption at a time per preemptor. It ends when all victims are deleted and the watch shows them as gone or terminating. No
+//! event wakes the preemptor before: the end of the last victim does.
 //!
-//! Source: `preempting` and `lastVictimsPendingPreemption` of kube-scheduler's `Executor`. There PreEnqueue keeps the pod out of activeQ;
-//! here a wake-up is kept until the answer, so that none is lost.
+//! Source: `preempting` and `lastVictimsPendingPreemption` of kube-scheduler's `Executor`, which wait for the last victim alone. What else
+//! wakes a preemptor, such as a change of the pod, is lost there; here it is kept.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -26,16 +27,30 @@ pub(crate) const MAX_VICTIMS: usize = 4_096;
 struct UnderWay {
     id: PreemptionId,
     victims: Vec<Uid>,
-    /// An event would have woken the pod.
+    /// The number of them that the watch does not show as gone or terminating.
+    awaited: usize,
+    /// All victims are deleted.
+    is_answered: bool,
+    /// The pod has to be tried after the end.
     woken: bool,
+}
+
+/// A victim that the watch does not show as terminating.
+#[derive(Debug, Default)]
+struct Doomed {
+    /// The next watch event about it decides.
+    is_doubted: bool,
+    preemptors: Vec<Uid>,
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct Preemptions {
+    /// Until the answer, and until no victim is awaited.
     by_preemptor: BTreeMap<Uid, UnderWay>,
-    /// Victims that the watch does not show as terminating, and whether its next event about them decides. At most [`MAX_VICTIMS`] in
-    /// flight, and those of preemptions completed since the last event.
-    doomed: BTreeMap<Uid, bool>,
+    /// At most [`MAX_VICTIMS`] in flight, and those of preemptions completed since the last event.
+    doomed: BTreeMap<Uid, Doomed>,
+    /// Preemptors whose preemption ended, and whether they have to be tried.
+    ready: Vec<(Uid, bool)>,
     victims: usize,
     last_id: u64,
     /// The search of the pod at the head of the queue.
@@ -56,27 +71,42 @@ impl Preemptions {
         self.last_id += 1;
         let id = PreemptionId(self.last_id);
         self.victims += victims.len();
-        self.doomed.extend(victims.iter().map(|victim| (Arc::clone(victim), false)));
-        let old = self.by_preemptor.insert(Arc::clone(uid), UnderWay { id, victims, woken });
-        self.victims -= old.map_or(0, |old| old.victims.len());
+        for victim in &victims {
+            let doomed = self.doomed.entry(Arc::clone(victim)).or_default();
+            doomed.is_doubted = false;
+            doomed.preemptors.push(Arc::clone(uid));
+        }
+        let under_way = UnderWay { id, awaited: victims.len(), victims, is_answered: false, woken };
+        if let Some(old) = self.by_preemptor.insert(Arc::clone(uid), under_way).filter(|old| !old.is_answered) {
+            self.victims -= old.victims.len();
+        }
         id
     }
 
-    /// Ends a preemption if it has this number. Returns whether the pod has to wake.
-    pub(crate) fn end(&mut self, uid: &Uid, id: PreemptionId, failed: bool) -> Option<bool> {
-        self.by_preemptor.get(uid).filter(|known| known.id == id)?;
-        let UnderWay { victims, woken, .. } = self.by_preemptor.remove(uid)?;
-        self.victims -= victims.len();
-        if failed {
-            // The watch will show which of them are terminating.
-            victims.iter().for_each(|victim| _ = self.doomed.remove(victim));
+    /// Notes the answer to a preemption. Returns whether the preemption is known and unanswered.
+    pub(crate) fn answer(&mut self, uid: &Uid, id: PreemptionId, failed: bool, is_gone: impl Fn(&Uid) -> bool) -> bool {
+        let known = self.by_preemptor.get_mut(uid).filter(|known| known.id == id && !known.is_answered);
+        let Some(known) = known else { return false };
+        known.is_answered = true;
+        self.victims -= known.victims.len();
+        if (known.awaited == 0 || failed)
+            && let Some(UnderWay { victims, woken, .. }) = self.by_preemptor.remove(uid)
+        {
+            if failed {
+                // The watch will show which of them are terminating.
+                victims.iter().for_each(|victim| self.gone(victim));
+            }
+            // The watch showed the end of the last victim before, which woke no preemptor.
+            let is_late = victims.iter().all(is_gone);
+            self.ready.push((Arc::clone(uid), woken || failed || is_late));
         }
-        Some(woken || failed)
+        true
     }
 
     /// Abandons all preemptions and returns the preemptors.
     pub(crate) fn give_up(&mut self) -> Vec<Uid> {
         self.doomed.clear();
+        self.ready.clear();
         self.victims = 0;
         std::mem::take(&mut self.by_preemptor).into_keys().collect()
     }
@@ -87,8 +117,12 @@ impl Preemptions {
 
     /// Whether a pod preempts. If so, keeps its wake-up until the end.
     pub(crate) fn defers(&mut self, uid: &Uid) -> bool {
-        let known = self.by_preemptor.get_mut(uid);
-        known.map(|known| known.woken = true).is_some()
+        self.by_preemptor.get_mut(uid).map(|known| known.woken = true).is_some()
+    }
+
+    /// Removes and returns the preemptors whose preemption ended, and whether they have to be tried.
+    pub(crate) fn take_ready(&mut self) -> Vec<(Uid, bool)> {
+        std::mem::take(&mut self.ready)
     }
 
     /// Whether a pod is a victim that the watch does not show as terminating.
@@ -99,15 +133,16 @@ impl Preemptions {
     /// A restored backup may have reverted completed deletions: the next watch event of each victim decides. It does not decide preemptions
     /// in flight.
     pub(crate) fn unconfirm_all(&mut self) {
-        let under_way: BTreeSet<&Uid> = self.by_preemptor.values().flat_map(|known| &known.victims).collect();
-        for (victim, is_doubted) in &mut self.doomed {
-            *is_doubted = !under_way.contains(victim);
+        let in_flight = self.by_preemptor.values().filter(|known| !known.is_answered);
+        let under_way: BTreeSet<&Uid> = in_flight.flat_map(|known| &known.victims).collect();
+        for (victim, doomed) in &mut self.doomed {
+            doomed.is_doubted = !under_way.contains(victim);
         }
     }
 
     /// Updates a victim from the watch. Returns whether a backup reverted its deletion.
     pub(crate) fn witness(&mut self, pod: &PodInfo) -> bool {
-        let Some(&is_doubted) = self.doomed.get(&pod.uid) else { return false };
+        let Some(&Doomed { is_doubted, .. }) = self.doomed.get(&pod.uid) else { return false };
         let is_going = pod.deleting || pod.finished;
         if is_going || is_doubted {
             self.gone(&pod.uid);
@@ -116,8 +151,19 @@ impl Preemptions {
     }
 
     pub(crate) fn gone(&mut self, uid: &Uid) {
-        if !self.doomed.is_empty() {
-            self.doomed.remove(uid);
+        if self.doomed.is_empty() {
+            return;
+        }
+        for preemptor in self.doomed.remove(uid).into_iter().flat_map(|doomed| doomed.preemptors) {
+            // A later preemption of the same pod may have other victims.
+            let known = self.by_preemptor.get_mut(&preemptor).filter(|known| known.victims.contains(uid));
+            let Some(known) = known.filter(|known| known.awaited > 0) else { continue };
+            known.awaited -= 1;
+            if known.awaited == 0 && known.is_answered {
+                let woken = known.woken;
+                self.by_preemptor.remove(&preemptor);
+                self.ready.push((preemptor, woken));
+            }
         }
     }
 

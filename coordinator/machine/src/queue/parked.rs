@@ -64,6 +64,8 @@ pub(super) struct Group {
     pub(super) held_ms: TimeMs,
     /// Whether that backoff was still running at the last update.
     pub(super) is_held: bool,
+    /// Its only pod awaits the end of its victims: no event wakes it.
+    pub(super) is_preempting: bool,
     /// Time of the last attempt or flush of the whole group.
     pub(super) looked_at_ms: TimeMs,
     pub(super) active: Option<QueuePosition>,
@@ -171,6 +173,7 @@ impl Group {
             tries: 0,
             held_ms: 0,
             is_held: false,
+            is_preempting: false,
             looked_at_ms: 0,
             active: None,
             backoff: None,
@@ -271,12 +274,22 @@ impl Groups {
         let group = self.known.get_mut(&id)?;
         let before = group.parked.len();
         let result = change(group);
-        let (after, key) = (group.parked.len(), group.key);
+        let (after, key, is_preempting) = (group.parked.len(), group.key, group.is_preempting);
         self.parked = (self.parked + after).saturating_sub(before);
-        if (before == 0) != (after == 0) {
+        if (before == 0) != (after == 0) && !is_preempting {
             self.listen(key, id, after > 0);
         }
         Some(result)
+    }
+
+    /// Sets whether the only pod of a closed group awaits victims: events do not wake it.
+    pub(super) fn set_preempting(&mut self, id: GroupId, is_preempting: bool) {
+        let Some(group) = self.known.get_mut(&id) else { return };
+        let is_changed = std::mem::replace(&mut group.is_preempting, is_preempting) != is_preempting;
+        let (key, is_parked) = (group.key, !group.parked.is_empty());
+        if is_changed && is_parked {
+            self.listen(key, id, !is_preempting);
+        }
     }
 
     /// Changes the set of plugins of a group, unless another group has it.
@@ -284,7 +297,7 @@ impl Groups {
         let Some(group) = self.known.get_mut(&id) else { return };
         let (old, new, pods) = (group.key, ParkedKey { set, ..group.key }, group.len());
         group.key = new;
-        let listens = !group.parked.is_empty();
+        let listens = !group.parked.is_empty() && !group.is_preempting;
         self.by_key.remove(&old);
         self.by_key.insert(new, id);
         self.refused(old.subject.0, Some(old.set), -(pods as isize));

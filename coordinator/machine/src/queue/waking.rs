@@ -62,6 +62,14 @@ impl Queue {
         }
     }
 
+    /// Sets whether a parked pod that no other pod is tried for awaits victims: events do not wake it.
+    pub(crate) fn set_preempting(&mut self, uid: &Uid, is_preempting: bool) {
+        let Some(Section::Group(id)) = self.entries.get(uid).map(|entry| entry.room) else { return };
+        if self.groups.get(id).is_some_and(|group| group.key.alone != 0) {
+            self.groups.set_preempting(id, is_preempting);
+        }
+    }
+
     pub(crate) fn has_parked(&self) -> bool {
         self.groups.parked_len() > 0
     }

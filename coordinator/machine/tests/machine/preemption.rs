@@ -225,24 +225,81 @@ fn a_preemption_is_not_begun_again_before_it_has_ended() {
 }
 
 #[test]
-fn a_second_preemption_is_not_begun_before_the_watch_shows_what_came_of_the_first() {
-    let mut world = full(2);
-    world.evicts_slowly = true;
-    world.pod(asks("high", "1", 10).build());
-    world.settle();
-    let preemption = world.preemptions.pop_front().expect("a preemption");
-    // The API server has deleted the victim, but no event has arrived, and another event wakes the pod.
-    let closed = node("closed").capacity("cpu", "1").taint("closed", "", "NoSchedule");
-    world.tell(Event::NodeApplied(Arc::new(closed.build())));
-    world.tell(Event::Preempted { uid: preemption.preemptor.uid.clone(), id: preemption.id, failure: None });
-    world.advance(5_000);
-    assert_eq!(world.preemptions.len(), 0);
-    let message = world.whole_message_of("high").expect("a report");
-    assert!(message.ends_with("not eligible due to a terminating pod on the nominated node."), "{message}");
-    world.delete_pod("uid-low");
-    world.settle();
-    world.advance(10_000);
-    assert_eq!(world.place_of("high"), Some("a"));
+fn a_preemptor_is_not_tried_before_the_watch_shows_what_came_of_its_preemption() {
+    for answer_is_first in [false, true] {
+        let mut world = full(2);
+        world.evicts_slowly = true;
+        world.pod(asks("high", "1", 10).build());
+        world.settle();
+        let preemption = world.preemptions.pop_front().expect("a preemption");
+        // The API server has deleted the victim, but no event has arrived, and another event wakes the pod.
+        let closed = node("closed").capacity("cpu", "1").taint("closed", "", "NoSchedule");
+        let woken = Event::NodeApplied(Arc::new(closed.build()));
+        let answered = Event::Preempted { uid: preemption.preemptor.uid.clone(), id: preemption.id, failure: None };
+        let events = if answer_is_first { [answered, woken] } else { [woken, answered] };
+        events.into_iter().for_each(|event| world.tell(event));
+        let attempts = world.machine.status().unschedulable;
+        world.advance(5_000);
+        assert_eq!((world.preemptions.len(), world.machine.status().unschedulable), (0, attempts));
+        world.delete_pod("uid-low");
+        world.settle();
+        world.advance(10_000);
+        assert_eq!(world.place_of("high"), Some("a"));
+    }
+}
+
+#[test]
+fn no_event_wakes_a_preemptor_until_the_watch_shows_the_last_victim_as_gone_or_terminating() {
+    for shows_termination in [false, true] {
+        let mut world = world(1);
+        world.evicts_slowly = true;
+        world.node(node("a").capacity("cpu", "2").build());
+        for name in ["one", "two"] {
+            world.pod(asks(name, "1", 1).on("a").build());
+        }
+        world.pod(asks("high", "2", 10).build());
+        world.settle();
+        let preemption = world.preemptions.pop_front().expect("a preemption");
+        world.delete_pod("uid-one");
+        world.tell(Event::Preempted { uid: preemption.preemptor.uid, id: preemption.id, failure: None });
+        let attempts = world.machine.status().unschedulable;
+        world.advance(20_000);
+        assert_eq!(world.machine.status().unschedulable, attempts, "it would fail once more");
+        if shows_termination {
+            world.pod(going(&world.api["uid-two"].clone()));
+            world.advance(20_000);
+            assert_eq!(world.machine.status().unschedulable, attempts);
+            world.node(node("closed").capacity("cpu", "2").taint("closed", "", "NoSchedule").build());
+            world.advance(20_000);
+            assert_eq!(world.machine.status().unschedulable, attempts + 1, "the victim may take long to end");
+        }
+        world.delete_pod("uid-two");
+        world.settle();
+        world.advance(20_000);
+        assert_eq!(world.place_of("high"), Some("a"));
+        assert_eq!(world.machine.status().flushed, 0);
+    }
+}
+
+#[test]
+fn a_victim_that_the_watch_shows_as_gone_or_finished_before_the_answer_wakes_its_preemptor() {
+    for finishes in [false, true] {
+        let mut world = full(2);
+        world.evicts_slowly = true;
+        world.pod(asks("high", "1", 10).build());
+        world.settle();
+        let preemption = world.preemptions.pop_front().expect("a preemption");
+        match finishes {
+            true => world.pod(PodInfo { finished: true, ..world.api["uid-low"].clone() }),
+            false => world.delete_pod("uid-low"),
+        }
+        world.advance(5_000);
+        assert_eq!(world.place_of("high"), None, "its preemption is under way");
+        world.tell(Event::Preempted { uid: preemption.preemptor.uid, id: preemption.id, failure: None });
+        world.advance(5_000);
+        assert_eq!(world.place_of("high"), Some("a"), "finishes: {finishes}");
+        assert_eq!(world.machine.status().flushed, 0);
+    }
 }
 
 #[test]

@@ -40,7 +40,7 @@ struct UnderWay {
 struct Doomed {
     /// The next watch event about it decides.
     is_doubted: bool,
-    preemptors: Vec<Uid>,
+    preemptors: Vec<(Uid, PreemptionId)>,
 }
 
 #[derive(Debug, Default)]
@@ -74,7 +74,7 @@ impl Preemptions {
         for victim in &victims {
             let doomed = self.doomed.entry(Arc::clone(victim)).or_default();
             doomed.is_doubted = false;
-            doomed.preemptors.push(Arc::clone(uid));
+            doomed.preemptors.push((Arc::clone(uid), id));
         }
         let under_way = UnderWay { id, awaited: victims.len(), victims, is_answered: false, woken };
         if let Some(old) = self.by_preemptor.insert(Arc::clone(uid), under_way).filter(|old| !old.is_answered) {
@@ -154,10 +154,9 @@ impl Preemptions {
         if self.doomed.is_empty() {
             return;
         }
-        for preemptor in self.doomed.remove(uid).into_iter().flat_map(|doomed| doomed.preemptors) {
-            // A later preemption of the same pod may have other victims.
-            let known = self.by_preemptor.get_mut(&preemptor).filter(|known| known.victims.contains(uid));
-            let Some(known) = known.filter(|known| known.awaited > 0) else { continue };
+        for (preemptor, id) in self.doomed.remove(uid).into_iter().flat_map(|doomed| doomed.preemptors) {
+            // A later preemption of the same pod has its own entry.
+            let Some(known) = self.by_preemptor.get_mut(&preemptor).filter(|known| known.id == id) else { continue };
             known.awaited -= 1;
             if known.awaited == 0 && known.is_answered {
                 let woken = known.woken;

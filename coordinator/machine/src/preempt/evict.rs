@@ -117,7 +117,7 @@ impl Machine {
         self.release_preemptors(now_ms);
     }
 
-    /// From now on events wake the preemptors whose preemption ended.
+    /// From now on events wake the preemptors after the end of their preemption.
     pub(crate) fn release_preemptors(&mut self, now_ms: TimeMs) {
         for (uid, woken) in self.preemptions.take_ready() {
             self.queue.set_preempting(&uid, false);

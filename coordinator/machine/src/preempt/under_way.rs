@@ -49,7 +49,7 @@ pub(crate) struct Preemptions {
     by_preemptor: BTreeMap<Uid, UnderWay>,
     /// At most [`MAX_VICTIMS`] in flight, and those of preemptions completed since the last event.
     doomed: BTreeMap<Uid, Doomed>,
-    /// Preemptors whose preemption ended, and whether they have to be tried.
+    /// Preemptors after the end of their preemption, and whether they have to be tried.
     ready: Vec<(Uid, bool)>,
     victims: usize,
     last_id: u64,
@@ -120,7 +120,7 @@ impl Preemptions {
         self.by_preemptor.get_mut(uid).map(|known| known.woken = true).is_some()
     }
 
-    /// Removes and returns the preemptors whose preemption ended, and whether they have to be tried.
+    /// Removes and returns the preemptors after the end of their preemption, and whether they have to be tried.
     pub(crate) fn take_ready(&mut self) -> Vec<(Uid, bool)> {
         std::mem::take(&mut self.ready)
     }

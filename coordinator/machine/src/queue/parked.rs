@@ -64,7 +64,7 @@ pub(super) struct Group {
     pub(super) held_ms: TimeMs,
     /// Whether that backoff was still running at the last update.
     pub(super) is_held: bool,
-    /// Its only pod awaits the end of its victims: no event wakes it.
+    /// Its only pod awaits the end of its victims. Meanwhile no event wakes it.
     pub(super) is_preempting: bool,
     /// Time of the last attempt or flush of the whole group.
     pub(super) looked_at_ms: TimeMs,
@@ -282,7 +282,7 @@ impl Groups {
         Some(result)
     }
 
-    /// Sets whether the only pod of a closed group awaits victims: events do not wake it.
+    /// Sets whether the only pod of a closed group awaits the end of its victims. Meanwhile no event wakes it.
     pub(super) fn set_preempting(&mut self, id: GroupId, is_preempting: bool) {
         let Some(group) = self.known.get_mut(&id) else { return };
         let is_changed = std::mem::replace(&mut group.is_preempting, is_preempting) != is_preempting;

@@ -62,7 +62,7 @@ impl Queue {
         }
     }
 
-    /// Sets whether a parked pod that no other pod is tried for awaits victims: events do not wake it.
+    /// Sets whether a parked and nominated pod awaits the end of its victims. Meanwhile no event wakes it.
     pub(crate) fn set_preempting(&mut self, uid: &Uid, is_preempting: bool) {
         let Some(Section::Group(id)) = self.entries.get(uid).map(|entry| entry.room) else { return };
         if self.groups.get(id).is_some_and(|group| group.key.alone != 0) {

@@ -11,7 +11,7 @@ mod sorted;
 mod view;
 
 pub use best::Best;
-pub use nominated::Nominations;
+pub use nominated::{NominatedClasses, Nominations};
 pub use sorted::{Ground, SortedNodes};
 pub use view::{Move, View};
 

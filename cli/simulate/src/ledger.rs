@@ -18,6 +18,7 @@ use flotilla_framework::{
 };
 use flotilla_machine::action::{Binding, Nomination, Preemption, PreemptorKind, Report};
 use flotilla_model::{self as model, Deletion};
+use flotilla_runtime::fanout::Traffic;
 
 /// The node of a pod, or why the pod stays pending.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -71,10 +72,36 @@ pub struct SimulationResult {
     pub took: Duration,
     /// The time of each decision since the previous one, or since the start of its round. Decisions before the start count as 0.
     pub latencies: Vec<Duration>,
+    /// Messages between the coordinator and the workers, since the workers held the cluster.
+    pub traffic: WorkerTraffic,
     /// All storage objects at the end.
     pub storage: Vec<StorageObject>,
     /// The ResourceClaims at the end.
     pub claims: Vec<DeviceObject>,
+}
+
+/// Messages between the coordinator and the workers, and their bytes without framing.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub struct WorkerTraffic {
+    /// Messages to workers.
+    pub messages_sent: u64,
+    /// Bytes to workers.
+    pub bytes_sent: u64,
+    /// Messages from workers.
+    pub messages_received: u64,
+    /// Bytes from workers.
+    pub bytes_received: u64,
+}
+
+impl WorkerTraffic {
+    pub(crate) const fn between(before: &Traffic, after: &Traffic) -> Self {
+        Self {
+            messages_sent: after.messages_sent - before.messages_sent,
+            bytes_sent: after.bytes_sent - before.bytes_sent,
+            messages_received: after.messages_received - before.messages_received,
+            bytes_received: after.bytes_received - before.bytes_received,
+        }
+    }
 }
 
 impl SimulationResult {

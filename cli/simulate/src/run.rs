@@ -28,7 +28,7 @@ use indicatif::ProgressBar;
 use tokio::time::timeout;
 
 use crate::{
-    ledger::{Ledger, Placement, SimulationResult},
+    ledger::{Ledger, Placement, SimulationResult, WorkerTraffic},
     model::Model,
     removal::{self, Removals, Search},
     requests::{Requests, perform},
@@ -55,7 +55,7 @@ pub struct Settings {
     pub profiles: Vec<Profile>,
     /// Extenders; none manages any of the pods.
     pub extenders: Vec<Extender>,
-    /// Number of workers.
+    /// Number of workers; without workers, the coordinator evaluates all nodes.
     pub workers: u16,
     /// The seed for the choice among nodes of equal score.
     pub tie_break_seed: u64,
@@ -119,6 +119,7 @@ async fn simulate(
     // A machine accepts workers only as leader, and then sends each of them its current state.
     addresses.iter().for_each(|address| fanout.connect(address));
     await_workers(&handle, settings.workers).await?;
+    let joined = fanout.traffic();
     ledger.resume(Instant::now());
     handle.send_event(Event::Synced).await?;
     let parts = Parts { handle: &handle, ledger: &ledger, requests: &requests, progress };
@@ -126,6 +127,7 @@ async fn simulate(
         true => parts.run_once(&mut model).await?,
         false => parts.run(&mut model).await?,
     }
+    let traffic = WorkerTraffic::between(&joined, &fanout.traffic());
     let mut removals = Removals::default();
     if let Some(search) = search {
         let without = configuration(2, cluster, settings, without_preemption);
@@ -147,6 +149,7 @@ async fn simulate(
     machine.join().map_err(|_| anyhow!("the scheduling thread panicked"))?;
     let mut outcome = if settings.once { ledger.close_first(gated) } else { ledger.close(gated) };
     (outcome.storage, outcome.claims) = model.into_objects();
+    outcome.traffic = traffic;
     Ok((outcome, removals))
 }
 

@@ -48,7 +48,8 @@ Generated clusters:
 
 Output:
   Pods are listed in the order of decisions; gated pods, which are not scheduled, come last. The clock starts when
-  the workers hold the cluster. The latency of a decision is the time since the previous one.
+  the workers hold the cluster. The latency of a decision is the time since the previous one. Messages between the
+  coordinator and the workers count from then on, and their bytes without framing.
 
 Exit codes:
   0  every pod was decided, even if some stay pending
@@ -76,8 +77,8 @@ pub(crate) struct SimulateArgs {
     #[arg(long, value_name = "GATES", action = ArgAction::Append)]
     pub(crate) feature_gates: Vec<String>,
 
-    /// Number of workers; the placements are the same for any number
-    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=64))]
+    /// Number of workers; the placements are the same for any number. With 0, the coordinator evaluates all nodes
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(0..=64))]
     pub(crate) workers: u16,
 
     /// Output format

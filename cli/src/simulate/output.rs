@@ -9,7 +9,8 @@ use std::{
 use comfy_table::{Cell, Color};
 use flotilla_cluster::{Cluster, Groups};
 use flotilla_framework::map::Set;
-use flotilla_simulate::ledger::{Placement, SimulationResult};
+use flotilla_simulate::ledger::{Placement, SimulationResult, WorkerTraffic};
+use indicatif::BinaryBytes;
 use serde::Serialize;
 
 use super::{
@@ -90,7 +91,18 @@ struct Summary {
     seconds: f64,
     decisions_per_second: f64,
     latency: Latency,
+    worker_messages: WorkerMessages,
     resources: Vec<Usage>,
+}
+
+/// Messages between the coordinator and the workers while the coordinator decided.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct WorkerMessages {
+    sent: u64,
+    sent_bytes: u64,
+    received: u64,
+    received_bytes: u64,
 }
 
 /// The times of single decisions, each since the previous one.
@@ -120,6 +132,7 @@ impl<'a> Answer<'a> {
             seconds: outcome.took.as_secs_f64(),
             decisions_per_second: rate(outcome.decisions, outcome.took),
             latency,
+            worker_messages: outcome.traffic.into(),
             resources,
         };
         let pending = outcome.placements.iter().filter(|placement| placement.node.is_none());
@@ -187,7 +200,7 @@ impl<'a> Answer<'a> {
             }
             writeln!(out)?;
         }
-        let Summary { nodes, bound_pods, pods, placed, pending, workers, latency, .. } = &self.summary;
+        let Summary { nodes, bound_pods, pods, placed, pending, workers, latency, worker_messages, .. } = &self.summary;
         writeln!(out, "nodes      {nodes}, with {bound_pods} pods on them before")?;
         writeln!(out, "pods       {pods}: {placed} placed, {pending} pending")?;
         writeln!(
@@ -195,12 +208,27 @@ impl<'a> Answer<'a> {
             "decisions  {:.0} per second over {:.3} s by {workers} workers; each p50 {:.1} us, p99 {:.1} us",
             self.summary.decisions_per_second, self.summary.seconds, latency.p50_micros, latency.p99_micros
         )?;
+        let WorkerMessages { sent, sent_bytes, received, received_bytes } = *worker_messages;
+        let (sent_bytes, received_bytes) = (BinaryBytes(sent_bytes), BinaryBytes(received_bytes));
+        writeln!(out, "messages   {sent} to workers ({sent_bytes}), {received} from workers ({received_bytes})")?;
         if self.summary.resources.is_empty() {
             return Ok(());
         }
         let table =
             table(["RESOURCE", "ALLOCATABLE", "BEFORE", "AFTER"], self.summary.resources.iter().map(usage_cells));
         writeln!(out, "\n{}", table.trim_fmt())
+    }
+}
+
+impl From<WorkerTraffic> for WorkerMessages {
+    fn from(traffic: WorkerTraffic) -> Self {
+        let WorkerTraffic { messages_sent, bytes_sent, messages_received, bytes_received } = traffic;
+        Self {
+            sent: messages_sent,
+            sent_bytes: bytes_sent,
+            received: messages_received,
+            received_bytes: bytes_received,
+        }
     }
 }
 

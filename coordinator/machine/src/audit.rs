@@ -49,7 +49,7 @@ impl Machine {
     /// Checks every invariant on the whole state; linear in pods and nodes.
     #[must_use]
     pub fn audit(&self) -> Vec<Violation> {
-        let mut violations = audit_gates(self);
+        let mut violations: Vec<Violation> = audit_gates(self).into_iter().chain(audit_nominated_nodes(self)).collect();
         let mut broken = |invariant, place: String| violations.push(Violation { invariant, place });
         let (entities, places) = self.queue.recount();
         if entities != places {
@@ -193,4 +193,12 @@ fn audit_gates(machine: &Machine) -> Vec<Violation> {
         places.push(format!("{} pods are kept out of the queue that are not gated", machine.gates.len()));
     }
     places.into_iter().map(|place| Violation { invariant: Invariant::OnePlacePerPod, place }).collect()
+}
+
+fn audit_nominated_nodes(machine: &Machine) -> impl Iterator<Item = Violation> {
+    let nodes = machine.judge.cache().nodes();
+    let mut nominated = machine.judge.nominator().nodes();
+    let wrong = nominated.find(|(name, id)| nodes.get(*name).map(|node| node.id) != *id);
+    let place = wrong.map(|(name, id)| format!("node {name}, known as {id:?}"));
+    place.into_iter().map(|place| Violation { invariant: Invariant::NominationsAreThoseOfWaitingPods, place })
 }

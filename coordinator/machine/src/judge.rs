@@ -218,7 +218,7 @@ impl Judge {
     pub(crate) fn nominations(&self, uid: &Uid, priority: i32) -> Nominations {
         match self.nominator.is_empty() {
             true => Nominations::default(),
-            false => self.nominator.concerning(uid, priority, &self.cache),
+            false => self.nominator.concerning(uid, priority),
         }
     }
 
@@ -387,7 +387,7 @@ impl Judge {
         if is_empty && !laid_over {
             return None;
         }
-        let nominations = self.nominator.concerning(&attempt.pod.uid, attempt.pod.priority, &self.cache);
+        let nominations = self.nominator.concerning(&attempt.pod.uid, attempt.pod.priority);
         self.with_nodes(attempt.subject)?;
         self.states.known(attempt.subject)?.lay_over(&mut self.cache, &nominations)
     }

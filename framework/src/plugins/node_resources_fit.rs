@@ -246,9 +246,11 @@ impl Fits {
         fixed.into_iter().chain(scalars).flatten().collect()
     }
 
-    fn judge(&self, nodes: &Snapshot, scalars: &ScalarColumns<'_>, slot: Slot) -> FilterResult {
+    /// `RESIZED` is a constant, so that classes without a deferred resize take no branch for one.
+    fn judge<const RESIZED: bool>(&self, nodes: &Snapshot, scalars: &ScalarColumns<'_>, slot: Slot) -> FilterResult {
         let (accounts, at) = (&nodes.accounts, slot as usize);
-        let more = self.resize.as_ref().filter(|resize| resize.node == nodes.name(slot)).map(|resize| &resize.more);
+        let own = self.resize.as_ref().filter(|resize| RESIZED && resize.node == nodes.name(slot));
+        let more = own.map(|resize| &resize.more);
         let mut short = 0;
         let mut never = false;
         if accounts.pods[at] + 1 > accounts.allowed_pods[at] {
@@ -276,7 +278,7 @@ impl Fits {
                 let (allocatable, charged) =
                     column.map_or((0, 0), |column| (column.allocatable(slot), column.charged(slot)));
                 let needed = more.map_or(*request, |more| more.get(name));
-                if needed == 0 || self.is_delegated(name, allocatable) {
+                if (RESIZED && needed == 0) || self.is_delegated(name, allocatable) {
                     continue;
                 }
                 // Of a scalar, kube-scheduler compares only the missing part with the size of the node.
@@ -289,16 +291,34 @@ impl Fits {
             (short, false) => Err(Refusal::unschedulable(short)),
         }
     }
+
+    fn sieve_as<const RESIZED: bool>(
+        &self,
+        nodes: &Snapshot,
+        todo: &mut Vec<Slot>,
+        refused: &mut dyn FnMut(Slot, Refusal),
+    ) {
+        let scalars = self.columns(&nodes.accounts);
+        todo.retain(|&slot| {
+            self.judge::<RESIZED>(nodes, &scalars, slot).map_err(|refusal| refused(slot, refusal)).is_ok()
+        });
+    }
 }
 
 impl NodeFilter for Fits {
     fn filter(&self, nodes: &Snapshot, slot: Slot) -> FilterResult {
-        self.judge(nodes, &self.columns(&nodes.accounts), slot)
+        let scalars = self.columns(&nodes.accounts);
+        match self.resize {
+            None => self.judge::<false>(nodes, &scalars, slot),
+            Some(_) => self.judge::<true>(nodes, &scalars, slot),
+        }
     }
 
     fn sieve(&self, nodes: &Snapshot, todo: &mut Vec<Slot>, refused: &mut dyn FnMut(Slot, Refusal)) {
-        let scalars = self.columns(&nodes.accounts);
-        todo.retain(|&slot| self.judge(nodes, &scalars, slot).map_err(|refusal| refused(slot, refusal)).is_ok());
+        match self.resize {
+            None => self.sieve_as::<false>(nodes, todo, refused),
+            Some(_) => self.sieve_as::<true>(nodes, todo, refused),
+        }
     }
 
     fn reasons(&self, detail: u64) -> Vec<String> {

@@ -1,12 +1,17 @@
 //! Nominations that affect a pod.
 
+use smallvec::SmallVec;
+
 use crate::{class::ClassId, node::NodeId, prepared::Order, snapshot::Stamp, status::Refusal};
+
+/// The classes of the pods nominated to a node, a class once for each pod; rarely more than one.
+pub type NominatedClasses = SmallVec<[ClassId; 2]>;
 
 /// The nominations that affect one pod.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Nominations {
     /// Nodes in ascending order, each once.
-    beside: Vec<(NodeId, Vec<ClassId>)>,
+    beside: Vec<(NodeId, NominatedClasses)>,
     /// The pod's own nominated node.
     pub own: Option<NodeId>,
 }
@@ -22,7 +27,7 @@ pub(super) struct Changed {
 #[derive(Debug)]
 pub(super) struct Judged {
     pub(super) node: NodeId,
-    pub(super) classes: Vec<ClassId>,
+    pub(super) classes: NominatedClasses,
     /// The stamp of the node at that time.
     pub(super) stamp: Stamp,
     pub(super) before: Option<(Order, Refusal)>,
@@ -47,7 +52,7 @@ impl Nominations {
 
     /// Nodes in ascending order, with the classes of the other pods nominated to them; a class once for each pod.
     #[must_use]
-    pub fn nodes(&self) -> &[(NodeId, Vec<ClassId>)] {
+    pub fn nodes(&self) -> &[(NodeId, NominatedClasses)] {
         &self.beside
     }
 

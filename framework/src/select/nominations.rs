@@ -207,6 +207,6 @@ impl Judged {
         classes: &[ClassId],
     ) -> Option<Self> {
         while earlier.next_if(|known| known.node < node).is_some() {}
-        earlier.next_if(|known| known.node == node && known.stamp == stamp && known.classes == classes)
+        earlier.next_if(|known| known.node == node && known.stamp == stamp && known.classes[..] == *classes)
     }
 }

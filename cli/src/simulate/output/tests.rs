@@ -41,7 +41,15 @@ fn outcome(pods: usize) -> SimulationResult {
     placements.push(Placement { pod: pod("large", "100"), node: None, message, first_message, nominated_node: None });
     let took = Duration::from_millis(10);
     let latencies = (1..=pods as u64).map(Duration::from_micros).collect();
-    SimulationResult { decisions: placements.len(), placements, took, latencies, ..SimulationResult::default() }
+    let traffic = WorkerTraffic { messages_sent: 4, bytes_sent: 2_048, messages_received: 3, bytes_received: 600 };
+    SimulationResult {
+        decisions: placements.len(),
+        placements,
+        took,
+        latencies,
+        traffic,
+        ..SimulationResult::default()
+    }
 }
 
 fn printed(pods: usize, format: Format) -> String {
@@ -71,6 +79,7 @@ fn expected() -> Value {
             "seconds": 0.01,
             "decisionsPerSecond": 300.0,
             "latency": {"p50Micros": 2.0, "p99Micros": 3.0},
+            "workerMessages": {"sent": 4, "sentBytes": 2048, "received": 3, "receivedBytes": 600},
             "resources": [
                 {
                     "name": "cpu", "allocatable": "4",
@@ -112,6 +121,7 @@ ns/large  -     0/1 nodes are available: 1 Insufficient cpu.
 nodes      1, with 1 pods on them before
 pods       3: 2 placed, 1 pending
 decisions  300 per second over 0.010 s by 2 workers; each p50 2.0 us, p99 3.0 us
+messages   4 to workers (2.00 KiB), 3 from workers (600 B)
 
 RESOURCE         ALLOCATABLE  BEFORE       AFTER
 cpu              4            0.5 (12.5%)  1 (25%)

@@ -228,7 +228,7 @@ impl Scratch<'_, '_> {
         if !self.shards.judge.open(subject) {
             return false;
         }
-        let nominations = self.shards.judge.nominator().concerning(uid, priority, self.shards.judge.cache());
+        let nominations = self.shards.judge.nominator().concerning(uid, priority);
         self.shards.judge.fits_beside(subject, node, nominations.beside(node))
     }
 }

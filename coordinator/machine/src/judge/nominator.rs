@@ -9,6 +9,7 @@ use std::{
 
 use flotilla_framework::{
     class::{Class, ClassId},
+    node::NodeId,
     select::Nominations,
 };
 
@@ -41,16 +42,29 @@ pub(crate) struct Nominated {
 #[derive(Debug, Default)]
 pub(crate) struct Nominator {
     pods: BTreeMap<Uid, Nominated>,
-    /// Each node with its nominations: priority and class.
-    nodes: BTreeMap<Arc<str>, BTreeMap<Uid, (i32, ClassId)>>,
+    nodes: BTreeMap<Arc<str>, OnNode>,
     /// Members of the group that is being tried: their nominations reserve nothing from each other.
     tried: BTreeSet<Uid>,
     version: u64,
 }
 
+/// The nominations to a node.
+#[derive(Debug)]
+struct OnNode {
+    /// `None`: the node does not exist.
+    id: Option<NodeId>,
+    /// Priority and class of each pod.
+    pods: BTreeMap<Uid, (i32, ClassId)>,
+}
+
 impl Nominator {
     pub(crate) fn is_empty(&self) -> bool {
         self.pods.is_empty()
+    }
+
+    /// The nodes with nominated pods, and their numbers if they exist.
+    pub(crate) fn nodes(&self) -> impl Iterator<Item = (&Arc<str>, Option<NodeId>)> {
+        self.nodes.iter().map(|(name, on)| (name, on.id))
     }
 
     /// The number of nodes with nominated pods.
@@ -71,36 +85,45 @@ impl Nominator {
     }
 
     pub(crate) fn below(&self, node: &str, priority: i32) -> Vec<Uid> {
-        let pods = self.nodes.get(node).into_iter().flatten();
+        let pods = self.nodes.get(node).into_iter().flat_map(|on| &on.pods);
         pods.filter(|(_, (known, _))| *known < priority).map(|(uid, _)| Arc::clone(uid)).collect()
     }
 
     /// Sets the nomination of a pod, and returns the previous one.
-    pub(crate) fn set(&mut self, uid: &Uid, now: Option<Nominated>) -> Option<Nominated> {
+    pub(crate) fn set(&mut self, uid: &Uid, now: Option<Nominated>, cache: &Cache) -> Option<Nominated> {
         if self.pods.get(uid) == now.as_ref() {
             return now;
         }
         self.version += 1;
         let before = self.pods.remove(uid);
         if let Some(before) = &before
-            && let Some(pods) = self.nodes.get_mut(&before.node)
+            && let Some(on) = self.nodes.get_mut(&before.node)
         {
-            pods.remove(uid);
-            if pods.is_empty() {
+            on.pods.remove(uid);
+            if on.pods.is_empty() {
                 self.nodes.remove(&before.node);
             }
         }
         if let Some(now) = now {
-            let (on, known) = (Arc::clone(&now.node), (now.priority, now.class.0));
-            self.nodes.entry(on).or_default().insert(Arc::clone(uid), known);
+            let id = || cache.nodes().get(&now.node).map(|node| node.id);
+            let on = self.nodes.entry(Arc::clone(&now.node));
+            let on = on.or_insert_with(|| OnNode { id: id(), pods: BTreeMap::new() });
+            on.pods.insert(Arc::clone(uid), (now.priority, now.class.0));
             self.pods.insert(Arc::clone(uid), now);
         }
         before
     }
 
+    /// A node with this name was added, or deleted (`None`).
+    pub(crate) fn note_node(&mut self, name: &str, id: Option<NodeId>) {
+        if let Some(on) = self.nodes.get_mut(name) {
+            on.id = id;
+        }
+    }
+
     /// The classes of the pods nominated to a node that concern a pod with this priority.
     pub(crate) fn beside(&self, uid: &Uid, priority: i32, node: &str) -> Vec<ClassId> {
-        let pods = self.nodes.get(node).into_iter().flatten();
+        let pods = self.nodes.get(node).into_iter().flat_map(|on| &on.pods);
         let counts = |(other, (known, _)): &(&Uid, &(i32, ClassId))| *other != uid && *known >= priority;
         pods.filter(counts).map(|(_, (_, class))| *class).collect()
     }
@@ -114,13 +137,12 @@ impl Nominator {
         self.tried = members.iter().cloned().collect();
     }
 
-    pub(crate) fn concerning(&self, uid: &Uid, priority: i32, cache: &Cache) -> Nominations {
-        let id = |node: &Arc<str>| cache.nodes().get(node).map(|node| node.id);
-        let own = self.pods.get(uid).and_then(|nominated| id(&nominated.node));
+    pub(crate) fn concerning(&self, uid: &Uid, priority: i32) -> Nominations {
+        let own = self.pods.get(uid).and_then(|nominated| self.nodes.get(&nominated.node)?.id);
         let counts = |(other, (known, _)): &(&Uid, &(i32, ClassId))| {
             *known >= priority && *other != uid && !self.tried.contains(*other)
         };
-        let known = self.nodes.iter().filter_map(|(node, pods)| Some((id(node)?, pods)));
+        let known = self.nodes.values().filter_map(|on| Some((on.id?, &on.pods)));
         let beside = known.flat_map(|(node, pods)| {
             let pods = pods.iter().filter(counts);
             pods.map(move |(_, (_, class))| (node, *class))

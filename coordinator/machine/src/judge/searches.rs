@@ -6,11 +6,10 @@
 use std::collections::BTreeSet;
 
 use flotilla_framework::{
-    class::ClassId,
     map::Map,
     node::NodeId,
     preemption::{Candidate, DryRunResult, Layout},
-    select::Nominations,
+    select::{NominatedClasses, Nominations},
     shard::Revision,
     snapshot::Snapshot,
     status::Code,
@@ -43,7 +42,7 @@ pub(crate) struct Searches {
 pub(super) struct Searched {
     facts: u64,
     state: SearchState,
-    beside: Vec<(NodeId, Vec<ClassId>)>,
+    beside: Vec<(NodeId, NominatedClasses)>,
     /// The nodes where preemption may help, with their ranks, in ascending order.
     potential: Vec<(u64, NodeId)>,
     feasible: BTreeSet<NodeId>,
@@ -148,12 +147,9 @@ impl Searched {
             }
             outdated.insert(change.node);
         }
-        let (before, after) = (&self.beside, nominations.nodes());
-        let differing =
-            |known: &(NodeId, Vec<ClassId>), others: &[(NodeId, Vec<ClassId>)]| others.binary_search(known).is_err();
-        outdated.extend(before.iter().filter(|known| differing(known, after)).map(|(node, _)| *node));
-        outdated.extend(after.iter().filter(|known| differing(known, before)).map(|(node, _)| *node));
-        self.beside = after.to_vec();
+        outdated.extend(differing(&self.beside, nominations.nodes()));
+        self.beside.clear();
+        self.beside.extend_from_slice(nominations.nodes());
         if self.state.budgets != state.budgets {
             self.outcomes.clear();
         }
@@ -195,4 +191,18 @@ impl Searched {
             None => Ok(self.potential.iter().map(|(_, node)| *node).collect()),
         }
     }
+}
+
+/// The nodes with other nominations. Both lists are in ascending order.
+fn differing(before: &[(NodeId, NominatedClasses)], after: &[(NodeId, NominatedClasses)]) -> Vec<NodeId> {
+    let (mut before, mut after) = (before.iter().peekable(), after.iter().peekable());
+    let mut nodes = Vec::new();
+    while let Some(node) = [before.peek(), after.peek()].into_iter().flatten().map(|known| known.0).min() {
+        let old = before.next_if(|known| known.0 == node);
+        let new = after.next_if(|known| known.0 == node);
+        if old != new {
+            nodes.push(node);
+        }
+    }
+    nodes
 }

@@ -37,7 +37,7 @@ impl Site<'_> {
 
     /// Requests dry runs on the next nodes. `false`: not possible, or not necessary.
     pub(super) fn ask_for_trials(&mut self, now_ms: TimeMs, round: &mut Round) -> bool {
-        let beside = self.shards.judge.nominator().concerning(&round.uid, round.priority, self.shards.judge.cache());
+        let beside = self.shards.judge.nominator().concerning(&round.uid, round.priority);
         let wanted = round.shortlist.wanted().clamp(MIN_TRIALS, MAX_TRIALS);
         let (mut nodes, mut pods) = (Vec::new(), 0);
         let mut trials: BTreeMap<WorkerId, Vec<(usize, Trial)>> = BTreeMap::new();

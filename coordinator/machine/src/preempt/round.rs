@@ -91,7 +91,7 @@ impl Site<'_> {
 
     fn try_nodes_here(&mut self, round: &mut Round) {
         self.shards.status.dry_runs_local += 1;
-        let beside = self.shards.judge.nominator().concerning(&round.uid, round.priority, self.shards.judge.cache());
+        let beside = self.shards.judge.nominator().concerning(&round.uid, round.priority);
         let Some(mut dry_run) = self.shards.judge.dry_run(round.subject) else { return round.left.clear() };
         let of = (round.subject, round.priority);
         let state = self.shards.judge.search_state(self.shards.budgets.version());
@@ -186,7 +186,7 @@ impl Site<'_> {
     }
 
     fn try_here(&mut self, round: &Round, node: NodeId) -> Option<Candidate> {
-        let beside = self.shards.judge.nominator().concerning(&round.uid, round.priority, self.shards.judge.cache());
+        let beside = self.shards.judge.nominator().concerning(&round.uid, round.priority);
         let layout = self.layout(node, beside.beside(node), round.priority)?;
         let mut dry_run = self.shards.judge.dry_run(round.subject)?;
         match self.shards.judge.dry_run_whole(round.subject, &mut dry_run, &layout)? {

@@ -108,6 +108,25 @@ fn a_pod_gives_way_on_its_own_nominated_node_too() {
     assert_eq!((world.place_of("first"), world.place_of("second")), (None, Some("m")));
 }
 
+#[test]
+fn a_nomination_reserves_its_node_once_the_node_exists() {
+    for was_deleted in [false, true] {
+        let mut world = World::with_workers(2, preempting());
+        if was_deleted {
+            world.node(node("n").build());
+        }
+        world.pod(asks("first", "3", 10).gate("wait").nominated("n").build());
+        world.settle();
+        if was_deleted {
+            world.tell(Event::NodeDeleted { name: "n".into() });
+        }
+        world.node(node("n").build());
+        world.pod(asks("lower", "2", 0).build());
+        world.settle();
+        assert_eq!(world.place_of("lower"), None, "deleted before: {was_deleted}");
+    }
+}
+
 fn end(world: &mut World, how: &str) {
     let first = world.api["uid-first"].clone();
     match how {

@@ -29,6 +29,9 @@ impl Judge {
     pub(crate) fn apply_node(&mut self, info: &Arc<NodeInfo>) -> (Arc<NodeInfo>, NodeEvent) {
         let info = self.cache.objects.complete(info);
         let event = self.cache.apply_node(&info);
+        if matches!(event, NodeEvent::Added) {
+            self.nominator.note_node(&info.name, self.cache.nodes().get(&info.name).map(|node| node.id));
+        }
         self.forget_outdated();
         (info, event)
     }
@@ -37,6 +40,7 @@ impl Judge {
     pub(crate) fn remove_node(&mut self, name: &str) -> Option<Node> {
         let cache = &mut self.cache;
         let node = cache.nodes.swap_remove(name)?;
+        self.nominator.note_node(name, None);
         cache.images.remove(&node.info);
         cache.names.swap_remove(&node.id);
         let slot = cache.snapshot.slot(node.id);
@@ -200,7 +204,7 @@ impl Judge {
     /// changed attachments.
     pub(crate) fn nominate(&mut self, uid: &Uid, now: Option<Nominated>) -> (Option<Nominated>, Attachments) {
         let class = now.as_ref().map(|now| now.class.0);
-        let before = self.nominator.set(uid, now);
+        let before = self.nominator.set(uid, now, &self.cache);
         let enter = |class| self.enter(class, |kept, id, class| kept.pod_nominated(id, class));
         let attachments = class.map(enter).unwrap_or_default();
         if let Some(Nominated { class: (class, _), .. }) = before {
@@ -211,12 +215,12 @@ impl Judge {
 
     /// Removes a nomination temporarily, while the pod is charged.
     pub(crate) fn withhold_nomination(&mut self, uid: &Uid) -> Option<Nominated> {
-        self.nominator.set(uid, None)
+        self.nominator.set(uid, None, &self.cache)
     }
 
     /// Reverts [`Self::withhold_nomination`].
     pub(crate) fn give_back_nomination(&mut self, uid: &Uid, nominated: Nominated) {
-        self.nominator.set(uid, Some(nominated));
+        self.nominator.set(uid, Some(nominated), &self.cache);
     }
 
     /// Sets the members of the group that is being tried: their nominations reserve nothing from each other.

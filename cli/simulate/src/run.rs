@@ -41,6 +41,8 @@ use crate::{
 const JOIN_LIMIT: Duration = Duration::from_secs(120);
 /// Pods that an event wakes are retried in the same round.
 const NO_BACKOFF_MS: u64 = 0;
+/// Without workers, the coordinator waits for none: the clock does not proceed.
+const NO_GRACE_MS: u64 = 0;
 /// All binds of a round are in flight until its end.
 const NO_LIMIT: usize = usize::MAX;
 /// The time limit for tasks to stop.
@@ -221,14 +223,16 @@ fn configuration(
     settings: &Settings,
     profile: impl Fn(&Profile) -> Profile,
 ) -> Configuration {
+    let defaults = Configuration::new(generation, settings.profiles.iter().map(profile).collect());
     Configuration {
         tie_break_seed: settings.tie_break_seed,
         pod_initial_backoff_ms: NO_BACKOFF_MS,
         pod_max_backoff_ms: NO_BACKOFF_MS,
         max_binds_in_flight: NO_LIMIT,
+        worker_grace_ms: if settings.workers == 0 { NO_GRACE_MS } else { defaults.worker_grace_ms },
         generic_workload: cluster.groups.is_some(),
         extenders: settings.extenders.iter().cloned().map(Arc::new).collect(),
-        ..Configuration::new(generation, settings.profiles.iter().map(profile).collect())
+        ..defaults
     }
 }
 

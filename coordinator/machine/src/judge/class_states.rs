@@ -20,7 +20,7 @@ use super::{
     ask::{Ask, wrong_about},
     cache::Cache,
     class_state::{ClassState, Evaluator, Known},
-    families::{Families, FamilyState, MAX_ROWS},
+    families::{Families, FamilyState, max_rows},
     live::Live,
     work::{NODE, PASSED, Work},
 };
@@ -159,7 +159,7 @@ impl ClassStates {
 
     /// Maximum number of classes with own answers that count over domains.
     pub(crate) fn wide_bound(nodes: usize) -> usize {
-        (MAX_ROWS / nodes.max(1)).max(1)
+        max_rows(nodes) / nodes.max(1)
     }
 
     pub(crate) fn close(&mut self, subject: Subject) {
@@ -371,12 +371,14 @@ impl ClassStates {
     pub(crate) fn make_room_for_rows(&mut self, newest: Subject) {
         // A row with up to 8 keys counts once; each further key takes 16 of its 120 bytes.
         let size = |state: &ClassState| 1 + state.prepared.keys_len().saturating_sub(8) / 8;
-        let rows = |state: &ClassState| size(state) * (state.family.rows() + state.known.rows());
+        let nodes = |state: &ClassState| state.family.rows() + state.known.rows();
+        let rows = |state: &ClassState| size(state) * nodes(state);
         if self.all.get(&newest).is_none_or(|state| rows(state) == 0) {
             return;
         }
+        let bound = max_rows(self.all.values().map(nodes).max().unwrap_or(0));
         let mut total: usize = self.all.values().map(rows).sum();
-        while total > MAX_ROWS {
+        while total > bound {
             let others = self.all.iter_mut().filter(|(subject, state)| **subject != newest && rows(state) > 0);
             let Some((_, oldest)) = others.min_by_key(|(_, state)| state.used) else { break };
             total -= rows(oldest);

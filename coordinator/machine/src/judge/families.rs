@@ -17,9 +17,18 @@ use super::{
 };
 use crate::subject::Subject;
 
-/// Maximum number of nodes in the views of classes that count over domains; such a class holds each of its nodes. At some 120 bytes each
-/// they take 126 MB; at 5,000 nodes 209 such classes have own answers, at 100,000 nodes 10.
-pub(crate) const MAX_ROWS: usize = 1 << 20;
+/// Maximum number of nodes in the views of classes that count over domains, in clusters of up to 131,072 nodes; such a class holds each of
+/// its nodes. At some 120 bytes each they take 126 MB; at 5,000 nodes 209 such classes have own answers, at 100,000 nodes 10.
+const MAX_ROWS: usize = 1 << 20;
+
+/// The number of classes, and of sorted lists, that hold all nodes of a larger cluster: 1 KB a node, 480 MB at 500,000 nodes. With fewer,
+/// each new class would evaluate all nodes, because a profile has sorted lists for several topology keys.
+const LEAST_WHOLE: usize = 8;
+
+/// Maximum number of nodes in views, or in sorted lists, of a cluster with this number of nodes.
+pub(crate) fn max_rows(nodes: usize) -> usize {
+    MAX_ROWS.max(LEAST_WHOLE.saturating_mul(nodes))
+}
 
 /// A sorted list, and the revision of its last repair.
 #[derive(Debug)]
@@ -102,7 +111,8 @@ impl Families {
         self.lists.insert(place, list);
         // The least recently used list is removed first; one list always stays.
         let mut rows: usize = self.lists.values().map(|list| list.sorted.len()).sum();
-        while rows > MAX_ROWS && self.lists.len() > 1 {
+        let bound = max_rows(self.lists.values().map(|list| list.sorted.len()).max().unwrap_or(0));
+        while rows > bound && self.lists.len() > 1 {
             let oldest = self.lists.values().enumerate().min_by_key(|(_, list)| list.used).map(|(index, _)| index);
             let Some((_, gone)) = oldest.and_then(|index| self.lists.swap_remove_index(index)) else { break };
             rows -= gone.sorted.len();
@@ -133,5 +143,18 @@ impl Families {
         }
         list.repaired_to = cache.revision();
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::max_rows;
+
+    #[test]
+    fn a_cluster_of_any_size_keeps_eight_classes_with_all_nodes() {
+        let cases = [(0, 1_048_576), (5_000, 209), (100_000, 10), (131_072, 8), (500_000, 8)];
+        for (nodes, classes) in cases {
+            assert_eq!(max_rows(nodes) / nodes.max(1), classes, "{nodes} nodes");
+        }
     }
 }

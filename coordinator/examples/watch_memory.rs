@@ -1,7 +1,7 @@
 //! Memory of a coordinator per cluster size: its watches and its machine, with an API server that is a function. Objects are as large as
 //! those of real clusters.
 //!
-//! `cargo run --release --example watch_memory -- NODES PODS`
+//! `cargo run --release --example watch_memory -- NODES PODS [unique]`; with `unique`, each pod has a label that no other pod has.
 
 use std::{
     sync::{Arc, LazyLock},
@@ -34,12 +34,18 @@ const PATIENCE: Duration = Duration::from_secs(900);
 struct Cluster {
     nodes: usize,
     pods: usize,
+    /// Whether each pod has a label that no other pod has, as in a StatefulSet.
+    is_unique: bool,
 }
 
 fn main() -> Result<()> {
-    let mut numbers = std::env::args().skip(1).map(|number| number.parse::<usize>());
-    let mut number = |what: &str| numbers.next().context(format!("give the number of {what}"))?.context("no number");
-    let cluster = Cluster { nodes: number("nodes")?, pods: number("pods")? };
+    let mut words = std::env::args().skip(1);
+    let mut number = |what: &str| {
+        let word = words.next().with_context(|| format!("give the number of {what}"))?;
+        word.parse().with_context(|| format!("{word:?} is not a number of {what}"))
+    };
+    let (nodes, pods) = (number("nodes")?, number("pods")?);
+    let cluster = Cluster { nodes, pods, is_unique: words.next().is_some_and(|word| word == "unique") };
     tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(measure(cluster))
 }
 
@@ -104,7 +110,7 @@ fn page(path: &str, query: &str, cluster: Cluster) -> String {
     let (from, limit) = (number("continue=").unwrap_or(0), number("limit=").unwrap_or(1_000));
     let (count, pattern): (usize, &str) = match path {
         "/api/v1/nodes" => (cluster.nodes, &NODE),
-        "/api/v1/pods" => (cluster.pods, &POD),
+        "/api/v1/pods" => (cluster.pods, if cluster.is_unique { &UNIQUE_POD } else { &POD }),
         _ => (0, ""),
     };
     let end = count.min(from + limit);
@@ -116,6 +122,11 @@ fn page(path: &str, query: &str, cluster: Cluster) -> String {
 
 static NODE: LazyLock<String> = LazyLock::new(|| busy::node().to_string());
 static POD: LazyLock<String> = LazyLock::new(|| busy::pod().to_string());
+static UNIQUE_POD: LazyLock<String> = LazyLock::new(|| {
+    let mut pod = busy::pod();
+    pod["metadata"]["labels"]["apps.kubernetes.io/pod-index"] = "@number@".into();
+    pod.to_string()
+});
 
 /// One of 150,000: of 3,000 deployments and 200 teams, three zones and 20 pools.
 fn made(pattern: &str, index: usize, cluster: Cluster) -> String {

@@ -1,11 +1,12 @@
 //! Shares equal parts of objects: classes of pods, names of nodes, images, labels.
 //!
-//! Pods of one workload differ only in name and UID, and nodes share images. Sharing before the queue also bounds its memory.
+//! Pods of one workload differ only in name and UID, or also in a label, and nodes share images. Sharing before the queue also bounds its
+//! memory.
 
 use std::{collections::HashSet, hash::Hash, sync::Arc};
 
 use flotilla_framework::{
-    class::{Class, PodInfo},
+    class::{Class, PodInfo, Toleration},
     node::NodeInfo,
 };
 use flotilla_machine::event::Event;
@@ -29,7 +30,8 @@ impl Sharing {
     }
 
     fn pod(&mut self, pod: &mut PodInfo) {
-        self.classes.share(&mut pod.class);
+        let Self { texts, classes } = self;
+        classes.share_new(&mut pod.class, |class| share_texts(texts, class));
         let condition = pod.condition.iter_mut().flat_map(|condition| [&mut condition.reason, &mut condition.message]);
         let names = pod.extended_resources.iter_mut().chain(&mut pod.gates).chain(&mut pod.node_name);
         names.chain([&mut pod.scheduler_name]).chain(condition).for_each(|text| self.texts.share(text));
@@ -41,6 +43,27 @@ impl Sharing {
         let images = node.images.iter_mut().flat_map(|(names, _)| names);
         labels.chain(taints).chain(images).for_each(|text| self.texts.share(text));
     }
+}
+
+/// Shares the texts of a class that no other pod has. StatefulSets and indexed Jobs give each pod a label, and thus a class before its
+/// labels are reduced.
+fn share_texts(texts: &mut Pool<str>, class: &mut Class) {
+    // A vector that grew holds up to twice its length.
+    class.labels.shrink_to_fit();
+    class.node_selector.shrink_to_fit();
+    class.tolerations.shrink_to_fit();
+    class.images.shrink_to_fit();
+    let pairs = class.labels.iter_mut().chain(&mut class.node_selector).flat_map(|(key, value)| [key, value]);
+    let resources = [&mut class.requests, &mut class.score_requests, &mut class.accounted];
+    let resources = resources.into_iter().flat_map(|resources| resources.scalars.iter_mut().map(|(name, _)| name));
+    let tolerations = class.tolerations.iter_mut().flat_map(|toleration| {
+        let Toleration { key, operator, value, effect } = toleration;
+        [key, operator, value, effect]
+    });
+    let ports = class.host_ports.iter_mut().flat_map(|port| [&mut port.ip, &mut port.protocol]);
+    let single = class.owner.iter_mut().map(|owner| &mut owner.name).chain([&mut class.namespace]);
+    let all = pairs.chain(resources).chain(tolerations).chain(ports).chain(&mut class.images).chain(single);
+    all.for_each(|text| texts.share(text));
 }
 
 /// Values that are shared while others reference them.
@@ -59,15 +82,33 @@ impl<T: ?Sized> Default for Pool<T> {
 
 impl<T: ?Sized + Eq + Hash> Pool<T> {
     fn share(&mut self, value: &mut Arc<T>) {
-        if let Some(kept) = self.values.get(value) {
-            *value = Arc::clone(kept);
-            return;
+        if !self.find(value) {
+            self.insert(value);
         }
+    }
+
+    /// Replaces a value by an equal one. `false`: there is none.
+    fn find(&self, value: &mut Arc<T>) -> bool {
+        let kept = self.values.get(value);
+        kept.map(|kept| *value = Arc::clone(kept)).is_some()
+    }
+
+    fn insert(&mut self, value: &Arc<T>) {
         if self.values.len() >= self.bound {
             self.values.retain(|value| Arc::strong_count(value) > 1);
             self.bound = FEW.max(2 * self.values.len());
         }
         self.values.insert(Arc::clone(value));
+    }
+}
+
+impl<T: Eq + Hash> Pool<T> {
+    /// As [`Self::share`]. `share_parts` shares the parts of a new value, and leaves it equal.
+    fn share_new(&mut self, value: &mut Arc<T>, share_parts: impl FnOnce(&mut T)) {
+        if !self.find(value) {
+            Arc::get_mut(value).map(share_parts);
+            self.insert(value);
+        }
     }
 }
 
@@ -96,6 +137,30 @@ mod tests {
         assert!(Arc::ptr_eq(one.node_name.as_ref().expect("a node"), other.node_name.as_ref().expect("a node")));
         let stranger = shared(&mut sharing, pod("stranger").label("app", "db").build());
         assert!(!Arc::ptr_eq(&one.class, &stranger.class));
+    }
+
+    #[test]
+    fn pods_that_differ_in_a_label_share_all_other_texts() {
+        let mut sharing = Sharing::default();
+        let of = |name: &str| {
+            let pod = pod(name).label("app", "web").label("pod-name", name).request("example.com/gpu", "1");
+            pod.image("web:1").tolerate("gpu", "Exists", "", "NoSchedule").host_port(80).build()
+        };
+        let (one, other) = (shared(&mut sharing, of("one")), shared(&mut sharing, of("other")));
+        assert_eq!((&*one, &*other), (&of("one"), &of("other")), "sharing changes nothing");
+        let (one, other) = (&one.class, &other.class);
+        let pairs = [
+            (&one.namespace, &other.namespace),
+            (&one.labels[0].0, &other.labels[0].0),
+            (&one.labels[0].1, &other.labels[0].1),
+            (&one.requests.scalars[0].0, &other.accounted.scalars[0].0),
+            (&one.images[0], &other.images[0]),
+            (&one.tolerations[0].key, &other.tolerations[0].key),
+            (&one.host_ports[0].ip, &other.host_ports[0].ip),
+        ];
+        for (one, other) in pairs {
+            assert!(Arc::ptr_eq(one, other), "{one}");
+        }
     }
 
     #[test]

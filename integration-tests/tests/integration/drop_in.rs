@@ -259,7 +259,6 @@ async fn hamis_scheduler_runs_with_the_image_and_its_extender_filters_and_binds(
     let text = text("hami.yaml")?.replace("9443", &extender.address().port().to_string());
     let container = deploy(&cluster, &text, "kube-scheduler")?;
     start(&cluster, "hami", &container).await?;
-    assert!(!holder(&cluster, "hami-system", "hami-scheduler").await?.is_empty());
 
     let mut card = pod("card", "hami-scheduler", &[]);
     let container = card.spec.as_mut().and_then(|spec| spec.containers.first_mut()).context("a container")?;
@@ -268,6 +267,7 @@ async fn hamis_scheduler_runs_with_the_image_and_its_extender_filters_and_binds(
     container.resources.get_or_insert_default().limits = Some(limits.into());
     cluster.create_pods([card]).await?;
     let bound = wait_until_running(&cluster, "card", 1).await?;
+    assert!(!holder(&cluster, "hami-system", "hami-scheduler").await?.is_empty());
     assert_eq!(node_of(&bound[0]), Some("node-1"));
     assert_eq!(bound[0].annotations().get("hami.io/bind-phase").map(String::as_str), Some("allocating"));
     let question = &extender.calls_about("filter", "card").pop().context("a call")?.question;

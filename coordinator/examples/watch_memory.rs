@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 use flotilla_configuration::Configuration;
 use flotilla_coordinator::{
     lease::Leadership,
@@ -45,7 +45,12 @@ fn main() -> Result<()> {
         word.parse().with_context(|| format!("{word:?} is not a number of {what}"))
     };
     let (nodes, pods) = (number("nodes")?, number("pods")?);
-    let cluster = Cluster { nodes, pods, is_unique: words.next().is_some_and(|word| word == "unique") };
+    let is_unique = match words.next().as_deref() {
+        None => false,
+        Some("unique") => true,
+        Some(other) => bail!("{other:?} is unknown; expected unique or nothing"),
+    };
+    let cluster = Cluster { nodes, pods, is_unique };
     tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(measure(cluster))
 }
 

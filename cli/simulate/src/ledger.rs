@@ -19,6 +19,7 @@ use flotilla_framework::{
 use flotilla_machine::action::{Binding, Nomination, Preemption, PreemptorKind, Report};
 use flotilla_model::{self as model, Deletion};
 use flotilla_runtime::fanout::Traffic;
+use serde::Serialize;
 
 /// The node of a pod, or why the pod stays pending.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -73,7 +74,7 @@ pub struct SimulationResult {
     /// The time of each decision since the previous one, or since the start of its round. Decisions before the start count as 0.
     pub latencies: Vec<Duration>,
     /// Messages between the coordinator and the workers, since the workers held the cluster.
-    pub traffic: WorkerTraffic,
+    pub worker_messages: WorkerMessages,
     /// All storage objects at the end.
     pub storage: Vec<StorageObject>,
     /// The ResourceClaims at the end.
@@ -81,25 +82,26 @@ pub struct SimulationResult {
 }
 
 /// Messages between the coordinator and the workers, and their bytes without framing.
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-pub struct WorkerTraffic {
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct WorkerMessages {
     /// Messages to workers.
-    pub messages_sent: u64,
+    pub sent: u64,
     /// Bytes to workers.
-    pub bytes_sent: u64,
+    pub sent_bytes: u64,
     /// Messages from workers.
-    pub messages_received: u64,
+    pub received: u64,
     /// Bytes from workers.
-    pub bytes_received: u64,
+    pub received_bytes: u64,
 }
 
-impl WorkerTraffic {
+impl WorkerMessages {
     pub(crate) const fn between(before: &Traffic, after: &Traffic) -> Self {
         Self {
-            messages_sent: after.messages_sent - before.messages_sent,
-            bytes_sent: after.bytes_sent - before.bytes_sent,
-            messages_received: after.messages_received - before.messages_received,
-            bytes_received: after.bytes_received - before.bytes_received,
+            sent: after.messages_sent - before.messages_sent,
+            sent_bytes: after.bytes_sent - before.bytes_sent,
+            received: after.messages_received - before.messages_received,
+            received_bytes: after.bytes_received - before.bytes_received,
         }
     }
 }

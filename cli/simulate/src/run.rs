@@ -28,7 +28,7 @@ use indicatif::ProgressBar;
 use tokio::time::timeout;
 
 use crate::{
-    ledger::{Ledger, Placement, SimulationResult, WorkerTraffic},
+    ledger::{Ledger, Placement, SimulationResult, WorkerMessages},
     model::Model,
     removal::{self, Removals, Search},
     requests::{Requests, perform},
@@ -41,7 +41,7 @@ use crate::{
 const JOIN_LIMIT: Duration = Duration::from_secs(120);
 /// Pods that an event wakes are retried in the same round.
 const NO_BACKOFF_MS: u64 = 0;
-/// Without workers, the coordinator waits for none: the clock does not proceed.
+/// All workers are ready before the first decision, so the coordinator waits for none.
 const NO_GRACE_MS: u64 = 0;
 /// All binds of a round are in flight until its end.
 const NO_LIMIT: usize = usize::MAX;
@@ -129,7 +129,7 @@ async fn simulate(
         true => parts.run_once(&mut model).await?,
         false => parts.run(&mut model).await?,
     }
-    let traffic = WorkerTraffic::between(&joined, &fanout.traffic());
+    let worker_messages = WorkerMessages::between(&joined, &fanout.traffic());
     let mut removals = Removals::default();
     if let Some(search) = search {
         let without = configuration(2, cluster, settings, without_preemption);
@@ -151,7 +151,7 @@ async fn simulate(
     machine.join().map_err(|_| anyhow!("the scheduling thread panicked"))?;
     let mut outcome = if settings.once { ledger.close_first(gated) } else { ledger.close(gated) };
     (outcome.storage, outcome.claims) = model.into_objects();
-    outcome.traffic = traffic;
+    outcome.worker_messages = worker_messages;
     Ok((outcome, removals))
 }
 
@@ -223,16 +223,15 @@ fn configuration(
     settings: &Settings,
     profile: impl Fn(&Profile) -> Profile,
 ) -> Configuration {
-    let defaults = Configuration::new(generation, settings.profiles.iter().map(profile).collect());
     Configuration {
         tie_break_seed: settings.tie_break_seed,
         pod_initial_backoff_ms: NO_BACKOFF_MS,
         pod_max_backoff_ms: NO_BACKOFF_MS,
         max_binds_in_flight: NO_LIMIT,
-        worker_grace_ms: if settings.workers == 0 { NO_GRACE_MS } else { defaults.worker_grace_ms },
+        worker_grace_ms: NO_GRACE_MS,
         generic_workload: cluster.groups.is_some(),
         extenders: settings.extenders.iter().cloned().map(Arc::new).collect(),
-        ..defaults
+        ..Configuration::new(generation, settings.profiles.iter().map(profile).collect())
     }
 }
 

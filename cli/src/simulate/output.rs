@@ -9,7 +9,7 @@ use std::{
 use comfy_table::{Cell, Color};
 use flotilla_cluster::{Cluster, Groups};
 use flotilla_framework::map::Set;
-use flotilla_simulate::ledger::{Placement, SimulationResult, WorkerTraffic};
+use flotilla_simulate::ledger::{Placement, SimulationResult, WorkerMessages};
 use indicatif::BinaryBytes;
 use serde::Serialize;
 
@@ -95,16 +95,6 @@ struct Summary {
     resources: Vec<Usage>,
 }
 
-/// Messages between the coordinator and the workers while the coordinator decided.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct WorkerMessages {
-    sent: u64,
-    sent_bytes: u64,
-    received: u64,
-    received_bytes: u64,
-}
-
 /// The times of single decisions, each since the previous one.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -132,7 +122,7 @@ impl<'a> Answer<'a> {
             seconds: outcome.took.as_secs_f64(),
             decisions_per_second: rate(outcome.decisions, outcome.took),
             latency,
-            worker_messages: outcome.traffic.into(),
+            worker_messages: outcome.worker_messages,
             resources,
         };
         let pending = outcome.placements.iter().filter(|placement| placement.node.is_none());
@@ -217,18 +207,6 @@ impl<'a> Answer<'a> {
         let table =
             table(["RESOURCE", "ALLOCATABLE", "BEFORE", "AFTER"], self.summary.resources.iter().map(usage_cells));
         writeln!(out, "\n{}", table.trim_fmt())
-    }
-}
-
-impl From<WorkerTraffic> for WorkerMessages {
-    fn from(traffic: WorkerTraffic) -> Self {
-        let WorkerTraffic { messages_sent, bytes_sent, messages_received, bytes_received } = traffic;
-        Self {
-            sent: messages_sent,
-            sent_bytes: bytes_sent,
-            received: messages_received,
-            received_bytes: bytes_received,
-        }
     }
 }
 

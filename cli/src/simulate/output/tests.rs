@@ -41,13 +41,13 @@ fn outcome(pods: usize) -> SimulationResult {
     placements.push(Placement { pod: pod("large", "100"), node: None, message, first_message, nominated_node: None });
     let took = Duration::from_millis(10);
     let latencies = (1..=pods as u64).map(Duration::from_micros).collect();
-    let traffic = WorkerTraffic { messages_sent: 4, bytes_sent: 2_048, messages_received: 3, bytes_received: 600 };
+    let worker_messages = WorkerMessages { sent: 4, sent_bytes: 2_048, received: 3, received_bytes: 600 };
     SimulationResult {
         decisions: placements.len(),
         placements,
         took,
         latencies,
-        traffic,
+        worker_messages,
         ..SimulationResult::default()
     }
 }

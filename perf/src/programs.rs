@@ -1,6 +1,6 @@
 //! Finds or builds the schedulers and the client.
 
-use std::path::{Path, PathBuf};
+use std::path::{Path, PathBuf, absolute};
 
 use anyhow::{Context as _, ensure};
 use tokio::task::spawn_blocking;
@@ -19,7 +19,8 @@ impl Programs {
         eprintln!("perf: building the client, the first time in two minutes");
         let load = spawn_blocking(flotilla_test_programs::load).await.context("the build was given up")??;
         let folder = match folder {
-            Some(folder) => folder.to_owned(),
+            // scheduler_perf starts the programs in another folder.
+            Some(folder) => absolute(folder).context("cannot find the folder of --programs")?,
             None => {
                 eprintln!("perf: building Flotilla's programs as in its image, the first time in ten minutes");
                 spawn_blocking(flotilla_test_programs::image).await.context("the build was given up")??

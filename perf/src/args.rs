@@ -23,6 +23,9 @@ Examples:
   # scheduler_perf's workloads with the label `performance`, each with every scheduler; takes hours
   cargo xtask perf --upstream
 
+  # One workload of each of its test cases, with two schedulers; takes over two hours
+  cargo xtask perf --upstream --timeout 400 --workload \"$(paste -sd '|' perf/workloads.txt)\" --scheduler kube-scheduler,flotilla
+
   # One workload of scheduler_perf, and its small workloads that test each operation
   cargo xtask perf --upstream --workload '^SchedulingBasic/5000Nodes_10000Pods$'
   cargo xtask perf --upstream --label integration-test,short --scheduler flotilla,kube-scheduler

@@ -4,7 +4,10 @@ mod domain;
 mod term;
 
 use serde::{Deserialize, Serialize};
-use std::sync::Arc;
+use std::{
+    ops::{Deref, DerefMut},
+    sync::Arc,
+};
 
 use crate::{
     declared::DeclaredFeatures, devices::claimed::PodDevices, extension::PodField, labels::LabelSelector,
@@ -25,6 +28,25 @@ pub struct Class {
     pub namespace: Arc<str>,
     /// The pod's labels, sorted by key.
     pub labels: Vec<(Arc<str>, Arc<str>)>,
+    /// The fields that pods of one workload share.
+    pub common: Arc<Common>,
+    /// The pod has a deletion timestamp: topology spread no longer counts it, other plugins do.
+    pub terminating: bool,
+    /// The pod's volumes; `None` if no plugin reads any of them.
+    pub volumes: Option<Arc<PodVolumes>>,
+    /// The metadata fields that plugins read, sorted; fields that the pod lacks are absent. Filled by [`PodInfo::showing`].
+    pub fields: Vec<(PodField, Arc<str>)>,
+    /// The pod's device claims; `None` without claims and extended resources.
+    pub devices: Option<Arc<PodDevices>>,
+    /// Only nodes of this domain are candidates: in an attempt at a pod group with a topology constraint. Not sent to workers.
+    #[serde(skip)]
+    pub within: Option<Arc<TopologyDomain>>,
+}
+
+/// The fields of a class that pods of one workload share, also if they differ in a label or in a claim. A [`Class`] dereferences to them. A
+/// change of such a field of a class copies them if another class shares them.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Common {
     /// The pod's requests from its spec: containers, sidecars, init containers, pod-level resources, overhead.
     pub requests: Resources,
     /// The request for the NodeResourcesFit score: `requests` without pod-level resources, with 100m CPU and 200 MiB for each container
@@ -61,17 +83,20 @@ pub struct Class {
     pub pod_affinity: PodAffinity,
     /// The pod's controller, if default spread constraints may need its selector: only for a pod that has no constraints.
     pub owner: Option<Owner>,
-    /// The pod has a deletion timestamp: topology spread no longer counts it, other plugins do.
-    pub terminating: bool,
-    /// The pod's volumes; `None` if no plugin reads any of them.
-    pub volumes: Option<Arc<PodVolumes>>,
-    /// The metadata fields that plugins read, sorted; fields that the pod lacks are absent. Filled by [`PodInfo::showing`].
-    pub fields: Vec<(PodField, Arc<str>)>,
-    /// The pod's device claims; `None` without claims and extended resources.
-    pub devices: Option<Arc<PodDevices>>,
-    /// Only nodes of this domain are candidates: in an attempt at a pod group with a topology constraint. Not sent to workers.
-    #[serde(skip)]
-    pub within: Option<Arc<TopologyDomain>>,
+}
+
+impl Deref for Class {
+    type Target = Common;
+
+    fn deref(&self) -> &Common {
+        &self.common
+    }
+}
+
+impl DerefMut for Class {
+    fn deref_mut(&mut self) -> &mut Common {
+        Arc::make_mut(&mut self.common)
+    }
 }
 
 impl Class {

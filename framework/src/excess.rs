@@ -8,7 +8,7 @@ use std::{collections::BTreeSet, sync::Arc};
 use flotilla_planted::planted;
 
 use crate::{
-    class::{AffinityTerm, Class, PodAffinity},
+    class::{AffinityTerm, Class, Common, PodAffinity},
     labels::LabelSelector,
     plugins::inter_pod_affinity::selects_namespaces,
 };
@@ -197,10 +197,9 @@ pub fn cut(class: Class, stands: bool) -> (Class, Option<Arc<str>>) {
     let cut = if stands {
         let mut labels = class.labels;
         labels.truncate(MAX_LABELS);
-        let mut host_ports = class.host_ports;
+        let mut host_ports = class.common.host_ports.clone();
         host_ports.truncate(if planted("takes-ports-one-by-one") { usize::MAX } else { MAX_PORTS });
-        Class {
-            labels,
+        let common = Common {
             host_ports,
             spread: Vec::new(),
             pod_affinity: PodAffinity::default(),
@@ -209,8 +208,9 @@ pub fn cut(class: Class, stands: bool) -> (Class, Option<Arc<str>>) {
             preferred_terms: Vec::new(),
             tolerations: Vec::new(),
             images: Vec::new(),
-            ..class
-        }
+            ..Common::clone(&class.common)
+        };
+        Class { labels, common: Arc::new(common), ..class }
     } else {
         Class { namespace: class.namespace, ..Class::default() }
     };

@@ -18,15 +18,13 @@ impl Class {
     pub fn head(&self) -> Self {
         // Only volumes make the namespace matter to a single node.
         let namespace = if self.uses_objects() { Arc::clone(&self.namespace) } else { Arc::default() };
-        Self {
-            namespace,
-            labels: Vec::new(),
-            spread: Vec::new(),
-            pod_affinity: PodAffinity::default(),
-            owner: None,
-            terminating: false,
-            ..self.clone()
+        let mut head = Self { namespace, labels: Vec::new(), terminating: false, ..self.clone() };
+        if !self.spread.is_empty() || self.pod_affinity != PodAffinity::default() || self.owner.is_some() {
+            head.spread = Vec::new();
+            head.pod_affinity = PodAffinity::default();
+            head.owner = None;
         }
+        head
     }
 }
 

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use crate::{
-    class::{AffinityTerm, Class, HostPort, NodeTerm, PodInfo, Requirement, SpreadConstraint, Taint, Toleration},
+    class::{
+        AffinityTerm, Class, Common, HostPort, NodeTerm, PodInfo, Requirement, SpreadConstraint, Taint, Toleration,
+    },
     declared::DeclaredFeatures,
     excess,
     labels::{LabelRequirement, LabelSelector},
@@ -30,14 +32,14 @@ pub struct PodBuilder {
 /// A pending pod of the default scheduler without requests, in namespace `default`.
 #[must_use]
 pub fn pod(name: &str) -> PodBuilder {
-    let class = Class {
-        namespace: "default".into(),
+    let common = Common {
         score_requests: Resources { milli_cpu: 100, memory: 200 << 20, ..Resources::default() },
         nonzero_milli_cpu: 100,
         nonzero_memory: 200 << 20,
         images: vec!["pause:latest".into()],
-        ..Class::default()
+        ..Common::default()
     };
+    let class = Class { namespace: "default".into(), common: Arc::new(common), ..Class::default() };
     PodBuilder {
         pod: PodInfo {
             uid: format!("uid-{name}").into(),
@@ -328,12 +330,13 @@ impl PodBuilder {
     #[must_use]
     pub fn into_class(self) -> Class {
         let mut class = self.class;
+        let namespace = Arc::clone(&class.namespace);
         let affinity = &mut class.pod_affinity;
         let required = affinity.required.iter_mut().chain(&mut affinity.required_anti);
         let preferred = affinity.preferred.iter_mut().chain(&mut affinity.preferred_anti).map(|(_, term)| term);
         for term in required.chain(preferred) {
             if term.namespaces.is_empty() && term.namespace_selector == LabelSelector::Nothing {
-                term.namespaces.push(Arc::clone(&class.namespace));
+                term.namespaces.push(Arc::clone(&namespace));
             }
         }
         class

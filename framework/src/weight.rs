@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use crate::{
-    class::{AffinityTerm, Class, NodeTerm, Owner, PodAffinity, Requirement, SpreadConstraint},
+    class::{AffinityTerm, Class, Common, NodeTerm, Owner, PodAffinity, Requirement, SpreadConstraint},
     devices::claimed::{ClaimSource, PodDevices},
     labels::LabelSelector,
     node::NodeInfo,
@@ -52,7 +52,7 @@ impl Class {
     /// The approximate size of the class in memory, in bytes. Shared texts count in full.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        size_of::<Self>() + MEMORY.class(self)
+        size_of::<Self>() + size_of::<Common>() + MEMORY.class(self)
     }
 
     /// Whether the class can be sent to a worker.
@@ -78,9 +78,9 @@ impl NodeInfo {
 
 impl Measure {
     fn class(self, class: &Class) -> usize {
-        let Class {
-            namespace,
-            labels: own_labels,
+        let Class { namespace, labels: own_labels, common, terminating: _, volumes, fields, devices, within: _ } =
+            class;
+        let Common {
             requests,
             score_requests,
             accounted,
@@ -98,12 +98,7 @@ impl Measure {
             spread,
             pod_affinity,
             owner,
-            terminating: _,
-            volumes,
-            fields,
-            devices,
-            within: _,
-        } = class;
+        } = &**common;
         let fields = fields.iter().map(|(field, value)| self.group + self.text(&field.to_string()) + self.text(value));
         let fields: usize = fields.sum();
         let tolerations = tolerations.iter().map(|one| {

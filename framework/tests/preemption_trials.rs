@@ -30,8 +30,10 @@ fn wishing(class: &Class, wishes: &[(u8, &str, &str)]) -> Class {
             skew => other.spread(i32::from(skew - 1), key, ("app", app)),
         };
     }
-    let Class { spread, pod_affinity, .. } = other.into_class();
-    Class { spread, pod_affinity, ..class.clone() }
+    let (other, mut class) = (other.into_class(), class.clone());
+    class.spread = other.spread.clone();
+    class.pod_affinity = other.pod_affinity.clone();
+    class
 }
 
 type Wishes = Vec<(u8, &'static str, &'static str)>;

@@ -120,7 +120,7 @@ fn only_node(class: &Class) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
-    use flotilla_framework::class::{NodeTerm, Requirement};
+    use flotilla_framework::class::{Common, NodeTerm, Requirement};
 
     use super::*;
 
@@ -140,7 +140,8 @@ mod tests {
             (Some(vec![term(Vec::new())]), None),
         ];
         for (required_terms, expected) in cases {
-            assert_eq!(only_node(&Class { required_terms, ..Class::default() }), expected);
+            let common = Arc::new(Common { required_terms, ..Common::default() });
+            assert_eq!(only_node(&Class { common, ..Class::default() }), expected);
         }
     }
 }

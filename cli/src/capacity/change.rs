@@ -221,7 +221,8 @@ impl Change {
 }
 
 fn ask_less(class: &mut Class, name: &str, less: i64) {
-    for requests in [&mut class.requests, &mut class.score_requests, &mut class.accounted] {
+    let common = Arc::make_mut(&mut class.common);
+    for requests in [&mut common.requests, &mut common.score_requests, &mut common.accounted] {
         let amount = match name {
             "cpu" => Some(&mut requests.milli_cpu),
             "memory" => Some(&mut requests.memory),

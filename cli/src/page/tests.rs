@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use flotilla_framework::{
-    class::{Class, PodInfo},
+    class::{Class, Common, PodInfo},
     node::NodeInfo,
     resources::Resources,
 };
@@ -25,7 +25,8 @@ fn node(name: &str, zone: &str) -> Arc<NodeInfo> {
 
 fn pod(name: &str) -> Arc<PodInfo> {
     let accounted = Resources { milli_cpu: 500, scalars: vec![("example.com/gpu".into(), 1)], ..Resources::default() };
-    let class = Arc::new(Class { namespace: "shop".into(), accounted, ..Class::default() });
+    let common = Arc::new(Common { accounted, ..Common::default() });
+    let class = Arc::new(Class { namespace: "shop".into(), common, ..Class::default() });
     let info = flotilla_framework::testing::pod(name).priority(7).build();
     Arc::new(PodInfo { class, ..info })
 }

@@ -12,7 +12,7 @@ use std::{
 
 use anyhow::{Context as _, anyhow, bail};
 use flotilla_framework::{
-    class::{Class, PodInfo, Taint},
+    class::{Class, Common, PodInfo, Taint},
     extension::{Facts, Filter, NodeFilter, NodeScore, Plugin, Point, PreFilter, PreScore, Preparation, Score},
     modules::Modules as _,
     node::{NodeId, NodeInfo},
@@ -97,13 +97,14 @@ impl Sample {
         let mut args = Args::default();
         args.own.insert(NAME.to_owned(), written);
         let label = |key: &str, value: &str| (key.into(), value.into());
-        let class = Class {
-            labels: vec![label("app", "shop"), label("team", "red")],
+        let common = Common {
             requests: Resources { milli_cpu: 500, memory: 1 << 30, ..Resources::default() },
             node_selector: vec![label("disk", "ssd")],
             images: vec!["example.com/shop:1".into()],
-            ..Class::default()
+            ..Common::default()
         };
+        let labels = vec![label("app", "shop"), label("team", "red")];
+        let class = Class { labels, common: Arc::new(common), ..Class::default() };
         let mut fields = plugin.pod_fields(&args);
         fields.sort_unstable();
         let class = Arc::new(pod(class)).showing(&fields).class.clone();

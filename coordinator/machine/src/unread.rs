@@ -8,11 +8,11 @@ use flotilla_framework::{
     map::Set,
     signature::{Distinction, LabelProperty},
 };
-use indexmap::IndexMap;
+use indexmap::{IndexMap, map::Entry};
 
 use crate::{judge::classes::Classes, pods::Indexed, subject::Uid};
 
-/// By namespace. For a pod whose class has no namespace, all labels are kept. Some 40 bytes per label of a pod, and 250 if no other pod of
+/// By namespace. For a pod whose class has no namespace, all labels are kept. Some 40 bytes per label of a pod, and 100 if no other pod of
 /// the namespace has its value.
 #[derive(Debug, Default)]
 pub(crate) struct Unread {
@@ -21,10 +21,17 @@ pub(crate) struct Unread {
 
 #[derive(Debug, Default)]
 struct InNamespace {
-    keys: IndexMap<Arc<str>, IndexMap<Arc<str>, Set<Uid>>>,
+    keys: IndexMap<Arc<str>, IndexMap<Arc<str>, Holders>>,
     /// Pods without labels in a class without a namespace.
     unlabelled: Set<Uid>,
-    owners: IndexMap<Owner, Set<Uid>>,
+    owners: IndexMap<Owner, Holders>,
+}
+
+/// The pods that have a value. A set with one pod takes 200 bytes, and each pod of a StatefulSet or indexed Job has such a value.
+#[derive(Debug)]
+enum Holders {
+    One(Uid),
+    Several(Box<Set<Uid>>),
 }
 
 impl Unread {
@@ -56,13 +63,13 @@ impl Unread {
         let known = self.namespaces.entry(Arc::clone(&whole.namespace)).or_default();
         for (key, value) in left {
             let values = known.keys.entry(Arc::clone(key)).or_default();
-            values.entry(Arc::clone(value)).or_default().insert(Arc::clone(uid));
+            Holders::insert(values.entry(Arc::clone(value)), uid);
         }
         if is_unlabelled {
             known.unlabelled.insert(Arc::clone(uid));
         }
         if let Some(owner) = owner {
-            known.owners.entry(owner.clone()).or_default().insert(Arc::clone(uid));
+            Holders::insert(known.owners.entry(owner.clone()), uid);
         }
     }
 
@@ -106,25 +113,61 @@ impl InNamespace {
     fn find(&self, told: &LabelProperty, pods: &mut Set<Uid>) {
         match told {
             LabelProperty::Value((key, value)) => {
-                pods.extend(self.keys.get(key).and_then(|values| values.get(value)).into_iter().flatten().cloned());
+                self.keys.get(key).and_then(|values| values.get(value)).into_iter().for_each(|one| one.add_to(pods));
             }
             LabelProperty::Presence(key) => {
-                pods.extend(self.keys.get(key).into_iter().flat_map(IndexMap::values).flatten().cloned());
+                self.keys.get(key).into_iter().flat_map(IndexMap::values).for_each(|one| one.add_to(pods));
             }
             LabelProperty::Namespace => {
-                let labelled = self.keys.values().flat_map(IndexMap::values).flatten();
-                pods.extend(labelled.chain(&self.unlabelled).cloned());
+                self.keys.values().flat_map(IndexMap::values).for_each(|one| one.add_to(pods));
+                pods.extend(self.unlabelled.iter().cloned());
             }
-            LabelProperty::Owner(owner) => pods.extend(self.owners.get(owner).into_iter().flatten().cloned()),
+            LabelProperty::Owner(owner) => self.owners.get(owner).into_iter().for_each(|one| one.add_to(pods)),
         }
     }
 }
 
-fn remove_from<K: std::hash::Hash + Eq>(sets: &mut IndexMap<K, Set<Uid>>, key: &K, uid: &Uid) {
-    let Some(pods) = sets.get_mut(key) else { return };
-    pods.swap_remove(uid);
-    if pods.is_empty() {
-        sets.swap_remove(key);
+impl Holders {
+    fn insert<K>(entry: Entry<'_, K, Self>, uid: &Uid) {
+        match entry {
+            Entry::Vacant(entry) => {
+                entry.insert(Self::One(Arc::clone(uid)));
+            }
+            Entry::Occupied(mut entry) => match entry.get_mut() {
+                Self::Several(known) => {
+                    known.insert(Arc::clone(uid));
+                }
+                Self::One(known) if known == uid => {}
+                Self::One(known) => {
+                    let both = Set::from_iter([Arc::clone(known), Arc::clone(uid)]);
+                    entry.insert(Self::Several(Box::new(both)));
+                }
+            },
+        }
+    }
+
+    /// Whether no pod is left.
+    fn remove(&mut self, uid: &Uid) -> bool {
+        match self {
+            Self::One(known) => known == uid,
+            Self::Several(known) => {
+                known.swap_remove(uid);
+                known.is_empty()
+            }
+        }
+    }
+
+    fn add_to(&self, pods: &mut Set<Uid>) {
+        match self {
+            Self::One(known) => _ = pods.insert(Arc::clone(known)),
+            Self::Several(known) => pods.extend(known.iter().cloned()),
+        }
+    }
+}
+
+fn remove_from<K: std::hash::Hash + Eq>(values: &mut IndexMap<K, Holders>, key: &K, uid: &Uid) {
+    if values.get_mut(key).is_some_and(|holders| holders.remove(uid)) {
+        values.swap_remove(key);
     }
 }
 

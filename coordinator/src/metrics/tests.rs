@@ -4,11 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use flotilla_configuration::features::FeatureGates;
 use flotilla_framework::{
-    class::{Class, PodInfo},
-    extension::objects::AwaitedDevice,
-    ingest,
-    prepared::parts::Point,
-    resources::Resources,
+    class::PodInfo, extension::objects::AwaitedDevice, ingest, prepared::parts::Point, resources::Resources,
 };
 use flotilla_machine::{
     action::{DeviceWaitEnd, DeviceWaitStatus, PreemptorKind},
@@ -183,7 +179,7 @@ fn pod(name: &str, node: Option<&str>, limits: Option<Resources>) -> Arc<PodInfo
         scalars: vec![("example.com/gpu".into(), 1), ("hugepages-2Mi".into(), 4 << 20)],
         ..Resources::default()
     };
-    pod.class = Arc::new(Class { requests, ..(*pod.class).clone() });
+    Arc::make_mut(&mut pod.class).requests = requests;
     pod.node_name = node.map(Into::into);
     pod.limits = limits.map(Box::new);
     Arc::new(pod)

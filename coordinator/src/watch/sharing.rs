@@ -6,7 +6,7 @@
 use std::{collections::HashSet, hash::Hash, sync::Arc};
 
 use flotilla_framework::{
-    class::{Class, PodInfo, Toleration},
+    class::{Class, Common, PodInfo, Toleration},
     node::NodeInfo,
 };
 use flotilla_machine::event::Event;
@@ -18,6 +18,7 @@ const FEW: usize = 1_024;
 pub(super) struct Sharing {
     texts: Pool<str>,
     classes: Pool<Class>,
+    commons: Pool<Common>,
 }
 
 impl Sharing {
@@ -30,8 +31,14 @@ impl Sharing {
     }
 
     fn pod(&mut self, pod: &mut PodInfo) {
-        let Self { texts, classes } = self;
-        classes.share_new(&mut pod.class, |class| share_texts(texts, class));
+        let Self { texts, classes, commons } = self;
+        // StatefulSets and indexed Jobs give each pod a label, and thus a class before its labels are reduced.
+        classes.share_new(&mut pod.class, |class| {
+            class.labels.shrink_to_fit();
+            let labels = class.labels.iter_mut().flat_map(|(key, value)| [key, value]);
+            labels.chain([&mut class.namespace]).for_each(|text| texts.share(text));
+            commons.share_new(&mut class.common, |common| share_texts(texts, common));
+        });
         let condition = pod.condition.iter_mut().flat_map(|condition| [&mut condition.reason, &mut condition.message]);
         let names = pod.extended_resources.iter_mut().chain(&mut pod.gates).chain(&mut pod.node_name);
         names.chain([&mut pod.scheduler_name]).chain(condition).for_each(|text| self.texts.share(text));
@@ -45,24 +52,22 @@ impl Sharing {
     }
 }
 
-/// Shares the texts of a class that no other pod has. StatefulSets and indexed Jobs give each pod a label, and thus a class before its
-/// labels are reduced.
-fn share_texts(texts: &mut Pool<str>, class: &mut Class) {
+/// Shares the texts of fields that no other pod has.
+fn share_texts(texts: &mut Pool<str>, common: &mut Common) {
     // A vector that grew holds up to twice its length.
-    class.labels.shrink_to_fit();
-    class.node_selector.shrink_to_fit();
-    class.tolerations.shrink_to_fit();
-    class.images.shrink_to_fit();
-    let pairs = class.labels.iter_mut().chain(&mut class.node_selector).flat_map(|(key, value)| [key, value]);
-    let resources = [&mut class.requests, &mut class.score_requests, &mut class.accounted];
+    common.node_selector.shrink_to_fit();
+    common.tolerations.shrink_to_fit();
+    common.images.shrink_to_fit();
+    let pairs = common.node_selector.iter_mut().flat_map(|(key, value)| [key, value]);
+    let resources = [&mut common.requests, &mut common.score_requests, &mut common.accounted];
     let resources = resources.into_iter().flat_map(|resources| resources.scalars.iter_mut().map(|(name, _)| name));
-    let tolerations = class.tolerations.iter_mut().flat_map(|toleration| {
+    let tolerations = common.tolerations.iter_mut().flat_map(|toleration| {
         let Toleration { key, operator, value, effect } = toleration;
         [key, operator, value, effect]
     });
-    let ports = class.host_ports.iter_mut().flat_map(|port| [&mut port.ip, &mut port.protocol]);
-    let single = class.owner.iter_mut().map(|owner| &mut owner.name).chain([&mut class.namespace]);
-    let all = pairs.chain(resources).chain(tolerations).chain(ports).chain(&mut class.images).chain(single);
+    let ports = common.host_ports.iter_mut().flat_map(|port| [&mut port.ip, &mut port.protocol]);
+    let owner = common.owner.iter_mut().map(|owner| &mut owner.name);
+    let all = pairs.chain(resources).chain(tolerations).chain(ports).chain(&mut common.images).chain(owner);
     all.for_each(|text| texts.share(text));
 }
 
@@ -140,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn pods_that_differ_in_a_label_share_all_other_texts() {
+    fn pods_that_differ_in_a_label_share_all_other_fields() {
         let mut sharing = Sharing::default();
         let of = |name: &str| {
             let pod = pod(name).label("app", "web").label("pod-name", name).request("example.com/gpu", "1");
@@ -149,6 +154,7 @@ mod tests {
         let (one, other) = (shared(&mut sharing, of("one")), shared(&mut sharing, of("other")));
         assert_eq!((&*one, &*other), (&of("one"), &of("other")), "sharing changes nothing");
         let (one, other) = (&one.class, &other.class);
+        assert!(Arc::ptr_eq(&one.common, &other.common));
         let pairs = [
             (&one.namespace, &other.namespace),
             (&one.labels[0].0, &other.labels[0].0),

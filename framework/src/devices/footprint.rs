@@ -227,8 +227,10 @@ impl Footprint {
     /// The class of a pod with the amounts of its devices.
     #[must_use]
     pub fn class_with(&self, class: &Class, claims: &[ClaimAmounts]) -> Class {
-        let (nonzero_milli_cpu, nonzero_memory) = self.nonzero_with(claims);
-        Class { accounted: self.with(claims), nonzero_milli_cpu, nonzero_memory, ..class.clone() }
+        let mut class = class.clone();
+        class.accounted = self.with(claims);
+        (class.nonzero_milli_cpu, class.nonzero_memory) = self.nonzero_with(claims);
+        class
     }
 
     fn is_set_for_pod(&self, name: &str) -> bool {

@@ -92,13 +92,9 @@ fn namespace_selectors_are_weighed_once_each_times_the_namespaces() {
              comparisons, the limit is 524288"
         )
     );
-    let repeated = Class {
-        pod_affinity: PodAffinity {
-            required: vec![class.pod_affinity.required_anti[0].clone(); 1_000],
-            ..PodAffinity::default()
-        },
-        ..class
-    };
+    let required = vec![class.pod_affinity.required_anti[0].clone(); 1_000];
+    let mut repeated = class;
+    repeated.pod_affinity = PodAffinity { required, ..PodAffinity::default() };
     assert_eq!(comparisons(&repeated), 1);
 }
 

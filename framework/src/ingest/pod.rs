@@ -12,7 +12,7 @@ use super::{
     selectors::labels,
 };
 use crate::{
-    class::{ANY_IP, Class, HostPort, Toleration},
+    class::{ANY_IP, Class, Common, HostPort, Toleration},
     declared::DeclaredFeatures,
     quantity::Quantity,
 };
@@ -40,8 +40,7 @@ pub(super) fn class(pod: &api::Pod, spec: &api::PodSpec, features: Features) -> 
         Arc::make_mut(devices).footprint = Some(Arc::new(footprint));
     }
     let scored = Reading { skip_pod_level: true, non_missing: &defaults, ..Reading::of_spec(features) };
-    Ok(Class {
-        namespace: text(namespace),
+    let common = Common {
         requests: resources(&wanted),
         score_requests: resources(&requests::total(pod, spec, scored)?),
         accounted: resources(&accounted),
@@ -60,11 +59,15 @@ pub(super) fn class(pod: &api::Pod, spec: &api::PodSpec, features: Features) -> 
         host_ports: host_ports(spec),
         images: images(spec),
         spread: pods::spread(&labels, spec, features),
-        labels,
         pod_affinity: pods::affinity(namespace, spec),
         owner: pods::owner(&pod.metadata, spec),
-        terminating: pod.metadata.deletion_timestamp.is_some(),
         declared_features: declared_features(spec),
+    };
+    Ok(Class {
+        namespace: text(namespace),
+        labels,
+        common: Arc::new(common),
+        terminating: pod.metadata.deletion_timestamp.is_some(),
         volumes: mounts::volumes(&pod.metadata, spec),
         devices,
         fields: Vec::new(),

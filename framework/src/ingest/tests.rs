@@ -252,7 +252,7 @@ fn host_ports_are_those_of_containers_that_run_as_long_as_the_pod() {
         with(container("i", json!({})), json!([port(81, "", "")])),
         with(sidecar("s", json!({})), json!([port(82, "10.0.0.1", "UDP")])),
     ]});
-    let ports = class(spec, json!({})).host_ports;
+    let ports = class(spec, json!({})).host_ports.clone();
     let ports: Vec<(&str, &str, i32)> = ports.iter().map(|port| (&*port.ip, &*port.protocol, port.port)).collect();
     assert_eq!(ports, [("0.0.0.0", "TCP", 80), ("10.0.0.1", "UDP", 82)]);
 }
@@ -265,7 +265,7 @@ fn images_get_a_tag_where_they_have_none() {
             container("reg.io:5000/name:tag", json!({})),
             container("name@sha256:abc", json!({}))],
         "volumes": [{"name": "v", "image": {"reference": "volume"}}, {"name": "w", "emptyDir": {}}]});
-    let images = class(spec, json!({})).images;
+    let images = class(spec, json!({})).images.clone();
     let images: Vec<&str> = images.iter().map(AsRef::as_ref).collect();
     assert_eq!(
         images,
@@ -500,7 +500,7 @@ fn a_term_means_the_own_namespace_unless_it_names_or_selects_others() {
         let mut term = json!({"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "web"}}});
         term.as_object_mut().expect("an object").extend(extra.as_object().expect("an object").clone());
         let terms = json!({"requiredDuringSchedulingIgnoredDuringExecution": [term]});
-        let affinity = labelled(json!({"containers": [], "affinity": {"podAntiAffinity": terms}})).pod_affinity;
+        let affinity = labelled(json!({"containers": [], "affinity": {"podAntiAffinity": terms}})).pod_affinity.clone();
         affinity.required_anti[0].clone()
     };
     let own = AffinityTerm {
@@ -530,7 +530,7 @@ fn lists_of_terms_that_cannot_be_read_are_dropped_and_the_others_kept() {
                         "preferredDuringSchedulingIgnoredDuringExecution": [weighted(&good)]},
         "podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [good],
                             "preferredDuringSchedulingIgnoredDuringExecution": [weighted(&bad)]}}});
-    let PodAffinity { required, required_anti, preferred, preferred_anti, error } = labelled(spec).pod_affinity;
+    let PodAffinity { required, required_anti, preferred, preferred_anti, error } = labelled(spec).pod_affinity.clone();
     assert_eq!((required.len(), required_anti.len(), preferred.len(), preferred_anti.len()), (0, 1, 1, 0));
     let problem = "values[0][app]: Invalid value: \"{{bad}}\": a valid label must be an empty string or consist of \
                    alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. \

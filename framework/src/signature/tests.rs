@@ -262,7 +262,8 @@ fn a_pod_that_spreads_over_domains_keeps_its_namespace() {
         honors_affinity: true,
         honors_taints: false,
     };
-    let whole = Arc::new(Class { spread: vec![constraint], ..Class::clone(&of("one", &[("app", "db")])) });
+    let mut whole = of("one", &[("app", "db")]);
+    Arc::make_mut(&mut whole).spread = vec![constraint];
     let mut known = SelectorsInPlay::default();
     known.enter_class(&whole, &mut Vec::new());
     assert_eq!(known.sign(&whole).namespace, whole.namespace);
@@ -275,7 +276,8 @@ fn a_pod_that_spreads_over_domains_keeps_its_namespace() {
 #[test]
 fn an_owner_is_told_as_long_as_it_is_known() {
     let owner = Owner { kind: OwnerKind::ReplicaSet, name: "web-1".into() };
-    let whole = Arc::new(Class { owner: Some(owner.clone()), ..Class::clone(&of("one", &[("app", "web")])) });
+    let mut whole = of("one", &[("app", "web")]);
+    Arc::make_mut(&mut whole).owner = Some(owner.clone());
     let mut known = SelectorsInPlay::default();
     assert_eq!(known.sign(&whole), known.sign(&of("two", &[])));
     let mut distinctions = Vec::new();

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use flotilla_framework::class::{Class, HostPort, NodeTerm, Owner, PodAffinity, Requirement, Toleration};
+use flotilla_framework::class::{Class, Common, HostPort, NodeTerm, Owner, PodAffinity, Requirement, Toleration};
 use flotilla_framework::declared::DeclaredFeatures;
 use flotilla_framework::extension::{PodField, UnknownPodField};
 
@@ -19,6 +19,16 @@ impl Wire for Class {
         let Self {
             namespace,
             labels,
+            common,
+            terminating,
+            volumes,
+            // The coordinator evaluates device claims.
+            devices: _,
+            fields,
+            // Only the coordinator evaluates such classes.
+            within: _,
+        } = self;
+        let Common {
             requests,
             score_requests,
             accounted,
@@ -35,15 +45,8 @@ impl Wire for Class {
             spread,
             pod_affinity,
             owner,
-            terminating,
-            volumes,
-            // The coordinator evaluates device claims.
-            devices: _,
             declared_features,
-            fields,
-            // Only the coordinator evaluates such classes.
-            within: _,
-        } = self;
+        } = &**common;
         pb::Class {
             namespace: namespace.as_ref().to_owned(),
             labels: encode_list(labels),
@@ -75,9 +78,7 @@ impl Wire for Class {
             Some(pb::NodeTerms { terms }) => Some(decode_list("required_terms.terms", terms)?),
             None => None,
         };
-        Ok(Self {
-            namespace: message.namespace.into(),
-            labels: decode_sorted("labels", message.labels)?,
+        let common = Common {
             requests: required("requests", message.requests)?,
             score_requests: required("score_requests", message.score_requests)?,
             accounted: required("accounted", message.accounted)?,
@@ -100,13 +101,18 @@ impl Wire for Class {
                 Some(owner) => Some(Owner::decode(owner).map_err(|error| error.within("owner"))?),
                 None => None,
             },
+            declared_features: DeclaredFeatures::named(message.declared_features.iter().map(String::as_str)),
+        };
+        Ok(Self {
+            namespace: message.namespace.into(),
+            labels: decode_sorted("labels", message.labels)?,
+            common: Arc::new(common),
             terminating: message.terminating,
             devices: None,
             volumes: match message.volumes {
                 Some(volumes) => Some(required("volumes", Some(volumes)).map(Arc::new)?),
                 None => None,
             },
-            declared_features: DeclaredFeatures::named(message.declared_features.iter().map(String::as_str)),
             fields: decode_sorted("fields", message.fields)?,
             within: None,
         })

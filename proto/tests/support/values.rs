@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use flotilla_framework::{
     class::{
-        AffinityTerm, Class, ClassId, HostPort, NodeTerm, Owner, OwnerKind, PodAffinity, Requirement, SpreadConstraint,
-        Taint, Toleration,
+        AffinityTerm, Class, ClassId, Common, HostPort, NodeTerm, Owner, OwnerKind, PodAffinity, Requirement,
+        SpreadConstraint, Taint, Toleration,
     },
     declared::DeclaredFeatures,
     evaluation::{Evaluation, Offer, Refused, Stratum},
@@ -294,9 +294,7 @@ pub(crate) fn class() -> impl Strategy<Value = Class> {
             let ((node_name, resize_deferred), node_selector, required_terms, preferred_terms) = affinity;
             let (tolerations, host_ports, images) = rest;
             let (spread, pod_affinity, owner, terminating, declared_features, volumes, fields) = others;
-            Class {
-                namespace,
-                labels,
+            let common = Common {
                 requests,
                 score_requests,
                 accounted,
@@ -313,13 +311,10 @@ pub(crate) fn class() -> impl Strategy<Value = Class> {
                 spread,
                 pod_affinity,
                 owner,
-                terminating,
                 declared_features,
-                volumes,
-                fields,
-                devices: None,
-                within: None,
-            }
+            };
+            let common = Arc::new(common);
+            Class { namespace, labels, common, terminating, volumes, fields, devices: None, within: None }
         },
     )
 }

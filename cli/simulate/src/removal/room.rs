@@ -102,7 +102,10 @@ fn share(node: &NodeInfo, pods: &[&PodInfo]) -> Share {
 #[cfg(test)]
 mod tests {
     use flotilla_cluster::lifecycle::PodFacts;
-    use flotilla_framework::{class::Class, testing};
+    use flotilla_framework::{
+        class::{Class, Common},
+        testing,
+    };
 
     use super::*;
 
@@ -116,7 +119,8 @@ mod tests {
     }
 
     fn pod(node: &str, cpu: i64, memory: i64, gpus: i64) -> Arc<PodInfo> {
-        let class = Arc::new(Class { accounted: resources(cpu, memory, gpus), ..Class::default() });
+        let common = Arc::new(Common { accounted: resources(cpu, memory, gpus), ..Common::default() });
+        let class = Arc::new(Class { common, ..Class::default() });
         Arc::new(PodInfo { node_name: Some(node.into()), class, ..testing::pod("p").build() })
     }
 

@@ -159,9 +159,9 @@ fn a_group_that_does_not_fit_releases_its_claim_before_it_preempts() {
     let requests = testing::pod("large").request("cpu", "4").build().class.requests.clone();
     world.pod(member("a"));
     assert!(freed(&mut world).is_empty(), "an incomplete gang is not tried");
-    let large = member("b");
-    let class = Arc::new(Class { requests, ..Class::clone(&large.class) });
-    world.pod(PodInfo { class, ..large });
+    let mut large = member("b");
+    Arc::make_mut(&mut large.class).requests = requests;
+    world.pod(large);
     world.settle();
     let uid = testing::pod_group("g", None).uid;
     assert_eq!(freed(&mut world), [(CLAIM.to_owned(), Patch::Claim(ClaimPatch::RemoveReservation(uid)))]);

@@ -40,7 +40,7 @@ pub type Tenants = Vec<(ClassId, u32)>;
 
 /// The nodes of the cluster or of a shard with the classes of their pods.
 ///
-/// 1. [`Self::new`] with the seed of ranks.
+/// 1. [`Self::new`] with the seed of hashes.
 /// 2. [`Self::register_class`] before pods of the class are added; [`Self::upsert_node`] before pods are added to the node.
 /// 3. [`Self::add_pod`] and [`Self::remove_pod`] charge and discharge the node's accounts, host ports and tenants.
 /// 4. [`Self::forget_class`] after the last pod of a class was removed. [`Self::remove_node`] also removes the node's pods.
@@ -62,7 +62,7 @@ pub struct Snapshot {
     ids: Vec<Option<NodeId>>,
     changed: Vec<Stamp>,
     names: Vec<Symbol>,
-    ranks: Vec<u64>,
+    hashes: Vec<u64>,
     unschedulable: Vec<bool>,
     resize_preemption_disabled: Vec<bool>,
     declared_features: Vec<DeclaredFeatures>,
@@ -84,14 +84,23 @@ pub struct Snapshot {
     in_use: compact::InUse,
 }
 
-/// The rank of a node among equal totals; the smaller wins. A hash of UID and configured seed spreads ties reproducibly.
+/// A hash of a UID and the configured seed, for choices that kube-scheduler leaves to chance.
 #[must_use]
-pub fn rank(uid: &str, seed: u64) -> u64 {
+pub fn hash(uid: &str, seed: u64) -> u64 {
     xxh3_64_with_seed(uid.as_bytes(), seed)
 }
 
+/// Bits of a rank that hold the highest ones of the hash. The others hold the number of pods: up to 16,777,215.
+const HASH_BITS: u32 = 40;
+
+/// The part of a node's [`Snapshot::rank`] that its pods do not change.
+#[must_use]
+pub const fn hash_of_rank(rank: u64) -> u64 {
+    rank & (u64::MAX >> (u64::BITS - HASH_BITS))
+}
+
 impl Snapshot {
-    /// An empty snapshot; `seed` is part of every node's [`rank`].
+    /// An empty snapshot; `seed` is part of every node's [`hash`].
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Self { seed, ..Self::default() }
@@ -105,7 +114,7 @@ impl Snapshot {
         };
         let at = slot as usize;
         self.names[at] = self.symbols.intern(&node.name);
-        self.ranks[at] = rank(&node.uid, self.seed);
+        self.hashes[at] = hash(&node.uid, self.seed);
         self.unschedulable[at] = node.unschedulable;
         self.resize_preemption_disabled[at] = node.resize_preemption_disabled;
         self.declared_features[at] = node.declared_features;
@@ -147,7 +156,7 @@ impl Snapshot {
         ids.into_iter().for_each(|id| self.remove_node(id));
     }
 
-    /// Changes the seed for nodes that are added later. Call it on an empty snapshot: known nodes keep their ranks.
+    /// Changes the seed for nodes that are added later. Call it on an empty snapshot: known nodes keep their hashes.
     pub const fn set_seed(&mut self, seed: u64) {
         self.seed = seed;
     }
@@ -333,10 +342,18 @@ impl Snapshot {
         self.names[slot as usize]
     }
 
-    /// The node's [`rank`].
+    /// The node's place among equal totals; the smallest wins. The node with the fewest pods is first, then the order is that of a hash. So
+    /// equal pods do not fill one node if no score changes with their number, as of pods without requests. kube-scheduler chooses randomly.
     #[must_use]
     pub fn rank(&self, slot: Slot) -> u64 {
-        self.ranks[slot as usize]
+        let pods = u64::try_from(self.accounts.pods[slot as usize]).unwrap_or(0);
+        (pods.min(u64::MAX >> HASH_BITS) << HASH_BITS) | (self.hash(slot) >> (u64::BITS - HASH_BITS))
+    }
+
+    /// The node's [`hash`].
+    #[must_use]
+    pub fn hash(&self, slot: Slot) -> u64 {
+        self.hashes[slot as usize]
     }
 
     /// `spec.unschedulable`.
@@ -409,7 +426,7 @@ impl Snapshot {
             self.ids.push(None);
             self.changed.push(0);
             self.names.push(Symbol::NONE);
-            self.ranks.push(0);
+            self.hashes.push(0);
             self.unschedulable.push(false);
             self.resize_preemption_disabled.push(false);
             self.declared_features.push(DeclaredFeatures::default());

@@ -11,7 +11,7 @@ use flotilla_framework::{
     registry::Registry,
     replica::{Replica, Stats},
     shard::{Change, Command, FromWorker, Reply, ToWorker, Unable},
-    snapshot::rank,
+    snapshot::hash,
     testing::{NodeBuilder, PodBuilder, node, pod, profile},
 };
 
@@ -110,7 +110,7 @@ fn an_evaluation_covers_every_node_and_orders_ties_by_rank() {
     assert_eq!((evaluation.covered, evaluation.strata.len(), evaluation.refused.len()), (2, 1, 0));
     let offers = &evaluation.strata[0].offers;
     assert!(offers[0].base == offers[1].base && offers[0].rank < offers[1].rank);
-    let mut ranks = [rank("uid-n1", 5), rank("uid-n2", 5)];
+    let mut ranks = ["uid-n1", "uid-n2"].map(|uid| hash(uid, 5) >> 24);
     ranks.sort_unstable();
     assert_eq!([offers[0].rank, offers[1].rank], ranks);
 }

@@ -10,7 +10,7 @@ use crate::node::NodeId;
 pub struct Candidate {
     /// The node.
     pub node: NodeId,
-    /// The node's [`crate::snapshot::rank`].
+    /// The node's [`crate::snapshot::hash`].
     pub rank: u64,
     /// The number of victims that violate a budget.
     pub violations: u32,

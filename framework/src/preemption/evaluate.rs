@@ -45,7 +45,7 @@ impl Layout {
     pub fn candidate(&self, outcome: &DryRunResult, nodes: &Snapshot) -> Option<Candidate> {
         let DryRunResult::Victims { indexes, violations } = outcome else { return None };
         let (node, slot) = (self.trial.node, nodes.slot(self.trial.node)?);
-        let of = |victims, violations| Candidate { node, rank: nodes.rank(slot), violations, victims };
+        let of = |victims, violations| Candidate { node, rank: nodes.hash(slot), violations, victims };
         if self.wholes.is_empty() {
             let victims: Option<Vec<_>> = indexes.iter().map(|&index| self.pods.get(index as usize).cloned()).collect();
             return Some(of(victims?, *violations));

@@ -32,7 +32,7 @@ impl Shortlist {
     #[must_use]
     pub fn first(&self, uid: &str, seed: u64) -> usize {
         let potential = u64::try_from(self.potential).unwrap_or(u64::MAX).max(1);
-        usize::try_from(snapshot::rank(uid, seed) % potential).unwrap_or(0)
+        usize::try_from(snapshot::hash(uid, seed) % potential).unwrap_or(0)
     }
 
     /// Adds a candidate with this number of budget violations. `false`: there are already enough of its kind, and it is dropped.

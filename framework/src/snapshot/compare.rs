@@ -108,7 +108,7 @@ impl Snapshot {
         let taints = |nodes: &Self, at: usize| nodes.taint_sets.get_index(nodes.taints[at] as usize).cloned();
         let checks = [
             ("name", name(self, slot) == name(whole, other)),
-            ("rank", self.rank(slot) == whole.rank(other)),
+            ("hash", self.hash(slot) == whole.hash(other)),
             ("pods by class", self.tenants(slot) == whole.tenants(other)),
             ("amounts", pairs(own, at) == pairs(its, there) && own.requested(slot) == its.requested(other)),
             ("unschedulable", self.unschedulable(slot) == whole.unschedulable(other)),

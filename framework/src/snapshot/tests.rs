@@ -145,21 +145,21 @@ fn what_changed_since_a_stamp_is_told_for_each_stamp() {
 }
 
 #[test]
-fn ranks_hang_on_the_uid_and_the_seed_and_on_nothing_else() {
+fn hashes_depend_only_on_the_uid_and_the_seed() {
     let build = |seed, name: &str, uid: &str| {
         let mut nodes = Snapshot::new(seed);
         nodes.upsert_node(NodeId(1), &NodeInfo { uid: uid.into(), ..node(name).build() });
-        nodes.rank(0)
+        nodes.hash(0)
     };
     assert_eq!(build(5, "a", "u"), build(5, "b", "u"));
     assert_ne!(build(5, "a", "u"), build(6, "a", "u"));
     assert_ne!(build(5, "a", "u"), build(5, "a", "v"));
     // Replicas must agree on the hash: it must be the same on every platform and in every release.
-    assert_eq!([rank("uid-n1", 0), rank("uid-n1", 42)], [8_504_585_378_451_388_173, 7_793_482_476_618_997_769]);
+    assert_eq!([hash("uid-n1", 0), hash("uid-n1", 42)], [8_504_585_378_451_388_173, 7_793_482_476_618_997_769]);
     let mut nodes = Snapshot::new(1);
     nodes.set_seed(2);
     nodes.upsert_node(NodeId(1), &node("n").build());
-    assert_eq!(nodes.rank(0), rank("uid-n", 2));
+    assert_eq!(nodes.hash(0), hash("uid-n", 2));
 }
 
 #[test]

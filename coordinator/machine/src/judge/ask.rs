@@ -6,7 +6,7 @@ use flotilla_framework::{
     evaluation::{Evaluation, Offer},
     node::NodeId,
     shard::{RequestId, Revision},
-    snapshot::Slot,
+    snapshot::{Slot, hash_of_rank},
 };
 
 use super::cache::Cache;
@@ -54,7 +54,8 @@ pub(super) fn wrong_about(
     if offer.node > ask.newest {
         return Some("which did not exist yet");
     }
-    if cache.snapshot().rank(slot) != offer.rank {
+    // The number of pods may have changed since.
+    if hash_of_rank(cache.snapshot().rank(slot)) != hash_of_rank(offer.rank) {
         return Some("with an incorrect rank");
     }
     // A node that changed its holder since may have belonged to any worker.

@@ -200,7 +200,7 @@ impl Judge {
         let status = |slot| {
             let node = snapshot.id(slot)?;
             let refusal = dry_run.refusal(prepared, snapshot, node, nominations.beside(node));
-            Some((snapshot.rank(slot), node, refusal.map(|(_, refusal)| refusal.code)))
+            Some((snapshot.hash(slot), node, refusal.map(|(_, refusal)| refusal.code)))
         };
         let statuses = slots.into_iter().filter_map(status).collect();
         Some((statuses, own_code.unwrap_or(Code::UnschedulableAndUnresolvable)))

@@ -80,7 +80,7 @@ impl Site<'_> {
                 .cache()
                 .snapshot()
                 .slot(node)
-                .map_or(0, |slot| self.shards.judge.cache().snapshot().rank(slot));
+                .map_or(0, |slot| self.shards.judge.cache().snapshot().hash(slot));
             let violations = u32::try_from(victims.violations.max(0)).unwrap_or(u32::MAX);
             candidates.push(Candidate { node, rank, violations, victims: pods });
         }

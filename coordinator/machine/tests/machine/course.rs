@@ -20,6 +20,25 @@ fn a_pod_that_fits_lands_on_the_emptiest_node() {
 }
 
 #[test]
+fn pods_share_nodes_with_equal_totals() {
+    for workers in [0, 1, 3] {
+        let mut world = World::new(workers);
+        for name in ["a", "b", "c"] {
+            // The default requests of one pod exceed the node, so that all scores are equal with any number of pods.
+            world.node(node(name).capacity("cpu", "50m").capacity("memory", "100Mi").build());
+        }
+        for index in 0..30 {
+            // A class per pod, and one class for all.
+            let one = pod(&format!("p{index}")).label("app", "web");
+            world.pod(if index % 2 == 0 { one.far("zone", ("app", &format!("db-{index}"))) } else { one }.build());
+        }
+        world.settle();
+        let on = |name: &str| world.bound.iter().filter(|(pod, _)| world.place_of(pod) == Some(name)).count();
+        assert_eq!(["a", "b", "c"].map(on), [10, 10, 10], "{workers} workers");
+    }
+}
+
+#[test]
 fn pods_go_by_priority_and_then_by_age() {
     let mut world = World::dormant(vec![testing::profile()]);
     world.node(node("n").build());

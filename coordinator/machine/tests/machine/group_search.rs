@@ -234,5 +234,5 @@ fn of_a_thousand_generated_gangs_the_search_places_most_that_fit() {
         placed.iter_mut().zip(with_each).for_each(|(count, placed)| *count += u32::from(placed));
         exact += u32::from(fits);
     }
-    assert_eq!((placed, exact), ([541, 781, 807, 808], 811));
+    assert_eq!((placed, exact), ([545, 780, 807, 808], 811));
 }

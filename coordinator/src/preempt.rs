@@ -25,7 +25,10 @@ use kube::{
     core::Request,
 };
 use serde_json::{Value, json};
-use tokio::{sync::watch, time::sleep};
+use tokio::{
+    sync::{Semaphore, watch},
+    time::sleep,
+};
 use tracing::{debug, info, warn};
 
 use crate::{
@@ -37,7 +40,8 @@ use crate::{
 };
 
 /// Concurrent victims: at two requests of 5 ms each that is 3,200 a second. The binds, up to 100, keep most of the API server's capacity.
-/// The machine bounds the queue to 4,096 victims.
+/// The machine bounds the queue to 4,096 victims. Victims that end a preemption have as many other slots, so that its preemptor does not wait for
+/// the victims of later ones.
 const AT_ONCE: usize = 32;
 /// Limit of one request; less if the lead ends sooner.
 const LONGEST: Duration = Duration::from_secs(5);
@@ -52,6 +56,7 @@ pub struct Evictor {
 
 struct Inner {
     outgoing: Outgoing,
+    last_victims: Semaphore,
     handle: Handle,
     events: Events,
     scheduled: Scheduled,
@@ -91,8 +96,8 @@ impl Evictor {
         leading: watch::Receiver<Leadership>,
     ) -> Self {
         let (outgoing, counters) = (Outgoing::new(client, leading, AT_ONCE), Counters::default());
-        let answered = Answered::default();
-        Self { inner: Arc::new(Inner { outgoing, handle, events, scheduled, counters, answered }) }
+        let (last_victims, answered) = (Semaphore::new(AT_ONCE), Answered::default());
+        Self { inner: Arc::new(Inner { outgoing, last_victims, handle, events, scheduled, counters, answered }) }
     }
 
     /// Deletes the victims; exactly one [`Event::Preempted`] follows. Never blocks.
@@ -143,14 +148,17 @@ impl Inner {
             self.events.preempted(preemption, victim, true);
         }
         let Some((last, others)) = preemption.victims.split_last() else { return Ok(()) };
-        let evicted = join_all(others.iter().map(|victim| self.evict(preemption, victim))).await;
-        evicted.into_iter().collect::<Result<(), String>>()?;
+        let evicted = join_all(others.iter().map(|victim| async {
+            let _turn = self.outgoing.turn().await;
+            self.evict(preemption, victim).await
+        }));
+        evicted.await.into_iter().collect::<Result<(), String>>()?;
+        let _turn = self.last_victims.acquire().await;
         self.evict(preemption, last).await
     }
 
     async fn evict(&self, preemption: &Preemption, victim: &Victim) -> Result<(), String> {
         let counters = &self.counters;
-        let _turn = self.outgoing.turn().await;
         let told = self.request(|| condition(preemption, victim, wall::now())).await;
         let deleted = match told {
             Ok(true) => self.request(|| deletion(victim)).await,

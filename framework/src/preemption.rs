@@ -20,7 +20,7 @@ pub mod words;
 
 pub use budget::Budget;
 pub use candidate::{Candidate, pick_one, tied};
-pub use dry_run::{DryRun, DryRunResult, dry_run, is_local};
+pub use dry_run::{DryRun, DryRunResult, concerns_other_nodes, dry_run, is_local};
 pub use eligibility::{NominatedNode, why_ineligible};
 pub use evaluate::{Evaluated, evaluate};
 pub use placed_pod::PlacedPod;

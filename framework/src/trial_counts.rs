@@ -11,7 +11,7 @@ use crate::{
     domains::{Sums, Tables},
     extension::Filter,
     node::NodeId,
-    prepared::{Order, Prepared},
+    prepared::{Order, Prepared, PreparedFilter},
     snapshot::{Slot, Snapshot},
     status::Refusal,
 };
@@ -112,16 +112,39 @@ impl TrialCounts<'_> {
                 Filter::Domain(_) if idle => {}
                 Filter::Domain(filter) => {
                     let Some(tables) = self.tables.as_deref_mut() else { continue };
-                    for (number, amount) in filter.nominated_amounts(class) {
-                        let at = known.first_term + number as usize;
-                        let Some(term) = self.prepared.terms().get(at) else { continue };
-                        let value = nodes.label(term.spec.key, slot);
-                        if term.counts(value, filter.as_ref(), nodes, slot) {
-                            tables.add(at, nodes.symbols.text(value), amount.saturating_mul(pods));
-                        }
-                    }
+                    let amounts = filter.nominated_amounts(class);
+                    add(tables, (self.prepared, known), (nodes, slot), &amounts, pods);
                 }
             }
+        }
+    }
+
+    /// As [`Self::shift`], but as PreFilter counts the pod.
+    pub(crate) fn recount(&mut self, nodes: &Snapshot, slot: Slot, class: &Class, pods: i64) {
+        let Some(tables) = self.tables.as_deref_mut() else { return };
+        for known in self.prepared.filters() {
+            if let Filter::Domain(filter) = &known.filter {
+                add(tables, (self.prepared, known), (nodes, slot), &filter.amounts(class), pods);
+            }
+        }
+    }
+}
+
+/// Adds the amounts of `pods` pods on a node to the counts of a filter.
+fn add(
+    tables: &mut Tables,
+    (prepared, known): (&Prepared, &PreparedFilter),
+    (nodes, slot): (&Snapshot, Slot),
+    amounts: &[(u16, i64)],
+    pods: i64,
+) {
+    let Filter::Domain(filter) = &known.filter else { return };
+    for &(number, amount) in amounts {
+        let at = known.first_term + number as usize;
+        let Some(term) = prepared.terms().get(at) else { continue };
+        let value = nodes.label(term.spec.key, slot);
+        if term.counts(value, filter.as_ref(), nodes, slot) {
+            tables.add(at, nodes.symbols.text(value), amount.saturating_mul(pods));
         }
     }
 }

@@ -250,3 +250,32 @@ fn owning_its_claims(pod: Arc<PodInfo>) -> Arc<PodInfo> {
     let volumes = Some(PodVolumes { mounts: mounts.clone(), owner }.into());
     Arc::new(PodInfo { class: Arc::new(Class { volumes, ..Class::clone(&pod.class) }), ..PodInfo::clone(&pod) })
 }
+
+#[cfg(test)]
+mod tests {
+    use flotilla_cluster::Cluster;
+    use flotilla_machine::action::PreemptorKind;
+
+    use super::*;
+
+    #[test]
+    fn a_preemptor_without_end_is_stopped() {
+        let (cluster, ledger) = (Cluster::default(), Ledger::new(&[]));
+        let mut model = Model::new(Start::of(&cluster), &[], ledger.clone(), false);
+        let preemption = Preemption {
+            id: Default::default(),
+            preemptor: PodName { uid: "g".into(), namespace: "default".into(), name: "gang".into() },
+            kind: PreemptorKind::PodGroup,
+            pods: vec!["a".into()],
+            scheduler_name: "default-scheduler".into(),
+            node: None,
+            victims: Vec::new(),
+            in_memory: Vec::new(),
+        };
+        let request = || Request::Preempt { preemption: preemption.clone(), is_first: false };
+        let answers = (0..2 * MOST_PREEMPTIONS).map(|_| model.answer(vec![request()]).len());
+        assert_eq!(answers.sum::<usize>(), MOST_PREEMPTIONS);
+        let notes = ledger.close(Vec::new()).notes();
+        assert!(notes[0].starts_with("note: default/gang preempts pods, but is not bound after that"), "{notes:?}");
+    }
+}

@@ -6,8 +6,8 @@
 //!   kube-scheduler the later pod takes the node, because a remaining backoff outweighs a priority.
 //! - A pod of lower priority is about to preempt.
 //!
-//! A pod group that did not fit waits for no event. The first case does not apply to it, as in kube-scheduler. The second applies only if room
-//! was made since its last attempt. It also applies at most once a second, because an attempt takes as long as all its pods. Only its first
+//! A pod group that did not fit waits for no event. The first case applies to it only after its preemption, as in kube-scheduler. The second
+//! applies only if room was made since its last attempt. It also applies at most once a second, because an attempt takes as long as all its pods. Only its first
 //! pod is checked against the node. To a group of `scheduling.x-k8s.io` the first case applies under the same conditions: scheduler-plugins
 //! retries its pods when room was made.
 //!
@@ -158,8 +158,11 @@ impl Machine {
 /// The time from which an empty activeQ pops an entity; `None`: it does not.
 fn pops_when_idle(groups: &Groups, rooms_made: u64, now_ms: TimeMs, uid: &Uid) -> Option<TimeMs> {
     let Some(key) = groups.entities.get(uid) else { return Some(now_ms) };
-    let group = groups.known.get(key).filter(|_| key.api == GroupApi::Coscheduling)?;
-    let (tried_ms, _) = group.queued?;
+    let group = groups.known.get(key)?;
+    if group.has_room {
+        return Some(now_ms);
+    }
+    let (tried_ms, _) = group.queued.filter(|_| key.api == GroupApi::Coscheduling)?;
     (group.tried_at != rooms_made).then(|| now_ms.max(tried_ms.saturating_add(GROUP_PAUSE_MS)))
 }
 

@@ -92,6 +92,9 @@ impl Machine {
         if let Some(old) = &old {
             self.shards().discharge(old);
             self.shards().release_class(old.class);
+            if new.is_none() {
+                self.groups.vacated(uid);
+            }
         }
         if is_forgotten {
             self.sign_claiming(uid);

@@ -13,6 +13,8 @@ mod lacks;
 pub(crate) mod members;
 mod outcome;
 mod placements;
+mod preempting;
+mod reprieve;
 mod resources;
 mod room;
 mod scratch;
@@ -47,6 +49,7 @@ pub(crate) struct Groups {
     pub(crate) held: BTreeSet<GroupKey>,
     /// The gated members of all groups.
     pub(crate) gated: BTreeSet<Uid>,
+    preempting: preempting::Preempting,
     pub(crate) sequence: u64,
 }
 
@@ -70,6 +73,8 @@ pub(crate) struct Group {
     pub(crate) until_ms: TimeMs,
     /// End of the backoff, if the current attempt is an early one.
     pub(crate) popped: Option<TimeMs>,
+    /// Its preemption has ended since the last attempt.
+    pub(crate) has_room: bool,
     /// `Machine::rooms_made` at the last attempt.
     pub(crate) tried_at: u64,
     /// Time of queueing or of the last attempt.
@@ -114,7 +119,7 @@ impl Group {
 
     /// Enough members were placed.
     fn succeed(&mut self) {
-        (self.refusals, self.errors, self.until_ms, self.popped) = (0, 0, 0, None);
+        (self.refusals, self.errors, self.until_ms, self.popped, self.has_room) = (0, 0, 0, None, false);
         self.forget_attempt();
     }
 

@@ -306,6 +306,7 @@ impl Machine {
             self.roster.quarantine.next_end(self.tally.now_ms),
             self.extending.as_ref().map(|extending| extending.until_ms),
             self.preemptions.proposal_deadline(),
+            self.preemptions.waits_until(self.tally.now_ms).filter(|_| self.queue.head().is_some()),
             self.preparations.next_deadline(),
             self.idle_until,
         ];

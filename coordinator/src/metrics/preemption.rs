@@ -11,6 +11,7 @@ pub(super) fn families(status: &Status, evictor: &Evictor) -> [MetricFamily; 4] 
         ("begun", status.preemptions),
         ("failed", status.preemptions_failed),
         ("postponed", status.preemptions_postponed),
+        ("delayed", status.preemptions_delayed),
         ("discarded", status.preemptions_discarded),
     ];
     let runs = [

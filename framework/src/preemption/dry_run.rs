@@ -56,6 +56,20 @@ pub fn is_local(prepared: &Prepared) -> bool {
     prepared.filters().iter().all(|prepared| matches!(prepared.filter, Filter::Node(_)))
 }
 
+/// Whether a pod of the class `other` changes the filters' results for the class `own` on other nodes than its own.
+#[must_use]
+pub fn concerns_other_nodes(prepared: &Prepared, own: &Class, other: &Class) -> bool {
+    // A claim for one pod. VolumeRestrictions may be skipped as long as no pod uses it.
+    let claims =
+        |class: &Class| class.volumes.iter().flat_map(|volumes| volumes.named_claims().cloned()).collect::<Vec<_>>();
+    let shares = || own.namespace == other.namespace && claims(own).iter().any(|claim| claims(other).contains(claim));
+    let counts = prepared.filters().iter().any(|prepared| match &prepared.filter {
+        Filter::Node(filter) => filter.counts(other) != 0,
+        Filter::Domain(filter) => !filter.amounts(other).is_empty(),
+    });
+    counts || (own.volumes.is_some() && other.volumes.is_some() && shares())
+}
+
 /// One trial; for several, create one [`DryRun`]. `nodes`: all nodes, or a shard's if [`is_local`]. Restores the snapshot and its stamps.
 /// `matches` must be refreshed.
 pub fn dry_run(prepared: &Prepared, nodes: &mut Snapshot, matches: &Matches, trial: &Trial) -> DryRunResult {
@@ -102,6 +116,19 @@ impl DryRun {
         let slot = nodes.slot(node)?;
         let beside = known(nodes, beside);
         self.counted(prepared).both_passes(nodes, (node, slot), &beside)
+    }
+
+    /// Counts a pod of the class on a node as [`Self::new`] does; negative `pods` remove it. The caller changes the snapshot.
+    pub fn count(&mut self, prepared: &Prepared, nodes: &Snapshot, node: NodeId, class: &Class, pods: i64) {
+        if let Some(slot) = nodes.slot(node) {
+            self.counted(prepared).recount(nodes, slot, class, pods);
+        }
+    }
+
+    /// Whether [`Self::refusal`] is `None` after calls of [`Self::count`].
+    pub fn is_feasible(&mut self, prepared: &Prepared, nodes: &mut Snapshot, node: NodeId, beside: &[ClassId]) -> bool {
+        self.idle = trial_counts::idle(prepared, Some(&self.tables));
+        self.refusal(prepared, nodes, node, beside).is_none()
     }
 
     /// One trial. Restores the snapshot and its stamps.

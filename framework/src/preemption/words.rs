@@ -23,6 +23,9 @@ pub const NO_CANDIDATE: &str = "no candidate node for preemption";
 /// PreEnqueue: the victims of a pod are still being evicted.
 pub const RUNNING: &str = "waiting for the preemption for this pod to be finished";
 
+/// PreEnqueue: the victims of a pod group are still being evicted.
+pub const RUNNING_GROUP: &str = "waiting for the preemption for this pod group to be finished";
+
 /// The prefix of the plugin's PostFilter messages.
 pub const PREFIX: &str = "preemption: ";
 

@@ -118,7 +118,11 @@ impl Machine {
                 false => PreemptorKind::PodGroup,
             };
             let preemptor = Preemptor { name, kind, pods: seeker.members.to_vec(), scheduler_name, node: None };
+            let uid = Arc::clone(&preemptor.name.uid);
             self.evict(now_ms, preemptor, &victims, true);
+            if self.preemptions.is_under_way(&uid) {
+                self.groups.begin_preemption(&uid, &seeker.branch.key);
+            }
         }
         freed.into_iter().for_each(|unreserve| self.shards().free(unreserve));
         outcome

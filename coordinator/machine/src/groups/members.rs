@@ -5,8 +5,9 @@ use std::sync::Arc;
 use flotilla_framework::{
     admission,
     extension::ClusterEvent,
-    plugins::dynamic_resources,
+    plugins::{default_preemption, dynamic_resources},
     pod_group::{GroupApi, Hierarchy as _, PodGroup},
+    preemption::words,
 };
 
 use super::{Group, Groups};
@@ -185,6 +186,9 @@ impl Groups {
             let gate = gate.or_else(|| judge.cache().objects().gate(profile, info));
             return Some(gate.unwrap_or_default());
         }
+        if self.is_preempting(&object.uid) {
+            return Some((default_preemption::NAME, words::RUNNING_GROUP.to_owned()));
+        }
         if let Some(hold) = &group.held {
             return Some((key.api.plugin(), hold.message.clone()));
         }
@@ -248,11 +252,13 @@ impl Turns<'_> {
         let has_turn = !is_below
             && self.groups.gate((self.settings, self.pods, self.judge), key).is_none()
             && self.groups.waiting_below(key) > 0;
+        let is_preempting = self.groups.object(key).is_some_and(|object| self.groups.is_preempting(&object.uid));
         let Some(group) = self.groups.known.get_mut(key) else { return };
         let entity = Arc::clone(&group.entity);
         if !has_turn {
             group.forget_attempt();
-            (group.queued, group.popped) = (None, None);
+            // A preemptor keeps its place in the queue.
+            (group.queued, group.popped) = (group.queued.filter(|_| is_preempting), None);
             self.queue.remove(&entity);
             return;
         }
@@ -284,7 +290,7 @@ impl Turns<'_> {
         // A backoff that is over already would bring the group back at once, endlessly.
         group.until_ms = if is_error { until_ms } else { until_ms.max(now_ms) };
         group.forget_attempt();
-        group.tried_at = self.rooms_made;
+        (group.tried_at, group.has_room) = (self.rooms_made, false);
         self.queue.remove(&entity);
         // The group waits for time only: an empty activeQ would pop it at once, endlessly. Only a later pod that has found a node may let
         // it go first ([`Machine::gives_way`]).

@@ -13,12 +13,12 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use flotilla_framework::{
     plugins::{default_preemption, dynamic_resources},
-    preemption::{PlacedPod, Unit, is_local, reprieve, sort_by_importance, words},
+    preemption::{PlacedPod, Unit, sort_by_importance, words},
 };
 
 use super::{
     claims::FreedClaims,
-    scratch::{Removed, Scratch},
+    scratch::Scratch,
     search::Course,
     tried::{Asks, GroupPreemption, GroupRefusal, MemberNominations, Seeker, Tried},
 };
@@ -32,9 +32,6 @@ use crate::{
 };
 
 const PREFIX: &str = "pod group preemption: ";
-/// Maximum number of nodes to recount during the search. Only groups with affinities or spread constraints recount; at some 20 ns per node
-/// the limit is a second.
-const MAX_COUNTED: usize = 50_000_000;
 
 /// The result of the search for room.
 pub(super) struct Room {
@@ -165,70 +162,5 @@ impl Scratch<'_, '_> {
         let node = |(uid, placement): &(&Uid, &Placement)| (Arc::clone(uid), Some(Arc::clone(&placement.charge.node)));
         let nominations = placed.iter().map(node).collect();
         Ok(self.reprieve(units, &placed).map(|victims| (victims, nominations)))
-    }
-
-    /// Puts back the pods that fit next to the group's pods: first those that a budget protects, then the others. Returns the victims.
-    fn reprieve(
-        mut self,
-        units: Vec<Unit<Removed>>,
-        placed: &[(&Uid, &Placement)],
-    ) -> Result<Vec<PlacedPod>, GroupRefusal> {
-        // A member of a group in a domain was decided with another class.
-        placed.iter().for_each(|(_, placement)| _ = self.shards.judge.open(placement.subject()));
-        let is_local = |placement: &Placement| {
-            self.shards.judge.states().get(placement.subject()).is_some_and(|state| is_local(state.prepared()))
-        };
-        let counts = !placed.iter().all(|(_, placement)| is_local(placement));
-        let counted = units.len().saturating_mul(placed.len()).saturating_mul(self.shards.judge.cache().nodes().len());
-        if counts && counted > MAX_COUNTED {
-            return Err(GroupRefusal::Rejected(format!(
-                "{} pods or groups of lower priority are too many potential victims for a group with affinity or spread constraints",
-                units.len()
-            )));
-        }
-        placed.iter().for_each(|(uid, _)| self.withhold(uid));
-        let violates = self.violating(&units);
-        let must_go = reprieve(&violates, |at| self.stays(&units[at], placed, counts));
-        let victims = units.into_iter().zip(must_go).filter(|(_, must_go)| *must_go);
-        Ok(victims.flat_map(|(unit, _)| unit.pods).map(|(standing, _)| standing).collect())
-    }
-
-    /// Puts a unit back, and removes it again if the group's pods no longer fit.
-    fn stays(&mut self, unit: &Unit<Removed>, placed: &[(&Uid, &Placement)], counts: bool) -> bool {
-        unit.pods.iter().for_each(|(_, pod)| self.put_back(*pod));
-        let fits = self.all_fit(unit, placed, counts);
-        if !fits {
-            unit.pods.iter().rev().for_each(|(_, pod)| self.remove_again(*pod));
-        }
-        fits
-    }
-
-    /// Whether the group's pods still fit after a unit was put back; each is evaluated after the pods before it. Unless one of them counts
-    /// over other nodes, only the unit's nodes are checked.
-    fn all_fit(&mut self, unit: &Unit<Removed>, placed: &[(&Uid, &Placement)], counts: bool) -> bool {
-        let nodes: BTreeSet<Arc<str>> =
-            unit.pods.iter().map(|(_, pod)| Arc::clone(&self.charge_of(*pod).node)).collect();
-        let mut scratch = self.nested();
-        let mut concerned = placed.iter().filter(|(_, placement)| counts || nodes.contains(&placement.charge.node));
-        concerned.all(|(uid, placement)| {
-            let fits = scratch.still_fits(uid, placement);
-            if fits {
-                scratch.place(uid, placement);
-            }
-            fits
-        })
-    }
-
-    fn still_fits(&mut self, uid: &Uid, placement: &Placement) -> bool {
-        let subject = placement.subject();
-        let Some(node) = self.shards.judge.cache().nodes().get(&placement.charge.node).map(|node| node.id) else {
-            return false;
-        };
-        let Some(priority) = self.pods.get(uid).map(|pod| pod.info.priority) else { return false };
-        if !self.shards.judge.open(subject) {
-            return false;
-        }
-        let nominations = self.shards.judge.nominator().concerning(uid, priority);
-        self.shards.judge.fits_beside(subject, node, nominations.beside(node))
     }
 }

@@ -1,12 +1,12 @@
 //! Trials of nodes for a pod without a decision: feasibility of one node, and dry runs of preemption.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, sync::Arc};
 
 use flotilla_framework::{
     class::ClassId,
     contain::contain,
     node::NodeId,
-    preemption::{DryRun, DryRunResult, Layout, is_local},
+    preemption::{DryRun, DryRunResult, Layout, concerns_other_nodes, is_local},
     prepared::{Feasible, NodeResult},
     select::Nominations,
     status::Code,
@@ -14,6 +14,7 @@ use flotilla_framework::{
 
 use super::{
     Judge,
+    cache::Charge,
     class_state::ClassState,
     searches::{Potential, Preempting, SearchState, Searched, Searches, Status},
     work::{self, POTENTIAL_NODE},
@@ -76,6 +77,55 @@ impl Judge {
     pub(crate) fn dry_run(&mut self, subject: Subject) -> Option<DryRun> {
         let (state, cache) = self.with_nodes(subject)?;
         Some(DryRun::new(&state.prepared, cache.snapshot(), &state.matches))
+    }
+
+    /// As [`Self::dry_run`], if [`Self::count`] can keep its counts current: they depend on nothing but nodes and their pods. The second
+    /// value: whether it counts over other nodes.
+    pub(crate) fn counted_dry_run(&mut self, subject: Subject) -> Option<(DryRun, bool)> {
+        let class = self.cache.classes().get(subject.1)?;
+        if class.uses_objects() || class.resize_deferred {
+            return None;
+        }
+        let counts = !is_local(&self.states.get(subject)?.prepared);
+        Some((self.contained(subject, |judge| judge.dry_run(subject)).flatten()?, counts))
+    }
+
+    /// Counts `pods` pods on a node; negative removes them. The Snapshot changes apart from this.
+    pub(crate) fn count(&mut self, subject: Subject, dry_run: &mut DryRun, charge: &Charge, pods: i64) {
+        let node = self.cache.nodes().get(&charge.node).map(|node| node.id);
+        let class = charge.with_devices.as_ref().or_else(|| self.cache.classes().get(charge.class));
+        let Some((node, class)) = node.zip(class.map(Arc::clone)) else { return };
+        self.contained(subject, |judge| {
+            let prepared = &judge.states.get(subject)?.prepared;
+            dry_run.count(prepared, judge.cache.snapshot(), node, &class, pods);
+            Some(())
+        });
+    }
+
+    /// As [`Self::fits_beside`], with counts that [`Self::count`] keeps current.
+    pub(crate) fn fits_counted(
+        &mut self,
+        subject: Subject,
+        dry_run: &mut DryRun,
+        node: NodeId,
+        beside: &[ClassId],
+    ) -> bool {
+        self.states.work.add(work::DRY_RUN);
+        let fits = self.contained(subject, |judge| {
+            let prepared = &judge.states.get(subject)?.prepared;
+            Some(dry_run.is_feasible(prepared, judge.cache.snapshot_mut(), node, beside))
+        });
+        fits.flatten().unwrap_or(false)
+    }
+
+    /// Whether a pod of the class changes filters' results for an open subject on other nodes than its own. `true` also if a plugin panics.
+    pub(crate) fn concerns_other_nodes(&mut self, subject: Subject, class: ClassId) -> bool {
+        let concerns = self.contained(subject, |judge| {
+            let classes = judge.cache.classes();
+            let (own, other) = (classes.get(subject.1)?, classes.get(class)?);
+            Some(concerns_other_nodes(&judge.states.get(subject)?.prepared, own, other))
+        });
+        concerns.flatten().unwrap_or(true)
     }
 
     /// A dry run on one node, or the panic of a plugin: the caller then calls [`Self::recover`]. `None`: the subject is not open.

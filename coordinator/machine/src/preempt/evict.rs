@@ -2,14 +2,17 @@
 //!
 //! Source: `prepareCandidateAsync` and `PreemptPod`. A pod with a bind in flight is deleted, as kube-scheduler does after PreBind.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use flotilla_framework::{
     diagnosis::Diagnosis,
     preemption::{Candidate, PlacedPod, words},
 };
 
-use super::{PLUGIN, under_way::MAX_VICTIMS};
+use super::{
+    PLUGIN,
+    under_way::{MAX_VICTIMS, Ready},
+};
 use crate::{
     action::{Action, Nomination, NominationChange, PodName, Preemption, PreemptorKind, Victim},
     cycle::Progress,
@@ -68,9 +71,11 @@ impl Machine {
 
     /// Deletes the victims that are not terminating. `wakes`: their events wake the preemptor.
     pub(crate) fn evict(&mut self, now_ms: TimeMs, preemptor: Preemptor, victims: &[PlacedPod], wakes: bool) {
-        let (mut deleted, mut in_memory) = (Vec::new(), Vec::new());
+        let (mut deleted, mut in_memory, mut elsewhere) = (Vec::new(), Vec::new(), 0);
         for standing in victims {
             let Some(victim) = self.pods.get(&standing.uid).filter(|pod| !pod.info.deleting) else { continue };
+            let place = victim.charge.as_ref().map(|charge| &charge.node);
+            elsewhere += usize::from(preemptor.node.is_some() && place != preemptor.node.as_ref());
             let is_in_memory = matches!(victim.stage, PodStage::Preparing(_));
             let victim = Victim { pod: victim.name(), generation: victim.info.generation };
             if is_in_memory { &mut in_memory } else { &mut deleted }.push(victim);
@@ -85,7 +90,7 @@ impl Machine {
         let Preemptor { name, kind, pods, scheduler_name, node } = preemptor;
         let is_woken = node.is_some() && (!wakes || !taken_back.is_empty());
         self.queue.set_preempting(&name.uid, !uids.is_empty());
-        let id = self.preemptions.begin(&name.uid, uids, is_woken);
+        let id = self.preemptions.begin(now_ms, &name.uid, (uids, elsewhere), is_woken);
         if let Some(node) = &node {
             self.decisions.note_preemption(now_ms, &name.uid, node, deleted.iter().chain(&in_memory));
         }
@@ -109,7 +114,7 @@ impl Machine {
     pub(crate) fn preempted(&mut self, now_ms: TimeMs, uid: &Uid, id: PreemptionId, failure: Option<String>) {
         let (pods, failed) = (&self.pods, failure.is_some());
         let is_gone = |victim: &Uid| pods.get(victim).is_none_or(|victim| victim.charge.is_none());
-        if !self.preemptions.answer(uid, id, failed, is_gone) {
+        if !self.preemptions.answer(now_ms, (uid, id), failed, is_gone) {
             self.status.preemptions_discarded += 1;
             return;
         }
@@ -119,8 +124,12 @@ impl Machine {
 
     /// From now on events wake the preemptors after the end of their preemption.
     pub(crate) fn release_preemptors(&mut self, now_ms: TimeMs) {
-        for (uid, woken) in self.preemptions.take_ready() {
+        for Ready { uid, victims, woken } in self.preemptions.take_ready() {
             self.queue.set_preempting(&uid, false);
+            if self.groups.is_preempting(&uid) {
+                let is_left = |victim: &Uid| self.pods.get(victim).is_some_and(|pod| pod.charge.is_some());
+                self.groups.end_preemption(&uid, victims.into_iter().filter(is_left).collect());
+            }
             if woken {
                 self.wake(now_ms, &uid);
             }
@@ -133,6 +142,7 @@ impl Machine {
         self.unresolvable.clear();
         for uid in self.preemptions.give_up() {
             self.queue.set_preempting(&uid, false);
+            self.groups.end_preemption(&uid, BTreeSet::new());
             self.wake(now_ms, &uid);
         }
         for uid in self.pods.uids(|pod| pod.local_nomination.is_some()) {

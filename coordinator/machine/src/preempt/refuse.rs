@@ -45,6 +45,9 @@ impl Machine {
                 false => self.turn_down(now_ms, uid, diagnosis, None),
             };
         }
+        if self.site().waits_for_victims(now_ms, uid, subject) {
+            return Progress::Waiting;
+        }
         let diagnosis = self.site().free_claims(uid, subject, diagnosis);
         if !self.settings.profile(profile).is_some_and(default_preemption::is_on) {
             return self.turn_down(now_ms, uid, diagnosis, None);
@@ -161,6 +164,17 @@ impl Site<'_> {
             is_queued && self.queue.is_active(&round.uid) && self.settings.generation() == Some(round.generation);
         // A change of the facts may have closed the class state.
         waits && self.shards.epoch.is_some() && self.shards.judge.open(round.subject)
+    }
+
+    /// Whether a pod that may preempt has to wait, because the victims of others are still being deleted.
+    fn waits_for_victims(&mut self, now_ms: TimeMs, uid: &Uid, subject: Subject) -> bool {
+        let Some(pod) = self.pods.get(uid).filter(|pod| !pod.info.never_preempts) else { return false };
+        let waits = self.shards.preemptions.waits_until(now_ms).is_some()
+            && self.settings.profile(subject.0).is_some_and(default_preemption::is_on)
+            && (self.residents.any_at_all_below(pod.info.priority) || self.groups.any_below(pod.info.priority))
+            && !self.shards.preemptions.is_under_way(uid);
+        self.shards.status.preemptions_delayed += u64::from(waits && self.shards.preemptions.delay(uid));
+        waits
     }
 
     fn free_claims(&mut self, uid: &Uid, subject: Subject, diagnosis: Diagnosis) -> Diagnosis {

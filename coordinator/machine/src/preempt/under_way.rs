@@ -23,16 +23,35 @@ use crate::{
 /// pod that needs more is retried after its backoff.
 pub(crate) const MAX_VICTIMS: usize = 4_096;
 
+/// Number of victims in flight on other nodes than their preemptors', from which the next preemptor waits at the head of the queue. Its
+/// search then counts the room that they leave, so that it needs fewer victims. The API server deletes 32 at a time, so it never runs out of
+/// them. Such victims belong to groups that are disrupted as a whole.
+const ENOUGH_ELSEWHERE: usize = 256;
+
+/// A preemptor waits only while preemptions begin or end within this time.
+const LONGEST_PAUSE_MS: TimeMs = 1_000;
+
 #[derive(Debug)]
 struct UnderWay {
     id: PreemptionId,
     victims: Vec<Uid>,
+    /// The number of them on other nodes than the preemptor's.
+    elsewhere: usize,
     /// The number of them that the watch does not show as gone or terminating.
     awaited: usize,
     /// All victims are deleted.
     is_answered: bool,
     /// The pod has to be tried after the end.
     woken: bool,
+}
+
+/// A preemptor after the end of its preemption.
+#[derive(Debug)]
+pub(crate) struct Ready {
+    pub(crate) uid: Uid,
+    pub(crate) victims: Vec<Uid>,
+    /// It has to be tried.
+    pub(crate) woken: bool,
 }
 
 /// A victim that the watch does not show as terminating.
@@ -49,9 +68,14 @@ pub(crate) struct Preemptions {
     by_preemptor: BTreeMap<Uid, UnderWay>,
     /// At most [`MAX_VICTIMS`] in flight, and those of preemptions completed since the last event.
     doomed: BTreeMap<Uid, Doomed>,
-    /// Preemptors after the end of their preemption, and whether they have to be tried.
-    ready: Vec<(Uid, bool)>,
+    ready: Vec<Ready>,
     victims: usize,
+    /// Those of `victims` that are on other nodes than their preemptors'.
+    elsewhere: usize,
+    /// When a preemption last began or ended.
+    moved_ms: TimeMs,
+    /// The last preemptor that waited for victims in flight.
+    delayed: Option<Uid>,
     last_id: u64,
     /// The search of the pod at the head of the queue.
     pub(crate) search: Option<Round>,
@@ -66,29 +90,56 @@ impl Preemptions {
         self.victims
     }
 
-    /// Starts a preemption. `woken`: the pod is retried in any case.
-    pub(crate) fn begin(&mut self, uid: &Uid, victims: Vec<Uid>, woken: bool) -> PreemptionId {
-        self.last_id += 1;
+    /// Until when the next preemptor waits for the victims in flight; `None`: it need not wait.
+    pub(crate) fn waits_until(&self, now_ms: TimeMs) -> Option<TimeMs> {
+        let until_ms = self.moved_ms + LONGEST_PAUSE_MS;
+        (self.elsewhere >= ENOUGH_ELSEWHERE && now_ms < until_ms).then_some(until_ms)
+    }
+
+    /// Notes that a preemptor waits for victims in flight. Returns whether it did not wait before.
+    pub(crate) fn delay(&mut self, uid: &Uid) -> bool {
+        self.delayed.replace(Arc::clone(uid)).as_ref() != Some(uid)
+    }
+
+    /// Starts a preemption. `elsewhere`: the number of victims on other nodes than the preemptor's; `woken`: the pod is retried in any case.
+    pub(crate) fn begin(
+        &mut self,
+        now_ms: TimeMs,
+        uid: &Uid,
+        (victims, elsewhere): (Vec<Uid>, usize),
+        woken: bool,
+    ) -> PreemptionId {
+        (self.last_id, self.moved_ms) = (self.last_id + 1, now_ms);
         let id = PreemptionId(self.last_id);
         self.victims += victims.len();
+        self.elsewhere += elsewhere;
         for victim in &victims {
             let doomed = self.doomed.entry(Arc::clone(victim)).or_default();
             doomed.is_doubted = false;
             doomed.preemptors.push((Arc::clone(uid), id));
         }
-        let under_way = UnderWay { id, awaited: victims.len(), victims, is_answered: false, woken };
+        let under_way = UnderWay { id, awaited: victims.len(), victims, elsewhere, is_answered: false, woken };
         if let Some(old) = self.by_preemptor.insert(Arc::clone(uid), under_way).filter(|old| !old.is_answered) {
             self.victims -= old.victims.len();
+            self.elsewhere -= old.elsewhere;
         }
         id
     }
 
     /// Notes the answer to a preemption. Returns whether the preemption is known and unanswered.
-    pub(crate) fn answer(&mut self, uid: &Uid, id: PreemptionId, failed: bool, is_gone: impl Fn(&Uid) -> bool) -> bool {
+    pub(crate) fn answer(
+        &mut self,
+        now_ms: TimeMs,
+        (uid, id): (&Uid, PreemptionId),
+        failed: bool,
+        is_gone: impl Fn(&Uid) -> bool,
+    ) -> bool {
         let known = self.by_preemptor.get_mut(uid).filter(|known| known.id == id && !known.is_answered);
         let Some(known) = known else { return false };
+        self.moved_ms = now_ms;
         known.is_answered = true;
         self.victims -= known.victims.len();
+        self.elsewhere -= known.elsewhere;
         if (known.awaited == 0 || failed)
             && let Some(UnderWay { victims, woken, .. }) = self.by_preemptor.remove(uid)
         {
@@ -98,7 +149,7 @@ impl Preemptions {
             }
             // The watch showed the end of the last victim before, which woke no preemptor.
             let is_late = victims.iter().all(is_gone);
-            self.ready.push((Arc::clone(uid), woken || failed || is_late));
+            self.ready.push(Ready { uid: Arc::clone(uid), victims, woken: woken || failed || is_late });
         }
         true
     }
@@ -107,7 +158,7 @@ impl Preemptions {
     pub(crate) fn give_up(&mut self) -> Vec<Uid> {
         self.doomed.clear();
         self.ready.clear();
-        self.victims = 0;
+        (self.victims, self.elsewhere) = (0, 0);
         std::mem::take(&mut self.by_preemptor).into_keys().collect()
     }
 
@@ -120,8 +171,8 @@ impl Preemptions {
         self.by_preemptor.get_mut(uid).map(|known| known.woken = true).is_some()
     }
 
-    /// Removes and returns the preemptors after the end of their preemption, and whether they have to be tried.
-    pub(crate) fn take_ready(&mut self) -> Vec<(Uid, bool)> {
+    /// Removes and returns the preemptors after the end of their preemption.
+    pub(crate) fn take_ready(&mut self) -> Vec<Ready> {
         std::mem::take(&mut self.ready)
     }
 
@@ -159,9 +210,9 @@ impl Preemptions {
             let Some(known) = self.by_preemptor.get_mut(&preemptor).filter(|known| known.id == id) else { continue };
             known.awaited -= 1;
             if known.awaited == 0 && known.is_answered {
-                let woken = known.woken;
+                let (victims, woken) = (std::mem::take(&mut known.victims), known.woken);
                 self.by_preemptor.remove(&preemptor);
-                self.ready.push((preemptor, woken));
+                self.ready.push(Ready { uid: preemptor, victims, woken });
             }
         }
     }

@@ -141,6 +141,8 @@ numbers! {
         preemptions_failed;
         /// Preemptions postponed because of too many victims in flight.
         preemptions_postponed;
+        /// Pods that waited to preempt because of many victims in flight.
+        preemptions_delayed;
         /// Answers to abandoned preemptions.
         preemptions_discarded;
         /// Dry runs of preemption sent to workers, one per pod and round.

@@ -9,6 +9,7 @@ use flotilla_framework::{
         PodBuilder, node, pod, pod_group,
         storage::{csi_node, storage_class},
     },
+    volumes::mounts::{Disk, Inline, Mount},
     volumes::objects::{AccessModes, Claim, ClaimReference, InTree, StorageObject, Volume, VolumeSource},
 };
 use flotilla_machine::event::Event;
@@ -211,4 +212,31 @@ fn a_group_preempts_the_pod_that_uses_its_claim() {
     let gone: Vec<&str> =
         world.preemptions.iter().flat_map(|preemption| &preemption.victims).map(|victim| &*victim.pod.name).collect();
     assert!(!gone.contains(&"bystander"), "{gone:?}");
+}
+
+#[test]
+fn a_group_preempts_the_user_of_an_exclusive_claim_on_another_node() {
+    // VolumeRestrictions is skipped without an in-tree disk as long as no pod uses the claim.
+    let disk = || {
+        Mount::Inline(Inline {
+            disk: Some(Disk::GcePersistentDisk { name: "d".into(), read_only: false }),
+            in_tree: None,
+        })
+    };
+    for has_disk in [true, false] {
+        let mut world = world(1, 2);
+        world.bound_claim("c0", AccessModes::READ_WRITE_ONCE_POD, VolumeSource::Other);
+        // Without the user of the claim, its node is still too full for the member.
+        world.pod(storage::with_claims(pod("user").request("cpu", "1").on("n1"), &["c0"]).build());
+        world.pod(pod("spared").request("cpu", "1").on("n1").build());
+        world.pod(pod("important").request("cpu", "2").priority(100).on("n1").build());
+        world.settle();
+        let member = storage::with_claims(pod("a").request("cpu", "3").priority(10).group("g"), &["c0"]);
+        let member = if has_disk { member.mount(disk()) } else { member };
+        world.gang(PodGroup { priority: 10, ..pod_group("g", Some(1)) }, [member.build()]);
+        world.advance(2_000);
+        let names: Vec<&str> = world.evicted.iter().flat_map(|(_, _, gone)| gone).map(String::as_str).collect();
+        assert_eq!(names, ["user"], "{has_disk}");
+        assert_eq!(world.place_of("a"), Some("n0"));
+    }
 }

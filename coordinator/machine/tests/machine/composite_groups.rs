@@ -200,6 +200,7 @@ fn victims_below_a_composite_group_with_mode_all_are_evicted_together() {
             leaf("a", "c", Some(1)),
         ];
         let mut world = empty(&FOUR[..2]);
+        world.evicts_slowly = true;
         let standing =
             |name: &str, group: &str, node: &str| -> PodInfo { member(name, group).priority(0).on(node).build() };
         world.pod(standing("v0", "v", "n0"));

@@ -601,15 +601,54 @@ fn a_gang_that_may_not_preempt_and_one_whose_victims_are_going_wait() {
 
     let mut world = crowded([low("low", "4", "n0").build(), low("other", "4", "n1").build()]);
     assert_eq!(victims(&world).len(), 2);
-    // The API server is slow: the group is tried again while both still exist.
-    while let Some(wakeup) = world.machine.next_wakeup().filter(|&wakeup| wakeup <= 2_000) {
+    // The API server is slow: both victims still exist at the end of the backoff.
+    tick_until(&mut world, 2_000);
+    let (_, _, told) = condition(&world).expect("a condition");
+    assert!(told.ends_with("pod group preemption: found a placement for podgroup, preempting 2 victims"), "{told}");
+    let gate = gate(&world, "a").expect("a gate");
+    assert_eq!(gate, "waiting for the preemption for this pod group to be finished");
+    assert_eq!(world.preemptions.len(), 1, "no other pod has to go");
+}
+
+fn tick_until(world: &mut World, until_ms: u64) {
+    while let Some(wakeup) = world.machine.next_wakeup().filter(|&wakeup| wakeup <= until_ms) {
         world.now_ms = wakeup;
         world.tell(Event::Tick);
         world.run_workers();
     }
-    let (_, _, told) = condition(&world).expect("a condition");
-    assert!(told.ends_with("pod group preemption: ongoing preemption on nominated nodes"), "{told}");
-    assert_eq!(world.preemptions.len(), 1, "no other pod has to go");
+}
+
+#[test]
+fn a_gang_is_tried_when_its_victims_are_gone_and_not_while_they_terminate() {
+    let mut world = crowded([low("low", "4", "n0").build(), low("other", "4", "n1").build()]);
+    world.graceful = true;
+    world.settle();
+    world.advance(500);
+    assert_eq!(world.machine.status().groups_refused, 1, "the victims still occupy the nodes");
+    world.advance(60_000);
+    let refused = world.machine.status().groups_refused;
+    world.delete_pod("uid-low");
+    world.settle();
+    assert_eq!(world.machine.status().groups_refused, refused, "one victim still occupies its node");
+    world.finish_deletions();
+    assert_eq!(placed(&world), ["a", "b"], "the backoff does not matter");
+}
+
+#[test]
+fn the_end_of_the_last_victim_ends_the_backoff_of_a_gang() {
+    let mut world = crowded([low("low", "4", "n0").build(), low("other", "4", "n1").build()]);
+    world.settle();
+    assert_eq!(placed(&world), ["a", "b"], "without an advance of time");
+    assert_eq!(world.machine.status().groups_refused, 1);
+}
+
+#[test]
+fn a_gang_whose_preemption_failed_is_tried_again_after_its_backoff() {
+    let mut world = crowded([low("low", "4", "n0").build(), low("other", "4", "n1").build()]);
+    world.fail_preemption();
+    world.settle();
+    world.advance(2_000);
+    assert_eq!(placed(&world), ["a", "b"]);
 }
 
 #[test]
@@ -645,4 +684,54 @@ fn the_nomination_of_a_member_keeps_no_node_free_from_the_others_of_its_group() 
     world.settle();
     gang(&mut world, 1);
     assert_eq!(placed(&world), ["a"]);
+}
+
+/// Three preemptors, each of which needs a node. Each node has one pod of its group, and `others` is full of the groups' other pods, or of
+/// pods without a group. Preemptions run only on request.
+fn many_victims(whole: bool) -> World {
+    const PODS: usize = 150;
+    let mut world = world(1, 0);
+    world.evicts_slowly = true;
+    let groups = ["x", "y", "z"];
+    world.node(node("others").capacity("cpu", "450").capacity("pods", "1000").build());
+    for name in groups {
+        world.node(node(name).capacity("cpu", "2").label("of", name).build());
+        let group = PodGroup { disrupted_whole: whole, priority: 1, ..pod_group(name, None) };
+        world.tell(Event::PodGroupApplied(Arc::new(group)));
+        for index in 0..PODS {
+            let (node, cpus) = if index == 0 { (name, "2") } else { ("others", "1") };
+            world.pod(low(&format!("{name}{index}"), cpus, node).group(name).build());
+        }
+    }
+    world.settle();
+    for name in groups {
+        world.pod(pod(&format!("of-{name}")).request("cpu", "2").priority(10).node_selector("of", name).build());
+        world.settle();
+    }
+    world
+}
+
+#[test]
+fn a_preemptor_does_not_wait_for_victims_on_the_nodes_of_other_preemptors() {
+    assert_eq!(many_victims(false).preemptions.len(), 3);
+}
+
+#[test]
+fn a_preemptor_waits_while_many_victims_are_being_deleted() {
+    let mut world = many_victims(true);
+    assert_eq!(world.preemptions.len(), 2, "two preemptions delete 298 pods elsewhere");
+    world.advance(10);
+    assert_eq!(world.machine.status().preemptions_delayed, 1);
+    world.run_preemption();
+    world.settle();
+    assert_eq!(world.preemptions.len(), 2, "the third preemptor goes on when the first has its victims");
+}
+
+#[test]
+fn a_preemptor_does_not_wait_for_preemptions_that_make_no_progress() {
+    let mut world = many_victims(true);
+    world.advance(999);
+    assert_eq!(world.preemptions.len(), 2);
+    world.advance(1);
+    assert_eq!(world.preemptions.len(), 3);
 }

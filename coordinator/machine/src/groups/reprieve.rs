@@ -29,6 +29,8 @@ use crate::{
 /// Maximum number of nodes to recount during the search. Only checks of pods without kept counts recount; at some 20 ns per node the
 /// limit is a second.
 const MAX_COUNTED: usize = 50_000_000;
+/// A check with kept counts takes some 2 us, as long as recounting so many nodes.
+const NODES_PER_CHECK: usize = 100;
 /// Maximum number of subjects with kept counts over nodes. With a count for each of 500,000 nodes, at some 100 bytes, they take 200 MB.
 const MAX_KEPT: usize = 4;
 
@@ -40,9 +42,15 @@ struct Placed<'a> {
     /// Whether a pod of the class changes filters' results for the subject on other nodes.
     concerns: Map<(Subject, ClassId), bool>,
     /// The counts of subjects, without the group's pods.
-    kept: BTreeMap<Subject, DryRun>,
-    /// Nodes recounted so far.
+    kept: BTreeMap<Subject, Kept>,
+    /// Nodes recounted so far, or that checks took as long as.
     counted: usize,
+}
+
+struct Kept {
+    counts: DryRun,
+    /// Whether the subject counts over other nodes.
+    is_wide: bool,
 }
 
 /// The pods to check after a unit was put back, and the others that have to be on their nodes for it.
@@ -67,7 +75,7 @@ impl<'a> Placed<'a> {
             };
             wide += usize::from(is_wide);
             if !is_wide || wide <= MAX_KEPT {
-                kept.insert(subject, counts);
+                kept.insert(subject, Kept { counts, is_wide });
             }
         }
         Self { pods, by_node, by_subject, concerns: Map::default(), kept, counted: 0 }
@@ -111,10 +119,10 @@ impl<'a> Placed<'a> {
         later.any(|later| later.charge.node == self.pods[at].1.charge.node || !self.kept.contains_key(&later.subject()))
     }
 
-    /// Counts a pod on its node in all kept counts; negative removes it.
+    /// Counts a pod on its node in all kept counts over nodes; negative removes it.
     fn count(&mut self, site: &mut Site<'_>, charge: &Charge, pods: i64) {
-        for (&subject, counts) in &mut self.kept {
-            site.shards.judge.count(subject, counts, charge, pods);
+        for (&subject, kept) in self.kept.iter_mut().filter(|(_, kept)| kept.is_wide) {
+            site.shards.judge.count(subject, &mut kept.counts, charge, pods);
         }
     }
 }
@@ -197,8 +205,9 @@ impl Scratch<'_, '_> {
         }
         let nominations = self.shards.judge.nominator().concerning(uid, priority);
         let beside = nominations.beside(node);
-        if let Some(counts) = placed.kept.get_mut(&subject) {
-            return self.shards.judge.fits_counted(subject, counts, node, beside);
+        if let Some(kept) = placed.kept.get_mut(&subject) {
+            placed.counted += if kept.is_wide { all.min(NODES_PER_CHECK) } else { 0 };
+            return self.shards.judge.fits_counted(subject, &mut kept.counts, node, beside);
         }
         let recounts = !self.shards.judge.states().get(subject).is_some_and(|state| is_local(state.prepared()));
         placed.counted += if recounts { all } else { 0 };

@@ -735,3 +735,27 @@ fn a_preemptor_does_not_wait_for_preemptions_that_make_no_progress() {
     world.advance(1);
     assert_eq!(world.preemptions.len(), 3);
 }
+
+#[test]
+fn a_gang_with_anti_affinity_preempts_in_its_zones_only() {
+    const ZONE: &str = "topology.kubernetes.io/zone";
+    let mut world = world(1, 0);
+    for (name, zone, cpus) in [("n0", "a", "4"), ("n1", "a", "1"), ("n2", "b", "4"), ("n3", "b", "1"), ("n4", "c", "1")]
+    {
+        world.node(node(name).label(ZONE, zone).capacity("cpu", cpus).build());
+    }
+    for (name, node) in [("x1", "n1"), ("x3", "n3"), ("x4", "n4"), ("y1", "n1")] {
+        world.pod(low(name, "100m", node).label("app", &name[..1]).build());
+    }
+    world.settle();
+    object(&mut world, PodGroup { priority: 10, ..pod_group("g", Some(2)) });
+    for name in ["a", "b"] {
+        world.pod(member(name, "3").priority(10).far(ZONE, ("app", "x")).build());
+    }
+    world.run_workers();
+    let mut gone = victims(&world);
+    gone.sort_unstable();
+    assert_eq!(gone, ["x1", "x3"], "n0 and n2 are feasible without them; x4 and y1 concern no pod of the gang");
+    world.settle();
+    assert_eq!(placed(&world), ["a", "b"]);
+}

@@ -40,8 +40,8 @@ use crate::{
 };
 
 /// Concurrent victims: at two requests of 5 ms each that is 3,200 a second. The binds, up to 100, keep most of the API server's capacity.
-/// The machine bounds the queue to 4,096 victims. Victims that end a preemption have as many other slots, so that its preemptor does not wait for
-/// the victims of later ones.
+/// The machine bounds the queue to 4,096 victims. Victims that end a preemption have as many other slots, so that its preemptor
+/// does not wait for the victims of later ones.
 const AT_ONCE: usize = 32;
 /// Limit of one request; less if the lead ends sooner.
 const LONGEST: Duration = Duration::from_secs(5);

@@ -27,7 +27,7 @@ pub mod pb {
 }
 
 /// Protocol version of this build; a worker sends its version in `Hello`.
-pub const PROTOCOL_VERSION: u32 = 3;
+pub const PROTOCOL_VERSION: u32 = 4;
 
 /// Full name of the service in health checks and reflection.
 pub const SERVICE_NAME: &str = "flotilla.v1.Worker";

@@ -6,8 +6,8 @@
 //!   kube-scheduler the later pod takes the node, because a remaining backoff outweighs a priority.
 //! - A pod of lower priority is about to preempt.
 //!
-//! A pod group that did not fit waits for no event. The first case applies to it only after its preemption, as in kube-scheduler. The second
-//! applies only if room was made since its last attempt. It also applies at most once a second, because an attempt takes as long as all its pods. Only its first
+//! A pod group that did not fit waits for no event. The first case applies to it only after its preemption. The second applies only if room
+//! was made since its last attempt. It also applies at most once a second, because an attempt takes as long as all its pods. Only its first
 //! pod is checked against the node. To a group of `scheduling.x-k8s.io` the first case applies under the same conditions: scheduler-plugins
 //! retries its pods when room was made.
 //!

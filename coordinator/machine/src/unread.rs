@@ -12,8 +12,8 @@ use indexmap::{IndexMap, map::Entry};
 
 use crate::{judge::classes::Classes, pods::Indexed, subject::Uid};
 
-/// By namespace. For a pod with a class without a namespace, all labels are kept. Some 40 bytes per label of a pod, and 100 if no other pod of
-/// the namespace has its value.
+/// By namespace. For a pod with a class without a namespace, all labels are kept. Some 40 bytes per label of a pod, and 100 if no other pod
+/// of the namespace has its value.
 #[derive(Debug, Default)]
 pub(crate) struct Unread {
     namespaces: IndexMap<Arc<str>, InNamespace>,

@@ -125,7 +125,7 @@ pub struct Configure {
     /// The number of the configuration, a counter.
     #[prost(uint64, tag = "1")]
     pub generation: u64,
-    /// Input of every node's rank, which breaks ties.
+    /// Input of the hash of every node, which is part of its rank.
     #[prost(fixed64, tag = "2")]
     pub tie_break_seed: u64,
     /// All profiles.
@@ -1244,7 +1244,8 @@ pub struct Stratum {
     /// The offers: weighted sums of the scores without normalization.
     #[prost(sint64, repeated, tag = "5")]
     pub bases: ::prost::alloc::vec::Vec<i64>,
-    /// The offers: the ranks of the nodes; the smaller wins a tie.
+    /// The offers: the ranks of the nodes; the smaller wins a tie. The upper 24 bits are the number of the node's pods, the others the upper 40
+    /// bits of its hash.
     #[prost(fixed64, repeated, tag = "6")]
     pub ranks: ::prost::alloc::vec::Vec<u64>,
 }

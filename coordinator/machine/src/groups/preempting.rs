@@ -1,11 +1,11 @@
 //! Groups that preempt.
 //!
-//! A group has no turn until its preemption ends, as a pod: all victims are deleted or terminating. Then it is in backoffQ. When its last victim
-//! has left its node, an empty activeQ pops it from there. The end of other pods does not, because the attempt would be lost on a node that a
-//! victim still occupies.
+//! As a pod, a group has no turn until its preemption ends: all victims are deleted or terminating. Then it is in backoffQ. When its last
+//! victim has left its node, an empty activeQ pops it from there. The end of other pods does not, because the attempt would be lost on a node
+//! that a victim still occupies.
 //!
-//! Source: PreEnqueue of DefaultPreemption, which gates all members of a group that preempts. kube-scheduler pops such a group from backoffQ,
-//! because it has a plugin that rejected it.
+//! Source: PreEnqueue of DefaultPreemption, which gates all members of a group that preempts. kube-scheduler pops such a group from
+//! backoffQ, because it has a plugin that rejected it.
 
 use std::collections::{BTreeMap, BTreeSet};
 

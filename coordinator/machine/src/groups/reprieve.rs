@@ -70,11 +70,12 @@ impl<'a> Placed<'a> {
         for &subject in by_subject.keys() {
             // A member of a group in a domain was decided with another class.
             let is_open = site.shards.judge.open(subject);
-            let Some((counts, is_wide)) = site.shards.judge.counted_dry_run(subject).filter(|_| is_open) else {
+            let is_wide = is_wide(site, subject);
+            if !is_open || (is_wide && wide == MAX_KEPT) {
                 continue;
-            };
-            wide += usize::from(is_wide);
-            if !is_wide || wide <= MAX_KEPT {
+            }
+            if let Some(counts) = site.shards.judge.counted_dry_run(subject) {
+                wide += usize::from(is_wide);
                 kept.insert(subject, Kept { counts, is_wide });
             }
         }
@@ -85,12 +86,10 @@ impl<'a> Placed<'a> {
         self.counted > MAX_COUNTED
     }
 
-    /// Whether a pod of one of the classes changes filters' results for the subject on other nodes.
-    fn is_concerned(&mut self, site: &mut Site<'_>, subject: Subject, classes: &BTreeSet<ClassId>) -> bool {
-        classes.iter().any(|&class| {
-            let concerns = self.concerns.entry((subject, class));
-            *concerns.or_insert_with(|| site.shards.judge.concerns_other_nodes(subject, class))
-        })
+    /// Whether a pod of the class changes filters' results for the subject on other nodes.
+    fn is_concerned(&mut self, site: &mut Site<'_>, subject: Subject, class: ClassId) -> bool {
+        let concerns = self.concerns.entry((subject, class));
+        *concerns.or_insert_with(|| site.shards.judge.concerns_other_nodes(subject, class))
     }
 
     /// `nodes` and `classes`: those of the pods that were put back.
@@ -99,14 +98,14 @@ impl<'a> Placed<'a> {
             nodes.iter().filter_map(|node| self.by_node.get(&**node)).flatten().copied().collect();
         let subjects: Vec<Subject> = self.by_subject.keys().copied().collect();
         for &subject in &subjects {
-            if self.is_concerned(site, subject, classes) {
+            if classes.iter().any(|&class| self.is_concerned(site, subject, class)) {
                 checked.extend(&self.by_subject[&subject]);
             }
         }
         let asked: BTreeSet<Subject> = checked.iter().map(|&at| self.pods[at].1.subject()).collect();
         let mut counted = |at: usize| {
-            let class = BTreeSet::from([self.pods[at].1.charge.class]);
-            asked.iter().any(|&subject| self.is_concerned(site, subject, &class))
+            let class = self.pods[at].1.charge.class;
+            asked.iter().any(|&subject| self.is_concerned(site, subject, class))
         };
         let last = checked.last().copied().unwrap_or(0);
         let others = (0..last).filter(|at| !checked.contains(at) && counted(*at)).collect();
@@ -125,6 +124,11 @@ impl<'a> Placed<'a> {
             site.shards.judge.count(subject, &mut kept.counts, charge, pods);
         }
     }
+}
+
+/// Whether filters of an open subject count over other nodes.
+fn is_wide(site: &Site<'_>, subject: Subject) -> bool {
+    !site.shards.judge.states().get(subject).is_some_and(|state| is_local(state.prepared()))
 }
 
 impl Scratch<'_, '_> {
@@ -209,8 +213,7 @@ impl Scratch<'_, '_> {
             placed.counted += if kept.is_wide { all.min(NODES_PER_CHECK) } else { 0 };
             return self.shards.judge.fits_counted(subject, &mut kept.counts, node, beside);
         }
-        let recounts = !self.shards.judge.states().get(subject).is_some_and(|state| is_local(state.prepared()));
-        placed.counted += if recounts { all } else { 0 };
+        placed.counted += if is_wide(self, subject) { all } else { 0 };
         self.shards.judge.fits_beside(subject, node, beside)
     }
 }

@@ -79,15 +79,13 @@ impl Judge {
         Some(DryRun::new(&state.prepared, cache.snapshot(), &state.matches))
     }
 
-    /// As [`Self::dry_run`], if [`Self::count`] can keep its counts current: they depend on nothing but nodes and their pods. The second
-    /// value: whether it counts over other nodes.
-    pub(crate) fn counted_dry_run(&mut self, subject: Subject) -> Option<(DryRun, bool)> {
+    /// As [`Self::dry_run`], if [`Self::count`] can keep its counts current: they depend on nothing but nodes and their pods.
+    pub(crate) fn counted_dry_run(&mut self, subject: Subject) -> Option<DryRun> {
         let class = self.cache.classes().get(subject.1)?;
         if class.uses_objects() || class.resize_deferred {
             return None;
         }
-        let counts = !is_local(&self.states.get(subject)?.prepared);
-        Some((self.contained(subject, |judge| judge.dry_run(subject)).flatten()?, counts))
+        self.contained(subject, |judge| judge.dry_run(subject)).flatten()
     }
 
     /// Counts `pods` pods on a node; negative removes them. The Snapshot changes apart from this.

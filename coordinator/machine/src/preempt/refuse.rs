@@ -166,13 +166,15 @@ impl Site<'_> {
         waits && self.shards.epoch.is_some() && self.shards.judge.open(round.subject)
     }
 
-    /// Whether a pod that may preempt has to wait, because the victims of others are still being deleted.
+    /// Whether a pod that may preempt has to wait, because the victims of others are still being deleted. A pod with extenders does not, because
+    /// each of its attempts calls them.
     fn waits_for_victims(&mut self, now_ms: TimeMs, uid: &Uid, subject: Subject) -> bool {
         let Some(pod) = self.pods.get(uid).filter(|pod| !pod.info.never_preempts) else { return false };
         let waits = self.shards.preemptions.waits_until(now_ms).is_some()
             && self.settings.profile(subject.0).is_some_and(default_preemption::is_on)
             && (self.residents.any_at_all_below(pod.info.priority) || self.groups.any_below(pod.info.priority))
-            && !self.shards.preemptions.is_under_way(uid);
+            && !self.shards.preemptions.is_under_way(uid)
+            && self.settings.extenders_of(Some(pod)).is_empty();
         self.shards.status.preemptions_delayed += u64::from(waits && self.shards.preemptions.delay(uid));
         waits
     }

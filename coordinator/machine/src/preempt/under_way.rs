@@ -24,8 +24,8 @@ use crate::{
 pub(crate) const MAX_VICTIMS: usize = 4_096;
 
 /// Number of victims in flight on other nodes than their preemptors', from which the next preemptor waits at the head of the queue. Its
-/// search then counts the room that they leave, so that it needs fewer victims. The API server deletes 32 at a time, so it never runs out of
-/// them. Such victims belong to groups that are disrupted as a whole.
+/// search then counts the room that they leave, so that it needs fewer victims. The API server deletes 32 at a time, so it never runs out
+/// of them. Such victims belong to groups that are disrupted as a whole.
 const ENOUGH_ELSEWHERE: usize = 256;
 
 /// A preemptor waits only while preemptions begin or end within this time.
@@ -101,7 +101,8 @@ impl Preemptions {
         self.delayed.replace(Arc::clone(uid)).as_ref() != Some(uid)
     }
 
-    /// Starts a preemption. `elsewhere`: the number of victims on other nodes than the preemptor's; `woken`: the pod is retried in any case.
+    /// Starts a preemption. `elsewhere`: the number of victims on other nodes than the preemptor's. `woken`: the pod is retried in any
+    /// case.
     pub(crate) fn begin(
         &mut self,
         now_ms: TimeMs,

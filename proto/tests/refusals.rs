@@ -6,7 +6,7 @@ use flotilla_framework::{
     shard::{FromWorker, ToWorker},
     testing::{node, pod, profile},
 };
-use flotilla_proto::{FILE_DESCRIPTOR_SET, SERVICE_NAME, Wire as _, pb};
+use flotilla_proto::{FILE_DESCRIPTOR_SET, PROTOCOL_VERSION, SERVICE_NAME, Wire as _, pb};
 
 fn to_worker(command: pb::to_worker::Command) -> String {
     let message = pb::ToWorker { epoch: 1, revision: 1, command: Some(command), timed: false };
@@ -73,10 +73,14 @@ fn a_wish_about_other_pods_that_cannot_be_is_named_by_its_path() {
 
 #[test]
 fn a_worker_of_another_protocol_is_refused() {
-    let hello = pb::Hello { version: "9".to_owned(), nonce: 1, protocol: 9, plugins: Vec::new() };
+    let other = PROTOCOL_VERSION + 1;
+    let hello = pb::Hello { version: "9".to_owned(), nonce: 1, protocol: other, plugins: Vec::new() };
     assert_eq!(
         from_worker(pb::from_worker::Reply::Hello(hello)),
-        "hello.protocol: is version 9 of the protocol, and here it is version 3; run coordinator and workers of one release"
+        format!(
+            "hello.protocol: is version {other} of the protocol, and here it is version {PROTOCOL_VERSION}; run coordinator and workers of \
+             one release"
+        )
     );
 }
 

@@ -51,7 +51,7 @@ use components::Layout;
 use credentials::Credentials;
 use flotilla_go_programs::Programs;
 
-/// A component takes a few seconds alone, and over a minute while other tests and a build of Go programs run.
+/// A component takes a few seconds alone, and longer while other tests and a build run.
 const START_TIMEOUT: Duration = Duration::from_secs(180);
 
 /// Longer than any answer of a component on a busy machine, and short against [`START_TIMEOUT`].

@@ -44,8 +44,8 @@ impl<'a> Descheduler<'a> {
     ///
     /// # Errors
     /// The build fails.
-    pub fn new(cluster: &'a ControlPlane) -> anyhow::Result<Self> {
-        crate::build(&flotilla_test_programs::descheduler()?)?;
+    pub async fn new(cluster: &'a ControlPlane) -> anyhow::Result<Self> {
+        crate::build_aside(flotilla_test_programs::descheduler()?).await?;
         fs::write(cluster.folder().join("policy.yaml"), policy().to_string())?;
         Ok(Self { cluster })
     }

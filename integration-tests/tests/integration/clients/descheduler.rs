@@ -124,7 +124,7 @@ struct Outcome {
 }
 
 async fn run(cluster: &ControlPlane, scheduler: &'static str) -> anyhow::Result<Outcome> {
-    let descheduler = Descheduler::new(cluster)?;
+    let descheduler = Descheduler::new(cluster).await?;
     cluster.add_nodes(nodes("a", 0..3)).await?;
     create(cluster, scheduler).await?;
     let mut before = settled(cluster).await?;

@@ -32,11 +32,6 @@ use anyhow::Context as _;
 use flotilla_go_programs::Programs;
 use tokio::task::spawn_blocking;
 
-/// Builds missing programs on another thread, because a test that waits in the same task must not lose minutes of its timeout.
-async fn build_aside(programs: Programs) -> anyhow::Result<Programs> {
-    spawn_blocking(move || build(&programs).map(|()| programs)).await.context("the build was given up")?
-}
-
 /// Builds missing programs. Writes progress directly to the standard error, because the test harness captures `eprintln!`.
 fn build(programs: &Programs) -> anyhow::Result<()> {
     programs.build(&mut |event| {
@@ -44,4 +39,10 @@ fn build(programs: &Programs) -> anyhow::Result<()> {
             _ = writeln!(io::stderr(), "go: {line}");
         }
     })
+}
+
+/// Like [`build`], but on another thread. A test that joins two clusters runs both in one task, and a build in this task would use up the
+/// other cluster's timeouts.
+async fn build_on_another_thread(programs: Programs) -> anyhow::Result<Programs> {
+    spawn_blocking(move || build(&programs).map(|()| programs)).await.context("the thread that builds has panicked")?
 }

@@ -45,7 +45,7 @@ impl<'a> Descheduler<'a> {
     /// # Errors
     /// The build fails.
     pub async fn new(cluster: &'a ControlPlane) -> anyhow::Result<Self> {
-        crate::build_aside(flotilla_test_programs::descheduler()?).await?;
+        crate::build_on_another_thread(flotilla_test_programs::descheduler()?).await?;
         fs::write(cluster.folder().join("policy.yaml"), policy().to_string())?;
         Ok(Self { cluster })
     }

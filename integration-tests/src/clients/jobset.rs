@@ -26,7 +26,7 @@ impl<'a> JobSets<'a> {
     /// # Errors
     /// The build fails, or the controller does not become ready.
     pub async fn start(cluster: &'a ControlPlane) -> anyhow::Result<Self> {
-        let programs = crate::build_aside(flotilla_test_programs::jobset()?).await?;
+        let programs = crate::build_on_another_thread(flotilla_test_programs::jobset()?).await?;
         let [health, port] = [free_port()?, free_port()?];
         let places = programs.files.as_ref().map(flotilla_go_programs::Files::places).unwrap_or_default();
         let [definition, webhooks] = places.as_slice() else { anyhow::bail!("{places:?}") };

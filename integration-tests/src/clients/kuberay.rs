@@ -28,7 +28,7 @@ impl<'a> KubeRay<'a> {
     /// # Errors
     /// The build fails, or the operator does not become ready.
     pub async fn start(cluster: &'a ControlPlane) -> anyhow::Result<Self> {
-        let programs = crate::build_aside(flotilla_test_programs::kuberay()?).await?;
+        let programs = crate::build_on_another_thread(flotilla_test_programs::kuberay()?).await?;
         let files = programs.files.as_ref().map(flotilla_go_programs::Files::places).unwrap_or_default();
         for file in &files {
             kubectl(cluster, &["create", "-f", &file.to_string_lossy()])?;

@@ -34,7 +34,7 @@ impl<'a> Kueue<'a> {
     /// # Errors
     /// The build fails, or the controller does not become ready.
     pub async fn start(cluster: &'a ControlPlane) -> anyhow::Result<Self> {
-        let programs = crate::build_aside(flotilla_test_programs::kueue()?).await?;
+        let programs = crate::build_on_another_thread(flotilla_test_programs::kueue()?).await?;
         let [health, port] = [free_port()?, free_port()?];
         let places = programs.files.as_ref().map(flotilla_go_programs::Files::places).unwrap_or_default();
         create_definitions(cluster, &places, port).await?;

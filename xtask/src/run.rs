@@ -64,7 +64,6 @@ fn last_programs() -> Result<()> {
     let first = Course::new(vec![steps::yardstick(), steps::first_command()], false);
     first.run()?;
     go_programs::build(Some(Part::Special))?;
-    Course::new(steps::static_programs(), false).run()?;
     let cpu = |index: usize| first.costs.borrow().get(index).filter(|_| is_cold).and_then(|cost: &Cost| cost.cpu);
     compile_cost::check(root(), cpu(1), cpu(0))
 }

@@ -124,13 +124,6 @@ pub(crate) fn yardstick() -> Step {
     Step::new("yardstick", 30, "compiles a fixed file to measure the speed of this machine", command)
 }
 
-/// Static programs for the test of a release, in a profile that compiles in half the time.
-pub(crate) fn static_programs() -> Vec<Step> {
-    let why = "compiles the programs and their dependencies with musl";
-    let programs = "cargo run --all-features --bin flotilla-image -- --programs --profile dev";
-    on_musl(vec![Step::new("static programs", 330, why, programs)])
-}
-
 /// Tests that need neither Go nor a control plane: all but `integration-tests`.
 pub(crate) fn unit(root: &Path) -> Vec<Step> {
     let chosen = || rust_tests(root).into_iter().flat_map(|test| ["--test".to_owned(), test]);
@@ -466,9 +459,7 @@ mod tests {
 
     #[test]
     fn every_step_has_a_name_of_its_own() {
-        let steps =
-            [check(), unit(root()), integration(), static_programs(), vec![yardstick(), first_command(), real_node()]]
-                .concat();
+        let steps = [check(), unit(root()), integration(), vec![yardstick(), first_command(), real_node()]].concat();
         let names: BTreeSet<&str> = steps.iter().map(|step| step.name).collect();
         assert_eq!(names.len(), steps.len());
     }

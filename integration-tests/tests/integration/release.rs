@@ -6,18 +6,16 @@ use std::{
     process::{Command, Output},
 };
 
-use flotilla_test_programs::cargo;
-
 fn run(command: &mut Command) -> Output {
     let output = command.output().expect("it starts");
     assert!(output.status.success(), "{command:?}: {output:?}");
     output
 }
 
-/// Builds the files with programs of a profile that compiles in half the time.
+/// Creates the files with the programs of the integration tests. Static ones would have to be compiled, with all their dependencies.
 fn dist(output: &Path) {
-    let words = ["run", "--quiet", "--all-features", "--bin", "flotilla-dist", "--", "--profile", "dev", "--output"];
-    run(cargo().args(words).arg(output));
+    let programs = flotilla_test_programs::programs().expect("the programs are built");
+    run(Command::new(programs.join("flotilla-dist")).arg("--programs").arg(&programs).arg("--output").arg(output));
 }
 
 #[test]

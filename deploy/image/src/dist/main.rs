@@ -28,6 +28,10 @@ Examples:
   # For both architectures; arm64 needs aarch64-linux-gnu-gcc, or a compiler for musl
   cargo xtask dist -- --arch amd64,arm64
 
+  # With the programs of another build
+  cargo build --release --workspace --all-features --bins
+  cargo xtask dist -- --programs target/release
+
   # See what a release holds, and check it as its users do
   tar tzf target/release-files/flotilla-*-linux-amd64.tar.gz
   (cd target/release-files && sha256sum -c SHA256SUMS)
@@ -52,9 +56,22 @@ struct Args {
     /// Cargo profile of the programs; dev builds faster, but the programs are slow
     #[arg(long, value_name = "PROFILE", default_value = "dist")]
     profile: String,
+    /// Pack the programs of this folder instead of building them; they must run on this machine
+    #[arg(long, value_name = "FOLDER", conflicts_with_all = ["arch", "profile"])]
+    programs: Option<PathBuf>,
     /// URL under which the files will be published, for the krew manifest
     #[arg(long, value_name = "URL", default_value = concat!("https://github.com/flotilla-scheduler/flotilla/releases/download/v", env!("CARGO_PKG_VERSION")))]
     url: String,
+}
+
+impl Args {
+    /// The folder with the programs for `architecture`, which are built if needed.
+    fn programs(&self, architecture: Architecture) -> Result<PathBuf> {
+        if let Some(folder) = &self.programs {
+            return Ok(folder.clone());
+        }
+        program::build(architecture, &self.profile)
+    }
 }
 
 fn main() -> ExitCode {
@@ -72,13 +89,13 @@ fn run(args: &Args) -> Result<()> {
     let notes = notes::of(&changelog, VERSION)?;
     let folder = empty(&args.output)?;
     // The program generates its completions and manual pages, so a host build is needed.
-    let host = program::build(Architecture::host(), &args.profile)?;
+    let host = args.programs(Architecture::host())?;
     let documents = contents::documents(&host.join("flotilla"))?;
     let mut files = Files { folder, sums: Vec::new() };
     let mut platforms = Vec::new();
     for &architecture in &args.arch {
-        eprintln!("dist: building for {}", architecture.name());
-        let programs = program::read_all(&program::build(architecture, &args.profile)?)?;
+        eprintln!("dist: packing for {}", architecture.name());
+        let programs = program::read_all(&args.programs(architecture)?)?;
         let materials = materials::of(architecture)?;
         let stem = format!("flotilla-{VERSION}-linux-{}", architecture.name());
         let contents = Contents { programs: &programs, documents: &documents, materials: &materials };

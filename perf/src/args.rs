@@ -24,7 +24,7 @@ Examples:
   cargo xtask perf --upstream
 
   # One workload of each of its test cases, with two schedulers; takes over two hours
-  cargo xtask perf --upstream --timeout 400 --workload \"$(paste -sd '|' perf/workloads.txt)\" --scheduler kube-scheduler,flotilla
+  cargo xtask perf --upstream --timeout 400 --workload-file perf/workloads.txt --scheduler kube-scheduler,flotilla
 
   # One workload of scheduler_perf, and its small workloads that test each operation
   cargo xtask perf --upstream --workload '^SchedulingBasic/5000Nodes_10000Pods$'
@@ -83,6 +83,9 @@ pub(crate) struct Args {
     /// Go regular expression that selects workloads by TestCase/Workload. Default: all with the label
     #[arg(long, value_name = "REGEX", requires = "upstream", default_value = "", hide_default_value = true)]
     pub(crate) workload: String,
+    /// File with one such expression per line, each of which must select a workload
+    #[arg(long, value_name = "FILE", requires = "upstream", conflicts_with = "workload")]
+    pub(crate) workload_file: Option<PathBuf>,
     /// Comma-separated labels that workloads must have, or with a leading `-` must not have; empty for all workloads
     #[arg(
         long,

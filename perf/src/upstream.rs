@@ -7,7 +7,7 @@ mod workloads;
 
 use std::process::ExitCode;
 
-use anyhow::{Context as _, ensure};
+use anyhow::Context as _;
 use tokio::{
     signal::unix::{SignalKind, signal},
     time::Instant,
@@ -20,7 +20,7 @@ use crate::{
 use harness::Harness;
 use report::Report;
 use results::Run;
-use workloads::Workload;
+use workloads::{Selection, Workload};
 
 /// Runs the selected workloads and prints the report. An interrupt ends all processes; the report then contains the finished runs.
 pub(crate) async fn upstream(args: &Args) -> anyhow::Result<ExitCode> {
@@ -50,14 +50,9 @@ pub(crate) async fn upstream(args: &Args) -> anyhow::Result<ExitCode> {
 }
 
 async fn all(args: &Args, workloads: &mut Vec<Workload>, runs: &mut Vec<Run>) -> anyhow::Result<()> {
+    let selection = Selection::of(args)?;
     let harness = Harness::prepare(args).await?;
-    *workloads = harness.list(&args.workload, &args.label).await?;
-    ensure!(
-        !workloads.is_empty(),
-        "scheduler_perf has no workload with the label {:?} that --workload {:?} selects; --label '' selects all labels",
-        args.label,
-        args.workload
-    );
+    *workloads = harness.list(&selection).await?;
     let (began, schedulers) = (Instant::now(), args.schedulers());
     let chosen: Vec<&Workload> = workloads.iter().filter(|workload| workload.skip.is_empty()).collect();
     for (index, workload) in chosen.iter().enumerate() {

@@ -1,8 +1,8 @@
 // Package benchmark measures schedulers in processes. This file is added to the copy of scheduler_perf; there, RunBenchmarkPerfScheduling
 // calls choose.
 //
-// Environment: FLOTILLA_LIST is a file that receives one line of JSON per workload instead of running them; FLOTILLA_WORKLOADS is a
-// regular expression that selects them. FLOTILLA_WORKLOAD is the one workload to run, FLOTILLA_TIMEOUT the limit of its duration.
+// Environment: FLOTILLA_LIST is a file that receives one line of JSON per workload instead of running them; FLOTILLA_WORKLOADS has a
+// regular expression per line, any of which selects a workload. FLOTILLA_WORKLOAD is the one workload to run, FLOTILLA_TIMEOUT the limit of its duration.
 package benchmark
 
 import (
@@ -44,6 +44,8 @@ type listed struct {
 	Threshold float64 `json:"threshold"`
 	// Skip is why the workload cannot run with a scheduler in another process; empty if it can.
 	Skip string `json:"skip"`
+	// Patterns are those of FLOTILLA_WORKLOADS that select the workload.
+	Patterns []string `json:"patterns"`
 }
 
 // choose is the test cases with only the workload of FLOTILLA_WORKLOAD. With FLOTILLA_LIST, it lists the workloads and returns nil.
@@ -69,9 +71,13 @@ func choose(b *testing.B, testCases []*testCase, topicName string, opts *schedul
 }
 
 func listTo(path string, testCases []*testCase, topicName string, opts *schedulerPerfOptions) error {
-	pattern, err := regexp.Compile(os.Getenv("FLOTILLA_WORKLOADS"))
-	if err != nil {
-		return err
+	var patterns []*regexp.Regexp
+	for _, line := range strings.Split(os.Getenv("FLOTILLA_WORKLOADS"), "\n") {
+		pattern, err := regexp.Compile(line)
+		if err != nil {
+			return err
+		}
+		patterns = append(patterns, pattern)
 	}
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -83,10 +89,11 @@ func listTo(path string, testCases []*testCase, topicName string, opts *schedule
 		for _, workload := range testCase.Workloads {
 			all := append(append([]string{}, testCase.Labels...), workload.Labels...)
 			name := testCase.Name + "/" + workload.Name
-			if !enabled(strings.Split(PerfSchedulingLabelFilter, ","), all...) || !pattern.MatchString(name) {
+			matching := matchingPatterns(patterns, name)
+			if !enabled(strings.Split(PerfSchedulingLabelFilter, ","), all...) || len(matching) == 0 {
 				continue
 			}
-			line := listed{Package: Package, Workload: name, Skip: skip(opts)}
+			line := listed{Package: Package, Workload: name, Skip: skip(opts), Patterns: matching}
 			if metric := workload.ThresholdMetricSelector; metric.Name == "SchedulingThroughput" && metric.DataBucket == "Average" {
 				line.Threshold = workload.Threshold.Get(topicName)
 			}
@@ -96,6 +103,16 @@ func listTo(path string, testCases []*testCase, topicName string, opts *schedule
 		}
 	}
 	return nil
+}
+
+func matchingPatterns(patterns []*regexp.Regexp, name string) []string {
+	var matching []string
+	for _, pattern := range patterns {
+		if pattern.MatchString(name) {
+			matching = append(matching, pattern.String())
+		}
+	}
+	return matching
 }
 
 func skip(opts *schedulerPerfOptions) string {

@@ -19,7 +19,7 @@ use tokio::{
 
 use super::{
     results::{self, Outcome, Run},
-    workloads::{self, Workload},
+    workloads::{self, Selection, Workload},
 };
 use crate::{args::Args, cluster::data_folder, flotilla::certificates, programs::Programs, schedulers::Scheduler};
 
@@ -69,19 +69,22 @@ impl Harness {
         })
     }
 
-    /// The workloads with the labels that the regular expression selects.
-    pub(crate) async fn list(&self, regex: &str, label: &str) -> anyhow::Result<Vec<Workload>> {
+    /// The selected workloads.
+    pub(crate) async fn list(&self, selection: &Selection) -> anyhow::Result<Vec<Workload>> {
         let folder = self.logs.join("list");
         let list = folder.join("workloads.jsonl");
         let mut place = Place::create(&folder, self.data_in.as_deref())?;
         let mut command = self.command(&place);
-        command.arg(format!("-perf-scheduling-label-filter={label}"));
-        command.env("FLOTILLA_LIST", &list).env("FLOTILLA_WORKLOADS", regex);
+        command.arg(format!("-perf-scheduling-label-filter={}", selection.label()));
+        command.env("FLOTILLA_LIST", &list).env("FLOTILLA_WORKLOADS", selection.regexes());
         let status = place.wait(command, |_| ()).await?;
         let output = place.output();
         ensure!(status.success(), "cannot list the workloads of scheduler_perf ({status}):\n{output}");
         let text = fs::read_to_string(&list).unwrap_or_default();
-        workloads::parse(&text).with_context(|| format!("{} has an unexpected format", list.display()))
+        let workloads =
+            workloads::parse(&text).with_context(|| format!("{} has an unexpected format", list.display()))?;
+        selection.check(&workloads)?;
+        Ok(workloads)
     }
 
     /// Runs one workload with one scheduler. A workload that fails is a result, not an error.

@@ -176,7 +176,8 @@ mod tests {
     const SCHEDULERS: [Scheduler; 3] = [Scheduler::Ceiling, Scheduler::Stock, Scheduler::Flotilla];
 
     fn workload(name: &str, threshold: f64, skip: &str) -> Workload {
-        Workload { package: "misc".to_owned(), workload: name.to_owned(), threshold, skip: skip.to_owned() }
+        let (package, workload, skip) = ("misc".to_owned(), name.to_owned(), skip.to_owned());
+        Workload { package, workload, threshold, skip, patterns: Vec::new() }
     }
 
     fn phase(name: &str, average: f64) -> Phase {

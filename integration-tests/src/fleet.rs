@@ -82,8 +82,8 @@ pub enum Transport {
     Plaintext,
 }
 
-/// Short Lease times, so that a failover takes seconds. During a burst on two cores that other tests use too, an API server leaves a
-/// renewal unanswered for more than 3 s.
+/// Short Lease times, so that a failover takes seconds. During a burst, an API server that shares two cores with other tests may leave
+/// a renewal unanswered for 3 s.
 const ELECTION: [&str; 3] =
     ["--leader-elect-lease-duration=10s", "--leader-elect-renew-deadline=9s", "--leader-elect-retry-period=500ms"];
 

@@ -225,7 +225,13 @@ mod tests {
         assert_eq!((args.workload.as_str(), args.label.as_str()), ("", "performance"));
         let args = of(&["--upstream", "--label", "-short", "--scheduler", "all"]).expect("it is valid");
         assert_eq!((args.schedulers().len(), args.label.as_str()), (Scheduler::ALL.len(), "-short"));
-        for words in [&["--upstream", "--shape", "basic"][..], &["--upstream", "--rounds", "2"], &["--workload", "A"]] {
+        for words in [
+            &["--upstream", "--shape", "basic"][..],
+            &["--upstream", "--rounds", "2"],
+            &["--workload", "A"],
+            &["--workload-file", "A"],
+            &["--upstream", "--workload", "A", "--workload-file", "A"],
+        ] {
             assert!(of(words).is_err(), "{words:?}");
         }
     }

@@ -2,7 +2,8 @@
 // calls choose.
 //
 // Environment: FLOTILLA_LIST is a file that receives one line of JSON per workload instead of running them; FLOTILLA_WORKLOADS has a
-// regular expression per line, any of which selects a workload. FLOTILLA_WORKLOAD is the one workload to run, FLOTILLA_TIMEOUT the limit of its duration.
+// regular expression per line, any of which selects a workload. FLOTILLA_WORKLOAD is the one workload to run, FLOTILLA_TIMEOUT the limit of
+// its duration.
 package benchmark
 
 import (

@@ -80,12 +80,11 @@ impl Selection {
 }
 
 fn lines(path: &Path, text: &str) -> Vec<Pattern> {
-    let numbered = text.lines().zip(1..).filter(|(line, _)| !line.trim().is_empty() && !line.starts_with('#'));
-    let pattern = |(line, number): (&str, usize)| Pattern {
-        regex: line.trim().to_owned(),
-        place: format!("{}:{number}", path.display()),
-    };
-    numbered.map(pattern).collect()
+    let numbered = text.lines().map(str::trim).zip(1..);
+    let given = numbered.filter(|(line, _): &(&str, usize)| !line.is_empty() && !line.starts_with('#'));
+    given
+        .map(|(line, number)| Pattern { regex: line.to_owned(), place: format!("{}:{number}", path.display()) })
+        .collect()
 }
 
 /// Parses the list, one JSON object per line.

@@ -11,9 +11,12 @@ use std::{
     process::ExitCode,
 };
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 use clap::Parser;
-use flotilla_image::{materials, program, program::Architecture};
+use flotilla_image::{
+    materials,
+    program::{self, Architecture, Program},
+};
 use sha2::{Digest as _, Sha256};
 
 use crate::contents::Contents;
@@ -56,7 +59,7 @@ struct Args {
     /// Cargo profile of the programs; dev builds faster, but the programs are slow
     #[arg(long, value_name = "PROFILE", default_value = "dist")]
     profile: String,
-    /// Pack the programs of this folder instead of building them; they must run on this machine
+    /// Pack the programs of this folder unchanged instead of building static ones; they must run on this machine
     #[arg(long, value_name = "FOLDER", conflicts_with_all = ["arch", "profile"])]
     programs: Option<PathBuf>,
     /// URL under which the files will be published, for the krew manifest
@@ -65,12 +68,22 @@ struct Args {
 }
 
 impl Args {
-    /// The folder with the programs for `architecture`, which are built if needed.
+    /// The folder with the programs for `architecture`. Without `--programs` it builds them.
     fn programs(&self, architecture: Architecture) -> Result<PathBuf> {
-        if let Some(folder) = &self.programs {
-            return Ok(folder.clone());
-        }
-        program::build(architecture, &self.profile)
+        self.programs.clone().map_or_else(|| program::build(architecture, &self.profile), Ok)
+    }
+
+    /// The output folder must not contain `--programs`, because its content is deleted.
+    fn check(&self) -> Result<()> {
+        let (Some(programs), Ok(output)) = (&self.programs, self.output.canonicalize()) else { return Ok(()) };
+        let is_inside = programs.canonicalize().is_ok_and(|programs| programs.starts_with(output));
+        ensure!(
+            !is_inside,
+            "the content of {} is replaced, and --programs {} is in it; choose another --output",
+            self.output.display(),
+            programs.display()
+        );
+        Ok(())
     }
 }
 
@@ -87,15 +100,16 @@ fn main() -> ExitCode {
 fn run(args: &Args) -> Result<()> {
     let changelog = fs::read_to_string(program::root().join("CHANGELOG.md")).context("reading CHANGELOG.md")?;
     let notes = notes::of(&changelog, VERSION)?;
-    let folder = empty(&args.output)?;
+    args.check()?;
     // The program generates its completions and manual pages, so a host build is needed.
     let host = args.programs(Architecture::host())?;
     let documents = contents::documents(&host.join("flotilla"))?;
-    let mut files = Files { folder, sums: Vec::new() };
+    let read = |&architecture| Ok((architecture, program::read_all(&args.programs(architecture)?)?));
+    let all: Vec<(Architecture, Vec<Program>)> = args.arch.iter().map(read).collect::<Result<_>>()?;
+    let mut files = Files { folder: empty(&args.output)?, sums: Vec::new() };
     let mut platforms = Vec::new();
-    for &architecture in &args.arch {
+    for (architecture, programs) in all {
         eprintln!("dist: packing for {}", architecture.name());
-        let programs = program::read_all(&args.programs(architecture)?)?;
         let materials = materials::of(architecture)?;
         let stem = format!("flotilla-{VERSION}-linux-{}", architecture.name());
         let contents = Contents { programs: &programs, documents: &documents, materials: &materials };

@@ -49,7 +49,10 @@ impl Selection {
                 ensure!(!patterns.is_empty(), "{} selects no workload: each line has one expression", path.display());
                 patterns
             }
-            None => vec![Pattern { regex: args.workload.clone(), place: "--workload".to_owned() }],
+            None => {
+                let place = if args.workload.is_empty() { "--label" } else { "--workload" };
+                vec![Pattern { regex: args.workload.clone(), place: place.to_owned() }]
+            }
         };
         Ok(Self { label: args.label.clone(), patterns })
     }
